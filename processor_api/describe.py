@@ -1,0 +1,111 @@
+"""The text of ``Topology.describe()``, byte for byte Kafka's (reference 3.11).
+
+Kafka orders the nodes of a subtopology by the size of the tree below them, largest first, then by name. Neighbours of a
+node are kept in trees sorted by that same size while the sizes still grow, in the order of a Java hash map, so that the
+text depends on both; `java_hash_order` and the insertion below repeat that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from processor_api.nodes import Node, ProcessorNode, SourceNode
+from processor_api.subtopology import Subtopology, subtopologies
+from processor_api.topology_data import TopologyData
+
+__all__ = ["describe", "java_hash_order"]
+
+
+def describe(topology: TopologyData) -> str:
+    """The description of all subtopologies."""
+    parts = ["  " + _subtopology(topology, part) for part in subtopologies(topology)]
+    return "Topologies:\n " + "".join(parts)
+
+
+def java_hash_order(names: Iterable[str], *, copied: bool = False) -> list[str]:
+    """The order in which a ``java.util.HashMap`` of these strings iterates.
+
+    :param copied: the map was made from a finished collection, which sizes its table a little larger.
+    """
+    distinct = list(dict.fromkeys(names))
+    size = 16
+    needed = len(distinct) / 0.75
+    while size < (int(needed) + 1 if copied else needed):
+        size *= 2
+    return sorted(distinct, key=lambda name: _spread(name) & (size - 1))
+
+
+def _spread(name: str) -> int:
+    code = 0
+    units = name.encode("utf-16-be", "surrogatepass")
+    for i in range(0, len(units), 2):
+        code = (code * 31 + (units[i] << 8 | units[i + 1])) & 0xFFFFFFFF
+    return code ^ code >> 16
+
+
+def _subtopology(topology: TopologyData, part: Subtopology) -> str:
+    order = _Order(topology, part)
+    lines = [f"Sub-topology: {part.id}"]
+    for name in sorted(part.nodes, key=order.rank):
+        node = topology.nodes[name]
+        lines.append(f"    {_head(topology, node)}")
+        if not isinstance(node, SourceNode) and not isinstance(node, ProcessorNode):
+            lines.append(f"      <-- {_names(order.predecessors[name])}")
+            continue
+        lines.append(f"      --> {_names(order.successors[name])}")
+        if isinstance(node, ProcessorNode):
+            lines.append(f"      <-- {_names(order.predecessors[name])}")
+    return "\n".join(lines) + "\n\n"
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _head(topology: TopologyData, node: Node) -> str:
+    if isinstance(node, SourceNode):
+        if node.pattern is not None:
+            return f"Source: {node.name} (topics: {node.pattern.pattern})"
+        return f"Source: {node.name} (topics: [{', '.join(java_hash_order(node.topics, copied=True))}])"
+    if isinstance(node, ProcessorNode):
+        stores = java_hash_order(topology.stores_of(node.name), copied=True)
+        return f"Processor: {node.name} (stores: [{', '.join(stores)}])"
+    if node.topic is not None:
+        return f"Sink: {node.name} (topic: {node.topic})"
+    extractor = node.topic_extractor
+    return f"Sink: {node.name} (extractor class: {getattr(extractor, '__name__', type(extractor).__name__)})"
+
+
+class _Order:
+    """Sizes and neighbours of the nodes of a subtopology."""
+
+    def __init__(self, topology: TopologyData, part: Subtopology) -> None:
+        self._size = dict.fromkeys(part.nodes, 1)
+        self.predecessors: dict[str, list[str]] = {name: [] for name in part.nodes}
+        self.successors: dict[str, list[str]] = {name: [] for name in part.nodes}
+        for name in java_hash_order(java_hash_order(part.nodes)):
+            for parent in topology.nodes[name].parents:
+                self._insert(self.predecessors[name], parent)
+                self._insert(self.successors[parent], name)
+                self._grow(parent, self._size[name])
+
+    def rank(self, name: str) -> tuple[int, str]:
+        return -self._size[name], name
+
+    def _insert(self, names: list[str], name: str) -> None:
+        if name in names:
+            return
+        rank = self.rank(name)
+        low, high = 0, len(names)
+        while low < high:
+            middle = (low + high) // 2
+            if self.rank(names[middle]) < rank:
+                low = middle + 1
+            else:
+                high = middle
+        names.insert(low, name)
+
+    def _grow(self, name: str, by: int) -> None:
+        self._size[name] += by
+        for predecessor in self.predecessors[name]:
+            self._grow(predecessor, by)

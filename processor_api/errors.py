@@ -1,0 +1,130 @@
+"""Errors, grouped by who must act.
+
+* :class:`UserCodeError`: the user's functions or serdes failed on a record.
+* :class:`ConfigError`, :class:`TopologyError`: the user's settings or topology are wrong; nothing was started.
+* :class:`RetryableError`: the outside world (broker, disk) may answer later.
+* :class:`StateError`: local state needs a migration, a restore or a repair.
+* :class:`InternalError`: a bug of this project.
+
+Each carries what is known of the place (topic, partition, offset, task, node, store, key) as fields, and its text says
+what to do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "ConfigError",
+    "DeserializationError",
+    "InternalError",
+    "MissingTopicError",
+    "ProcessingError",
+    "ProductionError",
+    "RetryableError",
+    "SerializationError",
+    "StateDirectoryError",
+    "StateError",
+    "StoreError",
+    "StreamsError",
+    "TaskMigratedError",
+    "TopologyError",
+    "UserCodeError",
+]
+
+PLACE_FIELDS = ("topic", "partition", "offset", "timestamp", "task", "node", "store", "key")
+
+
+class StreamsError(Exception):
+    """Base of every error this project raises on purpose.
+
+    ``message`` says what went wrong and what to do; the keyword arguments name the place, and the known ones are
+    readable as attributes (``None`` when unknown).
+    """
+
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    timestamp: int | None = None
+    task: str | None = None
+    node: str | None = None
+    store: str | None = None
+    key: Any = None
+
+    def __init__(self, message: str, **place: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.locate(**place)
+
+    def locate(self, **place: Any) -> StreamsError:
+        """Fills in fields of the place that are not known yet; returns itself."""
+        for name, value in place.items():
+            if name not in PLACE_FIELDS:
+                raise TypeError(f"{type(self).__name__} has no field {name!r}")
+            if value is not None and getattr(self, name) is None:
+                setattr(self, name, value)
+        return self
+
+    def place(self) -> dict[str, Any]:
+        """The known fields of the place, in a fixed order."""
+        return {name: value for name in PLACE_FIELDS if (value := getattr(self, name)) is not None}
+
+    def __str__(self) -> str:
+        where = ", ".join(f"{name}={value!r}" for name, value in self.place().items())
+        return f"{self.message} [{where}]" if where else self.message
+
+
+class UserCodeError(StreamsError):
+    """A function or serde of the user failed; the cause is chained. Mend it, or set an exception handler."""
+
+
+class ProcessingError(UserCodeError):
+    """A processor or a function given to the DSL raised while it handled a record (conformance 113)."""
+
+
+class DeserializationError(UserCodeError):
+    """The key or value of a consumed record could not be read by its serde (conformance 112)."""
+
+
+class SerializationError(UserCodeError):
+    """A key or value could not be written by its serde (conformance 114)."""
+
+
+class ConfigError(StreamsError):
+    """A setting is unknown, mistyped, out of range or contradicts another one."""
+
+
+class TopologyError(StreamsError):
+    """The topology cannot be built or does not fit the topics of the cluster."""
+
+
+class MissingTopicError(TopologyError):
+    """A source topic does not exist (conformance 120). Create it, then start again."""
+
+
+class RetryableError(StreamsError):
+    """The broker or the disk did not answer in time; the same call may succeed later."""
+
+
+class ProductionError(StreamsError):
+    """A record could not be delivered; no offset after it is committed."""
+
+
+class TaskMigratedError(StreamsError):
+    """Another member owns the tasks of this thread now (fenced): they are closed without a commit."""
+
+
+class StateError(StreamsError):
+    """Local state is damaged, of another format or does not fit the topology."""
+
+
+class StateDirectoryError(StateError):
+    """The state directory is in use, not writable, full, or belongs to another application."""
+
+
+class StoreError(StateError):
+    """A store was used wrongly or failed; the store is as it was before the call."""
+
+
+class InternalError(StreamsError):
+    """A bug in this project. Please report it with its traceback."""

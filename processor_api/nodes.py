@@ -1,0 +1,91 @@
+"""The nodes of a topology: frozen data, connected by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from processor_api.offset_reset import AutoOffsetReset
+from processor_api.partitioner import StreamPartitioner
+from processor_api.record import HeaderList
+from processor_api.serde import Serde
+from processor_api.timestamps import TimestampExtractor
+
+__all__ = [
+    "Node",
+    "ProcessorNode",
+    "RecordContext",
+    "RepartitionTopic",
+    "SinkNode",
+    "SourceNode",
+    "TopicNameExtractor",
+]
+
+
+class RecordContext(NamedTuple):
+    """What a topic name extractor may know of the record in work."""
+
+    topic: str | None
+    partition: int
+    offset: int
+    timestamp: int
+    headers: HeaderList | None
+
+
+TopicNameExtractor = Callable[[Any, Any, RecordContext], str]
+"""``(key, value, record_context)`` to the name of an existing topic."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceNode:
+    """Reads topics (or every topic that a pattern matches) with one pair of serdes."""
+
+    name: str
+    topics: tuple[str, ...] = ()
+    pattern: re.Pattern[str] | None = None
+    key_serde: Serde[Any] | None = None
+    value_serde: Serde[Any] | None = None
+    timestamp_extractor: TimestampExtractor | None = None
+    offset_reset: AutoOffsetReset | None = None
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessorNode:
+    """Runs a user's processor, or an operator of the DSL."""
+
+    name: str
+    parents: tuple[str, ...]
+    supplier: Any
+    """A :class:`~processor_api.processor.Operator`, or a supplier of processors."""
+    fixed_key: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkNode:
+    """Writes to a topic, fixed or chosen per record."""
+
+    name: str
+    parents: tuple[str, ...]
+    topic: str | None = None
+    topic_extractor: TopicNameExtractor | None = None
+    key_serde: Serde[Any] | None = None
+    value_serde: Serde[Any] | None = None
+    partitioner: StreamPartitioner | None = None
+
+
+Node = SourceNode | ProcessorNode | SinkNode
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepartitionTopic:
+    """An internal topic between two subtopologies; its real name is ``<application.id>-<name>``."""
+
+    name: str
+    partitions: int | None = None
+    """``None``: as many as the widest topic upstream, or as its copartition group needs (conformance 103)."""

@@ -1,0 +1,41 @@
+"""Where to start reading a partition that has no committed offset (KIP-1106)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from processor_api.durations import Duration, to_ms
+
+__all__ = ["AutoOffsetReset"]
+
+
+@dataclass(frozen=True)
+class AutoOffsetReset:
+    """One of ``earliest()``, ``latest()``, ``none()`` and ``by_duration(...)``."""
+
+    policy: str
+    duration_ms: int | None = None
+
+    @classmethod
+    def earliest(cls) -> AutoOffsetReset:
+        return cls("earliest")
+
+    @classmethod
+    def latest(cls) -> AutoOffsetReset:
+        return cls("latest")
+
+    @classmethod
+    def none(cls) -> AutoOffsetReset:
+        """Fail if there is no committed offset."""
+        return cls("none")
+
+    @classmethod
+    def by_duration(cls, duration: Duration) -> AutoOffsetReset:
+        """Start at the first record that is at most this old.
+
+        :raises ValueError: if the duration is negative.
+        """
+        ms = to_ms(duration, "duration")
+        if ms < 0:
+            raise ValueError(f"duration must not be negative, got {ms} ms")
+        return cls("by_duration", ms)

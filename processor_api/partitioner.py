@@ -1,0 +1,38 @@
+"""Which partition a record is written to (conformance 3.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from processor_api.record import HeaderList
+
+__all__ = ["StreamPartitioner", "murmur2", "partition_for_key"]
+
+StreamPartitioner = Callable[[str, Any, Any, HeaderList | None, int], Collection[int] | None]
+"""``(topic, key, value, headers, number_of_partitions)`` to partitions: ``None`` leaves the choice to Kafka's default,
+an empty collection drops the record, several write it to each."""
+
+_M = 0x5BD1E995
+_MASK = 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """Kafka's 32-bit murmur2 of ``data``, as an unsigned number."""
+    length = len(data)
+    h = 0x9747B28C ^ length
+    end = length & ~3
+    for i in range(0, end, 4):
+        k = int.from_bytes(data[i : i + 4], "little") * _M & _MASK
+        k ^= k >> 24
+        h = (h * _M & _MASK) ^ (k * _M & _MASK)
+    if rest := data[end:]:
+        h = (h ^ int.from_bytes(rest, "little")) * _M & _MASK
+    h ^= h >> 13
+    h = h * _M & _MASK
+    return h ^ h >> 15
+
+
+def partition_for_key(key: bytes, partitions: int) -> int:
+    """The partition that every Kafka client's default partitioner gives a non-null key."""
+    return (murmur2(key) & 0x7FFFFFFF) % partitions

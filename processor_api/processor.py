@@ -1,0 +1,86 @@
+"""Processors: what a user writes, and what the DSL's operators are.
+
+A user's processor gets `Record` objects and a context. An operator is the same thing without the objects: a function of
+(key, value, timestamp, headers), bound once per task to the functions that come after it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+
+from processor_api.context import FixedKeyProcessorContext, OperatorContext, ProcessorContext
+from processor_api.record import FixedKeyRecord, Forward, Record
+from processor_api.store_spec import StoreBuilder
+
+__all__ = [
+    "FixedKeyProcessor",
+    "FixedKeyProcessorSupplier",
+    "Operator",
+    "Processor",
+    "ProcessorSupplier",
+    "connected_stores",
+]
+
+KIn = TypeVar("KIn")
+VIn = TypeVar("VIn")
+KOut = TypeVar("KOut")
+VOut = TypeVar("VOut")
+K = TypeVar("K")
+
+
+class Processor(ABC, Generic[KIn, VIn, KOut, VOut]):
+    """Handles one record at a time and forwards any number of records. One instance per task."""
+
+    def init(self, context: ProcessorContext[KOut, VOut]) -> None:
+        """Called once before the first record. The default keeps the context as ``self.context``."""
+        self.context = context
+
+    @abstractmethod
+    def process(self, record: Record[KIn, VIn]) -> None:
+        """Called for every record. An exception goes to the processing exception handler (conformance 113)."""
+
+    def close(self) -> None:
+        """Called once when the task closes. The same instance is never initialised again."""
+
+
+class FixedKeyProcessor(ABC, Generic[K, VIn, VOut]):
+    """A processor that cannot change keys, so that no repartition follows."""
+
+    def init(self, context: FixedKeyProcessorContext[K, VOut]) -> None:
+        """Called once before the first record. The default keeps the context as ``self.context``."""
+        self.context = context
+
+    @abstractmethod
+    def process(self, record: FixedKeyRecord[K, VIn]) -> None:
+        """Called for every record."""
+
+    def close(self) -> None:
+        """Called once when the task closes."""
+
+
+ProcessorSupplier = Callable[[], Processor[Any, Any, Any, Any]]
+"""Makes a new processor at each call: a class without arguments is one. It may have a method ``stores()`` that returns
+the builders of stores to add and connect (Kafka Streams' ConnectedStoreProvider)."""
+
+FixedKeyProcessorSupplier = Callable[[], FixedKeyProcessor[Any, Any, Any]]
+"""As :data:`ProcessorSupplier`, for processors with a fixed key."""
+
+
+@runtime_checkable
+class Operator(Protocol):
+    """A processor node of the DSL: immutable, shared by all tasks."""
+
+    def bind(self, context: OperatorContext) -> Forward:
+        """Returns the function for the records of one task; all mutable state lives in its closure.
+
+        Errors of the user's functions are given to ``context.fail``; what ``context.forward`` raises passes through.
+        """
+        ...
+
+
+def connected_stores(supplier: Any) -> Iterable[StoreBuilder[Any, Any]]:
+    """The stores that a supplier brings along."""
+    stores = getattr(supplier, "stores", None)
+    return tuple(stores()) if callable(stores) and not isinstance(stores, type) else ()

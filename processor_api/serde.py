@@ -1,0 +1,180 @@
+"""Serdes: how keys and values become bytes, and back.
+
+The built-in ones write the bytes of Kafka's Java serdes of the same name. ``None`` never reaches a serde: it is a null
+key or value and stays null.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid as uuid_module
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+__all__ = ["Serde", "Serdes"]
+
+T = TypeVar("T")
+
+
+class Serde(Generic[T]):
+    """A pair of functions from a value to bytes and from bytes to a value.
+
+    :param serialize: called with a value that is not ``None``; returns ``bytes``.
+    :param deserialize: called with ``bytes``; returns the value.
+    :param name: for messages and ``describe``.
+    :param exact: tells whether a given value comes back unchanged, in type and value, after a round trip; stores keep
+        such values decoded. ``None`` (the default) means no value does, which is right for anything mutable.
+    """
+
+    __slots__ = ("deserialize", "exact", "name", "serialize")
+
+    def __init__(
+        self,
+        serialize: Callable[[T], bytes],
+        deserialize: Callable[[bytes], T],
+        *,
+        name: str = "custom",
+        exact: Callable[[object], bool] | None = None,
+    ) -> None:
+        if not callable(serialize) or not callable(deserialize):
+            raise TypeError("a serde takes two functions: value to bytes, and bytes to value")
+        self.serialize = serialize
+        self.deserialize = deserialize
+        self.name = name
+        self.exact = exact
+
+    def bind(self, topic: str, *, is_key: bool) -> Serde[T]:
+        """The serde as used for one topic. Override it where bytes depend on the topic (schema registries)."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"Serde({self.name})"
+
+
+def _write_string(value: str) -> bytes:
+    try:
+        return value.encode()
+    except UnicodeEncodeError:  # a lone surrogate: Java writes a question mark
+        return value.encode("utf-8", "replace")
+
+
+def _read_string(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:  # Java puts the replacement character and goes on
+        return data.decode("utf-8", "replace")
+
+
+def _exact_string(value: object) -> bool:
+    if type(value) is not str:
+        return False
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _number(code: str, name: str, low: int, high: int) -> Serde[int]:
+    packer = struct.Struct(">" + code)
+    pack, unpack, size = packer.pack, packer.unpack, packer.size
+
+    def write(value: int) -> bytes:
+        if type(value) is bool:
+            raise TypeError(f"{name}: expected an int, got {value!r}")
+        try:
+            return pack(value)
+        except struct.error:
+            raise ValueError(f"{name}: {value!r} is not an integer from {low} to {high}") from None
+
+    def read(data: bytes) -> int:
+        if len(data) != size:
+            raise ValueError(f"{name}: expected {size} bytes, got {len(data)}")
+        value: int = unpack(data)[0]
+        return value
+
+    def exact(value: object) -> bool:
+        return type(value) is int and low <= value <= high
+
+    return Serde(write, read, name=name, exact=exact)
+
+
+def _float(code: str, name: str) -> Serde[float]:
+    packer = struct.Struct(">" + code)
+    pack, unpack, size = packer.pack, packer.unpack, packer.size
+
+    def write(value: float) -> bytes:
+        try:
+            return pack(value)
+        except (struct.error, OverflowError):
+            raise ValueError(f"{name}: {value!r} is not a number it can hold") from None
+
+    def read(data: bytes) -> float:
+        if len(data) != size:
+            raise ValueError(f"{name}: expected {size} bytes, got {len(data)}")
+        value: float = unpack(data)[0]
+        return value
+
+    exact = (lambda value: type(value) is float) if code == "d" else None
+    return Serde(write, read, name=name, exact=exact)
+
+
+def _write_bytes(value: bytes) -> bytes:
+    if type(value) is bytes:
+        return value
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    raise TypeError(f"bytes: expected bytes, got {type(value).__name__}")
+
+
+def _write_bool(value: bool) -> bytes:
+    if type(value) is not bool:
+        raise TypeError(f"boolean: expected a bool, got {value!r}")
+    return b"\x01" if value else b"\x00"
+
+
+def _read_bool(data: bytes) -> bool:
+    if data == b"\x01":
+        return True
+    if data == b"\x00":
+        return False
+    raise ValueError(f"boolean: expected one byte, 0 or 1, got {data!r}")
+
+
+def _write_uuid(value: uuid_module.UUID) -> bytes:
+    return str(value).encode()
+
+
+def _read_uuid(data: bytes) -> uuid_module.UUID:
+    return uuid_module.UUID(data.decode())
+
+
+def _write_void(value: None) -> bytes:
+    raise ValueError(f"void: only None can be written, got {value!r}")
+
+
+def _read_void(data: bytes) -> None:
+    raise ValueError(f"void: expected no bytes, got {len(data)}")
+
+
+class Serdes:
+    """Kafka's own serdes, byte for byte. Each is a value, not a factory: ``Serdes.STRING``."""
+
+    STRING: Serde[str] = Serde(_write_string, _read_string, name="string", exact=_exact_string)
+    BYTES: Serde[bytes] = Serde(_write_bytes, bytes, name="bytes", exact=lambda value: type(value) is bytes)
+    INTEGER: Serde[int] = _number("i", "integer", -(1 << 31), (1 << 31) - 1)
+    """32 bits, big-endian."""
+    LONG: Serde[int] = _number("q", "long", -(1 << 63), (1 << 63) - 1)
+    """64 bits, big-endian."""
+    SHORT: Serde[int] = _number("h", "short", -(1 << 15), (1 << 15) - 1)
+    """16 bits, big-endian."""
+    FLOAT: Serde[float] = _float("f", "float")
+    """32-bit IEEE 754: most Python floats lose digits."""
+    DOUBLE: Serde[float] = _float("d", "double")
+    BOOLEAN: Serde[bool] = Serde(_write_bool, _read_bool, name="boolean", exact=lambda value: type(value) is bool)
+    UUID: Serde[uuid_module.UUID] = Serde(_write_uuid, _read_uuid, name="uuid")
+    """The 36-character text form, as Java writes it."""
+    VOID: Serde[Any] = Serde(_write_void, _read_void, name="void")
+    """For keys or values that are always null."""

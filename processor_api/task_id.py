@@ -1,0 +1,40 @@
+"""Tasks and partitions by name."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["TaskId", "TopicPartition"]
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class TaskId(NamedTuple):
+    """A subtopology and a partition; written ``<subtopology>_<partition>`` as in Kafka Streams."""
+
+    subtopology: int
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.subtopology}_{self.partition}"
+
+    @classmethod
+    def parse(cls, text: str) -> TaskId:
+        """The reverse of ``str``.
+
+        :raises ValueError: if the text is no task id.
+        """
+        subtopology, underscore, partition = text.partition("_")
+        if not (underscore and subtopology.isascii() and partition.isascii()):
+            raise ValueError(f"{text!r} is not a task id such as 0_1")
+        if not (subtopology.isdigit() and partition.isdigit()):
+            raise ValueError(f"{text!r} is not a task id such as 0_1")
+        return cls(int(subtopology), int(partition))

@@ -1,0 +1,93 @@
+"""Timestamp extractors (conformance 8, 9).
+
+An extractor is called with the deserialised record and the partition time (the largest timestamp seen in that
+partition, -1 when none was). It returns the record's timestamp in ms; a negative one drops the record. ``None`` in
+place of an extractor means :func:`fail_on_invalid_timestamp`, which costs the engine nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from processor_api.clock import Clock, SystemClock
+from processor_api.errors import UserCodeError
+from processor_api.record import HeaderList
+
+__all__ = [
+    "ConsumedRecord",
+    "TimestampExtractor",
+    "fail_on_invalid_timestamp",
+    "log_and_skip_on_invalid_timestamp",
+    "use_partition_time_on_invalid_timestamp",
+    "wallclock_timestamp_extractor",
+]
+
+log = logging.getLogger("streams.timestamps")
+
+
+class ConsumedRecord(NamedTuple):
+    """A record as consumed, deserialised."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    """In ms; -1 if the record has none (KIP-32)."""
+    key: Any
+    value: Any
+    headers: HeaderList | None
+
+
+TimestampExtractor = Callable[[ConsumedRecord, int], int]
+"""``(record, partition_time)`` to a timestamp in ms."""
+
+
+def fail_on_invalid_timestamp(record: ConsumedRecord, partition_time: int) -> int:
+    """The record's own timestamp; the default.
+
+    :raises UserCodeError: if it is negative.
+    """
+    if record.timestamp < 0:
+        raise UserCodeError(
+            f"the record has the invalid timestamp {record.timestamp}, possibly because an old producer wrote it without"
+            " one; use another timestamp extractor to process it",
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+        )
+    return record.timestamp
+
+
+def log_and_skip_on_invalid_timestamp(record: ConsumedRecord, partition_time: int) -> int:
+    """The record's own timestamp; a negative one is logged and so the record dropped."""
+    if record.timestamp < 0:
+        log.warning(
+            "record dropped: it has no valid timestamp",
+            extra={"topic": record.topic, "partition": record.partition, "offset": record.offset},
+        )
+    return record.timestamp
+
+
+def use_partition_time_on_invalid_timestamp(record: ConsumedRecord, partition_time: int) -> int:
+    """The record's own timestamp, or the partition time in place of a negative one.
+
+    :raises UserCodeError: if the partition has no time yet.
+    """
+    if record.timestamp >= 0:
+        return record.timestamp
+    if partition_time < 0:
+        raise UserCodeError(
+            "the record has no valid timestamp and its partition has no time yet to use in its place",
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+        )
+    return partition_time
+
+
+def wallclock_timestamp_extractor(clock: Clock | None = None) -> TimestampExtractor:
+    """An extractor that gives the time of processing."""
+    now = (clock or SystemClock()).time_ms
+    return lambda record, partition_time: now()

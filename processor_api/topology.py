@@ -1,0 +1,238 @@
+"""The topology as plain data, and the methods that build it.
+
+Every mistake that can be seen without a broker raises :class:`~processor_api.errors.TopologyError` at the call that made
+it. A topology is not changed any more once it runs; one topology serves any number of tasks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from processor_api.describe import describe
+from processor_api.errors import TopologyError
+from processor_api.nodes import ProcessorNode, RepartitionTopic, SinkNode, SourceNode, TopicNameExtractor
+from processor_api.offset_reset import AutoOffsetReset
+from processor_api.partitioner import StreamPartitioner
+from processor_api.processor import (
+    FixedKeyProcessor,
+    FixedKeyProcessorSupplier,
+    Operator,
+    Processor,
+    ProcessorSupplier,
+    connected_stores,
+)
+from processor_api.serde import Serde
+from processor_api.store_spec import StoreBuilder
+from processor_api.timestamps import TimestampExtractor
+from processor_api.topology_data import TopologyData
+
+__all__ = ["Topology"]
+
+
+class Topology(TopologyData):
+    """Sources, processors, sinks and stores by name. The ``add_*`` methods return the topology, to be chained."""
+
+    def add_source(
+        self,
+        name: str,
+        *topics: str | re.Pattern[str],
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+        timestamp_extractor: TimestampExtractor | None = None,
+        offset_reset: AutoOffsetReset | None = None,
+    ) -> Topology:
+        """Reads one or more topics, or every topic that one compiled pattern matches.
+
+        :raises TopologyError: if the name is taken, there is no topic, or another source reads one of the topics.
+        """
+        self._check_new_name(name)
+        names, pattern = self._topics_or_pattern(name, topics)
+        for topic in names:
+            reader = self._topic_readers.get(topic)
+            if reader is not None:
+                raise TopologyError(
+                    f"topic {topic!r} is already read by source {reader!r}; a topic can be read by one source only",
+                    node=name,
+                    topic=topic,
+                )
+        for topic in names:
+            self._topic_readers[topic] = name
+        self._nodes[name] = SourceNode(
+            name=name,
+            topics=names,
+            pattern=pattern,
+            key_serde=key_serde,
+            value_serde=value_serde,
+            timestamp_extractor=timestamp_extractor,
+            offset_reset=offset_reset,
+        )
+        return self
+
+    def add_processor(
+        self,
+        name: str,
+        supplier: ProcessorSupplier | FixedKeyProcessorSupplier | Operator,
+        *parents: str,
+    ) -> Topology:
+        """Adds a processor below its parents; stores that the supplier brings along are added and connected.
+
+        :param supplier: makes a new processor at each call; it is called twice here to check that (conformance 110).
+        :raises TopologyError: if the name is taken, a parent is unknown or the supplier returns one object twice.
+        """
+        self._check_new_name(name)
+        self._check_parents(name, parents)
+        fixed_key = False if isinstance(supplier, Operator) else self._check_supplier(name, supplier)
+        self._nodes[name] = ProcessorNode(name=name, parents=parents, supplier=supplier, fixed_key=fixed_key)
+        for builder in connected_stores(supplier):
+            self.add_state_store(builder, name)
+        return self
+
+    def add_sink(
+        self,
+        name: str,
+        topic: str | TopicNameExtractor,
+        *parents: str,
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+        partitioner: StreamPartitioner | None = None,
+    ) -> Topology:
+        """Writes what its parents forward to a topic, or to the topic a function names for each record.
+
+        :raises TopologyError: if the name is taken or a parent is unknown.
+        """
+        self._check_new_name(name)
+        self._check_parents(name, parents)
+        fixed = topic if isinstance(topic, str) else None
+        if fixed is None and not callable(topic):
+            raise TopologyError("a sink writes to a topic's name or to what a function names", node=name)
+        self._nodes[name] = SinkNode(
+            name=name,
+            parents=parents,
+            topic=fixed,
+            topic_extractor=None if isinstance(topic, str) else topic,
+            key_serde=key_serde,
+            value_serde=value_serde,
+            partitioner=partitioner,
+        )
+        return self
+
+    def add_state_store(self, builder: StoreBuilder[Any, Any], *processors: str) -> Topology:
+        """Adds a store and connects it to the processors. The very same builder may be added again.
+
+        :raises TopologyError: if another store has the name, or a processor is unknown.
+        """
+        if not isinstance(builder, StoreBuilder):
+            raise TopologyError(f"expected a store builder, got {builder!r}; see Stores.key_value_store_builder")
+        known = self._stores.get(builder.name)
+        if known is not None and known is not builder:
+            raise TopologyError(
+                f"a store named {builder.name!r} is already added; store names are unique in a topology",
+                store=builder.name,
+            )
+        self._stores[builder.name] = builder
+        for processor in processors:
+            self.connect_processor_and_state_stores(processor, builder.name)
+        return self
+
+    def connect_processor_and_state_stores(self, processor: str, *stores: str) -> Topology:
+        """Lets a processor use stores that were added; processors that share a store form one subtopology.
+
+        :raises TopologyError: if the processor or a store is unknown.
+        """
+        if not isinstance(self._nodes.get(processor), ProcessorNode):
+            raise TopologyError(f"there is no processor named {processor!r} to connect a store to", node=processor)
+        connected = self._connections.setdefault(processor, [])
+        for store in stores:
+            if store not in self._stores:
+                raise TopologyError(
+                    f"store {store!r} is not added to the topology; call add_state_store first",
+                    store=store,
+                    node=processor,
+                )
+            if store not in connected:
+                connected.append(store)
+        return self
+
+    def add_repartition_topic(self, topic: RepartitionTopic) -> Topology:
+        """Declares an internal topic that a sink writes and a source of another subtopology reads.
+
+        :raises TopologyError: if it is declared already with another number of partitions.
+        """
+        known = self._repartition_topics.get(topic.name)
+        if known is not None and known != topic:
+            raise TopologyError(f"repartition topic {topic.name!r} is declared twice, differently", topic=topic.name)
+        self._repartition_topics[topic.name] = topic
+        return self
+
+    def copartition(self, sources: Iterable[str]) -> Topology:
+        """Demands that the topics of these sources have the same number of partitions (conformance 103)."""
+        group = tuple(sorted(set(sources)))
+        if len(group) > 1 and group not in self._copartition_groups:
+            self._copartition_groups.append(group)
+        return self
+
+    def use_source_as_changelog(self, store: str, topic: str) -> Topology:
+        """Lets a source topic serve as the store's changelog (conformance 108)."""
+        self._source_changelogs[store] = topic
+        return self
+
+    def describe(self) -> str:
+        """The text of Kafka Streams' ``Topology.describe()``, byte for byte (reference 3.11)."""
+        return describe(self)
+
+    # ------------------------------------------------------------------ checks
+
+    def _check_new_name(self, name: str) -> None:
+        if not isinstance(name, str) or not name:
+            raise TopologyError(f"a node needs a name, got {name!r}")
+        if name in self._nodes:
+            raise TopologyError(f"a node named {name!r} is already added; names are unique in a topology", node=name)
+
+    def _check_parents(self, name: str, parents: tuple[str, ...]) -> None:
+        if not parents:
+            raise TopologyError(f"node {name!r} needs at least one parent", node=name)
+        for parent in parents:
+            if parent == name:
+                raise TopologyError(f"node {name!r} cannot be its own parent", node=name)
+            found = self._nodes.get(parent)
+            if found is None:
+                raise TopologyError(f"parent {parent!r} of node {name!r} is not added yet", node=name)
+            if isinstance(found, SinkNode):
+                raise TopologyError(f"sink {parent!r} cannot be the parent of node {name!r}", node=name)
+
+    def _topics_or_pattern(
+        self, name: str, topics: tuple[str | re.Pattern[str], ...]
+    ) -> tuple[tuple[str, ...], re.Pattern[str] | None]:
+        patterns = [topic for topic in topics if isinstance(topic, re.Pattern)]
+        names = [topic for topic in topics if isinstance(topic, str)]
+        if not topics or len(names) + len(patterns) != len(topics) or "" in names:
+            raise TopologyError(f"source {name!r} needs names of topics or one compiled pattern", node=name)
+        if patterns and len(topics) > 1:
+            raise TopologyError(f"source {name!r} reads either topics or one pattern, not both", node=name)
+        if len(set(names)) != len(names):
+            raise TopologyError(f"source {name!r} names a topic twice", node=name)
+        return tuple(names), patterns[0] if patterns else None
+
+    def _check_supplier(self, name: str, supplier: Any) -> bool:
+        if isinstance(supplier, (Processor, FixedKeyProcessor)) or not callable(supplier):
+            raise TopologyError(
+                f"processor {name!r} needs a supplier: a class or function that makes a new processor at each call,"
+                f" not {supplier!r}",
+                node=name,
+            )
+        first, second = supplier(), supplier()
+        if first is second:
+            raise TopologyError(
+                f"the supplier of processor {name!r} returned the same object twice; it must make a new one at each"
+                " call, since every task has its own",
+                node=name,
+            )
+        if not isinstance(first, (Processor, FixedKeyProcessor)):
+            raise TopologyError(
+                f"the supplier of processor {name!r} made {first!r}, which is neither a Processor nor a"
+                " FixedKeyProcessor",
+                node=name,
+            )
+        return isinstance(first, FixedKeyProcessor)

@@ -1,0 +1,289 @@
+"""What the runtime asks of Kafka, and no more.
+
+Two adapters implement these protocols: `streams.kafka.confluent` on librdkafka, and `streams.kafka.embedded` in memory.
+`streams.testing.contracts` is the suite that both pass.
+
+Messages are used as the client gives them: methods, not attributes, and no wrapper object per record. Adapters expose
+the client's own bound methods where a call is made per record or per batch (`consume`, `produce`).
+
+Errors of the client are mapped at the adapter to `processor_api.errors`: `RetryableError` (the same call may succeed
+later), `TaskMigratedError` (fenced; another owns the tasks), `TransactionAborted` (abort and rebuild), and
+`StreamsError` for all else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from processor_api.errors import StreamsError
+from processor_api.record import HeaderList
+from processor_api.task_id import TopicPartition
+
+__all__ = [
+    "AT_BEGINNING",
+    "AT_END",
+    "Admin",
+    "CommitAgain",
+    "Consumer",
+    "GroupMember",
+    "KafkaClients",
+    "Message",
+    "NewTopic",
+    "NoOffset",
+    "OffsetAndMetadata",
+    "OnDelivery",
+    "Producer",
+    "RebalanceListener",
+    "TopicInfo",
+    "TransactionAborted",
+]
+
+AT_BEGINNING = -2
+AT_END = -1
+"""Positions that the client resolves itself when a partition is assigned."""
+
+
+class TransactionAborted(StreamsError):
+    """The transaction cannot be committed and must be aborted; the tasks of the thread are rebuilt (reference, P7)."""
+
+
+class CommitAgain(StreamsError):
+    """A commit met a rebalance in progress: keep the offsets and commit after the next poll (membership 4.2)."""
+
+
+class NoOffset(StreamsError):
+    """The position asked for is outside the partition's log: its records were deleted."""
+
+
+class OffsetAndMetadata(NamedTuple):
+    """A committed offset: that of the next record to process."""
+
+    offset: int
+    metadata: str = ""
+
+
+class MessageError(Protocol):
+    """What a message carries in place of a record."""
+
+    def code(self) -> int: ...
+
+    def name(self) -> str: ...
+
+    def str(self) -> str: ...
+
+
+class Message(Protocol):
+    """A consumed or delivered record, or an event about a partition when ``error()`` is not ``None``."""
+
+    def topic(self) -> str: ...
+
+    def partition(self) -> int: ...
+
+    def offset(self) -> int: ...
+
+    def key(self) -> bytes | None: ...
+
+    def value(self) -> bytes | None: ...
+
+    def timestamp(self) -> tuple[int, int]:
+        """``(type, ms)``: type 0 not available (ms is then -1), 1 create time, 2 log append time (KIP-32)."""
+        ...
+
+    def headers(self) -> HeaderList | None: ...
+
+    def error(self) -> Any:
+        """``None`` for a record, else a :class:`MessageError`; the end of a partition is one, see
+        :attr:`Consumer.partition_eof`."""
+        ...
+
+
+class RebalanceListener(Protocol):
+    """Told about ownership inside `consume`, `poll` and `close`, on the calling thread. It must not raise."""
+
+    def on_assigned(self, partitions: Collection[TopicPartition]) -> None: ...
+
+    def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
+        """The partitions are still owned while this runs: commit here."""
+        ...
+
+    def on_lost(self, partitions: Collection[TopicPartition]) -> None:
+        """The partitions are owned by another member already: do not commit."""
+        ...
+
+
+class Consumer(Protocol):
+    """A consumer whose partitions are added and removed by the runtime; used by one thread."""
+
+    partition_eof: int
+    """The error code of the event that the end of a partition (its last stable offset) was reached."""
+
+    consume: Callable[[int, float], Sequence[Any]]
+    """``consume(max_messages, timeout_s)``: what is there, waiting at most ``timeout_s`` for *all* of them, so take 0."""
+
+    poll: Callable[[float], Any]
+    """``poll(timeout_s)``: one message or ``None``."""
+
+    def subscribe(self, topics: Collection[str], listener: RebalanceListener) -> None:
+        """Joins the group. Partitions of subscribed topics are reported to the listener but not fetched: the runtime
+        adds the partitions to read by :meth:`assign`."""
+        ...
+
+    def assign(self, partitions: Mapping[TopicPartition, int]) -> None:
+        """Adds partitions to read, each from the given offset (or `AT_BEGINNING`, `AT_END`)."""
+        ...
+
+    def unassign(self, partitions: Collection[TopicPartition]) -> None:
+        """Removes partitions; paused ones are resumed first, so that a later assign starts unpaused."""
+        ...
+
+    def assignment(self) -> frozenset[TopicPartition]: ...
+
+    def seek(self, partition: TopicPartition, offset: int) -> None: ...
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None: ...
+
+    def resume(self, partitions: Collection[TopicPartition]) -> None: ...
+
+    def position(self, partition: TopicPartition) -> int | None:
+        """Offset of the next record to be handed out, past transaction markers; ``None`` before the first."""
+        ...
+
+    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Committed offsets of the group, without those partitions that have none. Waits for pending transactions."""
+        ...
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Commits and waits.
+
+        :raises CommitAgain: a rebalance is in progress.
+        :raises TaskMigratedError: this member is not in the group any more.
+        """
+        ...
+
+    def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]: ...
+
+    def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The end as this consumer's isolation level sees it: the last stable offset under read_committed."""
+        ...
+
+    def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The first offset whose timestamp is at or after the given ms; the end offset where there is none."""
+        ...
+
+    def group_metadata(self) -> Any:
+        """The identity that fences a transaction's offsets; read immediately before each commit."""
+        ...
+
+    def close(self) -> None: ...
+
+
+OnDelivery = Callable[[Any, Any], None]
+"""``(error or None, message)``, called inside `poll` and `flush` on the calling thread."""
+
+
+class Producer(Protocol):
+    """A producer, idempotent always, transactional when it has a transactional id; used by one thread."""
+
+    zero_timestamp_ms: int
+    """What a timestamp of 0 is replaced by when it is produced: librdkafka takes 0 for "now", so its adapter says 1."""
+
+    produce: Callable[..., None]
+    """``produce(topic, value, key, partition, None, on_delivery, timestamp_ms, headers)``, by position; partition -1
+    leaves the choice to murmur2 of the key; raises ``BufferError`` when the queue is full: poll and call again."""
+
+    poll: Callable[[float], int]
+    """Serves delivery callbacks."""
+
+    def flush(self) -> None:
+        """Waits until every record is delivered or failed and its callback served."""
+        ...
+
+    def init_transactions(self) -> None:
+        """Fences earlier producers of the same id and ends their open transaction."""
+        ...
+
+    def begin_transaction(self) -> None: ...
+
+    def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_metadata: Any) -> None: ...
+
+    def commit_transaction(self) -> None:
+        """:raises TransactionAborted: abort it. :raises TaskMigratedError: fenced, make a new producer."""
+        ...
+
+    def abort_transaction(self) -> None: ...
+
+    def partition_count(self, topic: str) -> int:
+        """Partitions of a topic, cached by the adapter for a short time.
+
+        :raises StreamsError: if the topic does not exist.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewTopic:
+    """A topic to create; a replication factor of -1 is the broker's default."""
+
+    name: str
+    partitions: int
+    replication_factor: int = -1
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TopicInfo:
+    """What the cluster says of a topic."""
+
+    name: str
+    partitions: int
+
+
+@dataclass(frozen=True)
+class GroupMember:
+    """A member of a consumer group as the broker describes it."""
+
+    client_id: str
+    member_id: str
+    instance_id: str | None
+    partitions: frozenset[TopicPartition]
+
+
+class Admin(Protocol):
+    """Cluster-wide calls; may be used by any thread."""
+
+    def topics(self, names: Collection[str] | None = None) -> dict[str, TopicInfo]:
+        """The topics that exist, of all or of those named."""
+        ...
+
+    def create_topics(self, topics: Collection[NewTopic]) -> None:
+        """Creates topics and waits until they can be used; those that exist already are left as they are.
+
+        :raises StreamsError: with the broker's reason, naming the topic.
+        """
+        ...
+
+    def delete_topics(self, names: Collection[str]) -> None: ...
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        """Deletes records below the offsets (repartition topics, after a commit)."""
+        ...
+
+    def group_members(self, group: str) -> list[GroupMember]: ...
+
+    def close(self) -> None: ...
+
+
+class KafkaClients(Protocol):
+    """Makes clients for one cluster; the only thing that the runtime is given."""
+
+    def consumer(self, config: Mapping[str, Any]) -> Consumer:
+        """``config`` holds client settings under Kafka's names: ``group.id``, ``isolation.level``, ..."""
+        ...
+
+    def producer(self, config: Mapping[str, Any]) -> Producer: ...
+
+    def admin(self, config: Mapping[str, Any]) -> Admin: ...
