@@ -1,0 +1,1 @@
+"""The vocabulary: records, processors, stores as contracts, the topology as plain data."""
