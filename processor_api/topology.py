@@ -1,7 +1,7 @@
 """The topology as plain data, and the methods that build it.
 
-Every mistake that can be seen without a broker raises :class:`~processor_api.errors.TopologyError` at the call that made
-it. A topology is not changed any more once it runs; one topology serves any number of tasks.
+Every mistake that can be seen without a broker raises :class:`~processor_api.errors.TopologyError` at the call that
+made it. A topology is not changed any more once it runs; one topology serves any number of tasks.
 """
 
 from __future__ import annotations

@@ -77,6 +77,7 @@ class Rows:
         self._wants_old = False
         self._index: SortedDict | None = None
         self._fresh: list[Any] = []
+        self._pending_bytes = 0
 
     # ------------------------------------------------------------------ for operators
 
@@ -100,9 +101,8 @@ class Rows:
         if row is None:
             return None
         data, timestamp = self.codec.read(row)
-        entry = (self.stored(data), timestamp)
-        self.clean[key] = entry
-        self.budget.cached += len(key) + len(row) + ENTRY_OVERHEAD_BYTES
+        entry = self.clean[key] = (self.stored(data), timestamp)
+        self.budget.cached += self._cost(key, entry[0])
         if self.budget.cached > self.budget.cache_limit:
             self.evict(keep=key)
         return entry
@@ -121,43 +121,66 @@ class Rows:
             return value
         return self.value_serde.deserialize(value)
 
-    def added(self, key: Any, size: int) -> None:
-        """A row was put that had no uncommitted change: counts it and notes it for range reads."""
+    def put_dirty(self, key: Any, entry: Entry) -> None:
+        """A cached put of a row that was not dirty."""
+        self.dirty[key] = entry
+        cost = self._cost(key, entry[0])
         budget = self.budget
-        cost = size + ENTRY_OVERHEAD_BYTES
-        budget.uncommitted += cost
+        budget.cached += cost
+        if key not in self.drained:
+            self._uncommitted(key, cost)
+        if budget.cached > budget.cache_limit:
+            self.evict(keep=key)
+
+    def put_through(self, key: Any, value: Any, timestamp: int) -> None:
+        """A put without caching: logged at once, in order, and kept for the commit."""
+        data = None if value is None else self.value_bytes(value)
+        raw_key = self.key_bytes(key)
+        if self.log is not None:
+            self.log(raw_key, data, timestamp)
+        self._keep(key, (value, timestamp), raw_key, data)
+        if self.budget.cached > self.budget.cache_limit:
+            self.evict(keep=key)
+
+    def _keep(self, key: Any, entry: Entry, raw_key: bytes, data: bytes | None) -> None:
+        """A logged row: known from now on, to be applied with the next commit."""
+        clean, budget = self.clean, self.budget
+        cost = self._cost(key, entry[0])
+        known = clean.pop(key, None)
+        budget.cached += cost if known is None else cost - self._cost(key, known[0])
+        clean[key] = entry
+        if key not in self.drained:
+            self._uncommitted(key, cost)
+        self.drained[key] = (raw_key, None if data is None else self.codec.write(data, entry[1]))
+
+    def _uncommitted(self, key: Any, cost: int) -> None:
+        self._pending_bytes += cost
+        self.budget.uncommitted += cost
         if self._index is not None:
             self._fresh.append(key)
-        if self.cached:
-            budget.cached += cost
-            if budget.cached > budget.cache_limit:
-                self.evict(keep=key)
 
-    def evict(self, keep: Any = None) -> None:
-        """Brings the cache under its limit: drops clean rows, oldest first, and drains the dirty ones if need be."""
-        budget, clean, drained = self.budget, self.clean, self.drained
-        for only_applied in (True, False):
-            if not only_applied:
-                if not (self.cached and self.dirty):
-                    return
-                self.drain()
-            victims = []
-            excess = budget.cached - budget.cache_limit
-            for key in clean:
-                if excess <= 0:
-                    break
-                if key not in drained and key != keep:
-                    victims.append(key)
-                    excess -= self._cost(key, clean[key])
-            for key in victims:
-                budget.cached -= self._cost(key, clean.pop(key))
-            if budget.cached <= budget.cache_limit:
-                return
-
-    def _cost(self, key: Any, entry: Entry) -> int:
-        value = entry[0]
+    def _cost(self, key: Any, value: Any) -> int:
         size = len(value) if isinstance(value, (bytes, str)) else 8
         return len(key) + size + ENTRY_OVERHEAD_BYTES
+
+    def evict(self, keep: Any = None) -> None:
+        """Brings the cache under its limit: drops clean rows, oldest first, then drains the dirty ones if need be."""
+        self._drop_clean(keep)
+        if self.budget.cached > self.budget.cache_limit and self.drain():
+            self._drop_clean(keep)
+
+    def _drop_clean(self, keep: Any) -> None:
+        budget, clean, drained = self.budget, self.clean, self.drained
+        excess = budget.cached - budget.cache_limit
+        victims = []
+        for key, entry in clean.items():
+            if excess <= 0:
+                break
+            if key not in drained and key != keep:
+                victims.append(key)
+                excess -= self._cost(key, entry[0])
+        for key in victims:
+            budget.cached -= self._cost(key, clean.pop(key)[0])
 
     # ------------------------------------------------------------------ drain, apply, drop
 
@@ -167,24 +190,19 @@ class Rows:
             return False
         rows = list(self.dirty.items())
         self.dirty.clear()
-        write_row, key_bytes, value_bytes = self.codec.write, self.key_bytes, self.value_bytes
-        clean, drained, log, forward = self.clean, self.drained, self.log, self._forward()
+        key_bytes, value_bytes, keep = self.key_bytes, self.value_bytes, self._keep
+        log, forward, budget = self.log, self._forward(), self.budget
         for key, entry in rows:
-            value, timestamp = entry[0], entry[1]
+            value = entry[0]
             old = self._below(key) if self._wants_old or value is None else None
-            if value is None:
-                if old is None:
-                    clean.pop(key, None)
-                    continue  # never flushed and deleted again: nobody knows it (conformance 73)
-                data = None
-            else:
-                data = value_bytes(value)
+            budget.cached -= self._cost(key, value)
+            if value is None and old is None:
+                continue  # never flushed and deleted again: nobody knows it (conformance 73)
+            data = None if value is None else value_bytes(value)
             raw_key = key_bytes(key)
             if log is not None:
-                log(raw_key, data, timestamp)
-            clean.pop(key, None)
-            clean[key] = (value, timestamp)
-            drained[key] = (raw_key, None if data is None else write_row(data, timestamp))
+                log(raw_key, data, entry[1])
+            keep(key, entry[:2], raw_key, data)
             if forward is not None:
                 forward(key, entry, old)
         return True
@@ -222,20 +240,28 @@ class Rows:
 
     def applied(self) -> None:
         """The engine holds what was drained."""
-        clean = self.clean
+        clean, budget = self.clean, self.budget
         for key, (_, row) in self.drained.items():
-            if row is None and (entry := clean.get(key)) is not None and entry[0] is None:
-                del clean[key]
+            if row is None and clean[key][0] is None:
+                budget.cached -= self._cost(key, clean.pop(key)[0])
         self.drained.clear()
+        budget.uncommitted -= self._pending_bytes
+        self._pending_bytes = 0
         self._index = None
         self._fresh.clear()
-        if not self.cached:
-            self.budget.cached = max(self.budget.cached, self._size())
-        if self.budget.cached > self.budget.cache_limit:
-            self.evict()
+        if budget.cached > budget.cache_limit:
+            self._drop_clean(None)
 
-    def _size(self) -> int:
-        return sum(self._cost(key, entry) for key, entry in self.clean.items()) if len(self.clean) < 1024 else 0
+    def close(self) -> None:
+        """Forgets everything that is not in the engine."""
+        for key, entry in (*self.clean.items(), *self.dirty.items()):
+            self.budget.cached -= self._cost(key, entry[0])
+        self.budget.uncommitted -= self._pending_bytes
+        self._pending_bytes = 0
+        for rows in (self.dirty, self.clean, self.drained):
+            rows.clear()
+        self._index = None
+        self._fresh.clear()
 
     # ------------------------------------------------------------------ ranges
 
@@ -264,4 +290,5 @@ class Rows:
             index.update({key_bytes(key): key for key in self._fresh})
         self._fresh.clear()
         keys = index.irange(low, high, inclusive=(True, False), reverse=reverse)
-        return [(raw, dirty.get(index[raw]) or clean[index[raw]]) for raw in keys]
+        found = ((raw, dirty.get(index[raw]) or clean.get(index[raw])) for raw in keys)
+        return [(raw, entry) for raw, entry in found if entry is not None]
