@@ -36,7 +36,7 @@ class Serde(Generic[T]):
         name: str = "custom",
         exact: Callable[[object], bool] | None = None,
     ) -> None:
-        if not callable(serialize) or not callable(deserialize):
+        if not all(callable(function) for function in (serialize, deserialize)):
             raise TypeError("a serde takes two functions: value to bytes, and bytes to value")
         self.serialize = serialize
         self.deserialize = deserialize

@@ -185,7 +185,7 @@ class Topology(TopologyData):
     # ------------------------------------------------------------------ checks
 
     def _check_new_name(self, name: str) -> None:
-        if not isinstance(name, str) or not name:
+        if not name or type(name) is not str:
             raise TopologyError(f"a node needs a name, got {name!r}")
         if name in self._nodes:
             raise TopologyError(f"a node named {name!r} is already added; names are unique in a topology", node=name)

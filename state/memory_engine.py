@@ -34,7 +34,7 @@ class MemoryFamily:
         self.handle = self
         self.rows: dict[bytes, bytes] = {}
         self.get = self.rows.get
-        self.sorted: SortedList | None = None
+        self.sorted: SortedList[bytes] | None = None
 
     def range(
         self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False

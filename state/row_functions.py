@@ -90,14 +90,18 @@ def make_put(rows: Rows) -> Put:
 def _cached_put(rows: Rows) -> Put:
     dirty, cursor, put_dirty = rows.dirty, rows.cursor, rows.put_dirty
     dirty_pop, row_key, keep, plain = dirty.pop, row_key_maker(rows), make_keep(rows), rows.plain_keys
+    sized, resized = rows.sized_values, rows.resized
 
     def put(key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
         value = keep(value)
         if not plain:
             key = row_key(key)
         entry = (value, timestamp, headers, cursor.source, cursor.message.offset())
-        if dirty_pop(key, None) is not None:
+        known = dirty_pop(key, None)
+        if known is not None:
             dirty[key] = entry  # at the end: drains follow the order of last update
+            if sized:
+                resized(key, known[0], value)
         else:
             put_dirty(row_key(key) if plain else key, entry)
 

@@ -11,9 +11,9 @@ committed (docs/design.md, decision 1). A row is in up to three places, looked u
 `drained` holds the engine's form of rows that were logged and wait for the commit. Nothing reaches the engine before
 :meth:`Rows.apply`. The dictionaries are cleared, never replaced, since the functions made for the hot path hold them.
 
-An entry is a tuple that starts with (value, timestamp); a dirty one goes on with (headers, source, offset) of the record
-that put it. A value is kept decoded if its serde says that it comes back exactly, else as bytes, so that a failing serde
-fails at the put and that a value changed in place by its owner does not change the store.
+An entry is a tuple that starts with (value, timestamp); a dirty one goes on with (headers, source, offset) of the
+record that put it. A value is kept decoded if its serde says that it comes back exactly, else as bytes, so that a
+failing serde fails at the put and that a value changed in place by its owner does not change the store.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class Rows:
         self.key_serde = key_serde
         self.value_serde = value_serde
         self.plain_keys = key_serde is Serdes.STRING or key_serde is Serdes.BYTES
+        self.sized_values = value_serde.exact is None or value_serde is Serdes.STRING or value_serde is Serdes.BYTES
         self.cursor = cursor
         self.budget = budget
         self.log = log
@@ -75,7 +76,7 @@ class Rows:
         self.drained: dict[Any, tuple[bytes, bytes | None]] = {}
         self._callback: FlushCallback | None = None
         self._wants_old = False
-        self._index: SortedDict | None = None
+        self._index: SortedDict[bytes, Any] | None = None
         self._fresh: list[Any] = []
         self._pending_bytes = 0
 
@@ -130,6 +131,13 @@ class Rows:
         if key not in self.drained:
             self._uncommitted(key, cost)
         if budget.cached > budget.cache_limit:
+            self.evict(keep=key)
+
+    def resized(self, key: Any, before: Any, after: Any) -> None:
+        """A dirty row's value was replaced by one of perhaps another size."""
+        grown = self._cost(key, after) - self._cost(key, before)
+        self.budget.cached += grown
+        if grown > 0 and self.budget.cached > self.budget.cache_limit:
             self.evict(keep=key)
 
     def put_through(self, key: Any, value: Any, timestamp: int) -> None:
