@@ -20,6 +20,7 @@ from processor_api.timestamps import log_and_skip_on_invalid_timestamp
 from streams.config import StreamsConfig
 from streams.config.keys import BY_NAME, KEYS
 
+REPOSITORY = Path(__file__).resolve().parents[2]
 REQUIRED: dict[str, Any] = {"application.id": "app", "bootstrap.servers": "broker:9092"}
 
 # Every key of Kafka Streams 4.3.1 (reference 2.9), written out so that none can be lost from the table.
@@ -341,4 +342,4 @@ def test_importing_the_room_loads_no_pydantic_and_importing_the_model_builds_not
         "from streams.config import StreamsConfig as C; assert not C.__pydantic_complete__\n"
         "C(application_id='a', bootstrap_servers='b'); assert C.__pydantic_complete__\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, check=True)

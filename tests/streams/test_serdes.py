@@ -6,6 +6,7 @@ import enum
 import subprocess
 import sys
 import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from pydantic import BaseModel, Field
 from processor_api.serde import Serde, Serdes
 from streams.serdes import json_serde, list_serde, pydantic_serde, serde_of
 
+REPOSITORY = Path(__file__).resolve().parents[2]
 BY_ORJSON = json_serde(use_orjson=True)
 BY_STANDARD_LIBRARY = json_serde(use_orjson=False)
 BOTH = pytest.mark.parametrize("serde", [BY_ORJSON, BY_STANDARD_LIBRARY], ids=["orjson", "stdlib"])
@@ -110,12 +112,12 @@ def test_json_works_without_orjson() -> None:
         "except ImportError as error: assert 'streams-for-kafka[json]' in str(error)\n"
         "else: raise SystemExit('not refused')\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, check=True)
 
 
 def test_importing_the_serdes_loads_no_pydantic() -> None:
     code = "import sys, streams.serdes; assert 'pydantic' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, check=True)
 
 
 @given(st.lists(st.none() | st.integers(min_value=-(1 << 31), max_value=(1 << 31) - 1)))
