@@ -2,7 +2,8 @@
 
 * window on a topic: key, ``start i64``; in a store and its changelog: key, ``start i64``, ``sequence number i32``;
 * session, everywhere: key, ``end i64``, ``start i64``;
-* indexed stores keep a row by time, ``0x00``, times, key (and sequence number), and one by key, ``0x01`` and the key above.
+* indexed stores keep a row by time, ``0x00``, times, key (and sequence number), and one by key, ``0x01`` and the key as
+  above.
 """
 
 from __future__ import annotations

@@ -113,23 +113,23 @@ def test_a_source_topic_serves_as_changelog() -> None:
 
 
 @pytest.mark.parametrize(
-    ("builder", "expected"),
+    ("builder", "policy", "other"),
     [
-        (store("key-value"), {"cleanup.policy": "compact"}),
-        (store("timestamped-key-value", MEMORY), {"cleanup.policy": "compact"}),
-        (store("versioned", history_retention_ms=60_000), {"cleanup.policy": "compact", "min.compaction.lag.ms": "86460000"}),
-        (store("versioned", history_retention_ms=0), {"cleanup.policy": "compact", "min.compaction.lag.ms": "86400000"}),
-        (store("window", retention_ms=60_000), {"cleanup.policy": "compact,delete", "retention.ms": "86460000"}),
-        (store("window", retention_ms=60_000, retain_duplicates=True), {"cleanup.policy": "delete", "retention.ms": "86460000"}),
-        (store("session", MEMORY, retention_ms=3_600_000), {"cleanup.policy": "compact,delete", "retention.ms": "90000000"}),
-        (store("window", retention_ms=(1 << 63) - 1), {"cleanup.policy": "compact,delete", "retention.ms": "9223372036854775807"}),
+        (store("key-value"), "compact", {}),
+        (store("timestamped-key-value", MEMORY), "compact", {}),
+        (store("versioned", history_retention_ms=60_000), "compact", {"min.compaction.lag.ms": "86460000"}),
+        (store("versioned", history_retention_ms=0), "compact", {"min.compaction.lag.ms": "86400000"}),
+        (store("window", retention_ms=60_000), "compact,delete", {"retention.ms": "86460000"}),
+        (store("window", retention_ms=60_000, retain_duplicates=True), "delete", {"retention.ms": "86460000"}),
+        (store("session", MEMORY, retention_ms=3_600_000), "compact,delete", {"retention.ms": "90000000"}),
+        (store("window", retention_ms=(1 << 63) - 1), "compact,delete", {"retention.ms": "9223372036854775807"}),
     ],
-)  # fmt: skip
+)
 def test_settings_of_a_changelog_follow_from_the_kind_of_store(
-    builder: StoreBuilder[Any, Any], expected: dict[str, str]
+    builder: StoreBuilder[Any, Any], policy: str, other: dict[str, str]
 ) -> None:
-    """Reference 3.6: compacted; windows and sessions expire a day after the store; versions may not be compacted away."""
-    assert configs(builder) == {"message.timestamp.type": "CreateTime", **expected}
+    """Reference 3.6: compacted; windows and sessions expire a day after the store; versions are not compacted away."""
+    assert configs(builder) == {"message.timestamp.type": "CreateTime", "cleanup.policy": policy, **other}
 
 
 def test_the_additional_retention_is_a_setting() -> None:

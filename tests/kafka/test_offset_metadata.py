@@ -47,7 +47,10 @@ def test_what_cannot_be_read_counts_as_not_known(text: str, caplog: pytest.LogCa
     assert record.__dict__["metadata"] == text
 
 
-@pytest.mark.parametrize("rest", ["00", "00000001", "00000001 ffffffff", "00000001 00000001 73 00", "00000001 00000001 ff 0000000000000001"])  # fmt: skip
+@pytest.mark.parametrize(
+    "rest",
+    ["00", "00000001", "00000001 ffffffff", "00000001 00000001 73 00", "00000001 00000001 ff 0000000000000001"],
+)
 def test_damaged_processors_leave_the_time(rest: str, caplog: pytest.LogCaptureFixture) -> None:
     """The partition time stands before them."""
     data = bytes.fromhex("020000000000000005" + rest)

@@ -40,7 +40,10 @@ def test_a_negative_offset_is_not_written() -> None:
         write_checkpoint({TopicPartition("a", 3): -1})
 
 
-@pytest.mark.parametrize("text", ["", "0\n", "x\n0\n", "1\n0\n", "0\n2\na 1 2\n", "0\n1\na 1\n", "0\n1\na 1 x\n", "0\n1\na b 1 2\n"])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    ["", "0\n", "x\n0\n", "1\n0\n", "0\n2\na 1 2\n", "0\n1\na 1\n", "0\n1\na 1 x\n", "0\n1\na b 1 2\n"],
+)
 def test_damaged_files_are_refused(text: str) -> None:
     """With an error that says what to do."""
     with pytest.raises(StateError, match="checkpoint file"):
