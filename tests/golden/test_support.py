@@ -115,14 +115,17 @@ def test_a_name_stands_in_one_module_only(tmp_path: Path) -> None:
         load_topologies(tmp_path)
 
 
-def test_a_name_without_topology_fails_at_home_and_is_listed_elsewhere(golden: Golden, tmp_path: Path) -> None:
+def test_what_is_not_built_fails_at_home_and_is_listed_elsewhere(tmp_path: Path) -> None:
     """What the project recorded for itself has to be built."""
     home = Golden(Recordings(tmp_path, is_default=True), None)
-    with pytest.raises(pytest.fail.Exception, match="'nowhere'"):
-        home.topology("nowhere")
+    home.list_not_built("cases", [], fail=True)
+    with pytest.raises(pytest.fail.Exception, match="2 cases: nowhere, somewhere"):
+        home.list_not_built("cases", ["somewhere", "nowhere", "somewhere"], fail=True)
+    with pytest.raises(pytest.skip.Exception, match="1 cases: nowhere"):
+        home.list_not_built("cases", ["nowhere"], fail=False)
     elsewhere = Golden(Recordings(tmp_path, is_default=False), None)
-    with pytest.raises(pytest.skip.Exception, match="'nowhere'"):
-        elsewhere.topology("nowhere")
+    with pytest.raises(pytest.skip.Exception, match="1 cases: nowhere"):
+        elsewhere.list_not_built("cases", ["nowhere"], fail=True)
 
 
 # ----------------------------------------------------------------- differences

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -44,17 +44,14 @@ class Golden:
     def of_kind(self, kind: str) -> list[Recording]:
         return list(self.recordings.of_kind(kind))
 
-    def topology(self, name: str) -> TopologyFunction:
-        """The topology of a recording. A name without one fails among the project's own recordings, and is listed
-        (as skipped) elsewhere."""
-        function = self.topologies.get(name)
-        if function is None:
-            self.not_built(f"no topology is named {name!r}; add it to a module in tests/golden/topologies")
-        return function
-
-    def not_built(self, message: str) -> None:
-        """Ends the test: what the project recorded for itself has to be built, anything else is listed."""
-        if self.recordings.is_default:
+    def list_not_built(self, what: str, names: Iterable[str], *, fail: bool) -> None:
+        """Ends the test with the names that are recorded and not built: skipped, or failed where it is asked for and
+        these are the project's own recordings."""
+        listed = sorted(set(names))
+        if not listed:
+            return
+        message = f"{len(listed)} {what}: {', '.join(listed)}"
+        if fail and self.recordings.is_default:
             pytest.fail(message, pytrace=False)
         pytest.skip(message)
 
