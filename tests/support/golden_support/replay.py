@@ -54,10 +54,24 @@ def expected_run(run: Mapping[str, Any]) -> dict[str, Any]:
     return document
 
 
-def replay(case: Mapping[str, Any], run: Mapping[str, Any], build: Callable[[Any], Any], config: Any) -> dict[str, Any]:
-    """What happens here when a run's steps are repeated, in the form of `expected_run`."""
+def start_driver(topology: Any, config: Any, initial_wall_clock_ms: int) -> Any:
+    """The driver that recordings are replayed on."""
     from streams.testing import TopologyTestDriver
 
+    return TopologyTestDriver(topology, config, initial_wall_clock_ms=initial_wall_clock_ms)
+
+
+def replay(
+    case: Mapping[str, Any],
+    run: Mapping[str, Any],
+    build: Callable[[Any], Any],
+    config: Any,
+    driver_of: Callable[[Any, Any, int], Any] = start_driver,
+) -> dict[str, Any]:
+    """What happens here when a run's steps are repeated, in the form of `expected_run`.
+
+    An error in a step that was not recorded to fail is raised, with the step in its notes.
+    """
     topics = _Topics(case["topics"])
     steps: list[dict[str, Any]] = []
     document: dict[str, Any] = {"steps": steps}
@@ -65,7 +79,7 @@ def replay(case: Mapping[str, Any], run: Mapping[str, Any], build: Callable[[Any
     calls.take()
     with contextlib.ExitStack() as stack:
         try:
-            driver = TopologyTestDriver(topology, config, initial_wall_clock_ms=run["start_time_ms"])
+            driver = driver_of(topology, config, run["start_time_ms"])
             stack.callback(driver.close)
         except Exception as error:
             steps.append({"out": [], "internal": [], "calls": calls.take(), "dropped": 0, "throws": error})
