@@ -1,0 +1,1 @@
+"""Fluent calls to a plan, and the plan to a topology."""
