@@ -1,0 +1,197 @@
+"""Input partitions of a task: buffered messages, the head decoded, and the loops that feed the chain.
+
+A task with one partition runs through each batch in one loop. A task with several takes the head with the smallest
+timestamp; heads are decoded when they become heads, not when they are fetched (conformance 4, 5).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from processor_api.errors import StreamsError
+from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
+from processor_api.task_id import TopicPartition
+from processor_api.timestamps import ConsumedRecord, TimestampExtractor, fail_on_invalid_timestamp
+from streams.runtime.environment import Environment
+from streams.runtime.punctuations import Punctuations
+
+__all__ = ["BoundSource", "Head", "InputQueue"]
+
+Head = tuple[int, Any, Any, HeaderList | None, Any]
+"""``(timestamp, key, value, headers, message)`` of the next record of a partition."""
+
+
+@dataclass(frozen=True)
+class BoundSource:
+    """A source node as one task reads one topic with it."""
+
+    node: str
+    read_key: Callable[[bytes], Any]
+    read_value: Callable[[bytes], Any]
+    extractor: TimestampExtractor | None
+    forward: Forward
+
+
+class InputQueue:
+    """One input partition of a task."""
+
+    def __init__(self, partition: TopicPartition, source: BoundSource, environment: Environment) -> None:
+        self.partition = partition
+        self.source = source
+        self._environment = environment
+        self._cursor = environment.cursor
+        self.messages: deque[Any] = deque()
+        self.head: Head | None = None
+        self.position: int | None = None
+        """Offset of the next record to process; ``None`` while nothing was processed."""
+        self.partition_time = NO_TIMESTAMP
+        self.caught_up = False
+        """Whether the end of the partition was reached after the last record handed over."""
+        self.paused = False
+
+    def __len__(self) -> int:
+        return len(self.messages) + (self.head is not None)
+
+    def add(self, messages: Sequence[Any]) -> None:
+        """Takes over consumed messages, in order."""
+        self.messages.extend(messages)
+        self.caught_up = False
+
+    def at_end(self, offset: int) -> None:
+        """The end of the partition was reached at ``offset``, past control records."""
+        self.caught_up = True
+        if not self.messages and self.head is None and self.position is not None:
+            self.position = max(self.position, offset)
+
+    def clear(self) -> None:
+        """Forgets what was not processed."""
+        self.messages.clear()
+        self.head = None
+        self.caught_up = False
+
+    # ------------------------------------------------------------------ one record at a time
+
+    def fill(self) -> bool:
+        """Makes the next good record the head; tells whether there is one."""
+        messages = self.messages
+        while self.head is None and messages:
+            message = messages.popleft()
+            head = self._decode(message)
+            if head is None:
+                self.position = message.offset() + 1
+                continue
+            self.head = head
+        return self.head is not None
+
+    def run_head(self) -> None:
+        """Processes the head."""
+        timestamp, key, value, headers, message = self.head  # type: ignore[misc]
+        self.head = None
+        cursor = self._cursor
+        cursor.message, cursor.source, cursor.timestamp = message, self.partition, timestamp
+        if timestamp > self.partition_time:
+            self.partition_time = timestamp
+        if timestamp > cursor.stream_time:
+            cursor.stream_time = timestamp
+        self.source.forward(key, value, timestamp, headers)
+        self.position = message.offset() + 1
+
+    def _decode(self, message: Any) -> Head | None:
+        cursor, source = self._cursor, self.source
+        cursor.message, cursor.source = message, self.partition
+        part = "key"
+        try:
+            raw = message.key()
+            key = None if raw is None else source.read_key(raw)
+            part = "value"
+            raw = message.value()
+            value = None if raw is None else source.read_value(raw)
+        except Exception as error:
+            self._environment.errors.deserialization(source.node, error, part, cursor)
+            self._environment.metrics.dropped_records += 1
+            return None
+        headers = message.headers()
+        timestamp = self._extract(message, key, value, headers)
+        if timestamp < 0:
+            self._environment.metrics.dropped_records += 1
+            return None
+        return timestamp, key, value, headers, message
+
+    def _extract(self, message: Any, key: Any, value: Any, headers: HeaderList | None) -> int:
+        timestamp: int = message.timestamp()[1]
+        extractor = self.source.extractor
+        if extractor is None:
+            if timestamp >= 0:
+                return timestamp
+            extractor = fail_on_invalid_timestamp
+        topic, partition = self.partition
+        record = ConsumedRecord(topic, partition, message.offset(), timestamp, key, value, headers)
+        try:
+            extracted = extractor(record, self.partition_time)
+        except StreamsError as error:
+            raise error.locate(node=self.source.node)  # noqa: B904 - the same error, with its place
+        except Exception as error:
+            self._environment.errors.extraction(self.source.node, error, self._cursor)
+        if type(extracted) is not int:
+            self._environment.errors.extraction(
+                self.source.node, TypeError(f"expected an int (ms), got {extracted!r}"), self._cursor
+            )
+        return extracted
+
+    # ------------------------------------------------------------------ a batch at a time
+
+    def run_all(self, limit: int, punctuations: Punctuations, punctuate: Callable[[], None]) -> int:
+        """Processes up to ``limit`` buffered records of the task's only partition; returns how many."""
+        if self.head is not None or self.source.extractor is not None:
+            return self._run_one_by_one(limit, punctuations, punctuate)
+        messages = self._take(limit)
+        if not messages:
+            return 0
+        cursor, source, forward = self._cursor, self.source, self.source.forward
+        read_key, read_value = source.read_key, source.read_value
+        stream_time = cursor.stream_time
+        cursor.source = self.partition
+        kind = type(messages[0])
+        keys, values = map(kind.key, messages), map(kind.value, messages)
+        rest = zip(map(kind.timestamp, messages), map(kind.headers, messages), strict=True)
+        for message, raw_key, raw_value, (stamp, headers) in zip(messages, keys, values, rest, strict=True):
+            cursor.message = message
+            try:
+                key = None if raw_key is None else read_key(raw_key)
+                value = None if raw_value is None else read_value(raw_value)
+            except Exception:
+                self._decode(message)  # finds the same error again, with its part, and handles it
+                continue
+            timestamp = stamp[1]
+            if timestamp > stream_time:
+                cursor.stream_time = stream_time = timestamp
+            elif timestamp < 0:
+                self._extract(message, key, value, headers)
+            cursor.timestamp = timestamp
+            forward(key, value, timestamp, headers)
+            if stream_time >= punctuations.next_stream_time:
+                punctuate()
+                cursor.source = self.partition
+        self.partition_time = max(self.partition_time, stream_time)
+        self.position = messages[-1].offset() + 1
+        return len(messages)
+
+    def _take(self, limit: int) -> list[Any]:
+        messages = self.messages
+        if len(messages) <= limit:
+            taken = list(messages)
+            messages.clear()
+            return taken
+        return [messages.popleft() for _ in range(limit)]
+
+    def _run_one_by_one(self, limit: int, punctuations: Punctuations, punctuate: Callable[[], None]) -> int:
+        count = 0
+        while count < limit and self.fill():
+            self.run_head()
+            count += 1
+            if self._cursor.stream_time >= punctuations.next_stream_time:
+                punctuate()
+        return count

@@ -1,0 +1,129 @@
+"""Compiles the nodes of a plan into closures, children first, once per task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from processor_api.nodes import ProcessorNode, SinkNode, SourceNode
+from processor_api.processor import Operator
+from processor_api.record import Forward
+from state.kinds import OpenStore
+from streams.kafka.record_collector import RecordCollector
+from streams.runtime.context import NodeContext, forward_to, run_processor
+from streams.runtime.environment import Environment
+from streams.runtime.inputs import BoundSource
+from streams.runtime.punctuations import Punctuations
+from streams.runtime.task_plan import TaskPlan
+
+__all__ = ["NodeChain", "build_chain"]
+
+
+@dataclass
+class NodeChain:
+    """The compiled nodes of a task."""
+
+    sources: Mapping[str, BoundSource]
+    """By real topic name."""
+    contexts: Mapping[str, NodeContext]
+    _initialisers: list[Callable[[], None]]
+    _closers: list[Callable[[], None]]
+
+    def init(self) -> None:
+        """Initialises the users' processors, parents before children."""
+        for initialise in self._initialisers:
+            initialise()
+
+    def close(self) -> None:
+        """Closes the users' processors; the first error is raised after all were closed."""
+        failure: Exception | None = None
+        for close in self._closers:
+            try:
+                close()
+            except Exception as error:
+                failure = failure or error
+        self._closers.clear()
+        if failure is not None:
+            raise failure
+
+
+class _Builder:
+    def __init__(
+        self,
+        plan: TaskPlan,
+        environment: Environment,
+        collector: RecordCollector,
+        stores: Mapping[str, OpenStore],
+        punctuations: Punctuations,
+    ) -> None:
+        self.plan = plan
+        self.environment = environment
+        self.collector = collector
+        self.stores = stores
+        self.punctuations = punctuations
+        self.children: dict[str, dict[str, Forward]] = {name: {} for name in plan.nodes}
+        self.contexts: dict[str, NodeContext] = {}
+        self.initialisers: list[Callable[[], None]] = []
+        self.closers: list[Callable[[], None]] = []
+
+    def processor(self, node: ProcessorNode) -> Forward:
+        connected = {store: self.stores[store] for store in self.plan.topology.stores_of(node.name)}
+        children = dict(reversed(self.children[node.name].items()))
+        context = NodeContext(node.name, self.environment, children, connected, self.punctuations, self.closers)
+        self.contexts[node.name] = context
+        supplier = node.supplier
+        if isinstance(supplier, Operator):
+            return supplier.bind(context)
+        processor = supplier()
+        self.initialisers.insert(0, lambda: processor.init(context.processing_context()))
+        return run_processor(context, processor)
+
+    def sink(self, node: SinkNode) -> Forward:
+        environment, collector = self.environment, self.collector
+
+        def to(topic: str) -> Forward:
+            what = f"sink {node.name!r}"
+            key_serde = environment.key_serde(node.key_serde, what, topic)
+            value_serde = environment.value_serde(node.value_serde, what, topic)
+            return collector.sink(
+                node, topic, key_serde, value_serde, environment.errors.serialization, environment.cursor
+            )
+
+        if node.topic is not None:
+            return to(self.plan.real_name(node.topic))
+        return collector.dynamic_sink(node, to, environment.cursor)
+
+    def source(self, node: SourceNode, topic: str, forward: Forward) -> BoundSource:
+        what = f"source {node.name!r}"
+        return BoundSource(
+            node=node.name,
+            read_key=self.environment.key_serde(node.key_serde, what, topic).deserialize,
+            read_value=self.environment.value_serde(node.value_serde, what, topic).deserialize,
+            extractor=node.timestamp_extractor or self.environment.default_timestamp_extractor,
+            forward=forward,
+        )
+
+
+def build_chain(
+    plan: TaskPlan,
+    environment: Environment,
+    collector: RecordCollector,
+    stores: Mapping[str, OpenStore],
+    punctuations: Punctuations,
+) -> NodeChain:
+    """Compiles the plan for one task. Users' processors are made here and initialised by :meth:`NodeChain.init`."""
+    builder = _Builder(plan, environment, collector, stores, punctuations)
+    sources: dict[str, BoundSource] = {}
+    for name in reversed(plan.nodes):
+        node: Any = plan.topology.nodes[name]
+        if isinstance(node, SourceNode):
+            forward = forward_to(list(reversed(builder.children[name].values())))
+            for topic, reader in plan.topics.items():
+                if reader == name:
+                    sources[topic] = builder.source(node, topic, forward)
+            continue
+        function = builder.sink(node) if isinstance(node, SinkNode) else builder.processor(node)
+        for parent in node.parents:
+            builder.children[parent][name] = function
+    return NodeChain(sources, builder.contexts, builder.initialisers, builder.closers)

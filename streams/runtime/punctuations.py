@@ -1,0 +1,100 @@
+"""Callbacks by stream time and by wall clock (conformance 90 to 92)."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable
+
+from processor_api.punctuation import PunctuationType, Punctuator
+
+__all__ = ["NEVER", "Punctuations", "Schedule"]
+
+NEVER = 1 << 62
+
+
+class Schedule:
+    """One scheduled callback; `Cancellable` for its owner."""
+
+    __slots__ = ("callback", "cancelled", "interval_ms", "node")
+
+    def __init__(self, node: str, interval_ms: int, callback: Punctuator) -> None:
+        self.node = node
+        self.interval_ms = interval_ms
+        self.callback = callback
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+def next_time(due_ms: int, interval_ms: int, now_ms: int) -> int:
+    """When a punctuation that was due comes again: on its grid, past ``now_ms``; what was missed is skipped."""
+    following = due_ms + interval_ms
+    return following if now_ms < following else due_ms + ((now_ms - due_ms) // interval_ms + 1) * interval_ms
+
+
+class Punctuations:
+    """The punctuations of one task."""
+
+    def __init__(self, run: Callable[[Schedule, int], None]) -> None:
+        self._run = run
+        self._order = itertools.count()
+        self._due: dict[PunctuationType, list[tuple[int, int, Schedule]]] = {kind: [] for kind in PunctuationType}
+        self.next_stream_time = NEVER
+        self.next_wall_clock = NEVER
+
+    def schedule(
+        self,
+        node: str,
+        interval_ms: int,
+        kind: PunctuationType,
+        callback: Punctuator,
+        *,
+        now_ms: int,
+        start_ms: int | None = None,
+    ) -> Schedule:
+        """Adds a punctuation; ``now_ms`` is the current wall-clock or stream time, whichever the kind follows.
+
+        :raises ValueError: if the interval is below 1 ms or the start is negative.
+        """
+        if interval_ms < 1:
+            raise ValueError(f"node {node!r}: a punctuation's interval must be at least 1 ms, got {interval_ms}")
+        if start_ms is not None and start_ms < 0:
+            raise ValueError(f"node {node!r}: a punctuation's start time must not be negative, got {start_ms}")
+        if start_ms is None:
+            due = 0 if kind is PunctuationType.STREAM_TIME else now_ms + interval_ms
+        elif start_ms >= now_ms:
+            due = start_ms
+        else:
+            due = start_ms + -(-(now_ms - start_ms) // interval_ms) * interval_ms
+        schedule = Schedule(node, interval_ms, callback)
+        self._push(kind, due, schedule)
+        return schedule
+
+    def punctuate(self, kind: PunctuationType, now_ms: int) -> bool:
+        """Runs what is due; tells whether anything ran."""
+        heap = self._due[kind]
+        ran = False
+        while heap and heap[0][0] <= now_ms:
+            due, _, schedule = heapq.heappop(heap)
+            if schedule.cancelled:
+                continue
+            ran = True
+            self._run(schedule, now_ms)
+            if not schedule.cancelled:
+                self._push(kind, next_time(due, schedule.interval_ms, now_ms), schedule)
+        self._remember(kind)
+        return ran
+
+    def _push(self, kind: PunctuationType, due_ms: int, schedule: Schedule) -> None:
+        heapq.heappush(self._due[kind], (due_ms, next(self._order), schedule))
+        self._remember(kind)
+
+    def _remember(self, kind: PunctuationType) -> None:
+        heap = self._due[kind]
+        due = heap[0][0] if heap else NEVER
+        if kind is PunctuationType.STREAM_TIME:
+            self.next_stream_time = due
+        else:
+            self.next_wall_clock = due

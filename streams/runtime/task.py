@@ -1,0 +1,226 @@
+"""A task: one subtopology for one partition.
+
+The same code runs in a stream thread, in the test driver and in simulations; whoever owns the task gives it messages
+and calls the steps of a commit in order. A task never commits by itself.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from processor_api.errors import InternalError
+from processor_api.punctuation import PunctuationType
+from processor_api.record import NO_TIMESTAMP
+from processor_api.task_id import TaskId, TopicPartition
+from streams.kafka.offset_metadata import TopicPartitionMetadata
+from streams.kafka.ports import OffsetAndMetadata
+from streams.kafka.record_collector import RecordCollector
+from streams.runtime.environment import Environment
+from streams.runtime.inputs import InputQueue
+from streams.runtime.node_chain import NodeChain, build_chain
+from streams.runtime.punctuations import Punctuations, Schedule
+from streams.runtime.task_plan import TaskPlan
+from streams.runtime.task_stores import TaskStores
+
+__all__ = ["Task", "TaskState"]
+
+
+class TaskState(enum.Enum):
+    """Where a task is in its life (reference 2.8)."""
+
+    CREATED = "CREATED"
+    RESTORING = "RESTORING"
+    RUNNING = "RUNNING"
+    CLOSED = "CLOSED"
+
+
+_NEXT = {
+    TaskState.CREATED: {TaskState.RESTORING, TaskState.RUNNING, TaskState.CLOSED},
+    TaskState.RESTORING: {TaskState.RUNNING, TaskState.CLOSED},
+    TaskState.RUNNING: {TaskState.CREATED, TaskState.CLOSED},
+    TaskState.CLOSED: set(),
+}
+
+
+class Task:
+    """Made with open engines; `start` builds its chain once they are restored."""
+
+    def __init__(self, plan: TaskPlan, environment: Environment, stores: TaskStores) -> None:
+        self.id: TaskId = environment.task_id
+        self.plan = plan
+        self.environment = environment
+        self.stores = stores
+        self.state = TaskState.CREATED
+        self.queues: dict[TopicPartition, InputQueue] = {}
+        self.commit_needed = False
+        self._chain: NodeChain | None = None
+        self._punctuations = Punctuations(self._punctuate)
+        self._only: InputQueue | None = None
+
+    def become(self, state: TaskState) -> None:
+        """Changes the state.
+
+        :raises InternalError: if that is no legal step.
+        """
+        if state not in _NEXT[self.state]:
+            raise InternalError(f"a task cannot go from {self.state.value} to {state.value}", task=str(self.id))
+        self.state = state
+
+    # ------------------------------------------------------------------ life
+
+    def start(self, collector: RecordCollector, committed: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Builds the chain and goes RUNNING. ``committed`` gives partition times back (conformance 2)."""
+        self.stores.open(collector)
+        self._punctuations = Punctuations(self._punctuate)
+        self._chain = build_chain(self.plan, self.environment, collector, self.stores.stores, self._punctuations)
+        self.queues = {
+            partition: InputQueue(partition, self._chain.sources[partition.topic], self.environment)
+            for partition in self.plan.partitions(self.id.partition)
+        }
+        for partition, queue in self.queues.items():
+            found = committed.get(partition)
+            if found is not None:
+                queue.partition_time = TopicPartitionMetadata.decode(found.metadata).partition_time
+        cursor = self.environment.cursor
+        cursor.stream_time = max((queue.partition_time for queue in self.queues.values()), default=NO_TIMESTAMP)
+        cursor.leave()
+        self._only = next(iter(self.queues.values())) if len(self.queues) == 1 else None
+        self._chain.init()
+        self.become(TaskState.RUNNING)
+
+    def rebuild(self) -> None:
+        """Throws away everything that uncommitted records may have changed; the engines stay open."""
+        self._close_chain(dirty=True)
+        self.stores.drop_uncommitted()
+        self.queues.clear()
+        self.commit_needed = False
+        self.environment.commit_requested = False
+        self.environment.cursor.stream_time = NO_TIMESTAMP
+        if self.state is TaskState.RUNNING:
+            self.become(TaskState.CREATED)
+
+    def close(self, *, dirty: bool = False) -> None:
+        """Closes processors, stores and engines. What was not committed before is gone either way."""
+        if self.state is TaskState.CLOSED:
+            return
+        try:
+            self._close_chain(dirty=dirty)
+        finally:
+            self.stores.close()
+            self.become(TaskState.CLOSED)
+
+    def _close_chain(self, *, dirty: bool) -> None:
+        chain, self._chain = self._chain, None
+        if chain is None:
+            return
+        try:
+            chain.close()
+        except Exception:
+            if not dirty:  # a dirty close has an error already, which must not be hidden by this one
+                raise
+
+    # ------------------------------------------------------------------ processing
+
+    def add(self, partition: TopicPartition, messages: Sequence[Any]) -> InputQueue:
+        """Buffers consumed messages of one input partition."""
+        queue = self.queues[partition]
+        queue.add(messages)
+        return queue
+
+    def process(self, limit: int, idle: Any = None) -> int:
+        """Processes up to ``limit`` records; returns how many. Stops early when an input has to be waited for.
+
+        :param idle: tells whether an empty partition must be waited for (:class:`streams.runtime.idling.Idling`);
+            ``None`` never waits.
+        """
+        only = self._only
+        if only is not None:
+            count = only.run_all(limit, self._punctuations, self._punctuate_stream_time) if only else 0
+        else:
+            count = self._process_by_time(limit, idle)
+        if count:
+            self.commit_needed = True
+            self.environment.metrics.records_processed += count
+        return count
+
+    def _process_by_time(self, limit: int, idle: Any) -> int:
+        queues = list(self.queues.values())
+        cursor, punctuations = self.environment.cursor, self._punctuations
+        for count in range(limit):
+            best: InputQueue | None = None
+            best_time = 0
+            for queue in queues:
+                head = queue.head
+                if head is None:
+                    if not queue.fill():
+                        if idle is not None and not queue.caught_up and idle.must_wait(queue):
+                            return count
+                        continue
+                    head = queue.head
+                if best is None or head[0] < best_time:  # type: ignore[index]
+                    best, best_time = queue, head[0]  # type: ignore[index]
+            if best is None:
+                return count
+            best.run_head()
+            if cursor.stream_time >= punctuations.next_stream_time:
+                self._punctuate_stream_time()
+        return limit
+
+    # ------------------------------------------------------------------ punctuation
+
+    def _punctuate_stream_time(self) -> None:
+        now = self.environment.cursor.stream_time
+        if now != NO_TIMESTAMP and self._punctuations.punctuate(PunctuationType.STREAM_TIME, now):
+            self.commit_needed = True
+
+    def punctuate_wall_clock(self) -> bool:
+        """Runs what is due by the wall clock; tells whether anything ran."""
+        now = self.environment.clock.time_ms()
+        if now < self._punctuations.next_wall_clock:
+            return False
+        ran = self._punctuations.punctuate(PunctuationType.WALL_CLOCK_TIME, now)
+        self.commit_needed = self.commit_needed or ran
+        return ran
+
+    def _punctuate(self, schedule: Schedule, now_ms: int) -> None:
+        environment = self.environment
+        cursor = environment.cursor
+        cursor.leave()
+        cursor.timestamp = now_ms
+        environment.metrics.punctuations += 1
+        try:
+            schedule.callback(now_ms)
+        except Exception as error:
+            environment.errors.processing(schedule.node, error, None, cursor)
+        finally:
+            cursor.leave()
+
+    # ------------------------------------------------------------------ the steps of a commit
+
+    def drain(self) -> None:
+        """(a), (b): forwards and logs what the caches hold back."""
+        self.stores.drain()
+        self.environment.cursor.leave()
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """The next offset to process of each input partition that has moved since the task started."""
+        return {name: queue.position for name, queue in self.queues.items() if queue.position is not None}
+
+    def committable(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Offsets to commit, with the partition times (conformance 79)."""
+        return {
+            name: OffsetAndMetadata(queue.position, TopicPartitionMetadata(queue.partition_time).encode())
+            for name, queue in self.queues.items()
+            if queue.position is not None
+        }
+
+    def apply(self) -> None:
+        """(d) or (e): the engines take what was drained."""
+        self.stores.apply(self.positions())
+
+    def committed(self) -> None:
+        """The commit is over."""
+        self.commit_needed = False
+        self.environment.commit_requested = False

@@ -1,0 +1,117 @@
+"""What a task runs, as data: nodes, real topic names, stores with their changelogs. Pure functions of the topology.
+
+A plan belongs to a subtopology; every task of the subtopology is opened from the same plan. The test driver makes one
+plan over all subtopologies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from processor_api.nodes import SourceNode
+from processor_api.subtopology import subtopologies
+from processor_api.task_id import TopicPartition
+from processor_api.topology_data import TopologyData
+from streams.kafka.internal_topics import (
+    changelog_name,
+    full_name,
+    repartition_counts,
+    source_topics,
+    topic_prefix,
+)
+
+__all__ = ["TaskPlan", "plan_all", "plan_tasks"]
+
+
+@dataclass(frozen=True)
+class TaskPlan:
+    """One subtopology (or several as one, for the test driver)."""
+
+    subtopology: int
+    topology: TopologyData
+    prefix: str
+    nodes: tuple[str, ...]
+    """Parents before children."""
+    topics: Mapping[str, str]
+    """Topics read, by their real names, with the source node that reads each."""
+    stores: tuple[str, ...]
+    changelogs: Mapping[str, str]
+    """Real changelog topics of those stores that are logged."""
+    source_changelogs: frozenset[str]
+    """Stores whose changelog is a source topic: read at restore, never written."""
+    repartition_topics: frozenset[str]
+    """Real names of internal topics among the topics read, to be purged after commits."""
+    partition_counts: Mapping[str, int]
+    """Partitions of each topic read."""
+
+    @property
+    def tasks(self) -> int:
+        """The number of tasks (conformance 105)."""
+        return max(self.partition_counts.values(), default=0)
+
+    def partitions(self, partition: int) -> tuple[TopicPartition, ...]:
+        """The input partitions of one task."""
+        counts = self.partition_counts
+        return tuple(TopicPartition(topic, partition) for topic in self.topics if partition < counts[topic])
+
+    def real_name(self, topic: str) -> str:
+        return full_name(self.topology, self.prefix, topic)
+
+
+def plan_tasks(
+    topology: TopologyData, config: Mapping[str, Any], topic_counts: Mapping[str, int]
+) -> tuple[TaskPlan, ...]:
+    """A plan for each subtopology that has tasks.
+
+    :param config: under Kafka's dotted names.
+    :param topic_counts: partition counts of the topics that exist.
+    :raises MissingTopicError: if a source topic does not exist.
+    :raises TopologyError: if topics that must be co-partitioned are not.
+    """
+    prefix = topic_prefix(config)
+    counts = dict(topic_counts)
+    counts.update((f"{prefix}-{name}", count) for name, count in repartition_counts(topology, topic_counts).items())
+    return tuple(_plan(topology, prefix, part.id, part.nodes, part.stores, counts) for part in subtopologies(topology))
+
+
+def plan_all(topology: TopologyData, config: Mapping[str, Any], topic_counts: Mapping[str, int]) -> TaskPlan:
+    """One plan over the whole topology, each topic with one partition."""
+    prefix = topic_prefix(config)
+    return _plan(topology, prefix, 0, tuple(topology.nodes), tuple(topology.stores), dict(topic_counts))
+
+
+def _plan(
+    topology: TopologyData,
+    prefix: str,
+    number: int,
+    nodes: tuple[str, ...],
+    stores: tuple[str, ...],
+    counts: dict[str, int],
+) -> TaskPlan:
+    topics: dict[str, str] = {}
+    for name in nodes:
+        node = topology.nodes[name]
+        if isinstance(node, SourceNode):
+            for topic in source_topics(topology, node, counts):
+                topics[full_name(topology, prefix, topic)] = name
+    changelogs = {}
+    for store in stores:
+        if store in topology.source_changelogs:
+            changelogs[store] = full_name(topology, prefix, topology.source_changelogs[store])
+        elif topology.stores[store].logging:
+            changelogs[store] = changelog_name(prefix, store)
+    internal = {f"{prefix}-{name}" for name in topology.repartition_topics}
+    return TaskPlan(
+        subtopology=number,
+        topology=topology,
+        prefix=prefix,
+        nodes=nodes,
+        topics=topics,
+        stores=stores,
+        changelogs=changelogs,
+        source_changelogs=frozenset(store for store in stores if store in topology.source_changelogs),
+        repartition_topics=frozenset(topics) & internal,
+        partition_counts={topic: counts.get(topic, 1) for topic in topics},
+    )
