@@ -33,7 +33,7 @@ format: $(INSTALLED)
 
 # A single node on the loopback address until Ctrl-C: PORT=... (0 takes a free one), DIR=... keeps the data there.
 kafka:
-	$(PYTHON) -m tools.kafka.broker --port $(PORT) $(if $(DIR),--dir "$(DIR)")
+	exec $(PYTHON) -m tools.kafka.broker --port $(PORT) $(if $(DIR),--dir "$(DIR)")
 
 # BENCHMARKS="name ..." runs only those.
 bench: $(INSTALLED)

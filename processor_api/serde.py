@@ -51,6 +51,13 @@ class Serde(Generic[T]):
         """The serde as used for one topic. Override it where bytes depend on the topic (schema registries)."""
         return self
 
+    def with_default(self, default: Serde[Any]) -> Serde[T]:
+        """The serde in an application whose default serde is ``default``; called before :meth:`bind`.
+
+        Override it where a serde wraps another one that may be left to the default.
+        """
+        return self
+
     def __repr__(self) -> str:
         return f"Serde({self.name})"
 

@@ -1,1 +1,1 @@
-"""Stores over one storage port."""
+"""Stores: what bytes mean, over one storage port. No Kafka and no threads."""

@@ -1,6 +1,10 @@
 """The real Kafka that the other tests here rely on."""
 
+import re
+import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -79,3 +83,20 @@ def test_a_port_that_is_taken_is_refused_before_anything_starts() -> None:
         with pytest.raises(BrokerError, match="Address already in use"), broker:
             pass
     assert not broker.folder.exists()
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_the_program_gives_its_address_and_cleans_up_when_it_is_ended(root: Path, ending: signal.Signals) -> None:
+    command = [sys.executable, "-m", "tools.kafka.broker", "--port", "0"]
+    with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        try:
+            told = re.match(r"Apache Kafka on (\S+):(\d+), data in (\S+);", program.stdout.readline())
+            assert told is not None
+            host, port, folder = told[1], int(told[2]), Path(told[3])
+            assert is_live(host, port)
+        finally:
+            program.send_signal(ending)
+        assert program.wait(60) == 0
+    assert not is_live(host, port)
+    assert not folder.exists()

@@ -249,7 +249,7 @@ def main() -> None:
     )
     parser.add_argument("--property", action="append", default=[], metavar="NAME=VALUE", help="a server setting")
     args = parser.parse_args()
-    for ending in (signal.SIGTERM, signal.SIGHUP):
+    for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, signal.default_int_handler)
     properties = dict(each.split("=", 1) for each in args.property)
     try:
