@@ -1,7 +1,207 @@
-"""Kafka Streams for Python."""
+"""Kafka Streams for Python: everything an application needs is importable from here.
+
+    from streams import KafkaStreams, StreamsBuilder, StreamsConfig
+
+A name is loaded when it is first asked for, so that a script that only describes a topology loads neither the Kafka
+client nor RocksDB nor pydantic.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 from streams.origin import check_origin
 
 check_origin()
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from dsl import (
+        Branched,
+        BranchedKStream,
+        Consumed,
+        Grouped,
+        KGroupedStream,
+        KGroupedTable,
+        KStream,
+        KTable,
+        Materialized,
+        Named,
+        Produced,
+        Repartitioned,
+        StreamsBuilder,
+    )
+    from processor_api.context import FixedKeyProcessorContext, ProcessingContext, ProcessorContext
+    from processor_api.durations import Duration
+    from processor_api.errors import (
+        ConfigError,
+        DeserializationError,
+        InternalError,
+        MissingTopicError,
+        ProcessingError,
+        ProductionError,
+        RetryableError,
+        SerializationError,
+        StateDirectoryError,
+        StateError,
+        StoreError,
+        StreamsError,
+        TaskMigratedError,
+        TopologyError,
+        UserCodeError,
+    )
+    from processor_api.offset_reset import AutoOffsetReset
+    from processor_api.partitioner import StreamPartitioner
+    from processor_api.processor import FixedKeyProcessor, FixedKeyProcessorSupplier, Processor, ProcessorSupplier
+    from processor_api.punctuation import Cancellable, PunctuationType, Punctuator
+    from processor_api.record import FixedKeyRecord, HeaderList, Headers, Record, RecordMetadata, TimestampType
+    from processor_api.serde import Serde, Serdes
+    from processor_api.store_spec import StoreBuilder, Stores, StoreSupplier
+    from processor_api.stores import (
+        KeyValueIterator,
+        KeyValueStore,
+        ReadOnlyKeyValueStore,
+        StateStore,
+        TimestampedKeyValueStore,
+        ValueAndTimestamp,
+    )
+    from processor_api.task_id import TaskId, TopicPartition
+    from processor_api.timestamps import (
+        ConsumedRecord,
+        TimestampExtractor,
+        fail_on_invalid_timestamp,
+        log_and_skip_on_invalid_timestamp,
+        use_partition_time_on_invalid_timestamp,
+        wallclock_timestamp_extractor,
+    )
+    from processor_api.topology import Topology
+    from streams.app.kafka_streams import KafkaStreams  # type: ignore[import-not-found,unused-ignore]
+    from streams.config import StreamsConfig
+    from streams.serdes import json_serde, list_serde, pydantic_serde, serde_of
+    from streams.testing import TopologyTestDriver  # type: ignore[import-not-found,unused-ignore]
+
+__all__ = [
+    "AutoOffsetReset",
+    "Branched",
+    "BranchedKStream",
+    "Cancellable",
+    "ConfigError",
+    "Consumed",
+    "ConsumedRecord",
+    "DeserializationError",
+    "Duration",
+    "FixedKeyProcessor",
+    "FixedKeyProcessorContext",
+    "FixedKeyProcessorSupplier",
+    "FixedKeyRecord",
+    "Grouped",
+    "HeaderList",
+    "Headers",
+    "InternalError",
+    "KGroupedStream",
+    "KGroupedTable",
+    "KStream",
+    "KTable",
+    "KafkaStreams",
+    "KeyValueIterator",
+    "KeyValueStore",
+    "Materialized",
+    "MissingTopicError",
+    "Named",
+    "ProcessingContext",
+    "ProcessingError",
+    "Processor",
+    "ProcessorContext",
+    "ProcessorSupplier",
+    "Produced",
+    "ProductionError",
+    "PunctuationType",
+    "Punctuator",
+    "ReadOnlyKeyValueStore",
+    "Record",
+    "RecordMetadata",
+    "Repartitioned",
+    "RetryableError",
+    "Serde",
+    "Serdes",
+    "SerializationError",
+    "StateDirectoryError",
+    "StateError",
+    "StateStore",
+    "StoreBuilder",
+    "StoreError",
+    "StoreSupplier",
+    "Stores",
+    "StreamPartitioner",
+    "StreamsBuilder",
+    "StreamsConfig",
+    "StreamsError",
+    "TaskId",
+    "TaskMigratedError",
+    "TimestampExtractor",
+    "TimestampType",
+    "TimestampedKeyValueStore",
+    "TopicPartition",
+    "Topology",
+    "TopologyError",
+    "TopologyTestDriver",
+    "UserCodeError",
+    "ValueAndTimestamp",
+    "__version__",
+    "fail_on_invalid_timestamp",
+    "json_serde",
+    "list_serde",
+    "log_and_skip_on_invalid_timestamp",
+    "pydantic_serde",
+    "serde_of",
+    "use_partition_time_on_invalid_timestamp",
+    "wallclock_timestamp_extractor",
+]
+
+_HOMES = {
+    "processor_api.context": "FixedKeyProcessorContext ProcessingContext ProcessorContext",
+    "processor_api.durations": "Duration",
+    "processor_api.errors": (
+        "ConfigError DeserializationError InternalError MissingTopicError ProcessingError ProductionError "
+        "RetryableError SerializationError StateDirectoryError StateError StoreError StreamsError "
+        "TaskMigratedError TopologyError UserCodeError"
+    ),
+    "processor_api.offset_reset": "AutoOffsetReset",
+    "processor_api.partitioner": "StreamPartitioner",
+    "processor_api.processor": "FixedKeyProcessor FixedKeyProcessorSupplier Processor ProcessorSupplier",
+    "processor_api.punctuation": "Cancellable PunctuationType Punctuator",
+    "processor_api.record": "FixedKeyRecord HeaderList Headers Record RecordMetadata TimestampType",
+    "processor_api.serde": "Serde Serdes",
+    "processor_api.store_spec": "StoreBuilder StoreSupplier Stores",
+    "processor_api.stores": (
+        "KeyValueIterator KeyValueStore ReadOnlyKeyValueStore StateStore TimestampedKeyValueStore ValueAndTimestamp"
+    ),
+    "processor_api.task_id": "TaskId TopicPartition",
+    "processor_api.timestamps": (
+        "ConsumedRecord TimestampExtractor fail_on_invalid_timestamp log_and_skip_on_invalid_timestamp "
+        "use_partition_time_on_invalid_timestamp wallclock_timestamp_extractor"
+    ),
+    "processor_api.topology": "Topology",
+    "dsl": (
+        "Branched BranchedKStream Consumed Grouped KGroupedStream KGroupedTable KStream KTable Materialized "
+        "Named Produced Repartitioned StreamsBuilder"
+    ),
+    "streams.app.kafka_streams": "KafkaStreams",
+    "streams.config": "StreamsConfig",
+    "streams.serdes": "json_serde list_serde pydantic_serde serde_of",
+    "streams.testing": "TopologyTestDriver",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+if not TYPE_CHECKING:  # a type checker would take every name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        home = _HOME_OF.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        found = globals()[name] = getattr(import_module(home), name)
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -139,8 +139,8 @@ KEYS: tuple[Key, ...] = (
         "ensure.explicit.internal.resource.naming",
         "ensure_explicit_internal_resource_naming",
         "false",
-        WORKS,
-        "refuses a topology in which the name of an internal topic or store was generated",
+        IGNORED,
+        "generated names are not looked for yet: name operators and stores whose topics must keep their names",
     ),
     Key(
         "errors.dead.letter.queue.topic.name",

@@ -217,6 +217,7 @@ def test_a_setting_without_effect_is_accepted_with_one_warning(caplog: pytest.Lo
         "rack.aware.assignment.tags": ["zone"],
         "upgrade.from": "3.4",
         "enable.transactional.statestores": "false",
+        "ensure.explicit.internal.resource.naming": "true",
         "topology.description.push.enabled": "false",
     }
     for key in KEYS:

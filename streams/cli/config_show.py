@@ -1,0 +1,42 @@
+"""`streams config show`: prints the settings in effect and where each came from."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from streams.cli.failures import CLEAN
+from streams.cli.settings_options import add_settings_options, given_settings
+
+__all__ = ["add_parser", "run"]
+
+
+def add_parser(commands: Any) -> None:
+    config = commands.add_parser("config", help="look at the configuration", description="Looks at the configuration.")
+    subcommands = config.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    parser = subcommands.add_parser(
+        "show",
+        help="print the settings in effect",
+        description="Prints every setting in effect, where it came from, and what does not work; secrets are masked.",
+    )
+    add_settings_options(parser)
+    parser.add_argument("--given", action="store_true", help="leave out defaults")
+    parser.set_defaults(command=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from streams.config import StreamsConfig
+    from streams.config.keys import BY_NAME, IGNORED
+
+    given = given_settings(arguments)
+    rows = []
+    for name, value in StreamsConfig.of(given.settings).shown().items():
+        origin = given.origins.get(name, "default")
+        if origin != "default" or not arguments.given:
+            key = BY_NAME.get(name)
+            remark = f"{origin}; no effect" if key is not None and key.status == IGNORED else origin
+            rows.append((f"{name} = {value}".rstrip(), remark))
+    width = max((len(setting) for setting, _ in rows), default=0)
+    sys.stdout.write("".join(f"{setting:<{width}}  # {remark}\n" for setting, remark in rows))
+    return CLEAN

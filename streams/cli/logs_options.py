@@ -1,0 +1,21 @@
+"""The options of commands that log. structlog is loaded only when one of them runs."""
+
+from __future__ import annotations
+
+import argparse
+
+__all__ = ["add_log_options", "configure_logs"]
+
+
+def add_log_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("logs", "on standard error")
+    group.add_argument("--log-format", choices=("text", "json"), default="text")
+    group.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
+
+
+def configure_logs(arguments: argparse.Namespace) -> None:
+    """Sets up the logs of a command that has the options; others log warnings as text."""
+    if hasattr(arguments, "log_format"):
+        from streams.cli.logs import configure
+
+        configure(arguments.log_format, arguments.log_level)

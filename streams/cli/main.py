@@ -1,0 +1,58 @@
+"""The command `streams`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from streams.cli import config_show, demo, describe, run
+from streams.cli.failures import CLEAN, report
+from streams.cli.logs_options import configure_logs
+
+__all__ = ["main", "parser"]
+
+
+def main(arguments: Sequence[str] | None = None, *, runner: run.Runner | None = None) -> int:
+    """Runs a command; returns its exit status. Wrong usage ends the process with status 2, as argparse does.
+
+    :param arguments: those of the process unless given.
+    :param runner: makes the application that ``run`` runs; ``KafkaStreams`` unless given.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    parsed = parser().parse_args(words)
+    parsed.words, parsed.runner = words[1:], runner
+    trace = getattr(parsed, "log_level", None) == "debug"
+    try:
+        configure_logs(parsed)
+        status: int = parsed.command(parsed)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLEAN
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        return report(error, trace=trace)
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="streams", description="Kafka Streams for Python.", epilog="Each command has --help."
+    )
+    top.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in (run, describe, config_show, demo):
+        command.add_parser(commands)
+    return top
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from streams import __version__
+
+        sys.stdout.write(f"streams {__version__}\n")
+        parser.exit()

@@ -1,0 +1,122 @@
+"""`streams run`: runs an application, in this process or in several that a supervisor looks after."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from processor_api.topology import Topology
+from state.file_lock import has_process_locks
+from streams.cli.failures import CLEAN, CannotRun, report
+from streams.cli.logs_options import add_log_options
+from streams.cli.settings_options import add_settings_options, given_settings
+from streams.cli.topology_function import load_topology
+from streams.cli.worker import Application, StopRequest, run_until_stopped, stop_on_signals, stop_with_supervisor
+
+if TYPE_CHECKING:  # pydantic is not needed to look at the help
+    from streams.config import StreamsConfig
+
+__all__ = ["Runner", "add_parser", "refuse_free_threading", "run"]
+
+Runner = Callable[[Topology, "StreamsConfig"], Application]
+"""Makes the application to run; not started."""
+
+_STOP_MARGIN_S = 10.0
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "run",
+        help="run an application until it is told to stop",
+        description="Runs the topology that MODULE:FUNCTION makes, until SIGTERM or Ctrl-C. The function takes nothing"
+        " or the configuration, and returns a topology or a StreamsBuilder. Exit status: 0 after a clean close, 1"
+        " after a failure, 2 if it cannot run as asked.",
+    )
+    parser.add_argument("topology", metavar="MODULE:FUNCTION", help="for instance app:topology")
+    add_settings_options(parser)
+    parser.add_argument("--threads", type=int, metavar="N", help="stream threads of a process (num.stream.threads)")
+    parser.add_argument("--workers", type=_positive, default=1, metavar="N", help="processes, for as many cores")
+    parser.add_argument(
+        "--close-timeout-ms",
+        type=_positive,
+        default=30_000,
+        metavar="MS",
+        help="how long closing may take before the process is ended (default: %(default)s)",
+    )
+    parser.add_argument("--supervised-by", type=int, metavar="FD", help=argparse.SUPPRESS)
+    add_log_options(parser)
+    parser.set_defaults(command=run)
+
+
+def run(
+    arguments: argparse.Namespace,
+    *,
+    hard_exit: Callable[[int], None] = os._exit,
+    shared_state: bool = has_process_locks(),
+) -> int:
+    """Runs the command; returns the exit status.
+
+    :param hard_exit: ends the process when threads of the application did not close.
+    :param shared_state: whether this platform lets processes share a state directory.
+    """
+    from streams.config import StreamsConfig
+
+    refuse_free_threading(getattr(sys, "_is_gil_enabled", lambda: True))
+    if arguments.workers > 1:
+        if not shared_state:
+            raise CannotRun("--workers needs file locks, which this platform does not have: start one worker")
+        StreamsConfig.of(given_settings(arguments).settings)
+        return _supervise(arguments)
+    stop = StopRequest()
+    if arguments.supervised_by is not None:
+        stop_with_supervisor(arguments.supervised_by, stop, close_timeout_ms=arguments.close_timeout_ms)
+    with stop_on_signals(stop):
+        try:
+            config = StreamsConfig.of(given_settings(arguments).settings)
+            topology = load_topology(arguments.topology, lambda: config)
+            application = (arguments.runner or _kafka_streams)(topology, config)
+        except BaseException:
+            stop.closed.set()
+            raise
+        try:
+            run_until_stopped(application, stop, close_timeout_ms=arguments.close_timeout_ms)
+            status = CLEAN
+        except Exception as error:
+            status = report(error, trace=arguments.log_level == "debug")
+    if not stop.closed.is_set():
+        sys.stdout.flush()
+        hard_exit(status)
+    return status
+
+
+def _supervise(arguments: argparse.Namespace) -> int:
+    from streams.cli.supervisor import Supervisor, worker_command
+
+    stop_timeout_s = arguments.close_timeout_ms / 1000 + _STOP_MARGIN_S
+    return Supervisor(worker_command(arguments.words), arguments.workers, stop_timeout_s=stop_timeout_s).run()
+
+
+def _kafka_streams(topology: Topology, config: StreamsConfig) -> Application:
+    from streams.app.kafka_streams import KafkaStreams  # type: ignore[import-not-found,unused-ignore]
+
+    application: Application = KafkaStreams(topology, config)
+    return application
+
+
+def refuse_free_threading(is_gil_enabled: Callable[[], bool]) -> None:
+    """:raises CannotRun: if this Python runs without the GIL."""
+    if not is_gil_enabled():
+        raise CannotRun(
+            "this Python runs without the GIL, for which the Kafka client and RocksDB are not built: use the ordinary"
+            " build of Python"
+        )
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
+    return number

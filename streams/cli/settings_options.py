@@ -1,0 +1,65 @@
+"""The options by which commands take settings: a file, single settings, and a few that have options of their own."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from streams.cli.failures import CannotRun
+from streams.config.files import read_settings
+from streams.config.settings import kafka_name
+
+__all__ = ["Given", "add_settings_options", "given_settings"]
+
+_OPTIONS = {
+    "application_id": ("application.id", "--application-id"),
+    "bootstrap_servers": ("bootstrap.servers", "--bootstrap-servers"),
+    "threads": ("num.stream.threads", "--threads"),
+}
+
+
+class Given:
+    """Settings under Kafka's names, and where each was given."""
+
+    def __init__(self) -> None:
+        self.settings: dict[str, Any] = {}
+        self.origins: dict[str, str] = {}
+
+    def add(self, name: str, value: Any, origin: str) -> None:
+        """Later ones win."""
+        dotted = kafka_name(name)
+        self.settings[dotted] = value
+        self.origins[dotted] = origin
+
+
+def add_settings_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("settings", "an option wins over -c, which wins over the file")
+    group.add_argument("--application-id", metavar="ID", help="the name of the application (application.id)")
+    group.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", help="where Kafka is (bootstrap.servers)")
+    group.add_argument("--config", metavar="FILE", type=Path, help="a TOML or .properties file of settings")
+    group.add_argument(
+        "-c", dest="set", metavar="KEY=VALUE", action="append", default=[], help="one setting; may be repeated"
+    )
+
+
+def given_settings(arguments: argparse.Namespace) -> Given:
+    """What the options say, not yet checked.
+
+    :raises ConfigError: if the file cannot be read.
+    :raises CannotRun: if a ``-c`` is not ``key=value``.
+    """
+    given = Given()
+    if arguments.config is not None:
+        for name, value in read_settings(arguments.config).items():
+            given.add(name, value, str(arguments.config))
+    for pair in arguments.set:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise CannotRun(f"-c takes key=value, got {pair.partition('=')[0]!r}")
+        given.add(name.strip(), value, "-c")
+    for attribute, (name, option) in _OPTIONS.items():
+        value = getattr(arguments, attribute, None)
+        if value is not None:
+            given.add(name, value, option)
+    return given

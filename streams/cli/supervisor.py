@@ -1,0 +1,197 @@
+"""Keeps a number of worker processes running: one application on several cores (design, decision 7).
+
+Workers are started anew, never forked. Each inherits the read end of a pipe whose write end only the supervisor has:
+when the supervisor dies, however it does, each worker sees the end of the pipe and closes. Which slot a worker has is
+not decided here but by the locks of the state directory.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+
+from processor_api.clock import Clock, SystemClock
+from streams.cli.failures import CANNOT_RUN, CLEAN, FAILED
+
+__all__ = ["Command", "RestartPolicy", "Supervisor", "worker_command"]
+
+log = logging.getLogger("streams.cli.supervisor")
+
+_SLICE_S = 0.05
+
+Command = Callable[[int], Sequence[str]]
+"""From the descriptor of the pipe's read end to the command of a worker."""
+
+
+@dataclass(frozen=True)
+class RestartPolicy:
+    """How often a worker that died is started again, and how soon."""
+
+    most_restarts: int = 5
+    """In the window; one more death ends everything."""
+    window_s: float = 300.0
+    first_delay_s: float = 1.0
+    """Doubles with each restart in the window."""
+    longest_delay_s: float = 30.0
+
+
+@dataclass
+class _Worker:
+    number: int
+    process: subprocess.Popen[bytes] | None = None
+    start_at: float = 0.0
+    """When to start it, if it has no process and is not done."""
+    deaths: deque[float] = field(default_factory=deque)
+    done: bool = False
+
+
+class Supervisor:
+    """Starts the workers, restarts those that die, passes signals on, and waits for all. Use it once."""
+
+    def __init__(
+        self,
+        command: Command,
+        workers: int,
+        *,
+        policy: RestartPolicy = RestartPolicy(),
+        stop_timeout_s: float = 40.0,
+        clock: Clock | None = None,
+    ) -> None:
+        """
+        :param stop_timeout_s: how long workers may take to close before they are killed.
+        """
+        self._command = command
+        self._policy = policy
+        self._stop_timeout_s = stop_timeout_s
+        self._clock = clock or SystemClock()
+        self._workers = [_Worker(number) for number in range(workers)]
+        self._requests: deque[str] = deque()
+        self._outcome = CLEAN
+
+    def run(self) -> int:
+        """Runs until every worker has ended; returns the exit status. For the main thread."""
+        read_end, write_end = os.pipe()
+        try:
+            with self._signals():
+                self._run(read_end)
+        finally:
+            for worker in self._workers:
+                if worker.process is not None and worker.process.poll() is None:
+                    worker.process.kill()
+                    worker.process.wait()
+            os.close(read_end)
+            os.close(write_end)
+        return self._outcome
+
+    def stop(self, reason: str) -> None:
+        """Asks all workers to close; asked again, ends them. Safe from a signal handler and from any thread."""
+        self._requests.append(reason)
+
+    def _run(self, read_end: int) -> None:
+        deadline: float | None = None
+        while True:
+            now = self._clock.monotonic()
+            if self._outcome != CLEAN and deadline is None:
+                self.stop("a worker failed")
+            while self._requests:
+                self._end_all(self._requests.popleft())
+                deadline = now if deadline is not None else now + self._stop_timeout_s
+            for worker in self._workers:
+                self._look_after(worker, read_end, now, stopping=deadline is not None)
+            running = [worker for worker in self._workers if worker.process is not None]
+            if not running and all(worker.done for worker in self._workers):
+                return
+            if deadline is not None and now >= deadline:
+                self._kill(running)
+            self._clock.wait(_SLICE_S)
+
+    def _look_after(self, worker: _Worker, read_end: int, now: float, *, stopping: bool) -> None:
+        if worker.done:
+            return
+        if worker.process is None:
+            if stopping:
+                worker.done = True
+            elif now >= worker.start_at:
+                self._start(worker, read_end)
+            return
+        status = worker.process.poll()
+        if status is None:
+            return
+        worker.process = None
+        if stopping or status == CLEAN:
+            worker.done = True
+            if status not in (CLEAN, -signal.SIGTERM):  # the signal itself: it was asked before it could listen
+                self._outcome = self._outcome or FAILED
+            log.info("worker ended", extra={"worker": worker.number, "status": _status(status)})
+        else:
+            self._died(worker, status, now)
+
+    def _start(self, worker: _Worker, read_end: int) -> None:
+        # A group of its own: Ctrl-C in a terminal reaches the supervisor alone, which passes it on once.
+        worker.process = subprocess.Popen(self._command(read_end), pass_fds=(read_end,), process_group=0)
+        log.info("worker started", extra={"worker": worker.number, "pid": worker.process.pid})
+
+    def _died(self, worker: _Worker, status: int, now: float) -> None:
+        fields = {"worker": worker.number, "status": _status(status)}
+        while worker.deaths and worker.deaths[0] <= now - self._policy.window_s:
+            worker.deaths.popleft()
+        worker.deaths.append(now)
+        restarts = len(worker.deaths)
+        if status == CANNOT_RUN or restarts > self._policy.most_restarts:
+            worker.done = True
+            self._outcome = CANNOT_RUN if status == CANNOT_RUN else FAILED
+            reason = "it cannot run" if status == CANNOT_RUN else f"it died {restarts} times"
+            log.error("worker given up, stopping all", extra={**fields, "reason": reason})
+            return
+        delay = min(self._policy.first_delay_s * 2 ** (restarts - 1), self._policy.longest_delay_s)
+        worker.start_at = now + delay
+        log.warning("worker died, restarting", extra={**fields, "delay_s": delay, "deaths": restarts})
+
+    def _end_all(self, reason: str) -> None:
+        log.info("stopping workers", extra={"reason": reason})
+        for worker in self._workers:
+            if worker.process is not None:
+                worker.process.terminate()
+
+    def _kill(self, running: list[_Worker]) -> None:
+        for worker in running:
+            if worker.process is not None and worker.process.poll() is None:
+                log.error("worker did not close in time, killed", extra={"worker": worker.number})
+                self._outcome = self._outcome or FAILED
+                worker.process.kill()
+                worker.process.wait()
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def on_signal(number: int, _frame: FrameType | None) -> None:
+            self.stop(signal.Signals(number).name)
+
+        before = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _status(status: int) -> str:
+    return signal.Signals(-status).name if status < 0 else str(status)
+
+
+def worker_command(arguments: Sequence[str]) -> Command:
+    """The command of a worker: this Python, `streams run` with the same arguments, and the pipe."""
+    own = [sys.executable, "-m", "streams", "run", *arguments, "--workers", "1"]
+    return lambda descriptor: [*own, "--supervised-by", str(descriptor)]

@@ -1,0 +1,176 @@
+"""The command as a user meets it: a process, its output and its status."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+APP = """
+from processor_api.topology import Topology
+def topology(): return Topology().add_source("source", "in").add_sink("sink", "out", "source")
+def of(config): return Topology().add_source("source", config.application_id)
+"""
+DESCRIPTION = """Topologies:
+   Sub-topology: 0
+    Source: source (topics: [in])
+      --> sink
+    Sink: sink (topic: out)
+      <-- source
+
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "app.py").write_text(APP)
+    return tmp_path
+
+
+def streams(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "streams", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_the_version_is_printed(folder: Path) -> None:
+    found = streams(folder, "--version")
+    assert found.returncode == 0
+    assert found.stdout.startswith("streams ")
+    assert found.stdout.split()[1][0].isdigit()
+
+
+@pytest.mark.parametrize("arguments", [(), ("fly",), ("run",), ("run", "app:topology", "--workers", "0"), ("config",)])
+def test_wrong_usage_is_status_2(folder: Path, arguments: tuple[str, ...]) -> None:
+    found = streams(folder, *arguments)
+    assert found.returncode == 2
+    assert "usage: streams" in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+def test_a_topology_is_described_without_a_broker_or_settings(folder: Path) -> None:
+    found = streams(folder, "describe", "app:topology")
+    assert (found.returncode, found.stdout, found.stderr) == (0, DESCRIPTION, "")
+    assert "(topics: [described])" in streams(folder, "describe", "app:of").stdout
+    assert "(topics: [mine])" in streams(folder, "describe", "app:of", "--application-id", "mine").stdout
+
+
+def test_describing_loads_no_client_no_store_and_no_pydantic(folder: Path) -> None:
+    (folder / "spy.py").write_text(
+        "import sys, atexit\nfrom app import topology\n"
+        "heavy = {'confluent_kafka', 'rocksdict', 'pydantic', 'structlog'}\n"
+        "atexit.register(lambda: print(sorted(heavy & set(sys.modules)), file=sys.stderr))\n"
+    )
+    found = streams(folder, "describe", "spy:topology")
+    assert (found.returncode, found.stderr) == (0, "[]\n")
+
+
+@pytest.mark.parametrize("command", ["run", "describe"])
+def test_a_module_that_fails_to_import_is_one_line(folder: Path, command: str) -> None:
+    (folder / "broken.py").write_text("import app\n\nraise RuntimeError('out of cheese')\n")
+    found = streams(folder, command, "broken:topology", "--application-id", "a", "--bootstrap-servers", "b:1")
+    assert found.returncode == 2
+    assert found.stderr == (
+        "error: module broken failed to import (broken.py, line 3); caused by RuntimeError: out of cheese\n"
+    )
+
+
+def test_the_traceback_is_there_when_debugging(folder: Path) -> None:
+    (folder / "broken.py").write_text("raise RuntimeError('out of cheese')\n")
+    settings = ("--application-id", "a", "--bootstrap-servers", "b:1")
+    found = streams(folder, "run", "broken:topology", *settings, "--log-level", "debug")
+    assert "raise RuntimeError('out of cheese')" in found.stderr
+    assert found.stderr.splitlines()[-1].startswith("error: module broken failed to import")
+
+
+def test_every_wrong_setting_is_told_at_once(folder: Path) -> None:
+    found = streams(folder, "run", "app:topology", "-c", "num.stream.threads=none", "-c", "colour=blue")
+    assert found.returncode == 2
+    assert found.stderr.splitlines() == [
+        "error: 4 settings are wrong:",
+        "  colour is not a setting",
+        "  application.id is missing: it names the consumer group, the internal topics and the state directory",
+        "  bootstrap.servers is missing: it says where Kafka is, as host:port",
+        "  num.stream.threads must be a whole number, got 'none'",
+    ]
+
+
+def test_a_file_named_like_one_of_our_packages_is_told(folder: Path) -> None:
+    (folder / "state.py").write_text("")
+    found = streams(folder, "describe", "app:topology")
+    assert found.returncode != 0
+    assert "streams needs its own package 'state', but" in found.stderr
+
+
+def test_the_settings_in_effect_are_shown_with_where_they_came_from(folder: Path) -> None:
+    (folder / "app.properties").write_text("application.id=orders\nsasl.password=hunter2\nnum.standby.replicas=1\n")
+    arguments = ("--config", "app.properties", "-c", "poll_ms=7", "--bootstrap-servers", "kafka:9092")
+    found = streams(folder, "config", "show", *arguments, XDG_STATE_HOME="/var/state")
+    assert found.returncode == 0
+    assert "hunter2" not in found.stdout + found.stderr
+    rows = dict(line.split("  # ") for line in found.stdout.splitlines())
+    shown = {setting.rstrip(): origin for setting, origin in rows.items()}
+    assert shown["application.id = orders"] == "app.properties"
+    assert shown["sasl.password = ********"] == "app.properties"
+    assert shown["num.standby.replicas = 1"] == "app.properties; no effect"
+    assert shown["poll.ms = 7"] == "-c"
+    assert shown["bootstrap.servers = kafka:9092"] == "--bootstrap-servers"
+    assert shown["commit.interval.ms = 30000"] == "default"
+    assert shown["state.dir = /var/state/streams"] == "default"
+    assert shown["default.key.serde ="] == "default"
+    given = streams(folder, "config", "show", "--given", *arguments).stdout
+    assert len(given.splitlines()) == 5
+    assert "default" not in given
+
+
+def test_output_into_a_closed_pipe_ends_quietly(folder: Path) -> None:
+    command = [sys.executable, "-m", "streams", "config", "show"]
+    command += ["--application-id", "a", "--bootstrap-servers", "b:1"]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with subprocess.Popen(command, cwd=folder, env=environment, stdout=write_end, stderr=subprocess.PIPE) as process:
+        os.close(write_end)
+        assert process.communicate(timeout=60)[1] == b""
+        assert process.returncode == 0
+
+
+def test_the_supervisor_runs_from_the_command_line_and_gives_up_what_cannot_run(folder: Path) -> None:
+    """The workers are the real command; their topology is refused, so none is started a second time."""
+    (folder / "none.py").write_text("def topology(): return None\n")
+    found = streams(
+        folder, "run", "none:topology", "--application-id", "a", "--bootstrap-servers", "b:1", "--workers", "2"
+    )
+    assert found.returncode == 2
+    assert "error: none:topology returned None; it must return a topology" in found.stderr
+    assert "worker given up, stopping all" in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+def test_ctrl_c_while_a_command_loads_is_quiet(folder: Path) -> None:
+    (folder / "slow.py").write_text(
+        "import time\nprint('loading', flush=True)\ntime.sleep(600)\ndef topology(): return None\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-m", "streams", "describe", "slow:topology"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "loading\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert process.stderr is not None
+        assert process.stderr.read() == ""

@@ -1,0 +1,273 @@
+"""Workers are started, restarted, stopped, and never outlive their supervisor."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from streams.cli.supervisor import RestartPolicy, Supervisor, worker_command
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+DEADLINE_S = 60.0
+SOON = RestartPolicy(most_restarts=2, first_delay_s=0.01, longest_delay_s=0.02)
+
+# A worker is the real command with an application that writes down what happens to it.
+WORKER = """
+import os, sys, time
+from pathlib import Path
+from streams.cli.main import main
+
+NOTES, BEHAVIOUR = Path(sys.argv[1]), sys.argv[2]
+
+def note(what):
+    (NOTES / f"{what}-{os.getpid()}").touch()
+
+class Application:
+    state, failure = "RUNNING", None
+    def __init__(self, topology, config):
+        note("made")
+    def start(self):
+        if BEHAVIOUR == "fails":
+            raise RuntimeError("cannot start")
+        note("started")
+    def wait(self, timeout_s):
+        time.sleep(timeout_s)
+        return False
+    def close(self, timeout_ms=None):
+        if BEHAVIOUR == "stuck":
+            note("closing")
+            time.sleep(600)
+        note("closed")
+        return True
+
+sys.exit(main(sys.argv[3:], runner=Application))
+"""
+TOPOLOGY = "from processor_api.topology import Topology\ndef topology(): return Topology().add_source('s', 't')\n"
+SUPERVISOR = """
+import logging, sys
+from streams.cli.supervisor import RestartPolicy, Supervisor
+logging.basicConfig(level="INFO")
+base = sys.argv[4:]
+policy = RestartPolicy(most_restarts=2, first_delay_s=0.01, longest_delay_s=0.02)
+command = lambda descriptor: [*base, "--supervised-by", str(descriptor)]
+sys.exit(Supervisor(command, int(sys.argv[1]), policy=policy, stop_timeout_s=float(sys.argv[2])).run())
+"""
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def alive(pid: int) -> bool:
+    """Whether the process runs; one that only waits to be collected does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+class Supervised:
+    """A supervisor in a process of its own, and what its workers noted."""
+
+    def __init__(
+        self, folder: Path, workers: int, behaviour: str, stop_timeout_s: float, close_timeout_ms: int
+    ) -> None:
+        self.notes = folder / "notes"
+        self.notes.mkdir()
+        for name, text in (("worker.py", WORKER), ("supervisor.py", SUPERVISOR), ("supervised_app.py", TOPOLOGY)):
+            (folder / name).write_text(text)
+        worker = [sys.executable, "worker.py", str(self.notes), behaviour, "run", "supervised_app:topology"]
+        worker += ["--application-id", "a", "--bootstrap-servers", "b:1", "--close-timeout-ms", str(close_timeout_ms)]
+        self.process = subprocess.Popen(
+            [sys.executable, "supervisor.py", str(workers), str(stop_timeout_s), "--", *worker],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def pids(self, what: str) -> set[int]:
+        return {int(path.name.partition("-")[2]) for path in self.notes.glob(f"{what}-*")}
+
+    def wait(self) -> int:
+        return self.process.wait(DEADLINE_S)
+
+
+@contextmanager
+def supervised(
+    folder: Path, workers: int = 2, behaviour: str = "", stop_timeout_s: float = 30, close_timeout_ms: int = 10_000
+) -> Iterator[Supervised]:
+    found = Supervised(folder, workers, behaviour, stop_timeout_s, close_timeout_ms)
+    try:
+        yield found
+    finally:
+        found.process.kill()
+        found.process.communicate()
+        for pid in found.pids("made"):
+            if alive(pid):
+                os.kill(pid, signal.SIGKILL)
+
+
+linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks /proc whether a process runs")
+
+
+@linux
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_closes_every_worker_cleanly(tmp_path: Path, number: int) -> None:
+    with supervised(tmp_path, workers=3) as found:
+        wait_until(lambda: len(found.pids("started")) == 3)
+        found.process.send_signal(number)
+        assert found.wait() == 0
+        assert found.pids("closed") == found.pids("started")
+        assert not any(alive(pid) for pid in found.pids("started"))
+
+
+@linux
+def test_a_killed_worker_is_started_again_and_the_others_go_on(tmp_path: Path) -> None:
+    with supervised(tmp_path) as found:
+        wait_until(lambda: len(found.pids("started")) == 2)
+        victim, other = found.pids("started")
+        os.kill(victim, signal.SIGKILL)
+        wait_until(lambda: len(found.pids("started")) == 3)
+        assert alive(other)
+        found.process.terminate()
+        assert found.wait() == 0
+        assert found.pids("closed") == found.pids("started") - {victim}
+
+
+@linux
+def test_no_worker_outlives_a_killed_supervisor(tmp_path: Path) -> None:
+    with supervised(tmp_path) as found:
+        wait_until(lambda: len(found.pids("started")) == 2)
+        workers = found.pids("started")
+        found.process.kill()
+        found.wait()
+        wait_until(lambda: not any(alive(pid) for pid in workers))
+        assert found.pids("closed") == workers
+
+
+@linux
+def test_a_worker_that_cannot_close_ends_all_the_same_when_its_supervisor_was_killed(tmp_path: Path) -> None:
+    with supervised(tmp_path, workers=1, behaviour="stuck", close_timeout_ms=100) as found:
+        wait_until(lambda: len(found.pids("started")) == 1)
+        found.process.kill()
+        wait_until(lambda: not any(alive(pid) for pid in found.pids("started")))
+        assert len(found.pids("closing")) == 1
+
+
+@linux
+def test_a_worker_that_does_not_close_in_time_is_killed_and_that_is_a_failure(tmp_path: Path) -> None:
+    with supervised(tmp_path, workers=2, behaviour="stuck", stop_timeout_s=0.3) as found:
+        wait_until(lambda: len(found.pids("started")) == 2)
+        found.process.terminate()
+        assert found.wait() == 1
+        assert not any(alive(pid) for pid in found.pids("started"))
+
+
+@linux
+def test_a_second_signal_does_not_wait(tmp_path: Path) -> None:
+    with supervised(tmp_path, workers=1, behaviour="stuck", stop_timeout_s=600, close_timeout_ms=600_000) as found:
+        wait_until(lambda: len(found.pids("started")) == 1)
+        found.process.terminate()
+        wait_until(lambda: len(found.pids("closing")) == 1)
+        found.process.send_signal(signal.SIGINT)
+        assert found.wait() == 1
+        assert not any(alive(pid) for pid in found.pids("started"))
+
+
+@linux
+def test_a_worker_that_keeps_failing_is_given_up_and_the_others_are_closed(tmp_path: Path) -> None:
+    with supervised(tmp_path, workers=1, behaviour="fails") as found:
+        assert found.wait() == 1
+        assert len(found.pids("made")) == 3  # the first time, and two restarts
+
+
+def log_of_starts(tmp_path: Path) -> tuple[Path, Callable[[str], list[str]]]:
+    log = tmp_path / "starts"
+
+    def command(status: str) -> list[str]:
+        code = f"import sys; open({str(log)!r}, 'a').write('x'); sys.exit({status})"
+        return [sys.executable, "-c", code]
+
+    return log, command
+
+
+def test_a_worker_that_cannot_run_is_not_tried_again(tmp_path: Path) -> None:
+    log, command = log_of_starts(tmp_path)
+    assert Supervisor(lambda _: command("2"), 1, policy=SOON).run() == 2
+    assert log.read_text() == "x"
+
+
+def test_workers_that_end_cleanly_by_themselves_end_the_supervisor(tmp_path: Path) -> None:
+    log, command = log_of_starts(tmp_path)
+    assert Supervisor(lambda _: command("0"), 3, policy=SOON).run() == 0
+    assert log.read_text() == "xxx"
+
+
+def test_a_stop_between_a_death_and_the_restart_starts_nothing(tmp_path: Path) -> None:
+    log, command = log_of_starts(tmp_path)
+    policy = RestartPolicy(first_delay_s=600.0, longest_delay_s=600.0)
+
+    class StopsAfterTheFirstDeath:
+        """The machine's clock; the supervisor waits on it once a round."""
+
+        monotonic = staticmethod(time.monotonic)
+
+        def time_ms(self) -> int:
+            return time.time_ns() // 1_000_000
+
+        def wait(self, seconds: float) -> None:
+            time.sleep(seconds)
+            if log.exists():
+                supervisor.stop("the test")
+
+    supervisor = Supervisor(lambda _: command("1"), 1, policy=policy, clock=StopsAfterTheFirstDeath())
+    assert supervisor.run() in (0, 1)
+    assert log.read_text() == "x"
+
+
+def test_restarts_wait_longer_each_time_up_to_a_limit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    _, command = log_of_starts(tmp_path)
+    policy = RestartPolicy(most_restarts=3, first_delay_s=0.01, longest_delay_s=0.02)
+    with caplog.at_level("WARNING", logger="streams.cli.supervisor"):
+        assert Supervisor(lambda _: command("1"), 1, policy=policy).run() == 1
+    delays = [record.__dict__["delay_s"] for record in caplog.records if "delay_s" in record.__dict__]
+    assert delays == [0.01, 0.02, 0.02]
+    assert caplog.records[-1].__dict__["reason"] == "it died 4 times"
+
+
+def test_only_deaths_within_the_window_count(tmp_path: Path) -> None:
+    log, command = log_of_starts(tmp_path)
+    dies_three_times = f"0 if len(open({str(log)!r}).read()) > 3 else 1"
+    policy = RestartPolicy(most_restarts=1, window_s=0.0, first_delay_s=0.0)
+    assert Supervisor(lambda _: command(dies_three_times), 1, policy=policy).run() == 0
+    assert log.read_text() == "xxxx"
+
+
+def test_a_worker_is_this_python_running_the_same_arguments() -> None:
+    command = worker_command(["app:topology", "--workers", "4", "-c", "poll.ms=5"])(7)
+    assert command[:4] == [sys.executable, "-m", "streams", "run"]
+    assert command[4:] == [
+        *("app:topology", "--workers", "4", "-c", "poll.ms=5"),
+        *("--workers", "1", "--supervised-by", "7"),
+    ]
+
+
+def test_the_pipe_of_a_worker_is_at_its_end_only_when_the_supervisor_is_gone(tmp_path: Path) -> None:
+    """While the supervisor lives, a worker's read finds neither data nor an end."""
+    code = (
+        "import json, os, select, sys; fd = int(sys.argv[1])\n"
+        f"json.dump(select.select([fd], [], [], 0)[0], open({str(tmp_path / 'seen')!r}, 'w'))\n"
+    )
+    assert Supervisor(lambda fd: [sys.executable, "-c", code, str(fd)], 1, policy=SOON).run() == 0
+    assert json.loads((tmp_path / "seen").read_text()) == []

@@ -1,0 +1,132 @@
+"""`module:function` is loaded, or refused with one sentence that says what to do."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from processor_api.errors import TopologyError
+from processor_api.topology import Topology
+from streams.cli.failures import CannotRun, described
+from streams.cli.topology_function import load_topology
+
+MODULE = """
+from processor_api.topology import Topology
+
+class Builder:
+    def build(self, config):
+        return Topology().add_source("built", config)
+
+def plain(): return Topology().add_source("source", "topic")
+def configured(config): return Topology().add_source("source", config)
+def optional(config=None): return Topology().add_source("source", config or "default")
+def positional(config, /): return Topology().add_source("source", config)
+def several(a, b): return None
+def keyword(*, config): return None
+def variadic(*args, **kwargs): return Topology().add_source("source", "topic") if not args else None
+def builder(): return Builder()
+def nothing(): return None
+def fails(): return {}["missing"]
+def refused(): return Topology().add_source("a", "t").add_source("a", "u")
+class Group:
+    @staticmethod
+    def topology(): return plain()
+topology = plain()
+number = 3
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    (tmp_path / "user_app.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    before = list(sys.path)
+    yield "user_app"
+    sys.path[:] = before
+    sys.modules.pop("user_app", None)
+
+
+def load(path: str) -> str:
+    return load_topology(path, lambda: "configured").describe()
+
+
+def refusal(path: str) -> str:
+    with pytest.raises(CannotRun) as caught:
+        load(path)
+    return described(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("function", "topic"),
+    [
+        ("plain", "topic"),
+        ("configured", "configured"),
+        ("optional", "configured"),
+        ("positional", "configured"),
+        ("variadic", "topic"),
+        ("builder", "configured"),
+        ("Group.topology", "topic"),
+    ],
+)
+def test_a_function_takes_nothing_or_the_configuration(module: str, function: str, topic: str) -> None:
+    assert f"(topics: [{topic}])" in load(f"{module}:{function}")
+
+
+def test_the_configuration_is_made_only_if_it_is_needed(module: str) -> None:
+    def unwanted() -> Any:
+        raise AssertionError
+
+    assert isinstance(load_topology(f"{module}:plain", unwanted), Topology)
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [
+        ("user_app", "'user_app' does not name a topology: give it as module:function, for instance app:topology"),
+        ("user_app.py:plain", "'user_app.py:plain' does not name a topology: give it as module:function"),
+        (":plain", "':plain' does not name a topology"),
+        ("no_such_module:x", "there is no module 'no_such_module' in "),
+        ("user_app:nowhere", "module user_app has no function 'nowhere'; it has plain, configured, optional"),
+        ("user_app:number", "user_app:number is 3, not a function that makes a topology"),
+        ("user_app:several", "user_app:several wants the arguments a, b; it must take none, or one: the configuration"),
+        ("user_app:keyword", "user_app:keyword wants the arguments config; it must take none, or one"),
+        ("user_app:nothing", "user_app:nothing returned None; it must return a topology, or a builder of one"),
+        ("user_app:fails", "user_app:fails failed (user_app.py, line 17); caused by KeyError: 'missing'"),
+    ],
+)
+def test_what_is_no_topology_is_refused(module: str, path: str, sentence: str) -> None:
+    assert refusal(path).startswith(sentence)
+
+
+def test_a_topology_that_cannot_be_built_says_so_itself(module: str) -> None:
+    with pytest.raises(TopologyError, match="a node named 'a' is already added"):
+        load(f"{module}:refused")
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        ("import pandas_of_mine", "module broken failed to import (broken.py, line 1); caused by ModuleNotFoundError"),
+        ("x = 1\ny = x / 0", "module broken failed to import (broken.py, line 2); caused by ZeroDivisionError"),
+        ("def f(:\n", "module broken failed to import (broken.py, line 1); caused by SyntaxError: "),
+        (
+            "from processor_api.serde import Serde\n\nSerde(1, 2)",
+            "module broken failed to import (broken.py, line 3); caused by TypeError: a serde takes two functions",
+        ),
+    ],
+)
+def test_a_module_that_fails_is_named_with_the_line(module: str, tmp_path: Path, source: str, sentence: str) -> None:
+    (tmp_path / "broken.py").write_text(source)
+    assert refusal("broken:topology").startswith(sentence)
+
+
+def test_a_module_that_hides_one_of_ours_is_named(module: str, tmp_path: Path) -> None:
+    (tmp_path / "state.py").write_text("")
+    hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == "state"}
+    try:
+        with pytest.raises(ImportError, match=r"streams needs its own package 'state', but .*state\.py comes first"):
+            load("user_app:plain")
+    finally:
+        sys.modules.update(hidden)
