@@ -9,6 +9,7 @@ from typing import assert_never
 
 from dsl.change import ChangeSerde
 from dsl.materialize import key_value_builder
+from dsl.merge_repartitions import merge_repartitions
 from dsl.merge_sources import merge_sources
 from dsl.plan import (
     Materialization,
@@ -42,6 +43,8 @@ def compile_plan(plan: Plan, settings: BuildSettings) -> Topology:
     """
     facts = table_facts(plan)
     plan = merge_sources(plan)
+    if settings.merge_repartition_topics:
+        plan = merge_repartitions(plan)
     writer = _Writer(plan, facts, settings)
     for number in _in_order(plan):
         writer.write(number, plan.nodes[number])
