@@ -119,11 +119,16 @@ class Consumer(Protocol):
     partition_eof: int
     """The error code of the event that the end of a partition (its last stable offset) was reached."""
 
-    consume: Callable[[int, float], Sequence[Any]]
-    """``consume(max_messages, timeout_s)``: what is there, waiting at most ``timeout_s`` for *all* of them, so take 0."""
+    @property
+    def consume(self) -> Callable[[int, float], Sequence[Any]]:
+        """``consume(max_messages, timeout_s)``: what is there, waiting at most ``timeout_s`` for *all* of them, so take
+        0."""
+        ...
 
-    poll: Callable[[float], Any]
-    """``poll(timeout_s)``: one message or ``None``."""
+    @property
+    def poll(self) -> Callable[[float], Any]:
+        """``poll(timeout_s)``: one message or ``None``."""
+        ...
 
     def subscribe(self, topics: Collection[str], listener: RebalanceListener) -> None:
         """Joins the group. Partitions of subscribed topics are reported to the listener but not fetched: the runtime
@@ -189,12 +194,16 @@ class Producer(Protocol):
     zero_timestamp_ms: int
     """What a timestamp of 0 is replaced by when it is produced: librdkafka takes 0 for "now", so its adapter says 1."""
 
-    produce: Callable[..., None]
-    """``produce(topic, value, key, partition, None, on_delivery, timestamp_ms, headers)``, by position; partition -1
-    leaves the choice to murmur2 of the key; raises ``BufferError`` when the queue is full: poll and call again."""
+    @property
+    def produce(self) -> Callable[..., None]:
+        """``produce(topic, value, key, partition, None, on_delivery, timestamp_ms, headers)``, by position; partition -1
+        leaves the choice to murmur2 of the key; raises ``BufferError`` when the queue is full: poll and call again."""
+        ...
 
-    poll: Callable[[float], int]
-    """Serves delivery callbacks."""
+    @property
+    def poll(self) -> Callable[[float], int]:
+        """Serves delivery callbacks."""
+        ...
 
     def flush(self) -> None:
         """Waits until every record is delivered or failed and its callback served."""

@@ -1,0 +1,71 @@
+"""The admin client of the embedded broker."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from processor_api.errors import StreamsError
+from processor_api.task_id import TopicPartition
+from streams.kafka.embedded.broker import EmbeddedBroker
+from streams.kafka.ports import GroupMember, NewTopic, TopicInfo
+
+__all__ = ["EmbeddedAdmin"]
+
+
+class EmbeddedAdmin:
+    """Implements `streams.kafka.ports.Admin`. Replication factors mean nothing here."""
+
+    def __init__(self, broker: EmbeddedBroker) -> None:
+        self._broker = broker
+
+    def topics(self, names: Collection[str] | None = None) -> dict[str, TopicInfo]:
+        with self._broker.lock:
+            return {
+                name: TopicInfo(name, len(topic.partitions))
+                for name, topic in self._broker.topics.items()
+                if names is None or name in names
+            }
+
+    def create_topics(self, topics: Collection[NewTopic]) -> None:
+        for topic in topics:
+            partitions = None if topic.partitions == -1 else topic.partitions
+            self._broker.create_topic(topic.name, partitions, topic.configs)
+
+    def delete_topics(self, names: Collection[str]) -> None:
+        for name in names:
+            self._broker.delete_topic(name)
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        """See the port; -1 stands for the end of the partition.
+
+        :raises StreamsError: if a partition does not exist, its topic is only compacted, or the offset is beyond its
+            end; then nothing is deleted.
+        """
+        with self._broker.lock:
+            logs = {self._broker.log(partition): (partition, offset) for partition, offset in before.items()}
+            for log, (partition, offset) in logs.items():
+                if not self._broker.topic(log.topic).expires:
+                    raise StreamsError(
+                        f"records of {partition} cannot be deleted: cleanup.policy is without 'delete'",
+                        topic=log.topic,
+                    )
+                if not -1 <= offset <= log.end_offset:
+                    raise StreamsError(
+                        f"records of {partition} before {offset} cannot be deleted: the partition ends at"
+                        f" {log.end_offset}",
+                        topic=log.topic,
+                        partition=log.partition,
+                    )
+            for log, (_, offset) in logs.items():
+                log.delete_before(log.end_offset if offset == -1 else offset)
+
+    def group_members(self, group: str) -> list[GroupMember]:
+        with self._broker.lock:
+            self._broker.expire()
+            return [
+                GroupMember(member.client_id, member.member_id, member.instance, member.owned)
+                for member in self._broker.groups.group(group).members.values()
+            ]
+
+    def close(self) -> None:
+        """Nothing to give back."""

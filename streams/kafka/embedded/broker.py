@@ -1,0 +1,238 @@
+"""The embedded broker: topics, groups and transactions of one Kafka cluster, in memory."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+
+from processor_api.clock import Clock, SystemClock
+from processor_api.errors import StreamsError
+from processor_api.task_id import TopicPartition
+from streams.kafka.embedded.groups import GroupCoordinator
+from streams.kafka.embedded.messages import ERROR_CODES, ErrorInfo, Record
+from streams.kafka.embedded.partition_log import PartitionLog
+from streams.kafka.embedded.topics import Topic
+from streams.kafka.embedded.transactions import TransactionalId, TransactionCoordinator
+
+__all__ = ["EmbeddedBroker"]
+
+_LONGEST_NAP_S = 0.05
+"""How long a waiting client may not notice that a manual clock was moved."""
+
+
+class EmbeddedBroker:
+    """Kafka in memory, for one process and any number of threads.
+
+    :param clock: the broker's time: append times, default record timestamps, retention, sessions and transaction
+        timeouts. Waiting for records is in real time whatever the clock.
+    :param default_partitions: partitions of a topic created without a number.
+    :param auto_create_topics: whether producing to an unknown topic creates it.
+    :param blocking: ``False`` for a simulation on a single thread: nothing ever waits, a poll returns what is there and
+        a call that would have to wait raises `RetryableError`.
+
+    The clients of this package hold ``lock`` around whatever they do here; the methods below take it themselves.
+    """
+
+    def __init__(
+        self,
+        clock: Clock | None = None,
+        default_partitions: int = 1,
+        auto_create_topics: bool = False,
+        *,
+        blocking: bool = True,
+    ) -> None:
+        self.clock: Clock = SystemClock() if clock is None else clock
+        self.default_partitions = default_partitions
+        self.auto_create_topics = auto_create_topics
+        self.lock = threading.RLock()
+        self.topics: dict[str, Topic] = {}
+        self.groups = GroupCoordinator(self._partition_counts)
+        self.transactions = TransactionCoordinator(self.groups.decide)
+        self._blocking = blocking
+        self._real_time = SystemClock()
+        self._changed = threading.Condition(self.lock)
+        self._waiting = 0
+        self._next_deadline_s = float("inf")
+
+    # Topics
+
+    def create_topic(self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None) -> None:
+        """Creates a topic; one that exists already is left as it is.
+
+        :raises StreamsError: if the name, the number of partitions or a setting is not one that Kafka takes.
+        """
+        with self.lock:
+            if name not in self.topics:
+                count = self.default_partitions if partitions is None else partitions
+                self.topics[name] = Topic(name, count, configs or {})
+                self.groups.topics_changed([name])
+                self.changed()
+
+    def delete_topic(self, name: str) -> None:
+        """Deletes a topic with its records and the offsets committed for it; an unknown one is passed over."""
+        with self.lock:
+            topic = self.topics.pop(name, None)
+            if topic is not None:
+                topic.deleted = True
+                self.groups.forget_offsets(name)
+                self.groups.topics_changed([name])
+                self.changed()
+
+    def topic(self, name: str) -> Topic:
+        """The topic of this name.
+
+        :raises StreamsError: if there is none.
+        """
+        topic = self.topics.get(name)
+        if topic is None:
+            raise StreamsError(f"topic {name!r} does not exist: create it first", topic=name)
+        return topic
+
+    def log(self, partition: TopicPartition) -> PartitionLog:
+        """The log of a partition.
+
+        :raises StreamsError: if there is none.
+        """
+        logs = self.topic(partition.topic).partitions
+        if not 0 <= partition.partition < len(logs):
+            raise StreamsError(
+                f"topic {partition.topic!r} has {len(logs)} partitions, there is no number {partition.partition}",
+                topic=partition.topic,
+                partition=partition.partition,
+            )
+        return logs[partition.partition]
+
+    def records(self, topic: str, *, read_committed: bool = True) -> list[Record]:
+        """The records that are in a topic now, partition by partition.
+
+        :raises StreamsError: if there is no such topic.
+        """
+        with self.lock:
+            logs = self.topic(topic).partitions
+            return [r for log in logs for r in log.read(log.start_offset, log.end_offset, read_committed)[0]]
+
+    # What real brokers do in the background happens on request here
+
+    def compact(self, topic: str) -> None:
+        """Compacts a topic up to its last stable offset: of each key the last record stays, and a tombstone only for
+        ``delete.retention.ms`` after its timestamp. Kafka spares the newest segment; there are no segments here.
+
+        :raises StreamsError: if there is no such topic, or compaction is not in its ``cleanup.policy``.
+        """
+        with self.lock:
+            found = self.topic(topic)
+            if not found.compacted:
+                raise StreamsError(
+                    f"topic {topic!r} is not compacted: its cleanup.policy is without 'compact'", topic=topic
+                )
+            for log in found.partitions:
+                log.compact(self.clock.time_ms() - found.delete_retention_ms)
+
+    def delete_expired(self, topic: str) -> None:
+        """Deletes the records before the first one that is not older than ``retention.ms``, if "delete" is in the
+        topic's ``cleanup.policy``. Kafka does this segment by segment; here it is record by record.
+
+        :raises StreamsError: if there is no such topic.
+        """
+        with self.lock:
+            found = self.topic(topic)
+            if found.expires and found.retention_ms >= 0:
+                for log in found.partitions:
+                    log.delete_older(self.clock.time_ms() - found.retention_ms)
+
+    def leave_group(self, group: str, instance_id: str) -> None:
+        """Removes a static member from its group, as ``kafka-consumer-groups`` and ``LeaveGroup`` do; one that is not
+        there is passed over."""
+        with self.lock:
+            found = self.groups.group(group)
+            member = found.static_member(instance_id)
+            if member is not None:
+                found.leave(member)
+                self.changed()
+
+    # Faults
+
+    def refuse(self, topic: str, error_name: str) -> None:
+        """Refuses every record for the topic from now on, with an error named as Kafka names it.
+
+        :raises StreamsError: if there is no such topic.
+        :raises ValueError: if the name is none of those in `messages.ERROR_CODES`.
+        """
+        if error_name not in ERROR_CODES:
+            raise ValueError(f"{error_name!r} is none of {', '.join(sorted(ERROR_CODES))}")
+        with self.lock:
+            self.topic(topic).refuse(error_name)
+
+    def accept(self, topic: str) -> None:
+        """Takes records for the topic again.
+
+        :raises StreamsError: if there is no such topic.
+        """
+        with self.lock:
+            self.topic(topic).refuse(None)
+
+    # For the clients, which hold the lock
+
+    def append(
+        self, topic: Topic, partition: int, batch: Sequence[Record], author: TransactionalId | None
+    ) -> ErrorInfo | None:
+        """Appends a batch, or none of it: then the error is returned."""
+        if topic.deleted:
+            return ErrorInfo("UNKNOWN_TOPIC_OR_PART", f"topic {topic.name!r} was deleted")
+        error = topic.admit(batch, self.clock)
+        if error is not None:
+            return error
+        log = topic.partitions[partition]
+        producer_id = None
+        if author is not None:
+            producer_id = author.producer_id
+            author.logs[log] = None
+            self.note_transaction(author)
+        for record in batch:
+            log.append(record, producer_id)
+        if self._waiting:
+            self._changed.notify_all()
+        return None
+
+    def note_transaction(self, author: TransactionalId) -> None:
+        """The author's transaction has something in it: its time runs."""
+        if author.started_s is None:
+            author.started_s = self.clock.monotonic()
+            self.expect(author.started_s + author.timeout_s)
+
+    def expect(self, deadline_s: float) -> None:
+        """Something may expire at this time of the clock."""
+        self._next_deadline_s = min(self._next_deadline_s, deadline_s)
+
+    def expire(self) -> None:
+        """Ends the transactions and sessions whose time has passed."""
+        now_s = self.clock.monotonic()
+        if now_s >= self._next_deadline_s:
+            expired = [self.transactions.expire(now_s), self.groups.expire(now_s)]
+            self._next_deadline_s = min(self.transactions.next_deadline_s(), self.groups.next_deadline_s())
+            if any(expired):
+                self.changed()
+
+    def changed(self) -> None:
+        """Wakes the clients that wait."""
+        if self._waiting:
+            self._changed.notify_all()
+
+    def deadline_s(self, timeout_s: float) -> float:
+        """The end of a wait that starts now, for :meth:`wait`."""
+        return self._real_time.monotonic() + timeout_s
+
+    def wait(self, deadline_s: float) -> bool:
+        """Waits a while for a change, releasing the lock; ``False`` if the deadline has passed."""
+        left_s = deadline_s - self._real_time.monotonic()
+        if left_s <= 0 or not self._blocking:
+            return False
+        self._waiting += 1
+        try:
+            self._changed.wait(min(left_s, _LONGEST_NAP_S))
+        finally:
+            self._waiting -= 1
+        return True
+
+    def _partition_counts(self) -> dict[str, int]:
+        return {name: len(topic.partitions) for name, topic in self.topics.items()}

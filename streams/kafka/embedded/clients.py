@@ -1,0 +1,29 @@
+"""The embedded broker behind the port to Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from streams.kafka.embedded.admin import EmbeddedAdmin
+from streams.kafka.embedded.broker import EmbeddedBroker
+from streams.kafka.embedded.consumer import EmbeddedConsumer
+from streams.kafka.embedded.producer import EmbeddedProducer
+
+__all__ = ["EmbeddedClients"]
+
+
+class EmbeddedClients:
+    """Implements `streams.kafka.ports.KafkaClients` over one broker. Settings that have no meaning here are ignored."""
+
+    def __init__(self, broker: EmbeddedBroker) -> None:
+        self.broker = broker
+
+    def consumer(self, config: Mapping[str, Any]) -> EmbeddedConsumer:
+        return EmbeddedConsumer(self.broker, config)
+
+    def producer(self, config: Mapping[str, Any]) -> EmbeddedProducer:
+        return EmbeddedProducer(self.broker, config)
+
+    def admin(self, config: Mapping[str, Any]) -> EmbeddedAdmin:
+        return EmbeddedAdmin(self.broker)
