@@ -79,7 +79,4 @@ def _cache_bytes(values: Mapping[str, Any]) -> int:
 
 
 def _engine(values: Mapping[str, Any]) -> str:
-    suppliers = values.get("dsl.store.suppliers.class")
-    if suppliers is not None:
-        return MEMORY if "InMemory" in str(suppliers) else ROCKSDB
     return MEMORY if values.get("default.dsl.store") == "in_memory" else ROCKSDB

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from dsl_support.fake_task import FakeTask, Output
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dsl import Consumed, KGroupedStream, KStream, KTable, Materialized, Produced, StreamsBuilder
+from dsl_support.fake_task import FakeTask, Output
 from processor_api.serde import Serdes
 
 Records = list[tuple[str | None, str | None, int]]

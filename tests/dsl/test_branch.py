@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from dsl_support.fake_task import FakeTask
 
 from dsl import Branched, KStream, StreamsBuilder
+from dsl_support.fake_task import FakeTask
 from processor_api.errors import TopologyError
 
 

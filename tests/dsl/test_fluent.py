@@ -39,7 +39,7 @@ reveal_type(stream.process_values(Length))
 reveal_type(stream.split().branch(lambda k, v: v > 0).default_branch())
 reveal_type(stream.group_by_key().count())
 reveal_type(stream.group_by(lambda k, v: v % 2).reduce(lambda a, b: a + b))
-reveal_type(stream.group_by_key().aggregate(lambda: "", lambda k, v, a: a + str(v), materialized="texts"))
+reveal_type(stream.group_by_key().aggregate(lambda: 0.5, lambda k, v, a: a + v, materialized="halves"))
 table = builder.table("t", Consumed(key_serde=Serdes.STRING, value_serde=Serdes.STRING), materialized="table")
 reveal_type(table.filter(lambda k, v: v > k))
 reveal_type(table.map_values(len))
@@ -75,7 +75,7 @@ REVEALED = [
     "dict[str, dsl.fluent.KStream[str, int]]",
     "dsl.fluent.KTable[str, int]",
     "dsl.fluent.KTable[int, int]",
-    "dsl.fluent.KTable[str, str]",
+    "dsl.fluent.KTable[str, float]",
     "dsl.fluent.KTable[str, str]",
     "dsl.fluent.KTable[str, int]",
     "dsl.fluent.KStream[str, str]",

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from dsl_support.fake_task import FakeTask
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dsl import Grouped, KStream, StreamsBuilder
+from dsl_support.fake_task import FakeTask
 from processor_api.serde import Serdes
 from processor_api.topology import Topology
 

@@ -3,9 +3,9 @@
 import re
 
 import pytest
-from dsl_support.fake_task import FakeTask
 
 from dsl import Consumed, StreamsBuilder
+from dsl_support.fake_task import FakeTask
 from processor_api.errors import TopologyError
 from processor_api.nodes import SourceNode
 from processor_api.offset_reset import AutoOffsetReset

@@ -49,9 +49,6 @@ def test_an_application_without_memory_for_caches_has_none() -> None:
     assert read_settings({"statestore.cache.max.bytes": 1, "cache.max.bytes.buffering": 0}).caching
 
 
-def test_the_engine_of_stores_may_be_chosen_by_its_name_or_by_java_s_class() -> None:
-    package = "org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$"
+def test_the_engine_of_stores_may_be_chosen() -> None:
     assert read_settings({"default.dsl.store": "in_memory"}).engine == MEMORY
     assert read_settings({"default.dsl.store": "rocksDB"}).engine == ROCKSDB
-    assert read_settings({"dsl.store.suppliers.class": package + "InMemoryDslStoreSuppliers"}).engine == MEMORY
-    assert read_settings({"dsl.store.suppliers.class": package + "RocksDBDslStoreSuppliers"}).engine == ROCKSDB

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from dsl_support.fake_task import FakeTask, Output
 
 from dsl import KStream, Produced, Repartitioned, StreamsBuilder
+from dsl_support.fake_task import FakeTask, Output
 from processor_api.errors import TopologyError
 
 Text = KStream[str, str]

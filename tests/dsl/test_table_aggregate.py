@@ -4,12 +4,12 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
-from dsl_support.fake_task import FakeTask
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dsl import Grouped, KTable, Materialized, StreamsBuilder
 from dsl.processors.table_aggregate import TableGroupBy
+from dsl_support.fake_task import FakeTask
 from processor_api.serde import Serdes
 
 Updates = list[tuple[str, str | None]]

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from dsl_support.fake_task import FakeTask, Output
 
 from dsl import Consumed, Materialized, StreamsBuilder
+from dsl_support.fake_task import FakeTask, Output
 from processor_api.errors import TopologyError
 from processor_api.serde import Serdes
 from processor_api.store_spec import MEMORY, ROCKSDB, Stores

@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from dsl_support.fake_task import FakeTask
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dsl import KTable, Materialized, StreamsBuilder
+from dsl_support.fake_task import FakeTask
 
 Updates = list[tuple[str, int | None]]
 

@@ -2,9 +2,8 @@
 
 import inspect
 
-from dsl_support.fake_task import FakeTask
-
 from dsl import StreamsBuilder
+from dsl_support.fake_task import FakeTask
 from processor_api.topology import Topology
 
 
