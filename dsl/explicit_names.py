@@ -16,7 +16,7 @@ _GENERATED = re.compile(r".*-[0-9]{10}-repartition")
 def check_explicit_names(plan: Plan, facts: TableFacts) -> None:
     """For ``ensure.explicit.internal.resource.naming``.
 
-    :raises TopologyError: if the name of a store (and so of its changelog topic) or of a repartition topic is generated.
+    :raises TopologyError: if the name of a store (and so of its changelog) or of a repartition topic is generated.
     """
     stores = [
         node.store.name
