@@ -8,7 +8,9 @@ from dataclasses import replace
 from typing import assert_never
 
 from dsl.change import ChangeSerde
+from dsl.explicit_names import check_explicit_names
 from dsl.materialize import key_value_builder
+from dsl.merge_repartitions import merge_repartitions
 from dsl.merge_sources import merge_sources
 from dsl.plan import (
     Materialization,
@@ -42,6 +44,10 @@ def compile_plan(plan: Plan, settings: BuildSettings) -> Topology:
     """
     facts = table_facts(plan)
     plan = merge_sources(plan)
+    if settings.merge_repartition_topics:
+        plan = merge_repartitions(plan)
+    if settings.explicit_names:
+        check_explicit_names(plan, facts)
     writer = _Writer(plan, facts, settings)
     for number in _in_order(plan):
         writer.write(number, plan.nodes[number])

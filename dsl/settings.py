@@ -32,6 +32,8 @@ class BuildSettings:
     merge_repartition_topics: bool = False
     """Let one repartition topic after a key change serve all that need one (conformance 107)."""
     single_store_self_join: bool = False
+    explicit_names: bool = False
+    """Refuse generated names of stores and internal topics (KIP-1111)."""
     caching: bool = True
     """``False`` if the application has no memory for caches at all."""
     engine: str = ROCKSDB
@@ -51,6 +53,7 @@ def read_settings(config: Mapping[str, Any] | Dotted | None) -> BuildSettings:
         reuse_source_topics=REUSE_SOURCE_TOPICS in optimizations,
         merge_repartition_topics=MERGE_REPARTITION_TOPICS in optimizations,
         single_store_self_join=SELF_JOIN in optimizations,
+        explicit_names=_is_true(values.get("ensure.explicit.internal.resource.naming")),
         caching=_cache_bytes(values) > 0,
         engine=_engine(values),
     )
@@ -70,6 +73,10 @@ def _optimizations(value: Any) -> frozenset[str]:
     return names
 
 
+def _is_true(value: Any) -> bool:
+    return str(value).lower() == "true"
+
+
 def _cache_bytes(values: Mapping[str, Any]) -> int:
     for name in ("statestore.cache.max.bytes", "cache.max.bytes.buffering"):
         value = values.get(name)
@@ -79,7 +86,4 @@ def _cache_bytes(values: Mapping[str, Any]) -> int:
 
 
 def _engine(values: Mapping[str, Any]) -> str:
-    suppliers = values.get("dsl.store.suppliers.class")
-    if suppliers is not None:
-        return MEMORY if "InMemory" in str(suppliers) else ROCKSDB
     return MEMORY if values.get("default.dsl.store") == "in_memory" else ROCKSDB

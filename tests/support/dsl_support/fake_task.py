@@ -6,6 +6,7 @@ Users' processors are not run.
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
@@ -36,7 +37,7 @@ FlushCallback = Callable[[Any, Any, Any, int, "HeaderList | None"], None]
 
 
 class FakeStore:
-    """A timestamped key-value store in the form that operators see."""
+    """A timestamped key-value store in the form that operators see. Like a real one it keeps and gives copies."""
 
     def __init__(self, task: FakeTask, builder: StoreBuilder[Any, Any]) -> None:
         self.cached = builder.caching
@@ -55,10 +56,11 @@ class FakeStore:
     def get(self, key: Any) -> tuple[Any, int] | None:
         if key in self._dirty:
             value, timestamp, _ = self._dirty[key]
-            return None if value is None else (value, timestamp)
-        return self.rows.get(key)
+            return None if value is None else (copy.deepcopy(value), timestamp)
+        return copy.deepcopy(self.rows.get(key))
 
     def put(self, key: Any, value: Any, timestamp: int) -> None:
+        value = copy.deepcopy(value)
         if self.cached:
             self._dirty.pop(key, None)
             self._dirty[key] = (value, timestamp, self._task.headers)

@@ -39,6 +39,18 @@ def config_value(value: Any) -> Any:
     return _VALUES[value]
 
 
+_SETTINGS: Mapping[tuple[str, Any], Mapping[str, Any]] = {
+    (
+        "dsl.store.suppliers.class",
+        "org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers",
+    ): {"default.dsl.store": "in_memory"},
+}
+"""Settings that are said otherwise here."""
+
+
 def translate_config(recorded: Mapping[str, Any]) -> dict[str, Any]:
     """The defaults of every recording with a case's own settings over them."""
-    return {**DEFAULTS, **{name: config_value(value) for name, value in recorded.items()}}
+    found = dict(DEFAULTS)
+    for name, value in recorded.items():
+        found.update(_SETTINGS.get((name, value)) or {name: config_value(value)})
+    return found

@@ -1,0 +1,44 @@
+"""Names of nodes, stores and topics."""
+
+import pytest
+
+from dsl.naming import Names, looks_generated, repartition_topic, validate_name
+from processor_api.errors import TopologyError
+
+
+@pytest.mark.parametrize("name", ["a", "A-1_b.c", "x" * 249, "..."])
+def test_a_name_that_could_be_part_of_a_topic_is_taken(name: str) -> None:
+    assert validate_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a b", "ä", "a/b", "x" * 250, None, 7, "a\n"])
+def test_any_other_name_is_refused(name: object) -> None:
+    with pytest.raises(TopologyError):
+        validate_name(name)
+
+
+def test_one_counter_serves_nodes_and_stores_and_a_given_name_uses_up_a_number() -> None:
+    names = Names()
+    assert names.processor("P-") == "P-0000000000"
+    assert names.store("S-") == "S-STATE-STORE-0000000001"
+    assert names.choose("mine", "P-") == "mine"
+    assert names.suffixed("mine", "-sink", "P-") == "mine-sink"
+    assert names.suffixed(None, "-sink", "P-") == "P-0000000004"
+    assert names.choose(None, "P-") == "P-0000000005"
+
+
+def test_a_suffix_must_not_make_a_name_too_long() -> None:
+    with pytest.raises(TopologyError):
+        Names().suffixed("x" * 245, "-sink", "P-")
+
+
+def test_a_repartition_topic_is_called_after_its_prefix_once() -> None:
+    assert repartition_topic("g") == "g-repartition"
+    assert repartition_topic("g-repartition") == "g-repartition"
+
+
+def test_only_numbered_names_of_streams_look_generated() -> None:
+    assert looks_generated("KSTREAM-AGGREGATE-STATE-STORE-0000000002")
+    assert not looks_generated("KTABLE-AGGREGATE-STATE-STORE-0000000002")
+    assert not looks_generated("KSTREAM-AGGREGATE-STATE-STORE-0000000002-repartition")
+    assert not looks_generated("counts")
