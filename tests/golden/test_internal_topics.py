@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from golden_support.compare import explain
+from golden_support.java_names import config_of
 from golden_support.session import Golden, golden
-from golden_support.topic_parts import expected_topics, topic_settings, topics
+from golden_support.topic_parts import expected_topics, is_supported, topics
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -27,8 +28,7 @@ def _entries(session: Golden) -> list[dict[str, Any]]:
 
 
 def _built(session: Golden, entry: dict[str, Any]) -> bool:
-    """Named topologies, an internal feature of Kafka Streams, are not supported."""
-    return entry["topology"] in session.topologies and entry["named_topology"] is None
+    return entry["topology"] in session.topologies and is_supported(entry)
 
 
 def test_every_entry_has_a_topology(golden: Golden) -> None:
@@ -40,7 +40,7 @@ def test_every_entry_has_a_topology(golden: Golden) -> None:
 def test_topics(golden: Golden, entry: dict[str, Any]) -> None:
     """Each subtopology's topics, with their settings where those are recorded."""
     build = golden.topologies[entry["topology"]]
-    settings = topic_settings(entry)
+    config = config_of({"application.id": entry["application_id"], **entry["settings"]})
     names_only = all(isinstance(part["changelogs"], list) for part in entry["subtopologies"].values())
-    report = explain(expected_topics(entry), topics(build, settings, settings, names_only=names_only))
+    report = explain(expected_topics(entry), topics(build, config, names_only=names_only))
     assert not report, report

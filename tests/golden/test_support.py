@@ -14,7 +14,7 @@ import pytest
 from golden_support import calls
 from golden_support.compare import explain
 from golden_support.differences import Differences
-from golden_support.java_names import translate_config
+from golden_support.java_names import config_of
 from golden_support.recordings import Recordings
 from golden_support.replay import expected_run
 from golden_support.session import GOLDEN, Golden
@@ -253,8 +253,15 @@ def test_unknown_serdes_and_java_classes_are_refused() -> None:
     with pytest.raises(ValueError, match="avro"):
         typed_value("avro")
     with pytest.raises(ValueError, match="NoSuchHandler"):
-        translate_config({"x": "org.apache.kafka.streams.errors.NoSuchHandler"})
-    assert translate_config({"x": "plain"})["x"] == "plain"
+        config_of({"processing.exception.handler": "org.apache.kafka.streams.errors.NoSuchHandler"})
+
+
+def test_recorded_settings_go_over_the_defaults() -> None:
+    """Java's in-memory suppliers are the engine of that name; what has no counterpart is left out."""
+    suppliers = "org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers"
+    config = config_of({"dsl.store.suppliers.class": suppliers, "__iq.consistency.offset.vector.enabled__": True})
+    assert (config.application_id, config.default_dsl_store) == ("parity", "in_memory")
+    assert config_of({"application.id": "app", "commit.interval.ms": 7}).dotted()["commit.interval.ms"] == 7
 
 
 def test_calls_are_taken_once() -> None:

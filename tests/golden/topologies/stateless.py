@@ -6,9 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from golden_support.calls import call
-
 from dsl import Branched, Consumed, KStream, Materialized, Produced, Repartitioned, StreamsBuilder
+from golden_support.calls import call
 from processor_api.nodes import RecordContext
 from processor_api.record import HeaderList
 from processor_api.serde import Serdes

@@ -7,8 +7,9 @@ from typing import Any
 
 from processor_api.errors import TopologyError
 from processor_api.serde import Serdes
+from streams.config import StreamsConfig
 
-__all__ = ["BUILD_ERRORS", "DEFAULTS", "config_value", "translate_config"]
+__all__ = ["BUILD_ERRORS", "DEFAULTS", "config_of"]
 
 DEFAULTS: Mapping[str, Any] = {
     "application.id": "parity",
@@ -24,21 +25,31 @@ BUILD_ERRORS: Mapping[str, tuple[type[Exception], ...]] = {
 }
 """What may be raised where Java's builder throws."""
 
-_VALUES: Mapping[str, Any] = {}
+_CLASSES: Mapping[tuple[str, str], Mapping[str, Any]] = {
+    ("dsl.store.suppliers.class", "BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers"): {
+        "default.dsl.store": "in_memory"
+    },
+}
+"""Settings that name a Java class, by the setting and the class without its package, and the settings meant by them."""
+
+_WITHOUT_COUNTERPART = {"__iq.consistency.offset.vector.enabled__"}
+"""Settings that there are no such here; what they do in the recordings stands in differences.toml."""
 
 
-def config_value(value: Any) -> Any:
-    """A recorded setting's value: a Java class name becomes what stands for it.
+def config_of(recorded: Mapping[str, Any]) -> StreamsConfig:
+    """A recording's settings over the defaults that all have.
 
-    :raises ValueError: if the class is not in the table.
+    :raises ValueError: if a setting names a Java class that is not in the table.
     """
-    if not isinstance(value, str) or not value.startswith(("org.apache.kafka.", "parity.")):
-        return value
-    if value not in _VALUES:
-        raise ValueError(f"the Java class {value!r} is not in tests/support/golden_support/java_names.py")
-    return _VALUES[value]
-
-
-def translate_config(recorded: Mapping[str, Any]) -> dict[str, Any]:
-    """The defaults of every recording with a case's own settings over them."""
-    return {**DEFAULTS, **{name: config_value(value) for name, value in recorded.items()}}
+    settings = dict(DEFAULTS)
+    for name, value in recorded.items():
+        if isinstance(value, str) and value.startswith(("org.apache.kafka.", "parity.")):
+            simple = value.rpartition(".")[2]
+            if (name, simple) not in _CLASSES:
+                raise ValueError(
+                    f"the Java class {value!r} for {name} is not in tests/support/golden_support/java_names.py"
+                )
+            settings |= _CLASSES[name, simple]
+        elif name not in _WITHOUT_COUNTERPART:
+            settings[name] = value
+    return StreamsConfig.of(settings)

@@ -6,16 +6,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from processor_api.subtopology import subtopologies
+from streams.config import StreamsConfig
 from streams.kafka.internal_topics import InternalTopic, TopicRole, full_name, internal_topics, topic_prefix
 
-__all__ = ["expected_topics", "topic_settings", "topics"]
+__all__ = ["expected_topics", "is_supported", "topics"]
 
 _SETTINGS_OF_JAVA = ("kind",)
 
 
-def topic_settings(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration of a recorded entry."""
-    return {"application.id": entry["application_id"], "bootstrap.servers": "unused:9092", **entry["settings"]}
+def is_supported(entry: Mapping[str, Any]) -> bool:
+    """Named topologies and prefixes other than the application's id, internal features of Kafka Streams, are not."""
+    return entry["named_topology"] is None and "__internal.override.topic.prefix__" not in entry["settings"]
 
 
 def expected_topics(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -41,14 +42,10 @@ def _topics(recorded: Any, given: Any = ()) -> dict[str, Any]:
     }
 
 
-def topics(
-    build: Callable[[Any], Any], config: Any, settings: Mapping[str, Any], *, names_only: bool
-) -> dict[str, Any]:
-    """What the topology built here reads, writes and creates.
-
-    :param config: the configuration that the topology is built with; ``settings``: the same under dotted names.
-    """
+def topics(build: Callable[[Any], Any], config: StreamsConfig, *, names_only: bool) -> dict[str, Any]:
+    """What the topology built here reads, writes and creates."""
     topology = build(config)
+    settings = config.dotted()
     prefix = topic_prefix(settings)
     internal = internal_topics(topology, settings).values()
     return {
