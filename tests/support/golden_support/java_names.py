@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from golden_support.user_code import value_time
 from processor_api.errors import TopologyError
 from processor_api.serde import Serdes
 from streams.config import StreamsConfig
@@ -29,6 +30,7 @@ _CLASSES: Mapping[tuple[str, str], Mapping[str, Any]] = {
     ("dsl.store.suppliers.class", "BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers"): {
         "default.dsl.store": "in_memory"
     },
+    ("default.timestamp.extractor", "Processors$ValueTime"): {"default.timestamp.extractor": value_time},
 }
 """Settings that name a Java class, by the setting and the class without its package, and the settings meant by them."""
 
