@@ -64,14 +64,17 @@ class RocksFamily:
             return iter(())
         if reverse:
             rows.seek_to_last()
-            return self._rows(rows, rows.prev, low)
+            return self._rows(rows, rows.prev, low, options)
         if low:
             rows.seek(low)
         else:
             rows.seek_to_first()
-        return self._rows(rows, rows.next, None)
+        return self._rows(rows, rows.next, None, options)
 
-    def _rows(self, rows: Any, advance: Callable[[], None], low: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+    def _rows(
+        self, rows: Any, advance: Callable[[], None], low: bytes | None, options: ReadOptions
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Holds on to the options: they own the bytes of the upper bound, to which the iterator only points."""
         valid, key, value = rows.valid, rows.key, rows.value
         try:
             while valid():

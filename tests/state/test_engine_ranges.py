@@ -56,3 +56,18 @@ def test_a_range_shows_rows_as_they_were_when_it_was_asked_for(engine: Any, reve
     batch.delete(b"c", family.handle)
     engine.write(batch)
     assert sorted(rows) == [(b"a", b"1"), (b"b", b"1"), (b"c", b"1")]
+
+
+def test_ranges_that_are_open_at_once_keep_their_own_bounds(engine: Any) -> None:
+    """However late they are read, and whatever is asked for in between."""
+    family = engine.family("rows")
+    batch = engine.batch()
+    for key in KEYS:
+        batch.put(key, b"", family.handle)
+    engine.write(batch)
+    bounds = [(low, high) for low, high in itertools.product(BOUNDS, BOUNDS) if high is not None]
+    opened = [(low, high, family.range(low, high)) for low, high in bounds]
+    for _ in range(20):
+        list(family.range(None, b"\x01"))
+    for low, high, rows in opened:
+        assert [key for key, _ in rows] == [k for k in sorted(KEYS) if (low or b"") <= k < high], (low, high)
