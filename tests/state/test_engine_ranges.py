@@ -63,7 +63,7 @@ def test_ranges_that_are_open_at_once_keep_their_own_bounds(engine: Any) -> None
     family = engine.family("rows")
     batch = engine.batch()
     for key in KEYS:
-        batch.put(key, b"", family.handle)
+        batch.put(key, b"some value", family.handle)
     engine.write(batch)
     bounds = [(low, high) for low, high in itertools.product(BOUNDS, BOUNDS) if high is not None]
     opened = [(low, high, family.range(low, high)) for low, high in bounds]
