@@ -58,16 +58,12 @@ def test_a_range_shows_rows_as_they_were_when_it_was_asked_for(engine: Any, reve
     assert sorted(rows) == [(b"a", b"1"), (b"b", b"1"), (b"c", b"1")]
 
 
-def test_ranges_that_are_open_at_once_keep_their_own_bounds(engine: Any) -> None:
-    """However late they are read, and whatever is asked for in between."""
+def test_a_range_keeps_its_bounds_however_late_it_is_read(engine: Any) -> None:
+    """Its options are gone by then, and other ranges were opened."""
     family = engine.family("rows")
     batch = engine.batch()
-    for key in KEYS:
-        batch.put(key, b"some value", family.handle)
+    for number in range(300):
+        batch.put(b"%03d" % number, b"some value", family.handle)
     engine.write(batch)
-    bounds = [(low, high) for low, high in itertools.product(BOUNDS, BOUNDS) if high is not None]
-    opened = [(low, high, family.range(low, high)) for low, high in bounds]
-    for _ in range(20):
-        list(family.range(None, b"\x01"))
-    for low, high, rows in opened:
-        assert [key for key, _ in rows] == [k for k in sorted(KEYS) if (low or b"") <= k < high], (low, high)
+    opened = [(end, family.range(b"000", b"%03d" % end)) for end in range(0, 300, 7)]
+    assert [sum(1 for _ in rows) for _, rows in opened] == [end for end, _ in opened]
