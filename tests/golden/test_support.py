@@ -18,6 +18,7 @@ from golden_support.java_names import config_of
 from golden_support.recordings import Recordings
 from golden_support.replay import expected_run
 from golden_support.session import GOLDEN, Golden
+from golden_support.store_traces import expected_trace
 from golden_support.topologies import load_module, load_topologies
 from golden_support.topology_parts import expected_parts
 from golden_support.typed_values import typed_value
@@ -222,7 +223,7 @@ def test_no_difference_is_stale(golden: Golden) -> None:
                 differences.apply("vector", {"format": group["format"]}, vector)
     for file in recordings.of_kind("store"):
         for trace in file.data["traces"]:
-            differences.apply("store", {"store": file.name, "trace": trace["name"]}, trace)
+            differences.apply("store", {"store": file.name, "trace": trace["name"]}, expected_trace(trace))
     assert [str(entry) for entry in differences.stale()] == []
 
 
