@@ -209,6 +209,33 @@ def test_an_entry_has_a_place_a_value_and_a_reason(tmp_path: Path, text: str) ->
         _differences(tmp_path, text)
 
 
+def test_what_differs_as_a_whole_has_to_differ(tmp_path: Path) -> None:
+    """It is expected to fail, and fails among the project's own recordings once it does not."""
+    text = "[[store]]\nstore = 'a'\ntrace = '*'\nwhole = true\nreason = 'because'\n"
+    differences = _differences(tmp_path, text)
+    changed, applied = differences.apply("store", {"store": "a", "trace": "t"}, RUN)
+    assert (changed, len(applied), differences.stale()) == (RUN, 1, [])
+    home = Golden(Recordings(tmp_path, is_default=True), None)
+    elsewhere = Golden(Recordings(tmp_path, is_default=False), None)
+    with pytest.raises(pytest.xfail.Exception, match="because"):
+        home.settle("/x: expected 1, got 2", applied)
+    with pytest.raises(pytest.fail.Exception, match="does not differ"):
+        home.settle("", applied)
+    elsewhere.settle("", applied)
+
+
+def test_what_is_reported_fails(tmp_path: Path) -> None:
+    """With the entries that were applied, since one of them may have become wrong."""
+    home = Golden(Recordings(tmp_path, is_default=True), None)
+    home.settle("", [])
+    with pytest.raises(AssertionError, match="expected 1, got 2"):
+        home.settle("/x: expected 1, got 2", [])
+    text = "[[topology]]\ncase = 'a'\nfield = 'x'\nours = '1'\nreason = 'because'\n"
+    entry = _differences(tmp_path, text).entries[0]
+    with pytest.raises(AssertionError, match=r"got 2\napplied[^\n]*\n  case 'a', field 'x': because"):
+        home.settle("/x: expected 1, got 2", [entry])
+
+
 def test_no_difference_is_stale(golden: Golden) -> None:
     """Every entry changes something in the project's own recordings."""
     recordings = Recordings(GOLDEN / "recordings", is_default=True)

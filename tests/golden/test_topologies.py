@@ -35,8 +35,7 @@ def test_topology(golden: Golden, case: dict[str, Any]) -> None:
     """Its text and its internal topics are as recorded, or it cannot be built either."""
     build = golden.topologies[case["case"]]
     expected, applied = golden.differences.apply("topology", {"case": case["case"]}, expected_parts(case))
-    report = explain(expected, parts(case, build, config_of(case["config"])))
-    assert not report, _explained(report, applied)
+    golden.settle(explain(expected, parts(case, build, config_of(case["config"]))), applied)
 
 
 def test_run(golden: Golden, case: dict[str, Any], run: dict[str, Any]) -> None:
@@ -44,12 +43,4 @@ def test_run(golden: Golden, case: dict[str, Any], run: dict[str, Any]) -> None:
     names = {"case": case["case"], "run": run["name"]}
     expected, applied = golden.differences.apply("topology", names, expected_run(run))
     actual = replay(case, run, golden.topologies[case["case"]], config_of(case["config"]))
-    report = explain(expected, actual)
-    assert not report, _explained(report, applied)
-
-
-def _explained(report: str, applied: list[Any]) -> str:
-    if not applied:
-        return report
-    entries = "\n".join(f"  {entry}" for entry in applied)
-    return f"{report}\napplied from differences.toml (remove what does not differ any more):\n{entries}"
+    golden.settle(explain(expected, actual), applied)

@@ -54,6 +54,7 @@ class StateHarness:
     """
 
     def __init__(self, store: Mapping[str, Any], directory: Path, *, commits: bool) -> None:
+        self.kind = store["kind"]
         self._store, self._directory, self._commits = store, directory, commits
         self._logged: list[LogRecord] = []
         self._forwarded: list[Change] = []

@@ -81,8 +81,8 @@ def _expected_result(op: Mapping[str, Any]) -> Any:
 
 
 def _change(change: Mapping[str, Any]) -> dict[str, Any]:
-    """A change with the timestamp under which operators forward it: that of the new value where it has one, else that of
-    the record that made it (conformance 76)."""
+    """A change with the timestamp under which operators forward it: that of the new value where it has one, else that
+    of the record that made it (conformance 76)."""
     shown = {"key": change["key"], "new": change["new"], "old": change["old"], "timestamp": change["timestamp"]}
     if isinstance(change["new"], dict):
         shown |= {"new": change["new"]["value"], "timestamp": change["new"]["timestamp"]}
