@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from dsl.change import ChangeSerde
 from processor_api.errors import StateError
 from processor_api.partitioner import murmur2, partition_for_key
 from processor_api.serde import Serde, Serdes
@@ -188,6 +189,23 @@ def _outer_join_key(given: Input) -> Fields:
     return _hex(row)
 
 
+# ---------------------------------------------------------------------- tables
+
+CHANGES = ChangeSerde(Serdes.STRING)
+
+
+def _change(given: Input) -> Fields:
+    change = (given["new"], given["old"])
+    data = CHANGES.serialize(change)
+    assert CHANGES.deserialize(data) == change
+    return _hex(data)
+
+
+def _change_read(given: Input) -> Fields:
+    new, old, *latest = CHANGES.deserialize(bytes.fromhex(given["hex"]))
+    return {"output": {"new": new, "old": old, "is_latest": not latest}}
+
+
 # ---------------------------------------------------------------- partitioning
 
 
@@ -307,6 +325,8 @@ FORMATS: Mapping[str, Callable[[Input], Fields]] = {
     "session key read back": _session_key_read,
     "time-ordered and key-ordered rows of an indexed store": _indexed,
     "outer-join store key": _outer_join_key,
+    "change on a repartition topic": _change,
+    "change read back": _change_read,
     "murmur2": _murmur2,
     "partition of a string key": _partition,
     "position": _position,
