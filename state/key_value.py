@@ -9,7 +9,7 @@ from typing import Any
 from processor_api.errors import StoreError
 from processor_api.serde import Serde
 from processor_api.stores import ValueAndTimestamp
-from state.row_functions import make_get, make_put, row_key_maker
+from state.row_functions import make_get, make_keep, make_put, row_key_maker
 from state.rows import Rows
 
 __all__ = ["KeyValueFacade", "OperatorStore", "RowIterator", "TimestampedFacade"]
@@ -70,6 +70,7 @@ class KeyValueFacade:
         self._get = make_get(rows)
         self._put = make_put(rows)
         self._row_key = row_key_maker(rows)
+        self._keep = make_keep(rows)
         self._open = True
 
     @property
@@ -138,8 +139,15 @@ class KeyValueFacade:
         return old
 
     def put_all(self, entries: Iterable[tuple[Any, Any]]) -> None:
-        for key, value in entries:
-            self.put(key, value)
+        """Puts all entries in order, or none of them if one cannot be put."""
+        self._check()
+        rows = [(self._not_null(key), *self._parts(value)) for key, value in entries]
+        for key, value, _ in rows:
+            self._row_key(key)
+            self._keep(value)
+        headers = self._rows.cursor.headers
+        for key, value, timestamp in rows:
+            self._put(key, value, timestamp, headers)
 
     def delete(self, key: Any) -> Any:
         old = self.get(key)
@@ -184,6 +192,11 @@ class TimestampedFacade(KeyValueFacade):
             return None, self._rows.cursor.timestamp
         if not isinstance(value, tuple) or len(value) != 2:
             raise StoreError(f"store {self.name!r} takes ValueAndTimestamp, got {value!r}", store=self.name)
+        if value[1] < 0:
+            raise StoreError(
+                f"store {self.name!r} takes no negative timestamps, got {value[1]}: the changelog could not hold it",
+                store=self.name,
+            )
         return None if value[0] is None else value[0], value[1]
 
 

@@ -56,9 +56,7 @@ class RocksFamily:
     def range(
         self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        options = ReadOptions()
-        if low:
-            options.set_iterate_lower_bound(low)
+        options = ReadOptions()  # no lower bound: the binding's call for it sets the upper one (rocksdict 0.3.29)
         if high is not None:
             options.set_iterate_upper_bound(high)
         rows = self._table.iter(options)
@@ -66,15 +64,24 @@ class RocksFamily:
             return iter(())
         if reverse:
             rows.seek_to_last()
+            return self._rows(rows, rows.prev, low, options)
+        if low:
+            rows.seek(low)
         else:
             rows.seek_to_first()
-        return self._rows(rows, rows.prev if reverse else rows.next)
+        return self._rows(rows, rows.next, None, options)
 
-    def _rows(self, rows: Any, advance: Callable[[], None]) -> Iterator[tuple[bytes, bytes]]:
+    def _rows(
+        self, rows: Any, advance: Callable[[], None], low: bytes | None, options: ReadOptions
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Holds on to the options: they own the bytes of the upper bound, to which the iterator only points."""
         valid, key, value = rows.valid, rows.key, rows.value
         try:
             while valid():
-                yield key(), value()
+                found = key()
+                if low is not None and found < low:
+                    return
+                yield found, value()
                 advance()
             rows.status()
         except GeneratorExit:

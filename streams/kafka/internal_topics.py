@@ -37,7 +37,6 @@ LONGEST_MS = (1 << 63) - 1
 REPARTITION_SEGMENT_BYTES = 50 * 1024 * 1024
 
 ADDITIONAL_RETENTION = "windowstore.changelog.additional.retention.ms"
-PREFIX_OVERRIDE = "__internal.override.topic.prefix__"
 TOPIC_PREFIX = "topic."
 
 
@@ -69,8 +68,8 @@ class InternalTopic:
 
 
 def topic_prefix(config: Mapping[str, Any]) -> str:
-    """What the full names of internal topics start with: the application's id, unless an internal setting says else."""
-    return str(config.get(PREFIX_OVERRIDE) or config["application.id"])
+    """What the full names of internal topics start with: the application's id."""
+    return str(config["application.id"])
 
 
 def changelog_name(prefix: str, store: str) -> str:

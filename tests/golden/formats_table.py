@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from dsl.change import ChangeSerde
 from processor_api.errors import StateError
 from processor_api.partitioner import murmur2, partition_for_key
 from processor_api.serde import Serde, Serdes
@@ -19,6 +20,7 @@ from processor_api.task_id import TaskId, TopicPartition
 from state.formats import headers_value, keys, outer_join, position, value_and_timestamp
 from state.formats.checkpoint import read_checkpoint, write_checkpoint
 from streams.kafka.offset_metadata import TopicPartitionMetadata
+from streams.serdes import list_serde
 
 Input = Mapping[str, Any]
 Fields = dict[str, Any]
@@ -59,6 +61,25 @@ def _serde(serde: Serde[Any], from_json: Callable[[Any], Any] = lambda value: va
         value = from_json(given["value"])
         data = serde.serialize(value)
         assert not exact or _same(serde.deserialize(data), value), f"{value!r} comes back as another value"
+        return _hex(data)
+
+    return check
+
+
+def _list(inner: Serde[Any], from_json: Callable[[Any], Any] = lambda value: value) -> Any:
+    """As `_serde`, of lists whose items may be null."""
+    serde = list_serde(inner)
+
+    def check(given: Input) -> Fields:
+        if "hex" in given:
+            data = _unhex(given["hex"])
+            return {"output": None if data is None else [_to_json(item) for item in serde.deserialize(data)]}
+        items = given.get("items", given.get("items_hex"))
+        if items is None:
+            return {"hex": None}
+        values = [None if item is None else from_json(item) for item in items]
+        data = serde.serialize(values)
+        assert serde.deserialize(data) == values, f"{values!r} comes back as other values"
         return _hex(data)
 
     return check
@@ -168,6 +189,23 @@ def _outer_join_key(given: Input) -> Fields:
     return _hex(row)
 
 
+# ---------------------------------------------------------------------- tables
+
+CHANGES = ChangeSerde(Serdes.STRING)
+
+
+def _change(given: Input) -> Fields:
+    change = (given["new"], given["old"])
+    data = CHANGES.serialize(change)
+    assert CHANGES.deserialize(data) == change
+    return _hex(data)
+
+
+def _change_read(given: Input) -> Fields:
+    new, old, *latest = CHANGES.deserialize(bytes.fromhex(given["hex"]))
+    return {"output": {"new": new, "old": old, "is_latest": not latest}}
+
+
 # ---------------------------------------------------------------- partitioning
 
 
@@ -262,6 +300,14 @@ FORMATS: Mapping[str, Callable[[Input], Fields]] = {
     "uuid": _serde(Serdes.UUID, uuid.UUID),
     "boolean": _serde(Serdes.BOOLEAN),
     "void": _serde(Serdes.VOID),
+    "list of string": _list(Serdes.STRING),
+    "list of string read back": _list(Serdes.STRING),
+    "list of long": _list(Serdes.LONG),
+    "list of int": _list(Serdes.INTEGER),
+    "list of short": _list(Serdes.SHORT),
+    "list of double": _list(Serdes.DOUBLE, float),
+    "list of uuid": _list(Serdes.UUID, uuid.UUID),
+    "list of bytes (the value of a list store)": _list(Serdes.BYTES, bytes.fromhex),
     "timestamped value": _timestamped,
     "plain value read by a timestamped store": lambda given: _hex(value_and_timestamp.from_plain(_unhex(given["hex"]))),
     "timestamped value read by a headers store": lambda given: _hex(
@@ -279,6 +325,8 @@ FORMATS: Mapping[str, Callable[[Input], Fields]] = {
     "session key read back": _session_key_read,
     "time-ordered and key-ordered rows of an indexed store": _indexed,
     "outer-join store key": _outer_join_key,
+    "change on a repartition topic": _change,
+    "change read back": _change_read,
     "murmur2": _murmur2,
     "partition of a string key": _partition,
     "position": _position,

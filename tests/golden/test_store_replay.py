@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from golden_support.compare import explain
-from golden_support.store_traces import LogRecord, calls_not_built, expected_trace, replay_trace
+from golden_support.store_traces import Change, LogRecord, calls_not_built, expected_trace, replay_trace
 
 
 class Rows:
@@ -118,6 +118,12 @@ class ModelHarness:
     def run(self, timestamp: int, offset: int, call: Callable[[Any], Any]) -> Any:
         self._now = timestamp
         return call(self.store)
+
+    def flush_cache(self) -> None:
+        self.take_changelog()
+
+    def take_forwarded(self) -> Sequence[Change]:
+        return ()
 
     def take_changelog(self) -> Sequence[LogRecord]:
         logged, self._logged = self._logged, []

@@ -14,10 +14,11 @@ import pytest
 from golden_support import calls
 from golden_support.compare import explain
 from golden_support.differences import Differences
-from golden_support.java_names import translate_config
+from golden_support.java_names import config_of
 from golden_support.recordings import Recordings
 from golden_support.replay import expected_run
 from golden_support.session import GOLDEN, Golden
+from golden_support.store_traces import expected_trace
 from golden_support.topologies import load_module, load_topologies
 from golden_support.topology_parts import expected_parts
 from golden_support.typed_values import typed_value
@@ -208,6 +209,33 @@ def test_an_entry_has_a_place_a_value_and_a_reason(tmp_path: Path, text: str) ->
         _differences(tmp_path, text)
 
 
+def test_what_differs_as_a_whole_has_to_differ(tmp_path: Path) -> None:
+    """It is expected to fail, and fails among the project's own recordings once it does not."""
+    text = "[[store]]\nstore = 'a'\ntrace = '*'\nwhole = true\nreason = 'because'\n"
+    differences = _differences(tmp_path, text)
+    changed, applied = differences.apply("store", {"store": "a", "trace": "t"}, RUN)
+    assert (changed, len(applied), differences.stale()) == (RUN, 1, [])
+    home = Golden(Recordings(tmp_path, is_default=True), None)
+    elsewhere = Golden(Recordings(tmp_path, is_default=False), None)
+    with pytest.raises(pytest.xfail.Exception, match="because"):
+        home.settle("/x: expected 1, got 2", applied)
+    with pytest.raises(pytest.fail.Exception, match="does not differ"):
+        home.settle("", applied)
+    elsewhere.settle("", applied)
+
+
+def test_what_is_reported_fails(tmp_path: Path) -> None:
+    """With the entries that were applied, since one of them may have become wrong."""
+    home = Golden(Recordings(tmp_path, is_default=True), None)
+    home.settle("", [])
+    with pytest.raises(AssertionError, match="expected 1, got 2"):
+        home.settle("/x: expected 1, got 2", [])
+    text = "[[topology]]\ncase = 'a'\nfield = 'x'\nours = '1'\nreason = 'because'\n"
+    entry = _differences(tmp_path, text).entries[0]
+    with pytest.raises(AssertionError, match=r"got 2\napplied[^\n]*\n  case 'a', field 'x': because"):
+        home.settle("/x: expected 1, got 2", [entry])
+
+
 def test_no_difference_is_stale(golden: Golden) -> None:
     """Every entry changes something in the project's own recordings."""
     recordings = Recordings(GOLDEN / "recordings", is_default=True)
@@ -222,7 +250,7 @@ def test_no_difference_is_stale(golden: Golden) -> None:
                 differences.apply("vector", {"format": group["format"]}, vector)
     for file in recordings.of_kind("store"):
         for trace in file.data["traces"]:
-            differences.apply("store", {"store": file.name, "trace": trace["name"]}, trace)
+            differences.apply("store", {"store": file.name, "trace": trace["name"]}, expected_trace(trace))
     assert [str(entry) for entry in differences.stale()] == []
 
 
@@ -253,8 +281,15 @@ def test_unknown_serdes_and_java_classes_are_refused() -> None:
     with pytest.raises(ValueError, match="avro"):
         typed_value("avro")
     with pytest.raises(ValueError, match="NoSuchHandler"):
-        translate_config({"x": "org.apache.kafka.streams.errors.NoSuchHandler"})
-    assert translate_config({"x": "plain"})["x"] == "plain"
+        config_of({"processing.exception.handler": "org.apache.kafka.streams.errors.NoSuchHandler"})
+
+
+def test_recorded_settings_go_over_the_defaults() -> None:
+    """Java's in-memory suppliers are the engine of that name; what has no counterpart is left out."""
+    suppliers = "org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers"
+    config = config_of({"dsl.store.suppliers.class": suppliers, "__iq.consistency.offset.vector.enabled__": True})
+    assert (config.application_id, config.default_dsl_store) == ("parity", "in_memory")
+    assert config_of({"application.id": "app", "commit.interval.ms": 7}).dotted()["commit.interval.ms"] == 7
 
 
 def test_calls_are_taken_once() -> None:

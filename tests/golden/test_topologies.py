@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from golden_support.compare import explain
-from golden_support.java_names import translate_config
+from golden_support.java_names import config_of
 from golden_support.replay import expected_run, replay
 from golden_support.session import Golden, golden
 from golden_support.topology_parts import expected_parts, parts
@@ -34,25 +34,13 @@ def test_every_case_has_a_topology(golden: Golden) -> None:
 def test_topology(golden: Golden, case: dict[str, Any]) -> None:
     """Its text and its internal topics are as recorded, or it cannot be built either."""
     build = golden.topologies[case["case"]]
-    config = translate_config(case["config"])
-    # what `topic.*` adds to internal topics was not recorded
-    settings = {name: value for name, value in config.items() if not name.startswith("topic.")}
     expected, applied = golden.differences.apply("topology", {"case": case["case"]}, expected_parts(case))
-    report = explain(expected, parts(case, build, config, settings))
-    assert not report, _explained(report, applied)
+    golden.settle(explain(expected, parts(case, build, config_of(case["config"]))), applied)
 
 
 def test_run(golden: Golden, case: dict[str, Any], run: dict[str, Any]) -> None:
     """Repeating the recorded steps gives the recorded records, calls, drops, errors, stores and metrics."""
     names = {"case": case["case"], "run": run["name"]}
     expected, applied = golden.differences.apply("topology", names, expected_run(run))
-    actual = replay(case, run, golden.topologies[case["case"]], translate_config(case["config"]))
-    report = explain(expected, actual)
-    assert not report, _explained(report, applied)
-
-
-def _explained(report: str, applied: list[Any]) -> str:
-    if not applied:
-        return report
-    entries = "\n".join(f"  {entry}" for entry in applied)
-    return f"{report}\napplied from differences.toml (remove what does not differ any more):\n{entries}"
+    actual = replay(case, run, golden.topologies[case["case"]], config_of(case["config"]))
+    golden.settle(explain(expected, actual), applied)

@@ -22,6 +22,7 @@ from streams.kafka.internal_topics import (
     internal_topics,
     repartition_counts,
     task_counts,
+    topic_prefix,
 )
 
 
@@ -86,13 +87,12 @@ def test_a_repartition_topic_belongs_to_the_subtopology_that_reads_it() -> None:
     }
 
 
-def test_an_internal_setting_replaces_the_prefix() -> None:
-    """``__internal.override.topic.prefix__`` stands in for the application's id."""
-    config = {"application.id": "app", "__internal.override.topic.prefix__": "other"}
+def test_only_internal_topics_have_the_prefix() -> None:
+    """A user's topic is named on the cluster as in the topology."""
     topology = repartitioned(("in", "x-repartition", None))
-    assert list(internal_topics(topology, config)) == ["other-x-repartition"]
-    assert full_name(topology, "other", "x-repartition") == "other-x-repartition"
-    assert full_name(topology, "other", "in") == "in"
+    prefix = topic_prefix({"application.id": "app"})
+    assert full_name(topology, prefix, "x-repartition") == "app-x-repartition"
+    assert full_name(topology, prefix, "in") == "in"
 
 
 def test_a_store_without_logging_or_users_has_no_changelog() -> None:

@@ -2,7 +2,8 @@
 
 An entry says which recordings it is about (globs), where in them (a path of field names and indexes, with ``*`` for any
 and ``[name]`` for the value of the header of that name), what is expected here in place of what Java did (JSON in
-``ours``, where a string ``text:...`` means the hex of that text; or ``absent = true``), and why (``reason``)::
+``ours``, where a string ``text:...`` means the hex of that text; or ``absent = true``), and why (``reason``). With
+``whole = true`` in place of a field, a run or a trace is expected to differ as a whole, where and how is not told::
 
     [[topology]]
     case = "papi-*"                 # glob over names of cases
@@ -26,7 +27,8 @@ and ``[name]`` for the value of the header of that name), what is expected here 
     ours = 'null'
     reason = "..."
 
-An entry is stale, and fails, when it changes nothing in the project's own recordings.
+An entry is stale, and fails, when it changes nothing in the project's own recordings, or when what it says differs as a
+whole does not.
 """
 
 from __future__ import annotations
@@ -57,6 +59,7 @@ class Difference:
     ours: Any
     reason: str
     only_input: Mapping[str, Any]
+    whole: bool = False
 
     def matches(self, names: Mapping[str, str]) -> bool:
         return self.select.keys() == names.keys() and all(
@@ -66,6 +69,7 @@ class Difference:
     def __str__(self) -> str:
         where = ", ".join(f"{name} {pattern!r}" for name, pattern in self.select.items())
         what = f" field {'/'.join(self.path)!r}" if self.path else f" input {dict(self.only_input)}"
+        what = " as a whole" if self.whole else what
         return f"{where},{what}: {self.reason}"
 
 
@@ -94,7 +98,7 @@ class Differences:
         for i, entry in entries:
             if entry.only_input and not _holds(entry.only_input, changed.get("input")):
                 continue
-            if _change(changed, entry):
+            if entry.whole or _change(changed, entry):
                 self.used.add(i)
                 applied.append(entry)
         return changed, applied
@@ -108,6 +112,8 @@ def _entry(kind: str, table: dict[str, Any]) -> Difference:
     rest = dict(table)
     try:
         select = {name: rest.pop(name) for name in _SELECTORS[kind] if name in rest}
+        if rest.pop("whole", False):
+            return _checked(Difference(kind, select, (), None, rest.pop("reason"), {}, whole=True), rest, table)
         path = tuple(str(rest.pop("field")).split("/")) if kind != "vector" else ()
         if kind in _ELEMENT and _ELEMENT[kind][1] in rest:
             listed, index = _ELEMENT[kind]
@@ -116,6 +122,10 @@ def _entry(kind: str, table: dict[str, Any]) -> Difference:
         entry = Difference(kind, select, path, ours, rest.pop("reason"), json.loads(rest.pop("input", "{}")))
     except (KeyError, json.JSONDecodeError) as error:
         raise ValueError(f"the entry {table} of the differences cannot be read: {error!r}") from error
+    return _checked(entry, rest, table)
+
+
+def _checked(entry: Difference, rest: dict[str, Any], table: dict[str, Any]) -> Difference:
     if rest or not entry.reason.strip():
         raise ValueError(f"the entry {table} of the differences has unknown fields {sorted(rest)} or no reason")
     return entry

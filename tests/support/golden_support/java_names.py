@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from golden_support.user_code import value_time
 from processor_api.errors import TopologyError
 from processor_api.serde import Serdes
+from streams.config import StreamsConfig
 
-__all__ = ["BUILD_ERRORS", "DEFAULTS", "config_value", "translate_config"]
+__all__ = ["BUILD_ERRORS", "DEFAULTS", "config_of"]
 
 DEFAULTS: Mapping[str, Any] = {
     "application.id": "parity",
@@ -24,33 +26,32 @@ BUILD_ERRORS: Mapping[str, tuple[type[Exception], ...]] = {
 }
 """What may be raised where Java's builder throws."""
 
-_VALUES: Mapping[str, Any] = {}
-
-
-def config_value(value: Any) -> Any:
-    """A recorded setting's value: a Java class name becomes what stands for it.
-
-    :raises ValueError: if the class is not in the table.
-    """
-    if not isinstance(value, str) or not value.startswith(("org.apache.kafka.", "parity.")):
-        return value
-    if value not in _VALUES:
-        raise ValueError(f"the Java class {value!r} is not in tests/support/golden_support/java_names.py")
-    return _VALUES[value]
-
-
-_SETTINGS: Mapping[tuple[str, Any], Mapping[str, Any]] = {
-    (
-        "dsl.store.suppliers.class",
-        "org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers",
-    ): {"default.dsl.store": "in_memory"},
+_CLASSES: Mapping[tuple[str, str], Mapping[str, Any]] = {
+    ("dsl.store.suppliers.class", "BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers"): {
+        "default.dsl.store": "in_memory"
+    },
+    ("default.timestamp.extractor", "Processors$ValueTime"): {"default.timestamp.extractor": value_time},
 }
-"""Settings that are said otherwise here."""
+"""Settings that name a Java class, by the setting and the class without its package, and the settings meant by them."""
+
+_WITHOUT_COUNTERPART = {"__iq.consistency.offset.vector.enabled__"}
+"""Settings that there are no such here; what they do in the recordings stands in differences.toml."""
 
 
-def translate_config(recorded: Mapping[str, Any]) -> dict[str, Any]:
-    """The defaults of every recording with a case's own settings over them."""
-    found = dict(DEFAULTS)
+def config_of(recorded: Mapping[str, Any]) -> StreamsConfig:
+    """A recording's settings over the defaults that all have.
+
+    :raises ValueError: if a setting names a Java class that is not in the table.
+    """
+    settings = dict(DEFAULTS)
     for name, value in recorded.items():
-        found.update(_SETTINGS.get((name, value)) or {name: config_value(value)})
-    return found
+        if isinstance(value, str) and value.startswith(("org.apache.kafka.", "parity.")):
+            simple = value.rpartition(".")[2]
+            if (name, simple) not in _CLASSES:
+                raise ValueError(
+                    f"the Java class {value!r} for {name} is not in tests/support/golden_support/java_names.py"
+                )
+            settings |= _CLASSES[name, simple]
+        elif name not in _WITHOUT_COUNTERPART:
+            settings[name] = value
+    return StreamsConfig.of(settings)

@@ -11,12 +11,16 @@ from typing import Any, Protocol
 
 from golden_support.store_calls import CALLS, StoreCalls
 
-__all__ = ["Harness", "LogRecord", "calls_not_built", "expected_trace", "replay_trace"]
+__all__ = ["Change", "Harness", "LogRecord", "calls_not_built", "expected_trace", "replay_trace"]
 
 LogRecord = tuple[bytes, bytes | None, int, list[tuple[str, bytes | None]]]
 """Key, value, timestamp in ms and headers of a changelog record."""
 
+Change = tuple[str, Any, Any, int]
+"""Key, new value, old value and timestamp in ms of a change that a cache forwarded; values are plain."""
+
 SKIPPED = "(not built)"
+FLUSH = "flush_cache"
 
 
 class Harness(Protocol):
@@ -27,8 +31,14 @@ class Harness(Protocol):
         and the one header ``input`` = 01 is processed."""
         ...
 
+    def flush_cache(self) -> None: ...
+
     def take_changelog(self) -> Sequence[LogRecord]:
         """What was logged since the last time."""
+        ...
+
+    def take_forwarded(self) -> Sequence[Change]:
+        """What the cache forwarded since the last time."""
         ...
 
     def restored(self, records: Sequence[LogRecord]) -> Harness:
@@ -40,13 +50,25 @@ class Harness(Protocol):
 
 def calls_not_built(trace: Mapping[str, Any]) -> set[str]:
     """Calls of a trace that have no counterpart here yet; their results are not compared."""
-    return {op["op"] for op in trace["ops"] if op["op"] not in CALLS}
+    return {op["op"] for op in trace["ops"] if not _is_built(op)}
+
+
+def _is_built(op: Mapping[str, Any]) -> bool:
+    return op["op"] in CALLS or op["op"] == FLUSH
 
 
 def expected_trace(trace: Mapping[str, Any]) -> dict[str, Any]:
     """A recorded trace in the form of `replay_trace`. Where a cached store returned something else than the same store
     without a cache, the latter counts: it is a defect of the library's caches."""
-    ops = [{"op": op["op"], "args": op["args"], "result": _expected_result(op)} for op in trace["ops"]]
+    ops = [
+        {
+            "op": op["op"],
+            "args": op["args"],
+            "result": _expected_result(op),
+            "forwarded": [_change(change) for change in op.get("forwarded", ())],
+        }
+        for op in trace["ops"]
+    ]
     document: dict[str, Any] = {"ops": ops, "contents": [_plain(read["result"]) for read in trace["contents"]]}
     if "changelog" in trace:
         document["changelog"] = trace["changelog"]
@@ -55,7 +77,18 @@ def expected_trace(trace: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _expected_result(op: Mapping[str, Any]) -> Any:
-    return _plain(op.get("uncached_result", op["result"])) if op["op"] in CALLS else SKIPPED
+    return _plain(op.get("uncached_result", op["result"])) if _is_built(op) else SKIPPED
+
+
+def _change(change: Mapping[str, Any]) -> dict[str, Any]:
+    """A change with the timestamp under which operators forward it: that of the new value where it has one, else that
+    of the record that made it (conformance 76)."""
+    shown = {"key": change["key"], "new": change["new"], "old": change["old"], "timestamp": change["timestamp"]}
+    if isinstance(change["new"], dict):
+        shown |= {"new": change["new"]["value"], "timestamp": change["new"]["timestamp"]}
+    if isinstance(change["old"], dict):
+        shown["old"] = change["old"]["value"]
+    return shown
 
 
 def _plain(result: Any) -> Any:
@@ -71,9 +104,15 @@ def replay_trace(trace: Mapping[str, Any], harness: Harness) -> dict[str, Any]:
     ops, changelog, logged = [], [], []
     for i, op in enumerate(trace["ops"]):
         result: Any = SKIPPED
-        if op["op"] in CALLS:
+        if op["op"] == FLUSH:
+            result = harness.flush_cache()
+        elif op["op"] in CALLS:
             result = _run(harness, calls, op, i)
-        ops.append({"op": op["op"], "args": op["args"], "result": result})
+        forwarded = [
+            {"key": key, "new": new, "old": old, "timestamp": timestamp}
+            for key, new, old, timestamp in harness.take_forwarded()
+        ]
+        ops.append({"op": op["op"], "args": op["args"], "result": result, "forwarded": forwarded})
         for record in harness.take_changelog():
             logged.append(record)
             changelog.append(_shown(i, record))

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from golden_support.replay import start_driver
 from processor_api.subtopology import subtopologies
+from streams.config import StreamsConfig
 from streams.kafka.internal_topics import InternalTopic, TopicRole, full_name, internal_topics, topic_prefix
 
-__all__ = ["expected_topics", "topic_settings", "topics"]
+__all__ = ["expected_records", "expected_topics", "is_supported", "records", "topics"]
+
+START_MS = 100_000
+BETWEEN_RECORDS_MS = 1_001
 
 _SETTINGS_OF_JAVA = ("kind",)
 
 
-def topic_settings(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration of a recorded entry."""
-    return {"application.id": entry["application_id"], "bootstrap.servers": "unused:9092", **entry["settings"]}
+def is_supported(entry: Mapping[str, Any]) -> bool:
+    """Named topologies and prefixes other than the application's id, internal features of Kafka Streams, are not."""
+    return entry["named_topology"] is None and "__internal.override.topic.prefix__" not in entry["settings"]
 
 
 def expected_topics(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -41,14 +46,10 @@ def _topics(recorded: Any, given: Any = ()) -> dict[str, Any]:
     }
 
 
-def topics(
-    build: Callable[[Any], Any], config: Any, settings: Mapping[str, Any], *, names_only: bool
-) -> dict[str, Any]:
-    """What the topology built here reads, writes and creates.
-
-    :param config: the configuration that the topology is built with; ``settings``: the same under dotted names.
-    """
+def topics(build: Callable[[Any], Any], config: StreamsConfig, *, names_only: bool) -> dict[str, Any]:
+    """What the topology built here reads, writes and creates."""
     topology = build(config)
+    settings = config.dotted()
     prefix = topic_prefix(settings)
     internal = internal_topics(topology, settings).values()
     return {
@@ -67,6 +68,52 @@ def topics(
             },
         }
         for part in subtopologies(topology)
+    }
+
+
+def expected_records(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry with recorded bytes, in the form of `records`."""
+    topics = {name: [dict(record) for record in written] for name, written in entry["topics"].items()}
+    return {"description": entry["description"], "topics": _in_comparable_order(topics)}
+
+
+def records(
+    entry: Mapping[str, Any],
+    build: Callable[[Any], Any],
+    config: StreamsConfig,
+    driver_of: Callable[[Any, Any, int], Any] = start_driver,
+) -> dict[str, Any]:
+    """Every record written when the recorded inputs are repeated, by topic."""
+    topology = build(config)
+    written: dict[str, list[dict[str, Any]]] = {}
+    driver = driver_of(topology, config, START_MS)
+    try:
+        for record in entry["inputs"]:
+            headers = [(name, None if data is None else bytes.fromhex(data)) for name, data in record["headers"]]
+            value = None if record["value"] is None else record["value"].encode()
+            driver.pipe_raw(record["topic"], record["key"].encode(), value, record["timestamp"], headers)
+            driver.advance_wall_clock_time(BETWEEN_RECORDS_MS)
+            for topic, produced in driver.take_produced().items():
+                written.setdefault(topic, []).extend(map(_raw, produced))
+    finally:
+        driver.close()
+    return {"description": topology.describe(), "topics": _in_comparable_order(written)}
+
+
+def _raw(record: Any) -> dict[str, Any]:
+    return {
+        "key_hex": None if record.key is None else record.key.hex(),
+        "value_hex": None if record.value is None else record.value.hex(),
+        "timestamp": record.timestamp,
+        "headers": [[name, None if value is None else value.hex()] for name, value in record.headers or ()],
+    }
+
+
+def _in_comparable_order(topics: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    """Java's suppress buffer logs a commit's keys in the order of a hash set: there, the order per key counts."""
+    return {
+        topic: sorted(written, key=lambda record: str(record["key_hex"])) if "buffer-store" in topic else written
+        for topic, written in sorted(topics.items())
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from golden_support.java_names import BUILD_ERRORS
+from streams.config import StreamsConfig
 from streams.kafka.internal_topics import TopicRole, internal_topics
 
 __all__ = ["expected_parts", "parts"]
@@ -18,13 +19,9 @@ def expected_parts(case: Mapping[str, Any]) -> dict[str, Any]:
     return {"describe": case["describe"], "internal_topics": case["internal_topics"]}
 
 
-def parts(
-    case: Mapping[str, Any], build: Callable[[Any], Any], config: Any, settings: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The text and the internal topics of the topology built here, or that it cannot be built.
-
-    :param config: the configuration that the topology is built with; ``settings``: the same under dotted names.
-    """
+def parts(case: Mapping[str, Any], build: Callable[[Any], Any], config: StreamsConfig) -> dict[str, Any]:
+    """The text and the internal topics of the topology built here, or that it cannot be built. The recordings show
+    topics without the application's own settings for them (``topic.*``)."""
     throws = case.get("build_throws")
     try:
         topology = build(config)
@@ -34,6 +31,7 @@ def parts(
         raise
     if throws:
         return {"build_throws": False}
+    settings = {name: value for name, value in config.dotted().items() if not name.startswith("topic.")}
     topics = {
         name: {"role": str(topic.role), "partitions": topic.partitions}
         | ({} if topic.role is TopicRole.SOURCE_AS_CHANGELOG else {"configs": dict(topic.configs)})

@@ -1,0 +1,131 @@
+"""A harness for recorded traces: one store of `state` on an engine, with the cursor of a task that stands still."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from golden_support.store_traces import Change, LogRecord
+from processor_api.serde import Serdes
+from state.budget import Budget
+from state.codec import PLAIN, TIMESTAMPED, RowCodec
+from state.cursor import Cursor
+from state.key_value import KeyValueFacade, TimestampedFacade
+from state.memory_engine import MemoryEngine
+from state.rocksdb_engine import RocksEngine
+from state.rows import Rows
+
+__all__ = ["KINDS", "StateHarness", "is_built"]
+
+KINDS: Mapping[str, tuple[RowCodec, Callable[[Rows], Any]]] = {
+    "kv": (PLAIN, KeyValueFacade),
+    "timestamped-kv": (TIMESTAMPED, TimestampedFacade),
+}
+"""The kinds of store that are built, by their recorded names."""
+ENGINES = ("memory", "rocksdb")
+CACHE_BYTES = 10 * 1024 * 1024
+
+
+def is_built(store: Mapping[str, Any]) -> bool:
+    """Whether a recorded store has a counterpart here. Changelog records carry no positions (``consistency``)."""
+    return store["kind"] in KINDS and store["engine"] in ENGINES and not store.get("consistency", False)
+
+
+class _Message:
+    """A consumed record, as far as a store looks at it."""
+
+    def __init__(self, offset: int, timestamp: int) -> None:
+        self._offset = offset
+        self._timestamp = timestamp
+
+    def offset(self) -> int:
+        return self._offset
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, self._timestamp
+
+
+class StateHarness:
+    """Holds one store.
+
+    :param commits: whether every call is followed by a commit, so that reads go to the engine, or none is, so that they
+        go to the buffer. A cached store would be flushed by a commit.
+    """
+
+    def __init__(self, store: Mapping[str, Any], directory: Path, *, commits: bool) -> None:
+        self.kind = store["kind"]
+        self._store, self._directory, self._commits = store, directory, commits
+        self._logged: list[LogRecord] = []
+        self._forwarded: list[Change] = []
+        codec, facade = KINDS[store["kind"]]
+        self._engine: Any = MemoryEngine()
+        if store["engine"] == "rocksdb":
+            self._engine = RocksEngine(directory / "store", [f"store.{codec.family_suffix}"])
+        self._cursor = Cursor()
+        self._rows = Rows(
+            name="store",
+            engine=self._engine,
+            codec=codec,
+            key_serde=Serdes.STRING,
+            value_serde=Serdes.STRING,
+            cursor=self._cursor,
+            budget=Budget(store.get("cache_max_bytes", CACHE_BYTES)),
+            log=self._log if store["logging"] else None,
+            caching=store["caching"],
+        )
+        self._facade = facade(self._rows)
+        if store["caching"]:
+            self._rows.on_flush(self._forward, old_values=True)
+
+    def _log(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        self._logged.append((key, value, timestamp, []))
+
+    def _forward(self, key: Any, new: Any, old: Any, timestamp: int, headers: Any) -> None:
+        self._forwarded.append((key, new, old, timestamp))
+
+    def run(self, timestamp: int, offset: int, call: Callable[[Any], Any]) -> Any:
+        cursor = self._cursor
+        cursor.message, cursor.source = _Message(offset, timestamp), ("input", 0)
+        cursor.timestamp, cursor.headers = timestamp, [("input", b"\x01")]
+        try:
+            return call(self._facade)
+        finally:
+            cursor.leave()
+            if self._commits:
+                self.commit()
+
+    def flush_cache(self) -> None:
+        self._rows.drain()
+
+    def commit(self) -> None:
+        self._rows.drain()
+        batch = self._engine.batch()
+        self._rows.apply(batch)
+        self._engine.write(batch)
+        self._rows.applied()
+
+    def take_changelog(self) -> Sequence[LogRecord]:
+        logged, self._logged = self._logged, []
+        return logged
+
+    def take_forwarded(self) -> Sequence[Change]:
+        forwarded, self._forwarded = self._forwarded, []
+        return forwarded
+
+    def restored(self, records: Sequence[LogRecord]) -> StateHarness:
+        """Rows are converted as a restore does: a row of a timestamped store gets the record's timestamp."""
+        other = StateHarness(self._store, self._directory / "restored", commits=self._commits)
+        batch, handle, write = other._engine.batch(), other._rows.family.handle, other._rows.codec.write
+        for key, value, timestamp, _ in records:
+            if value is None:
+                batch.delete(key, handle)
+            else:
+                batch.put(key, write(value, timestamp), handle)
+        other._engine.load(batch)
+        return other
+
+    def close(self) -> None:
+        self._facade.close()
+        self._rows.close()
+        self._engine.close()
