@@ -1,0 +1,1 @@
+"""Tools to test topologies and what this library is built on."""
