@@ -119,7 +119,7 @@ class OperatorContext(Protocol):
         ...
 
     def fail(self, error: Exception, key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
-        """Takes an error of user code to the processing handler: returns if the record is to be dropped, else raises."""
+        """Takes an error of user code to the processing handler: returns to drop the record, else raises."""
         ...
 
     def drop(self, why: str, key: Any = None) -> None:

@@ -1,7 +1,7 @@
 """What a processor sees of a record.
 
 Inside the engine a record is four positional arguments (key, value, timestamp, headers) and no object at all; `Record`
-exists at the processor API's surface only. It is slotted but not frozen: creating a frozen one costs three times as much.
+exists at the processor API's surface only. It is slotted but not frozen: a frozen one costs three times as much.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ key or value and stays null.
 
 from __future__ import annotations
 
+import re
 import struct
 import uuid as uuid_module
 from collections.abc import Callable
@@ -14,6 +15,8 @@ from typing import Any, Generic, TypeVar
 __all__ = ["Serde", "Serdes"]
 
 T = TypeVar("T")
+
+_UUID = re.compile(rb"-".join([rb"([0-9a-fA-F]{1,15})"] * 5))
 
 
 class Serde(Generic[T]):
@@ -36,7 +39,8 @@ class Serde(Generic[T]):
         name: str = "custom",
         exact: Callable[[object], bool] | None = None,
     ) -> None:
-        if not callable(serialize) or not callable(deserialize):
+        given: tuple[object, ...] = (serialize, deserialize)
+        if not all(map(callable, given)):
             raise TypeError("a serde takes two functions: value to bytes, and bytes to value")
         self.serialize = serialize
         self.deserialize = deserialize
@@ -45,6 +49,13 @@ class Serde(Generic[T]):
 
     def bind(self, topic: str, *, is_key: bool) -> Serde[T]:
         """The serde as used for one topic. Override it where bytes depend on the topic (schema registries)."""
+        return self
+
+    def with_default(self, default: Serde[Any]) -> Serde[T]:
+        """The serde in an application whose default serde is ``default``; called before :meth:`bind`.
+
+        Override it where a serde wraps another one that may be left to the default.
+        """
         return self
 
     def __repr__(self) -> str:
@@ -144,11 +155,21 @@ def _read_bool(data: bytes) -> bool:
 
 
 def _write_uuid(value: uuid_module.UUID) -> bytes:
+    given: object = value
+    if not isinstance(given, uuid_module.UUID):
+        raise TypeError(f"uuid: expected a UUID, got {value!r}")
     return str(value).encode()
 
 
 def _read_uuid(data: bytes) -> uuid_module.UUID:
-    return uuid_module.UUID(data.decode())
+    match = _UUID.fullmatch(data)
+    if match is None or len(data) > 36:
+        raise ValueError(f"uuid: {data!r} is not the text of a UUID")
+    # Java fills short groups with zeros and cuts long ones.
+    value = 0
+    for group, bits in zip(match.groups(), (32, 16, 16, 16, 48), strict=True):
+        value = value << bits | int(group, 16) & (1 << bits) - 1
+    return uuid_module.UUID(int=value)
 
 
 def _write_void(value: None) -> bytes:

@@ -51,7 +51,7 @@ def fail_on_invalid_timestamp(record: ConsumedRecord, partition_time: int) -> in
     """
     if record.timestamp < 0:
         raise UserCodeError(
-            f"the record has the invalid timestamp {record.timestamp}, possibly because an old producer wrote it without"
+            f"the record has the invalid timestamp {record.timestamp}, perhaps because an old producer wrote it without"
             " one; use another timestamp extractor to process it",
             topic=record.topic,
             partition=record.partition,

@@ -1,7 +1,7 @@
 """The topology as plain data, and the methods that build it.
 
-Every mistake that can be seen without a broker raises :class:`~processor_api.errors.TopologyError` at the call that made
-it. A topology is not changed any more once it runs; one topology serves any number of tasks.
+Every mistake that can be seen without a broker raises :class:`~processor_api.errors.TopologyError` at the call that
+made it. A topology is not changed any more once it runs; one topology serves any number of tasks.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class Topology(TopologyData):
     # ------------------------------------------------------------------ checks
 
     def _check_new_name(self, name: str) -> None:
-        if not isinstance(name, str) or not name:
+        if not name or type(name) is not str:
             raise TopologyError(f"a node needs a name, got {name!r}")
         if name in self._nodes:
             raise TopologyError(f"a node named {name!r} is already added; names are unique in a topology", node=name)

@@ -1,0 +1,20 @@
+FROM python:3.11-slim-bookworm AS build
+WORKDIR /src
+COPY pyproject.toml README.md LICENSE ./
+COPY processor_api processor_api
+COPY state state
+COPY dsl dsl
+COPY streams streams
+RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
+
+FROM python:3.11-slim-bookworm
+COPY constraints.txt /tmp/constraints.txt
+RUN --mount=from=build,source=/wheels,target=/wheels \
+    pip install --no-cache-dir -c /tmp/constraints.txt "$(ls /wheels/*.whl)[json]"
+RUN useradd --uid 1000 --create-home streams && install -d -o streams -g streams /app /var/lib/streams
+USER streams
+WORKDIR /app
+ENV PYTHONUNBUFFERED=1
+VOLUME /var/lib/streams
+ENTRYPOINT ["streams"]
+CMD ["--help"]

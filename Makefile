@@ -1,0 +1,52 @@
+# Needs Python 3.11 or later; the targets that start Kafka also need a JDK (17 or later) and Maven.
+PYTHON ?= python3
+EXTRAS ?= dev,json
+PORT ?= 9092
+DIR ?=
+
+VENV := .venv
+PY := $(VENV)/bin/python
+INSTALLED := $(VENV)/.installed
+
+.DELETE_ON_ERROR:
+.PHONY: demo test test-long check format kafka bench clean
+
+demo: $(INSTALLED)
+	$(PY) -m streams demo
+
+# Everything but the long suites, against a real Kafka: the one STREAMS_TEST_KAFKA=host:port names, else its own.
+test: check
+	$(PY) -m pytest
+
+test-long: $(INSTALLED)
+	$(PY) -m pytest -m slow
+
+check: $(INSTALLED)
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports --no-logo
+
+format: $(INSTALLED)
+	$(VENV)/bin/ruff check --fix
+	$(VENV)/bin/ruff format
+
+# A single node on the loopback address until Ctrl-C: PORT=... (0 takes a free one), DIR=... keeps the data there.
+kafka:
+	exec $(PYTHON) -m tools.kafka.broker --port $(PORT) $(if $(DIR),--dir "$(DIR)")
+
+# BENCHMARKS="name ..." runs only those.
+bench: $(INSTALLED)
+	$(PY) -m benchmarks $(BENCHMARKS)
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The build backend goes first and is then used as it is, so that it is pinned like everything else.
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install -q -c constraints.txt hatchling
+	$(PY) -m pip install -q -c constraints.txt --no-build-isolation -e '.[$(EXTRAS)]'
+	touch $@

@@ -1,0 +1,38 @@
+"""The DSL: streams and tables, a plan of what to do with them, and its compilation to a topology.
+
+::
+
+    from dsl import Consumed, StreamsBuilder
+    from processor_api.serde import Serdes
+
+    builder = StreamsBuilder()
+    orders = builder.stream("orders", Consumed(key_serde=Serdes.STRING, value_serde=Serdes.LONG))
+    orders.filter(lambda customer, cents: cents > 0).group_by_key().reduce(lambda a, b: a + b).to_stream().to("totals")
+    topology = builder.build()
+
+Calls only collect (:mod:`dsl.plan`); ``build`` runs the passes over the plan and compiles it (:mod:`dsl.compile`).
+Operators are in :mod:`dsl.processors`.
+"""
+
+from __future__ import annotations
+
+from dsl.branch import BranchedKStream
+from dsl.builder import StreamsBuilder
+from dsl.fluent import KGroupedStream, KGroupedTable, KStream, KTable
+from dsl.options import Branched, Consumed, Grouped, Materialized, Named, Produced, Repartitioned
+
+__all__ = [
+    "Branched",
+    "BranchedKStream",
+    "Consumed",
+    "Grouped",
+    "KGroupedStream",
+    "KGroupedTable",
+    "KStream",
+    "KTable",
+    "Materialized",
+    "Named",
+    "Produced",
+    "Repartitioned",
+    "StreamsBuilder",
+]

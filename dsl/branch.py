@@ -1,0 +1,92 @@
+"""Splitting a stream: each record goes to the first branch whose predicate holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
+
+from dsl.draft import Place
+from dsl.options import Branched, NamedLike, name_of
+from dsl.plan import Process
+from dsl.processors.stateless import Branch, PassThrough
+from processor_api.errors import TopologyError
+
+__all__ = ["BranchedKStream"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+S = TypeVar("S")
+
+
+class BranchedKStream(Generic[K, V, S]):
+    """A stream that is being split; ends with :meth:`default_branch` or :meth:`no_default_branch`.
+
+    The dict that both return holds a stream per branch. Its keys are the splitter's name (``split(name="sp-")`` or
+    generated) followed by the branch's name or number; the default branch has number 0.
+    """
+
+    __slots__ = ("_branches", "_finished", "_make", "_operator", "_place", "_splitter")
+
+    def __init__(self, place: Place, make: Callable[[Place], S], named: NamedLike) -> None:
+        draft = place.draft
+        name = draft.names.choose(name_of(named), "KSTREAM-BRANCH-")
+        self._operator = Branch()
+        self._splitter = draft.add(Process(name=name, parents=(place.node,), supplier=self._operator))
+        self._place = replace(place, node=self._splitter, name=name)
+        self._make = make
+        self._branches: dict[str, S] = {}
+        self._finished = False
+
+    def branch(
+        self, predicate: Callable[[K, V], object], branched: Branched[S] | None = None
+    ) -> BranchedKStream[K, V, S]:
+        """Adds a branch for the records for which ``predicate(key, value)`` holds and no earlier one did."""
+        name = self._add(branched, len(self._operator.predicates) + 1)
+        self._amend(
+            replace(
+                self._operator,
+                predicates=(*self._operator.predicates, predicate),
+                children=(*self._operator.children, name),
+            )
+        )
+        self._hand_out(branched, name)
+        return self
+
+    def default_branch(self, branched: Branched[S] | None = None) -> dict[str, S]:
+        """Adds a branch for all other records; returns the streams by name."""
+        name = self._add(branched, 0)
+        self._finished = True
+        self._amend(replace(self._operator, default=name))
+        self._hand_out(branched, name)
+        return self._branches
+
+    def no_default_branch(self) -> dict[str, S]:
+        """Drops all other records; returns the streams by name."""
+        self._finished = True
+        return self._branches
+
+    def _add(self, branched: Branched[Any] | None, number: int) -> str:
+        if self._finished:
+            raise TopologyError(f"the split {self._place.name!r} is finished; add branches before its default branch")
+        given = None if branched is None else branched.name
+        return f"{self._place.name}{number if given is None else given}"
+
+    def _amend(self, operator: Branch) -> None:
+        draft = self._place.draft
+        node = draft.node(self._splitter)
+        assert isinstance(node, Process)
+        self._operator = operator
+        draft.amend(self._splitter, replace(node, supplier=operator))
+
+    def _hand_out(self, branched: Branched[S] | None, name: str) -> None:
+        place = self._place
+        place.draft.names.processor(name)
+        node = Process(name=name, parents=(self._splitter,), supplier=PassThrough())
+        stream = self._make(place.then(node))
+        if branched is not None and branched.consumer is not None:
+            branched.consumer(stream)
+            return
+        result = stream if branched is None or branched.function is None else branched.function(stream)
+        if result is not None:
+            self._branches[name] = result

@@ -1,0 +1,95 @@
+"""Where every topology begins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar, overload
+
+from dsl import stream_calls, table_calls
+from dsl.compile import compile_plan
+from dsl.draft import Draft
+from dsl.fluent import KStream, KTable
+from dsl.options import Consumed, Materialized
+from dsl.plan import StateStore
+from dsl.settings import Dotted, read_settings
+from processor_api.store_spec import StoreBuilder
+from processor_api.topology import Topology
+
+__all__ = ["StreamsBuilder"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+Topics = str | re.Pattern[str] | Iterable[str]
+
+
+class StreamsBuilder:
+    """Collects streams and tables, and builds a topology of them.
+
+    ::
+
+        builder = StreamsBuilder()
+        lines = builder.stream("lines")
+        lines.flat_map_values(str.split).group_by(lambda _, word: word).count(materialized="counts")
+        topology = builder.build()
+
+    Nodes are numbered by one counter in the order of the calls, and unnamed stores and internal topics carry these
+    numbers in their names: an operator put in between renames all that follow (conformance 111). Name what has state.
+    """
+
+    def __init__(self) -> None:
+        self._draft = Draft()
+
+    @overload
+    def stream(self, topics: Topics, consumed: Consumed[K, V]) -> KStream[K, V]: ...
+    @overload
+    def stream(self, topics: Topics) -> KStream[Any, Any]: ...
+    def stream(self, topics: Topics, consumed: Consumed[Any, Any] | None = None) -> KStream[Any, Any]:
+        """A stream of the records of a topic, of several, or of every topic whose whole name a pattern matches.
+
+        Streams of the same topics share one source. Types come from the serdes in ``consumed``; without them, annotate:
+        ``lines: KStream[str, str] = builder.stream("lines")``.
+
+        :raises TopologyError: if no topic is given.
+        """
+        return KStream(stream_calls.stream(self._draft, topics, consumed))
+
+    @overload
+    def table(
+        self, topic: str, consumed: Consumed[K, V], *, materialized: Materialized[K, V] | str | None = None
+    ) -> KTable[K, V]: ...
+    @overload
+    def table(self, topic: str, *, materialized: Materialized[K, V]) -> KTable[K, V]: ...
+    @overload
+    def table(self, topic: str, *, materialized: str | None = None) -> KTable[Any, Any]: ...
+    def table(
+        self,
+        topic: str,
+        consumed: Consumed[Any, Any] | None = None,
+        *,
+        materialized: Materialized[Any, Any] | str | None = None,
+    ) -> KTable[Any, Any]:
+        """A table of the latest values of a topic: null values delete, records without a key are dropped.
+
+        The same serdes serve the topic and the store; those of ``consumed`` win.
+
+        :raises TopologyError: if no topic is given.
+        """
+        return KTable(table_calls.table(self._draft, topic, consumed, materialized))
+
+    def add_state_store(self, builder: StoreBuilder[Any, Any]) -> StreamsBuilder:
+        """Adds a store for processors to be connected to by its name; returns the builder."""
+        self._draft.add(StateStore(builder=builder))
+        return self
+
+    def build(self, config: Mapping[str, Any] | Dotted | None = None) -> Topology:
+        """The topology of all calls so far; may be called again.
+
+        :param config: the application's settings under Kafka's dotted names, or an object with a method ``dotted()``
+            that gives them. Only with them do ``topology.optimization``, ``statestore.cache.max.bytes`` of 0 and the
+            default engine of stores have an effect on the topology.
+        :raises TopologyError: for mistakes that only the whole shows: a name or topic used twice, an unknown store.
+        :raises ConfigError: if ``topology.optimization`` is not one of its values.
+        """
+        return compile_plan(self._draft.plan(), read_settings(config))

@@ -1,0 +1,114 @@
+"""What travels between the operators of tables: the new value and the one it replaces.
+
+A change is a plain tuple ``(new, old)``, the cheapest thing Python can make (0.03 µs, a named tuple 0.2 µs). ``None``
+in either place means that there is no value; ``old`` is ``None`` too where nobody asked for old values (conformance
+30). An out-of-order update of a versioned table has a third item, ``False`` for "not the latest"; without it a change
+is the latest (conformance 38).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from processor_api.serde import Serde
+
+__all__ = ["Change", "ChangeSerde"]
+
+Change = tuple[Any, Any] | tuple[Any, Any, bool]
+
+_OLD, _NEW, _BOTH = b"\x00", b"\x01", b"\x02"
+_WITH_LATEST = 3
+
+
+class ChangeSerde(Serde[Change]):
+    """Changes on the repartition topic of a grouped table (reference 3.1, KIP-904).
+
+    :param inner: writes the values; ``None`` is the application's default serde.
+    """
+
+    __slots__ = ("inner",)
+
+    def __init__(self, inner: Serde[Any] | None) -> None:
+        self.inner = inner
+        if inner is None:
+            super().__init__(_no_serde, _no_serde, name="change")
+        else:
+            super().__init__(_writer(inner.serialize), _reader(inner.deserialize), name=f"change of {inner.name}")
+
+    def with_default(self, default: Serde[Any]) -> Serde[Change]:
+        return ChangeSerde(default if self.inner is None else self.inner.with_default(default))
+
+    def bind(self, topic: str, *, is_key: bool) -> Serde[Change]:
+        return self if self.inner is None else ChangeSerde(self.inner.bind(topic, is_key=is_key))
+
+
+def _no_serde(anything: Any) -> Any:
+    raise ValueError("the values of the grouped table have no serde; set one with Grouped, or a default one")
+
+
+def _writer(serialize: Callable[[Any], bytes]) -> Callable[[Change], bytes]:
+    def write(change: Change) -> bytes:
+        new, old = change[0], change[1]
+        if old is None:
+            if new is None:
+                raise ValueError("a change without a new and an old value cannot be written")
+            return serialize(new) + _NEW
+        if new is None:
+            return serialize(old) + _OLD
+        data = serialize(new)
+        return _varint(len(data)) + data + serialize(old) + _BOTH
+
+    return write
+
+
+def _reader(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Change]:
+    def read(data: bytes) -> Change:
+        kind, end = data[-1], len(data) - 1
+        latest = True
+        if kind >= _WITH_LATEST:
+            kind, end = kind - _WITH_LATEST, end - 1
+            if end < 0 or data[end] > 1 or kind > _BOTH[0]:
+                raise _damaged(data)
+            latest = data[end] == 1
+        new = old = None
+        if kind == _OLD[0]:
+            old = deserialize(data[:end])
+        elif kind == _NEW[0]:
+            new = deserialize(data[:end])
+        else:
+            length, start = _read_varint(data)
+            if start + length > end:
+                raise _damaged(data)
+            new, old = deserialize(data[start : start + length]), deserialize(data[start + length : end])
+        return (new, old) if latest else (new, old, False)
+
+    return read
+
+
+def _damaged(data: bytes) -> ValueError:
+    return ValueError(f"not a change of a table: {data!r}")
+
+
+def _varint(number: int) -> bytes:
+    """A number that is not negative, as Kafka's zig-zag varint."""
+    left = number << 1
+    data = bytearray()
+    while left > 0x7F:
+        data.append(left & 0x7F | 0x80)
+        left >>= 7
+    data.append(left)
+    return bytes(data)
+
+
+def _read_varint(data: bytes) -> tuple[int, int]:
+    """The number and where it ends."""
+    number = shift = 0
+    for position, byte in enumerate(data):
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if number & 1:
+                break
+            return number >> 1, position + 1
+        shift += 7
+    raise _damaged(data)

@@ -1,0 +1,85 @@
+"""From what the user said about a store to its builder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dsl.draft import Draft
+from dsl.options import Materialized
+from dsl.plan import Materialization
+from dsl.settings import BuildSettings
+from processor_api.durations import to_ms
+from processor_api.serde import Serde
+from processor_api.store_spec import MEMORY, StoreBuilder, Stores, StoreSupplier
+
+__all__ = ["MaterializedLike", "as_materialized", "key_value_builder", "materialize", "materialize_if_named"]
+
+MaterializedLike = Materialized[Any, Any] | str | None
+
+_PLAIN_KINDS = ("key-value", "timestamped-key-value")
+
+
+def as_materialized(materialized: MaterializedLike) -> Materialized[Any, Any]:
+    if materialized is None:
+        return Materialized()
+    return Materialized(name=materialized) if isinstance(materialized, str) else materialized
+
+
+def materialize(
+    materialized: MaterializedLike,
+    draft: Draft,
+    prefix: str,
+    *,
+    key_serde: Serde[Any] | None = None,
+    value_serde: Serde[Any] | None = None,
+) -> Materialization:
+    """The store of a table that may need one; ``prefix`` is for a generated name, the serdes for those left open."""
+    given = as_materialized(materialized)
+    name = given.store_name
+    return Materialization(
+        name=draft.names.store(prefix) if name is None else name,
+        queryable=name is not None,
+        key_serde=key_serde if given.key_serde is None else given.key_serde,
+        value_serde=value_serde if given.value_serde is None else given.value_serde,
+        supplier=given.supplier,
+        engine=given.store_type,
+        logging=given.logging,
+        topic_config=given.topic_config,
+        caching=given.caching,
+        retention_ms=None if given.retention is None else to_ms(given.retention, "retention"),
+    )
+
+
+def materialize_if_named(
+    materialized: MaterializedLike,
+    draft: Draft,
+    prefix: str,
+    *,
+    key_serde: Serde[Any] | None = None,
+    value_serde: Serde[Any] | None = None,
+) -> Materialization | None:
+    """The store of a table that has one only if it can be queried (conformance 109); uses up a number like Java."""
+    if materialized is None:
+        return None
+    store = materialize(materialized, draft, prefix, key_serde=key_serde, value_serde=value_serde)
+    return store if store.queryable else None
+
+
+def key_value_builder(store: Materialization, settings: BuildSettings) -> StoreBuilder[Any, Any]:
+    """A timestamped key-value store, or whatever kind the supplier is of; only the former can be cached."""
+    supplier = store.supplier or _default_supplier(store, settings)
+    if supplier.kind in _PLAIN_KINDS:
+        builder = Stores.timestamped_key_value_store_builder(supplier, store.key_serde, store.value_serde)
+        if store.caching and settings.caching:
+            builder = builder.with_caching_enabled()
+    else:
+        builder = StoreBuilder(supplier=supplier, key_serde=store.key_serde, value_serde=store.value_serde)
+    if store.logging:
+        return builder.with_logging_enabled(store.topic_config)
+    return builder.with_logging_disabled()
+
+
+def _default_supplier(store: Materialization, settings: BuildSettings) -> StoreSupplier:
+    if (store.engine or settings.engine) == MEMORY:
+        return Stores.in_memory_key_value_store(store.name)
+    return Stores.persistent_timestamped_key_value_store(store.name)

@@ -1,0 +1,79 @@
+"""Names of nodes, stores and topics (reference 3.7).
+
+Generated names carry the number of one counter per builder, and every operator uses up a number even where the user
+gave it a name, so that the numbers, and with them the names of internal topics, are those of Kafka Streams.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from processor_api.errors import TopologyError
+
+__all__ = ["REPARTITION_SUFFIX", "Names", "looks_generated", "repartition_topic", "validate_name"]
+
+REPARTITION_SUFFIX = "-repartition"
+LONGEST_NAME = 249
+
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+_GENERATED = re.compile(r"KSTREAM.*-[0-9]{10}")
+
+
+def validate_name(name: Any) -> str:
+    """Returns the name.
+
+    :raises TopologyError: if it could not be part of a topic's name: empty, ``.`` or ``..``, longer than 249
+        characters, or with a character other than ASCII letters, digits, ``.``, ``_`` and ``-``.
+    """
+    if not isinstance(name, str) or not name:
+        raise TopologyError(f"a name must be text that is not empty, got {name!r}")
+    if name in (".", ".."):
+        raise TopologyError(f"{name!r} cannot be a name, since no topic can be called so")
+    if len(name) > LONGEST_NAME:
+        raise TopologyError(f"the name {name!r} has {len(name)} characters; the most is {LONGEST_NAME}")
+    if not _LEGAL.fullmatch(name):
+        raise TopologyError(
+            f"the name {name!r} contains a character other than ASCII letters, digits, '.', '_' and '-'"
+        )
+    return name
+
+
+class Names:
+    """The counter of one builder."""
+
+    def __init__(self) -> None:
+        self._next = 0
+
+    def processor(self, prefix: str) -> str:
+        """A new name of a node."""
+        number = self._next
+        self._next = number + 1
+        return f"{prefix}{number:010d}"
+
+    def store(self, prefix: str) -> str:
+        """A new name of a store."""
+        return self.processor(f"{prefix}STATE-STORE-")
+
+    def choose(self, given: str | None, prefix: str) -> str:
+        """The given name, or a generated one; uses up a number either way."""
+        generated = self.processor(prefix)
+        return generated if given is None else given
+
+    def suffixed(self, given: str | None, suffix: str, prefix: str) -> str:
+        """The given name with a suffix, or a generated one; uses up a number either way.
+
+        :raises TopologyError: if the name with its suffix is too long.
+        """
+        generated = self.processor(prefix)
+        return generated if given is None else validate_name(given + suffix)
+
+
+def repartition_topic(prefix: str) -> str:
+    """The name of a repartition topic without the application's id."""
+    return prefix if prefix.endswith(REPARTITION_SUFFIX) else prefix + REPARTITION_SUFFIX
+
+
+def looks_generated(prefix: str) -> bool:
+    """Whether the nodes around a repartition topic of this prefix get numbered names rather than names made of it."""
+    return _GENERATED.fullmatch(prefix) is not None

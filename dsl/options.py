@@ -1,0 +1,221 @@
+"""What can be said about an operator besides its functions: names, serdes, stores.
+
+All are frozen values with keyword arguments; ``dataclasses.replace`` makes a changed copy. A serde of ``None`` is the
+one that comes down from the operator before, or else the application's default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from dsl.naming import validate_name
+from processor_api.durations import Duration, to_ms
+from processor_api.errors import TopologyError
+from processor_api.offset_reset import AutoOffsetReset
+from processor_api.partitioner import StreamPartitioner
+from processor_api.serde import Serde
+from processor_api.store_spec import MEMORY, ROCKSDB, StoreSupplier
+from processor_api.timestamps import TimestampExtractor
+
+__all__ = [
+    "Branched",
+    "Consumed",
+    "Grouped",
+    "Materialized",
+    "Named",
+    "NamedLike",
+    "Produced",
+    "Repartitioned",
+    "name_of",
+]
+
+K = TypeVar("K")
+V = TypeVar("V")
+S = TypeVar("S")
+
+
+def _check(name: str | None) -> None:
+    if name is not None:
+        validate_name(name)
+
+
+@dataclass(frozen=True)
+class Named:
+    """A name for an operator. Wherever one is taken, a plain string will do.
+
+    :raises TopologyError: if the name is illegal (see :func:`~dsl.naming.validate_name`).
+    """
+
+    name: str
+
+    def __post_init__(self) -> None:
+        validate_name(self.name)
+
+    @classmethod
+    def as_(cls, name: str) -> Named:
+        return cls(name)
+
+
+NamedLike = str | Named | None
+
+
+def name_of(named: NamedLike) -> str | None:
+    """The name in it, checked."""
+    if named is None:
+        return None
+    return named.name if isinstance(named, Named) else validate_name(named)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Consumed(Generic[K, V]):
+    """How a source topic is read.
+
+    ``timestamp_extractor`` decides over the application's; ``offset_reset`` says where to start without a committed
+    offset (KIP-1106).
+    """
+
+    key_serde: Serde[K] | None = None
+    value_serde: Serde[V] | None = None
+    timestamp_extractor: TimestampExtractor | None = None
+    offset_reset: AutoOffsetReset | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        _check(self.name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Produced(Generic[K, V]):
+    """How records are written to a topic. Without a ``partitioner``, Kafka's default chooses by the key."""
+
+    key_serde: Serde[K] | None = None
+    value_serde: Serde[V] | None = None
+    partitioner: StreamPartitioner | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        _check(self.name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grouped(Generic[K, V]):
+    """How records are grouped. A ``name`` names the repartition topic ``<name>-repartition``, should one be needed."""
+
+    name: str | None = None
+    key_serde: Serde[K] | None = None
+    value_serde: Serde[V] | None = None
+
+    def __post_init__(self) -> None:
+        _check(self.name)
+
+    @classmethod
+    def as_(cls, name: str) -> Grouped[Any, Any]:
+        return Grouped(name=name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repartitioned(Generic[K, V]):
+    """How a stream is repartitioned. The topic is called ``<name>-repartition``.
+
+    :raises TopologyError: if the number of partitions is below 1.
+    """
+
+    name: str | None = None
+    key_serde: Serde[K] | None = None
+    value_serde: Serde[V] | None = None
+    partitioner: StreamPartitioner | None = None
+    number_of_partitions: int | None = None
+    """``None``: as many as the widest topic upstream (conformance 103)."""
+
+    def __post_init__(self) -> None:
+        _check(self.name)
+        if self.number_of_partitions is not None and self.number_of_partitions < 1:
+            raise TopologyError(f"a topic has at least one partition, not {self.number_of_partitions}")
+
+    @classmethod
+    def as_(cls, name: str) -> Repartitioned[Any, Any]:
+        return Repartitioned(name=name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Materialized(Generic[K, V]):
+    """The store of a table: its name or supplier, serdes, changelog and cache.
+
+    Only a store that has a name (or a supplier, which has one) can be queried. Wherever a ``Materialized`` is taken,
+    the name alone will do.
+
+    :raises TopologyError: if settings contradict each other.
+    """
+
+    name: str | None = None
+    supplier: StoreSupplier | None = None
+    """A kind of store on an engine, in place of a name and the application's default engine."""
+    key_serde: Serde[K] | None = None
+    value_serde: Serde[V] | None = None
+    logging: bool = True
+    """Whether changes go to a changelog topic, from which the store is restored on another worker."""
+    topic_config: Mapping[str, str] = field(default_factory=dict)
+    """Settings of the changelog topic, over the built-in ones."""
+    caching: bool = True
+    """Whether a key's changes are sent on once per commit or eviction, the last one only, rather than each."""
+    retention: Duration | None = None
+    """How long a window or session is kept; for windowed tables only."""
+    store_type: str | None = None
+    """The engine, ``"rocksdb"`` or ``"memory"``; ``None`` is the application's default."""
+
+    def __post_init__(self) -> None:
+        _check(self.name)
+        if self.supplier is not None and self.name is not None:
+            raise TopologyError(
+                f"a store is called as its supplier says, {self.supplier.name!r}; leave out the name {self.name!r}"
+            )
+        if self.supplier is not None and self.store_type is not None:
+            raise TopologyError(
+                "a supplier chooses the engine by itself; leave out store_type", store=self.supplier.name
+            )
+        if self.store_type not in (None, ROCKSDB, MEMORY):
+            raise TopologyError(f"store_type must be {ROCKSDB!r} or {MEMORY!r}, got {self.store_type!r}")
+        if self.topic_config and not self.logging:
+            raise TopologyError(
+                "topic_config is for the changelog, which logging=False turns off", store=self.store_name
+            )
+        if self.retention is not None and to_ms(self.retention, "retention") < 0:
+            raise TopologyError(f"retention must not be negative, got {self.retention!r}", store=self.store_name)
+
+    @property
+    def store_name(self) -> str | None:
+        return self.name if self.supplier is None else self.supplier.name
+
+    @classmethod
+    def as_(cls, store: str | StoreSupplier) -> Materialized[Any, Any]:
+        """By name or by supplier; everything else at its default."""
+        if isinstance(store, StoreSupplier):
+            return Materialized(supplier=store)
+        return Materialized(name=store)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Branched(Generic[S]):
+    """What becomes of a branch of a split stream.
+
+    Its name in the resulting dict is the splitter's name with ``name``, or with the branch's number, appended. A
+    ``function`` puts the stream it returns into the dict (nothing if it returns ``None``); a ``consumer`` takes the
+    branch and leaves nothing in the dict.
+
+    :raises TopologyError: if both a function and a consumer are given.
+    """
+
+    name: str | None = None
+    function: Callable[[S], S | None] | None = None
+    consumer: Callable[[S], None] | None = None
+
+    def __post_init__(self) -> None:
+        _check(self.name)
+        if self.function is not None and self.consumer is not None:
+            raise TopologyError("a branch takes either a function or a consumer, not both")
+
+    @classmethod
+    def as_(cls, name: str) -> Branched[Any]:
+        return Branched(name=name)

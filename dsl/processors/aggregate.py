@@ -1,0 +1,123 @@
+"""Aggregations of a grouped stream (conformance 13, 19, 23, 37).
+
+A result's timestamp is the largest of the records in it; a deletion is stored, and with a cache sent on, with that of
+the record that caused it. Records without a key or a value are dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dsl.table_operator import TableOperator, send_on_flush
+from processor_api.context import OperatorContext
+from processor_api.record import Forward, HeaderList
+
+__all__ = ["Aggregate", "Count", "Reduce"]
+
+NULL = "null key or value"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Count(TableOperator):
+    """An :class:`Aggregate` of its own, since it is the one everybody uses and needs no function of the user."""
+
+    def bind(self, context: OperatorContext) -> Forward:
+        store = context.store(str(self.store))
+        get, put, forward, drop = store.get, store.put, context.forward, context.drop
+        old_values = self.old_values
+        cached = send_on_flush(context, store, old_values)
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            if key is None or value is None:
+                drop(NULL, key)
+                return
+            found = get(key)
+            if found is None:
+                old = 0
+            else:
+                old, latest = found
+                if latest > timestamp:
+                    timestamp = latest
+            put(key, old + 1, timestamp)
+            if not cached:
+                forward(key, (old + 1, old if old_values else None), timestamp, headers)
+
+        return process
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aggregate(TableOperator):
+    initializer: Callable[[], Any]
+    aggregator: Callable[[Any, Any, Any], Any]
+
+    def bind(self, context: OperatorContext) -> Forward:
+        initializer, aggregator = self.initializer, self.aggregator
+        store = context.store(str(self.store))
+        get, put, forward, drop, fail = store.get, store.put, context.forward, context.drop, context.fail
+        old_values = self.old_values
+        cached = send_on_flush(context, store, old_values)
+        shows_old = old_values and not cached
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            if key is None or value is None:
+                drop(NULL, key)
+                return
+            found = get(key)
+            latest = timestamp
+            try:
+                if found is None:
+                    old = initializer()
+                else:
+                    old = found[0]
+                    if found[1] > timestamp:
+                        latest = found[1]
+                new = aggregator(key, value, old)
+                if shows_old and new is old:  # perhaps changed in place
+                    old = initializer() if found is None else get(key)[0]
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            put(key, new, timestamp if new is None else latest)
+            if not cached:
+                forward(key, (new, old if old_values else None), latest, headers)
+
+        return process
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reduce(TableOperator):
+    """The first value of a key is taken as it is; nothing has an old value then."""
+
+    reducer: Callable[[Any, Any], Any]
+
+    def bind(self, context: OperatorContext) -> Forward:
+        reducer = self.reducer
+        store = context.store(str(self.store))
+        get, put, forward, drop, fail = store.get, store.put, context.forward, context.drop, context.fail
+        old_values = self.old_values
+        cached = send_on_flush(context, store, old_values)
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            if key is None or value is None:
+                drop(NULL, key)
+                return
+            found = get(key)
+            latest = timestamp
+            if found is None:
+                old, new = None, value
+            else:
+                old = found[0]
+                if found[1] > timestamp:
+                    latest = found[1]
+                try:
+                    new = reducer(old, value)
+                except Exception as error:
+                    fail(error, key, value, timestamp, headers)
+                    return
+            put(key, new, timestamp if new is None else latest)
+            if not cached:
+                forward(key, (new, old if old_values else None), latest, headers)
+
+        return process

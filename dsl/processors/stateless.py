@@ -1,0 +1,273 @@
+"""Operators that look at one record at a time. They keep its timestamp and headers (conformance 12).
+
+A user's function that raises goes to the processing handler, and the record is dropped there or the task fails; what
+comes from further down passes through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from processor_api.context import OperatorContext
+from processor_api.record import Forward, HeaderList
+
+__all__ = [
+    "Branch",
+    "DropNullKeys",
+    "Filter",
+    "FlatMap",
+    "FlatMapValues",
+    "Foreach",
+    "Map",
+    "MapValues",
+    "PassThrough",
+    "Peek",
+    "SelectKey",
+    "ToStream",
+]
+
+KeyAndValue = tuple[Any, Any]
+
+
+@dataclass(frozen=True)
+class PassThrough:
+    """Hands records on as they are: merges, and the branches of a split."""
+
+    def bind(self, context: OperatorContext) -> Forward:
+        return context.forward
+
+
+@dataclass(frozen=True)
+class Filter:
+    predicate: Callable[[Any, Any], object]
+    negate: bool = False
+
+    def bind(self, context: OperatorContext) -> Forward:
+        predicate, forward, fail = self.predicate, context.forward, context.fail
+
+        def keep(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            try:
+                hit = predicate(key, value)
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            if hit:
+                forward(key, value, timestamp, headers)
+
+        def drop(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            try:
+                hit = predicate(key, value)
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            if not hit:
+                forward(key, value, timestamp, headers)
+
+        return drop if self.negate else keep
+
+
+@dataclass(frozen=True)
+class Map:
+    mapper: Callable[[Any, Any], KeyAndValue]
+
+    def bind(self, context: OperatorContext) -> Forward:
+        mapper, forward, fail = self.mapper, context.forward, context.fail
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            try:
+                new_key, new_value = mapper(key, value)
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            forward(new_key, new_value, timestamp, headers)
+
+        return process
+
+
+@dataclass(frozen=True)
+class MapValues:
+    mapper: Callable[..., Any]
+    with_key: bool = False
+
+    def bind(self, context: OperatorContext) -> Forward:
+        mapper, forward, fail = self.mapper, context.forward, context.fail
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            try:
+                new = mapper(value)
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            forward(key, new, timestamp, headers)
+
+        def process_with_key(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            try:
+                new = mapper(key, value)
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            forward(key, new, timestamp, headers)
+
+        return process_with_key if self.with_key else process
+
+
+@dataclass(frozen=True)
+class SelectKey:
+    mapper: Callable[[Any, Any], Any]
+
+    def bind(self, context: OperatorContext) -> Forward:
+        mapper, forward, fail = self.mapper, context.forward, context.fail
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            try:
+                new = mapper(key, value)
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            forward(new, value, timestamp, headers)
+
+        return process
+
+
+@dataclass(frozen=True)
+class FlatMap:
+    """All results are known before the first is forwarded, so that a failing generator forwards nothing."""
+
+    mapper: Callable[[Any, Any], Iterable[KeyAndValue]]
+
+    def bind(self, context: OperatorContext) -> Forward:
+        mapper, forward, fail = self.mapper, context.forward, context.fail
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            try:
+                results = [(new_key, new_value) for new_key, new_value in mapper(key, value)]
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            for new_key, new_value in results:
+                forward(new_key, new_value, timestamp, headers)
+
+        return process
+
+
+@dataclass(frozen=True)
+class FlatMapValues:
+    """As :class:`FlatMap`, all results first."""
+
+    mapper: Callable[..., Iterable[Any]]
+    with_key: bool = False
+
+    def bind(self, context: OperatorContext) -> Forward:
+        mapper, forward, fail = self.mapper, context.forward, context.fail
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            try:
+                results = tuple(mapper(value))
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            for new in results:
+                forward(key, new, timestamp, headers)
+
+        def process_with_key(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            try:
+                results = tuple(mapper(key, value))
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            for new in results:
+                forward(key, new, timestamp, headers)
+
+        return process_with_key if self.with_key else process
+
+
+@dataclass(frozen=True)
+class Peek:
+    action: Callable[[Any, Any], object]
+
+    def bind(self, context: OperatorContext) -> Forward:
+        action, forward, fail = self.action, context.forward, context.fail
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            try:
+                action(key, value)
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            forward(key, value, timestamp, headers)
+
+        return process
+
+
+@dataclass(frozen=True)
+class Foreach:
+    action: Callable[[Any, Any], object]
+
+    def bind(self, context: OperatorContext) -> Forward:
+        action, fail = self.action, context.fail
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            try:
+                action(key, value)
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+
+        return process
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Sends a record to the child of the first predicate that holds, else to the default child, if there is one."""
+
+    predicates: tuple[Callable[[Any, Any], object], ...] = ()
+    children: tuple[str, ...] = ()
+    default: str | None = None
+
+    def bind(self, context: OperatorContext) -> Forward:
+        routes = [(test, context.child(name)) for test, name in zip(self.predicates, self.children, strict=True)]
+        otherwise = None if self.default is None else context.child(self.default)
+        fail = context.fail
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            chosen = otherwise
+            try:
+                for predicate, child in routes:
+                    if predicate(key, value):
+                        chosen = child
+                        break
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            if chosen is not None:
+                chosen(key, value, timestamp, headers)
+
+        return process
+
+
+@dataclass(frozen=True)
+class DropNullKeys:
+    """What stands before a repartition topic: a null key has no partition of its own (conformance 28)."""
+
+    def bind(self, context: OperatorContext) -> Forward:
+        forward = context.forward
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            if key is not None:
+                forward(key, value, timestamp, headers)
+
+        return process
+
+
+@dataclass(frozen=True)
+class ToStream:
+    """A table's changes as records: the new values, tombstones among them (conformance 31)."""
+
+    def bind(self, context: OperatorContext) -> Forward:
+        forward = context.forward
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            forward(key, value[0], timestamp, headers)
+
+        return process

@@ -1,0 +1,125 @@
+"""A table is grouped by a new key and aggregated again (conformance 14, 41, 42)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dsl.table_operator import TableOperator, send_on_flush
+from processor_api.context import OperatorContext
+from processor_api.record import Forward, HeaderList
+
+__all__ = ["TableAggregate", "TableGroupBy", "TableReduce"]
+
+OLDER_READERS = ("0.", "1.", "2.", "3.0", "3.1", "3.2", "3.3", "3.4")
+"""Values of ``upgrade.from`` whose workers cannot read a change of two values (KIP-904)."""
+
+
+@dataclass(frozen=True)
+class TableGroupBy:
+    """Sends the removal of the old value and the addition of the new one to their groups.
+
+    Within one group they are one change; else two, the removal first. A half whose new key or value is null is left
+    out.
+    """
+
+    selector: Callable[[Any, Any], tuple[Any, Any]]
+
+    def bind(self, context: OperatorContext) -> Forward:
+        selector, forward, fail = self.selector, context.forward, context.fail
+        older = str(context.processing_context().app_configs().get("upgrade.from") or "")
+        together = not older.startswith(OLDER_READERS)
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            new, old = value[0], value[1]
+            new_key = old_key = None
+            try:
+                if new is not None:
+                    new_key, new = selector(key, new)
+                if old is not None:
+                    old_key, old = selector(key, old)
+                removes = old_key is not None and old is not None
+                adds = new_key is not None and new is not None
+                same = together and removes and adds and type(old_key) is type(new_key) and old_key == new_key
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            if same:
+                forward(new_key, (new, old), timestamp, headers)
+                return
+            if removes:
+                forward(old_key, (None, old), timestamp, headers)
+            if adds:
+                forward(new_key, (new, None), timestamp, headers)
+
+        return process
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableAggregate(TableOperator):
+    """Subtracts the old value, then adds the new one. There is nothing to subtract from where there is no aggregate."""
+
+    initializer: Callable[[], Any]
+    adder: Callable[[Any, Any, Any], Any]
+    subtractor: Callable[[Any, Any, Any], Any]
+
+    def bind(self, context: OperatorContext) -> Forward:
+        initializer, adder, subtractor = self.initializer, self.adder, self.subtractor
+
+        def compute(key: Any, change: Any, aggregate: Any) -> Any:
+            if aggregate is not None and change[1] is not None:
+                aggregate = subtractor(key, change[1], aggregate)
+            if change[0] is not None:
+                aggregate = adder(key, change[0], initializer() if aggregate is None else aggregate)
+            return aggregate
+
+        return _bind(context, self, compute)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableReduce(TableOperator):
+    """As :class:`TableAggregate`; the first value of a group is taken as it is."""
+
+    adder: Callable[[Any, Any], Any]
+    subtractor: Callable[[Any, Any], Any]
+
+    def bind(self, context: OperatorContext) -> Forward:
+        adder, subtractor = self.adder, self.subtractor
+
+        def compute(key: Any, change: Any, aggregate: Any) -> Any:
+            if aggregate is not None and change[1] is not None:
+                aggregate = subtractor(aggregate, change[1])
+            if change[0] is not None:
+                aggregate = change[0] if aggregate is None else adder(aggregate, change[0])
+            return aggregate
+
+        return _bind(context, self, compute)
+
+
+def _bind(context: OperatorContext, operator: TableOperator, compute: Callable[[Any, Any, Any], Any]) -> Forward:
+    store = context.store(str(operator.store))
+    get, put, forward, fail = store.get, store.put, context.forward, context.fail
+    old_values = operator.old_values
+    cached = send_on_flush(context, store, old_values)
+    shows_old = old_values and not cached
+
+    def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+        found = get(key)
+        if found is None:
+            old, latest = None, timestamp
+        else:
+            old = found[0]
+            latest = found[1] if found[1] > timestamp else timestamp
+        try:
+            new = compute(key, value, old)
+            if shows_old and new is old and found is not None:  # perhaps changed in place
+                old = get(key)[0]
+        except Exception as error:
+            fail(error, key, value, timestamp, headers)
+            return
+        put(key, new, timestamp if new is None else latest)
+        if not cached:
+            forward(key, (new, old if old_values else None), latest, headers)
+
+    return process

@@ -1,0 +1,66 @@
+"""Records become a table: ``table(...)`` and ``to_table()`` (conformance 22, 35, 36)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dsl.table_operator import TableOperator, send_on_flush
+from processor_api.context import OperatorContext
+from processor_api.record import Forward, HeaderList
+
+__all__ = ["TableSourceOperator"]
+
+NULL_KEY = "null key"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableSourceOperator(TableOperator):
+    """Every record with a key is an update, a null value a deletion, also when nothing changes; an update that is out
+    of order overwrites. Without a store there is nothing to do but to make it a change."""
+
+    def bind(self, context: OperatorContext) -> Forward:
+        if self.store is None:
+            return self._without_store(context)
+        store = context.store(self.store)
+        if send_on_flush(context, store, self.old_values):
+            return self._cached(context, store)
+        return self._uncached(context, store)
+
+    def _without_store(self, context: OperatorContext) -> Forward:
+        forward, drop = context.forward, context.drop
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            if key is None:
+                drop(NULL_KEY)
+                return
+            forward(key, (value, None), timestamp, headers)
+
+        return process
+
+    def _cached(self, context: OperatorContext, store: Any) -> Forward:
+        put, drop = store.put, context.drop
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            if key is None:
+                drop(NULL_KEY)
+                return
+            put(key, value, timestamp)
+
+        return process
+
+    def _uncached(self, context: OperatorContext, store: Any) -> Forward:
+        get, put, forward, drop = store.get, store.put, context.forward, context.drop
+        old_values = self.old_values
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            if key is None:
+                drop(NULL_KEY)
+                return
+            old = None
+            if old_values and (found := get(key)) is not None:
+                old = found[0]
+            put(key, value, timestamp)
+            forward(key, (value, old), timestamp, headers)
+
+        return process

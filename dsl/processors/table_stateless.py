@@ -1,0 +1,119 @@
+"""Filters and mapped values of a table. The functions never see a null value (conformance 29).
+
+Without a store the old value is computed from the parent's old value; with one it is read from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dsl.table_operator import TableOperator, send_on_flush
+from processor_api.context import OperatorContext
+from processor_api.record import Forward, HeaderList
+
+__all__ = ["TableFilter", "TableMapValues"]
+
+Compute = Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableFilter(TableOperator):
+    """A value that does not pass is a deletion. With old values at hand, a deletion of what never passed is not sent;
+    without, it is (conformance 32)."""
+
+    predicate: Callable[[Any, Any], object]
+    negate: bool = False
+
+    def bind(self, context: OperatorContext) -> Forward:
+        predicate, negate = self.predicate, self.negate
+
+        def compute(key: Any, value: Any) -> Any:
+            if value is None or bool(predicate(key, value)) is negate:
+                return None
+            return value
+
+        return _bind(context, self, compute, skip_nothing=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableMapValues(TableOperator):
+    mapper: Callable[..., Any]
+    with_key: bool = False
+
+    def bind(self, context: OperatorContext) -> Forward:
+        mapper = self.mapper
+
+        def compute(key: Any, value: Any) -> Any:
+            return None if value is None else mapper(value)
+
+        def compute_with_key(key: Any, value: Any) -> Any:
+            return None if value is None else mapper(key, value)
+
+        return _bind(context, self, compute_with_key if self.with_key else compute, skip_nothing=False)
+
+
+def _bind(context: OperatorContext, operator: TableOperator, compute: Compute, *, skip_nothing: bool) -> Forward:
+    if operator.store is not None:
+        return _with_store(context, operator.store, operator.old_values, compute, skip_nothing)
+    if operator.old_values:
+        return _with_old(context, compute, skip_nothing)
+    return _new_only(context, compute)
+
+
+def _new_only(context: OperatorContext, compute: Compute) -> Forward:
+    forward, fail = context.forward, context.fail
+
+    def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+        try:
+            new = compute(key, value[0])
+        except Exception as error:
+            fail(error, key, value, timestamp, headers)
+            return
+        forward(key, (new, None), timestamp, headers)
+
+    return process
+
+
+def _with_old(context: OperatorContext, compute: Compute, skip_nothing: bool) -> Forward:
+    forward, fail = context.forward, context.fail
+
+    def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+        try:
+            new = compute(key, value[0])
+            old = compute(key, value[1])
+        except Exception as error:
+            fail(error, key, value, timestamp, headers)
+            return
+        if new is None and old is None and skip_nothing:
+            return
+        forward(key, (new, old), timestamp, headers)
+
+    return process
+
+
+def _with_store(context: OperatorContext, name: str, old_values: bool, compute: Compute, skip_nothing: bool) -> Forward:
+    store = context.store(name)
+    get, put, forward, fail = store.get, store.put, context.forward, context.fail
+    cached = send_on_flush(context, store, old_values)
+    reads_old = old_values and (skip_nothing or not cached)
+
+    def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+        try:
+            new = compute(key, value[0])
+        except Exception as error:
+            fail(error, key, value, timestamp, headers)
+            return
+        old = None
+        if reads_old:
+            found = get(key)
+            if found is not None:
+                old = found[0]
+            elif new is None and skip_nothing:
+                return
+        put(key, new, timestamp)
+        if not cached:
+            forward(key, (new, old), timestamp, headers)
+
+    return process

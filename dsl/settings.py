@@ -1,0 +1,85 @@
+"""The few settings of the application that shape a topology, read when it is built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from processor_api.errors import ConfigError
+from processor_api.store_spec import MEMORY, ROCKSDB
+
+__all__ = ["BuildSettings", "Dotted", "read_settings"]
+
+REUSE_SOURCE_TOPICS = "reuse.ktable.source.topics"
+MERGE_REPARTITION_TOPICS = "merge.repartition.topics"
+SELF_JOIN = "single.store.self.join"
+OPTIMIZATIONS = frozenset({REUSE_SOURCE_TOPICS, MERGE_REPARTITION_TOPICS, SELF_JOIN})
+
+
+class Dotted(Protocol):
+    """A configuration that can show itself under Kafka's dotted names."""
+
+    def dotted(self) -> Mapping[str, Any]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildSettings:
+    """What the compiler needs to know of the application."""
+
+    reuse_source_topics: bool = False
+    """Let the topic of a table serve as its store's changelog (conformance 108)."""
+    merge_repartition_topics: bool = False
+    """Let one repartition topic after a key change serve all that need one (conformance 107)."""
+    single_store_self_join: bool = False
+    caching: bool = True
+    """``False`` if the application has no memory for caches at all."""
+    engine: str = ROCKSDB
+    """For stores that do not choose."""
+
+
+def read_settings(config: Mapping[str, Any] | Dotted | None) -> BuildSettings:
+    """Reads them from a mapping of dotted names, or from an object with a method ``dotted()``.
+
+    :raises ConfigError: if a value is not one of those Kafka Streams knows.
+    """
+    if config is None:
+        return BuildSettings()
+    values = config if isinstance(config, Mapping) else config.dotted()
+    optimizations = _optimizations(values.get("topology.optimization"))
+    return BuildSettings(
+        reuse_source_topics=REUSE_SOURCE_TOPICS in optimizations,
+        merge_repartition_topics=MERGE_REPARTITION_TOPICS in optimizations,
+        single_store_self_join=SELF_JOIN in optimizations,
+        caching=_cache_bytes(values) > 0,
+        engine=_engine(values),
+    )
+
+
+def _optimizations(value: Any) -> frozenset[str]:
+    names = frozenset(part.strip() for part in str(value or "none").split(","))
+    if names == {"none"}:
+        return frozenset()
+    if names == {"all"}:
+        return OPTIMIZATIONS
+    if unknown := names - OPTIMIZATIONS:
+        raise ConfigError(
+            f"topology.optimization is 'none', 'all', or some of {', '.join(sorted(OPTIMIZATIONS))}; not"
+            f" {', '.join(map(repr, sorted(unknown)))}"
+        )
+    return names
+
+
+def _cache_bytes(values: Mapping[str, Any]) -> int:
+    for name in ("statestore.cache.max.bytes", "cache.max.bytes.buffering"):
+        value = values.get(name)
+        if value is not None:
+            return int(value)
+    return 1
+
+
+def _engine(values: Mapping[str, Any]) -> str:
+    suppliers = values.get("dsl.store.suppliers.class")
+    if suppliers is not None:
+        return MEMORY if "InMemory" in str(suppliers) else ROCKSDB
+    return MEMORY if values.get("default.dsl.store") == "in_memory" else ROCKSDB

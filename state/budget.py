@@ -1,0 +1,24 @@
+"""Bytes that the buffers of a thread may hold: one accounting, two limits (KIP-770, KIP-892)."""
+
+from __future__ import annotations
+
+__all__ = ["Budget"]
+
+
+class Budget:
+    """Shared by all stores of a stream thread. Sizes are counted as Kafka Streams' cache counts them.
+
+    :param cache_bytes: over this a store evicts: clean rows first, then it forwards its dirty ones. 0: no cache.
+    :param uncommitted_bytes: over this the thread is asked for a commit; -1 is no limit.
+    """
+
+    __slots__ = ("cache_limit", "cached", "uncommitted", "uncommitted_limit")
+
+    def __init__(self, cache_bytes: int, uncommitted_bytes: int = -1) -> None:
+        self.cache_limit = cache_bytes
+        self.uncommitted_limit = uncommitted_bytes
+        self.cached = 0
+        self.uncommitted = 0
+
+    def wants_commit(self) -> bool:
+        return 0 <= self.uncommitted_limit < self.uncommitted

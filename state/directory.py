@@ -1,0 +1,345 @@
+"""The state directory of an application: who may use it, and which task's state is where.
+
+``<state.dir>/<application.id>/`` holds
+
+* ``streams-metadata.json``: format, application and the id that names its clients across restarts;
+* ``slots/<n>.lock``: held by the n-th process that runs, as long as it lives;
+* ``locks/<task>.lock``: held by the process that has the task open;
+* ``<subtopology>_<partition>/``: the state of a task;
+* ``global/<slot>/``: the global stores of a process.
+
+Locks end with the process, also when it is killed (:mod:`state.file_lock`); lock files are never deleted. A directory
+is taken away by renaming it first, so that a crash never leaves half of a task's state under its name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from processor_api.errors import StateDirectoryError
+from processor_api.task_id import TaskId
+from state.directory_errors import explained
+from state.file_lock import FileLock, set_mode
+
+__all__ = ["FORMAT_VERSION", "METADATA_FILE", "ProcessIdentity", "Slot", "StateDirectory", "TaskLock"]
+
+FORMAT_VERSION = 1
+"""Of the directory as a whole; frozen: a later layout has a higher one."""
+METADATA_FILE = "streams-metadata.json"
+
+_JAVA_METADATA = "kafka-streams-process-metadata"
+_MOST_SLOTS = 1024
+_REMOVING = "removing-"
+
+
+@dataclass(frozen=True)
+class ProcessIdentity:
+    """What names the clients of a process: the id of its state directory, and its slot there."""
+
+    process_uuid: uuid.UUID
+    slot: int
+
+    def __str__(self) -> str:
+        return f"{self.process_uuid}-{self.slot}"
+
+
+class _Held:
+    """Something that a lock protects; a context manager that releases it."""
+
+    def __init__(self, lock: FileLock) -> None:
+        self._lock = lock
+
+    def release(self) -> None:
+        """Lets go of it; releasing it again does nothing."""
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+class Slot(_Held):
+    """The place of a process among those that share the directory."""
+
+    def __init__(self, number: int, lock: FileLock) -> None:
+        super().__init__(lock)
+        self.number = number
+
+
+class TaskLock(_Held):
+    """The right to open the stores of a task, whose directory exists."""
+
+    def __init__(self, task: TaskId, path: Path, lock: FileLock) -> None:
+        super().__init__(lock)
+        self.task = task
+        self.path = path
+
+
+class StateDirectory:
+    """The directory of one application, opened; get it by :meth:`open`. May be used by any thread."""
+
+    def __init__(self, path: Path, process_uuid: uuid.UUID, mode: int) -> None:
+        self.path = path
+        self.process_uuid = process_uuid
+        self._mode = mode
+
+    @classmethod
+    def open(cls, root: Path, application_id: str, *, group_write: bool = False) -> StateDirectory:
+        """Opens the directory of an application below ``root`` (``state.dir``), making it if it is missing.
+
+        :param group_write: lets the group write (``allow.os.group.write.access``); else it may only read.
+        :raises StateDirectoryError: if it cannot be written, or belongs to another application, to Kafka Streams in
+            Java, or to a newer version of this library.
+        """
+        path = root / application_id
+        mode = 0o770 if group_write else 0o750
+        with explained(path):
+            root.mkdir(parents=True, exist_ok=True)
+            _refuse_java(path)
+            for directory in (path, path / "slots", path / "locks"):
+                _make(directory, mode)
+            with FileLock.acquire(path / "locks" / "directory.lock", mode & 0o666):
+                process_uuid = _read_metadata(path, application_id) or _write_metadata(path, application_id, mode)
+                for leftover in path.glob(_REMOVING + "*"):
+                    shutil.rmtree(leftover, ignore_errors=True)
+        return cls(path, process_uuid, mode)
+
+    def claim_slot(self) -> Slot:
+        """The lowest slot that no living process holds, for this process.
+
+        :raises StateDirectoryError: if more than a thousand are taken.
+        """
+        with explained(self.path):
+            for number in range(_MOST_SLOTS):
+                lock = self._try_lock(self._slot_lock(number))
+                if lock is not None:
+                    return Slot(number, lock)
+        raise StateDirectoryError(f"{_MOST_SLOTS} processes share {self.path} already: give others another state.dir")
+
+    def identity(self, slot: Slot) -> ProcessIdentity:
+        return ProcessIdentity(self.process_uuid, slot.number)
+
+    def try_lock_task(self, task: TaskId) -> TaskLock | None:
+        """The right to open a task, with its directory made if it is missing; ``None`` while someone else has it.
+
+        :raises StateDirectoryError: if the directory cannot be written.
+        """
+        path = self.task_directory(task)
+        with explained(path):
+            lock = self._try_lock(self.path / "locks" / f"{task}.lock")
+        if lock is None:
+            return None
+        task_lock = TaskLock(task, path, lock)
+        try:
+            self.make_task_directory(task_lock)
+        except BaseException:
+            lock.release()
+            raise
+        return task_lock
+
+    def make_task_directory(self, lock: TaskLock) -> None:
+        """Makes the directory of a task anew after :meth:`remove_task`.
+
+        :raises StateDirectoryError: if it cannot be written.
+        """
+        with explained(lock.path):
+            _make(lock.path, self._mode)
+
+    def task_directory(self, task: TaskId) -> Path:
+        return self.path / str(task)
+
+    def global_directory(self, slot: Slot) -> Path:
+        """Where this process keeps its global stores; made if it is missing.
+
+        :raises StateDirectoryError: if it cannot be written.
+        """
+        path = self.path / "global" / str(slot.number)
+        with explained(path):
+            _make(path.parent, self._mode)
+            _make(path, self._mode)
+        return path
+
+    def tasks(self) -> list[TaskId]:
+        """The tasks that have a directory here, sorted; open or not."""
+        with explained(self.path):
+            return sorted(_task_ids(self.path))
+
+    def remove_task(self, lock: TaskLock) -> None:
+        """Deletes the state of a task, which must be closed; its lock stays held, its directory is gone.
+
+        :raises StateDirectoryError: if it cannot be deleted.
+        """
+        with explained(lock.path):
+            self._remove(lock.path)
+
+    def remove_obsolete(self, older_than_ms: int, now_ms: int) -> list[TaskId]:
+        """Deletes the state of tasks that nobody has open and nobody wrote for a time.
+
+        :param older_than_ms: ``state.cleanup.delay.ms``, or ``state.cleanup.dir.max.age.ms`` at start.
+        :param now_ms: the wall-clock time.
+        :returns: the tasks whose state was deleted.
+        """
+        removed = []
+        for task in self.tasks():
+            if now_ms - _last_written_ms(self.task_directory(task)) <= older_than_ms:
+                continue
+            lock = self.try_lock_task(task)
+            if lock is None:
+                continue
+            with lock:  # it may have been open, and written, while it was looked at
+                if now_ms - _last_written_ms(lock.path) > older_than_ms:
+                    self.remove_task(lock)
+                    removed.append(task)
+        return removed
+
+    def clean_up(self, own_slot: Slot | None = None) -> None:
+        """Deletes the state of every task and all global stores; keeps metadata and locks (conformance 118).
+
+        :param own_slot: the slot this process holds, if any.
+        :raises StateDirectoryError: if a task is open, or another process runs; nothing is deleted then.
+        """
+        held: list[_Held | FileLock] = []
+        try:
+            global_directories = self._lock_all(held, own_slot)
+            with explained(self.path):
+                for path in (*map(self.task_directory, self.tasks()), *global_directories):
+                    self._remove(path)
+        finally:
+            for lock in held:
+                lock.release()
+
+    def _lock_all(self, held: list[_Held | FileLock], own_slot: Slot | None) -> list[Path]:
+        for task in self.tasks():
+            lock = self.try_lock_task(task)
+            if lock is None:
+                raise StateDirectoryError(
+                    f"task {task} in {self.path} is open: stop every process of the application before cleaning up",
+                    task=str(task),
+                )
+            held.append(lock)
+        with explained(self.path):
+            directories = list((self.path / "global").glob("*"))
+            for directory in directories:
+                if own_slot is None or directory.name != str(own_slot.number):
+                    slot_lock = self._try_lock(self.path / "slots" / f"{directory.name}.lock")
+                    if slot_lock is None:
+                        raise StateDirectoryError(
+                            f"another process (slot {directory.name}) uses {self.path}: stop every process of the"
+                            " application before cleaning up"
+                        )
+                    held.append(slot_lock)
+        return directories
+
+    def _remove(self, path: Path) -> None:
+        aside = self.path / f"{_REMOVING}{path.parent.name}-{path.name}-{uuid.uuid4().hex}"
+        try:
+            path.rename(aside)
+        except FileNotFoundError:
+            return
+        shutil.rmtree(aside)
+
+    def _try_lock(self, path: Path) -> FileLock | None:
+        return FileLock.try_acquire(path, self._mode & 0o666)
+
+    def _slot_lock(self, number: int) -> Path:
+        return self.path / "slots" / f"{number}.lock"
+
+
+def _make(path: Path, mode: int) -> None:
+    """A directory of that mode, whatever the umask; that of another owner is left as it is."""
+    path.mkdir(exist_ok=True)
+    set_mode(path, mode)
+
+
+def _task_ids(path: Path) -> list[TaskId]:
+    found = []
+    for entry in path.iterdir():
+        try:
+            task = TaskId.parse(entry.name)
+        except ValueError:
+            continue
+        if str(task) == entry.name and entry.is_dir():
+            found.append(task)
+    return found
+
+
+def _last_written_ms(path: Path) -> int:
+    """The newest change below a directory; stores write deep in it, which leaves its own time as it was."""
+    newest = 0
+    for folder, _, files in os.walk(path):
+        for name in (folder, *(os.path.join(folder, file) for file in files)):
+            try:
+                newest = max(newest, os.stat(name).st_mtime_ns)
+            except FileNotFoundError:
+                continue
+    return newest // 1_000_000
+
+
+def _read_metadata(path: Path, application_id: str) -> uuid.UUID | None:
+    """The id in the metadata, after checks; ``None`` if the directory is new."""
+    try:
+        text = (path / METADATA_FILE).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    try:
+        metadata = json.loads(text)
+        version, owner = int(metadata["format_version"]), str(metadata["application_id"])
+        if version > FORMAT_VERSION:
+            raise StateDirectoryError(
+                f"{path} was written by a newer version of this library (format {version}, this one knows"
+                f" {FORMAT_VERSION}): upgrade, or set state.dir to another directory"
+            )
+        process_uuid = uuid.UUID(metadata["process_uuid"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise StateDirectoryError(
+            f"{path / METADATA_FILE} is damaged: move {path} away, and its state is restored from Kafka"
+        ) from error
+    if owner != application_id:
+        raise StateDirectoryError(
+            f"{path} belongs to the application {owner!r}, not to {application_id!r}: set another state.dir or"
+            " application.id"
+        )
+    return process_uuid
+
+
+def _write_metadata(path: Path, application_id: str, mode: int) -> uuid.UUID:
+    process_uuid = uuid.uuid4()
+    metadata = {
+        "format_version": FORMAT_VERSION,
+        "application_id": application_id,
+        "process_uuid": str(process_uuid),
+    }
+    aside = path / (METADATA_FILE + ".tmp")
+    with aside.open("w", encoding="utf-8") as file:
+        file.write(json.dumps(metadata, indent=2) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    set_mode(aside, mode & 0o666)
+    aside.replace(path / METADATA_FILE)
+    return process_uuid
+
+
+def _refuse_java(path: Path) -> None:
+    """Looked at before anything is made there."""
+    ours = (path / METADATA_FILE).exists()
+    if (path / _JAVA_METADATA).exists() or (path.is_dir() and not ours and _has_java_tasks(path)):
+        raise StateDirectoryError(
+            f"{path} holds state of Kafka Streams in Java, whose files this library does not read: set state.dir to"
+            " another directory, and the state is restored from the changelogs"
+        )
+
+
+def _has_java_tasks(path: Path) -> bool:
+    tasks = (path / str(task) for task in _task_ids(path))
+    return any((task / name).exists() for task in tasks for name in ("rocksdb", ".checkpoint", ".lock"))

@@ -1,0 +1,73 @@
+"""The storage port: ordered bytes in named families, written in atomic batches.
+
+One engine serves all stores of a task, so that their rows, the changelog offsets they stand for and the input positions
+go into one atomic batch. Two engines exist, `MemoryEngine` and `RocksEngine`; both pass `tests/state/test_engine.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Protocol
+
+__all__ = ["OFFSETS", "POSITIONS", "Batch", "Engine", "Family"]
+
+OFFSETS = "offsets"
+"""Family of changelog offsets: ``<topic>-<partition>`` to the offset of the last record applied (frozen on disk)."""
+
+POSITIONS = "positions"
+"""Family of input positions: ``<topic>-<partition>`` to the next input offset at the last commit (frozen on disk)."""
+
+
+class Batch(Protocol):
+    """Writes that become visible together. ``handle`` is a family's :attr:`Family.handle`."""
+
+    put: Callable[[bytes, bytes, Any], None]
+    delete: Callable[[bytes, Any], None]
+
+
+class Family(Protocol):
+    """One ordered byte space. Keys compare as unsigned bytes."""
+
+    name: str
+    handle: Any
+    get: Callable[[bytes], bytes | None]
+
+    def range(
+        self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Rows with ``low <= key < high`` (``None`` is open) as they were when this was called.
+
+        :raises StateError: if a row in the range is damaged, rather than ending early.
+        """
+        ...
+
+    def approximate_count(self) -> int: ...
+
+
+class Engine(Protocol):
+    """A database. Opened by its constructor, used by one thread except for reads."""
+
+    persistent: bool
+
+    def family(self, name: str) -> Family: ...
+
+    def batch(self) -> Batch: ...
+
+    def write(self, batch: Batch) -> None:
+        """Applies the batch atomically. It survives the death of the process, not of the machine.
+
+        :raises StateError: nothing of the batch was applied.
+        """
+        ...
+
+    def load(self, batch: Batch) -> None:
+        """As :meth:`write`, for restoring: it survives the process only once :meth:`flush` returned."""
+        ...
+
+    def flush(self) -> None: ...
+
+    def clear(self, families: Collection[str]) -> None:
+        """Removes every row of these families."""
+        ...
+
+    def close(self) -> None: ...

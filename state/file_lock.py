@@ -1,0 +1,104 @@
+"""Exclusive locks between processes that end with the process, also when it is killed.
+
+A lock belongs to an open file, not to its name: the files stay when the lock is released, since a name that was deleted
+and made anew would be a second lock. Two locks of one process exclude each other too.
+
+Where the platform has no ``flock``, only the locks of one process exclude each other.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Self
+
+__all__ = ["FileLock", "has_process_locks", "set_mode"]
+
+
+def _module_of_flock() -> ModuleType | None:
+    try:
+        return import_module("fcntl")
+    except ImportError:  # Windows
+        return None
+
+
+_fcntl = _module_of_flock()
+_held_without_flock: set[str] = set()
+
+
+def has_process_locks() -> bool:
+    """Whether several processes may share a state directory on this platform."""
+    return _fcntl is not None
+
+
+def set_mode(path: Path, mode: int) -> None:
+    """Gives a file or directory of ours that mode, whatever the umask; another user's is left as it is."""
+    found = path.stat()
+    if stat.S_IMODE(found.st_mode) != mode and (not hasattr(os, "geteuid") or found.st_uid == os.geteuid()):
+        path.chmod(mode)
+
+
+class FileLock:
+    """A lock that is held; get one by :meth:`acquire` or :meth:`try_acquire`. A context manager that releases it."""
+
+    __slots__ = ("_descriptor", "path")
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor: int | None = descriptor
+
+    @classmethod
+    def try_acquire(cls, path: Path, mode: int = 0o640) -> FileLock | None:
+        """The lock on a file, which is made if it is missing; ``None`` if someone holds it.
+
+        :raises OSError: if the file cannot be opened for writing.
+        """
+        return cls._locked(path, mode, wait=False)
+
+    @classmethod
+    def acquire(cls, path: Path, mode: int = 0o640) -> FileLock:
+        """The same, waiting until whoever holds it lets go. For sections of a few milliseconds only.
+
+        :raises OSError: if the file cannot be opened for writing.
+        """
+        lock = cls._locked(path, mode, wait=True)
+        assert lock is not None
+        return lock
+
+    @classmethod
+    def _locked(cls, path: Path, mode: int, *, wait: bool) -> FileLock | None:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), mode)
+        try:
+            set_mode(path, mode)
+            if _fcntl is None:
+                if str(path) in _held_without_flock:
+                    raise BlockingIOError
+                _held_without_flock.add(str(path))
+            else:
+                _fcntl.flock(descriptor, _fcntl.LOCK_EX | (0 if wait else _fcntl.LOCK_NB))
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return cls(path, descriptor)
+
+    def release(self) -> None:
+        """Lets go of it; releasing it again does nothing."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+            if _fcntl is None:
+                _held_without_flock.discard(str(self.path))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()

@@ -1,0 +1,131 @@
+"""Keys of windows and sessions, on topics and in stores (reference 3.2). Times are never negative.
+
+* window on a topic: key, ``start i64``; in a store and its changelog: key, ``start i64``, ``sequence number i32``;
+* session, everywhere: key, ``end i64``, ``start i64``;
+* indexed stores keep a row by time, ``0x00``, times, key (and sequence number), and one by key, ``0x01`` and the key as
+  above.
+"""
+
+from __future__ import annotations
+
+import struct
+
+__all__ = [
+    "MAX_TIME",
+    "read_session_key",
+    "read_session_key_by_time",
+    "read_window_key",
+    "read_window_key_by_time",
+    "read_window_topic_key",
+    "session_key",
+    "session_key_by_key",
+    "session_key_by_time",
+    "window_end",
+    "window_key",
+    "window_key_by_key",
+    "window_key_by_time",
+    "window_topic_key",
+]
+
+MAX_TIME = (1 << 63) - 1
+
+_TIME = struct.Struct(">q")
+_TIME_AND_SEQUENCE = struct.Struct(">qi")
+_SEQUENCE = struct.Struct(">i")
+_TWO_TIMES = struct.Struct(">qq")
+_BY_TIME, _BY_KEY = b"\x00", b"\x01"
+
+
+def window_end(start: int, window_size_ms: int) -> int:
+    """The end of a window, cut at the largest time there is."""
+    return min(start + window_size_ms, MAX_TIME)
+
+
+# --------------------------------------------------------------------- windows
+
+
+def window_topic_key(key: bytes, start: int) -> bytes:
+    """As a windowed serde writes it; the end is not written."""
+    return key + _TIME.pack(start)
+
+
+def read_window_topic_key(data: bytes) -> tuple[bytes, int]:
+    """Key and window start.
+
+    :raises ValueError: if the data is too short.
+    """
+    _check(data, 8)
+    return data[:-8], _TIME.unpack_from(data, len(data) - 8)[0]
+
+
+def window_key(key: bytes, start: int, sequence: int = 0) -> bytes:
+    """As window stores and their changelogs have it; the sequence number is 0 unless duplicates are kept."""
+    return key + _TIME_AND_SEQUENCE.pack(start, sequence)
+
+
+def read_window_key(data: bytes) -> tuple[bytes, int, int]:
+    """Key, window start and sequence number.
+
+    :raises ValueError: if the data is too short.
+    """
+    _check(data, 12)
+    start, sequence = _TIME_AND_SEQUENCE.unpack_from(data, len(data) - 12)
+    return data[:-12], start, sequence
+
+
+def window_key_by_time(key: bytes, start: int, sequence: int = 0) -> bytes:
+    return _BY_TIME + _TIME.pack(start) + key + _SEQUENCE.pack(sequence)
+
+
+def read_window_key_by_time(data: bytes) -> tuple[bytes, int, int]:
+    """Key, window start and sequence number.
+
+    :raises ValueError: if the data is too short.
+    """
+    _check(data, 13)
+    return data[9:-4], _TIME.unpack_from(data, 1)[0], _SEQUENCE.unpack_from(data, len(data) - 4)[0]
+
+
+def window_key_by_key(key: bytes, start: int, sequence: int = 0) -> bytes:
+    return _BY_KEY + key + _TIME_AND_SEQUENCE.pack(start, sequence)
+
+
+# -------------------------------------------------------------------- sessions
+
+
+def session_key(key: bytes, start: int, end: int) -> bytes:
+    """On topics, in stores and on changelogs: the end stands first."""
+    return key + _TWO_TIMES.pack(end, start)
+
+
+def read_session_key(data: bytes) -> tuple[bytes, int, int]:
+    """Key, session start and end.
+
+    :raises ValueError: if the data is too short.
+    """
+    _check(data, 16)
+    end, start = _TWO_TIMES.unpack_from(data, len(data) - 16)
+    return data[:-16], start, end
+
+
+def session_key_by_time(key: bytes, start: int, end: int) -> bytes:
+    return _BY_TIME + _TWO_TIMES.pack(end, start) + key
+
+
+def read_session_key_by_time(data: bytes) -> tuple[bytes, int, int]:
+    """Key, session start and end.
+
+    :raises ValueError: if the data is too short.
+    """
+    _check(data, 17)
+    end, start = _TWO_TIMES.unpack_from(data, 1)
+    return data[17:], start, end
+
+
+def session_key_by_key(key: bytes, start: int, end: int) -> bytes:
+    return _BY_KEY + key + _TWO_TIMES.pack(end, start)
+
+
+def _check(data: bytes, least: int) -> None:
+    if len(data) < least:
+        raise ValueError(f"such a key has at least {least} bytes, this one has {len(data)}")

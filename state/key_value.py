@@ -1,0 +1,193 @@
+"""Key-value stores as processors use them, over :class:`state.rows.Rows`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import Any
+
+from processor_api.errors import StoreError
+from processor_api.serde import Serde
+from processor_api.stores import ValueAndTimestamp
+from state.row_functions import make_get, make_put, row_key_maker
+from state.rows import Rows
+
+__all__ = ["KeyValueFacade", "OperatorStore", "RowIterator", "TimestampedFacade"]
+
+
+class OperatorStore:
+    """What operators of the DSL get: functions without wrapper objects."""
+
+    __slots__ = ("cached", "get", "name", "on_flush", "put")
+
+    def __init__(self, rows: Rows) -> None:
+        self.name = rows.name
+        self.cached = rows.cached
+        self.get = make_get(rows)
+        self.put = make_put(rows)
+        self.on_flush: Callable[..., None] = rows.on_flush
+
+
+class RowIterator(Iterator[tuple[Any, Any]]):
+    """Rows decoded as they are asked for. A context manager; open ones end with their store."""
+
+    def __init__(self, rows: Iterator[tuple[Any, Any]], store: str) -> None:
+        self._rows: Iterator[tuple[Any, Any]] | None = rows
+        self._ahead: tuple[Any, Any] | None = None
+        self._store = store
+
+    def __enter__(self) -> RowIterator:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __next__(self) -> tuple[Any, Any]:
+        if self._ahead is not None:
+            row, self._ahead = self._ahead, None
+            return row
+        if self._rows is None:
+            raise StoreError(f"the iterator of store {self._store!r} is closed", store=self._store)
+        return next(self._rows)
+
+    def peek_next_key(self) -> Any:
+        if self._ahead is None:
+            self._ahead = next(self)
+        return self._ahead[0]
+
+    def close(self) -> None:
+        self._rows = None
+        self._ahead = None
+
+
+class KeyValueFacade:
+    """A plain key-value store."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._get = make_get(rows)
+        self._put = make_put(rows)
+        self._row_key = row_key_maker(rows)
+        self._open = True
+
+    @property
+    def name(self) -> str:
+        return self._rows.name
+
+    @property
+    def persistent(self) -> bool:
+        return self._rows.engine.persistent
+
+    @property
+    def is_open(self) -> bool:
+        return self._open
+
+    def close(self) -> None:
+        """Every later call fails."""
+        self._open = False
+
+    # ------------------------------------------------------------------ values as this kind shows them
+
+    def _shown(self, value: Any, timestamp: int) -> Any:
+        return value
+
+    def _parts(self, value: Any) -> tuple[Any, int]:
+        """The value and the timestamp to put."""
+        return value, self._rows.cursor.timestamp
+
+    # ------------------------------------------------------------------ reads
+
+    def get(self, key: Any) -> Any:
+        self._check()
+        entry = self._get(self._not_null(key))
+        return None if entry is None else self._shown(entry[0], entry[1])
+
+    def range(self, from_key: Any = None, to_key: Any = None) -> RowIterator:
+        return self._range(self._bound(from_key), self._after(to_key), reverse=False)
+
+    def reverse_range(self, from_key: Any = None, to_key: Any = None) -> RowIterator:
+        return self._range(self._bound(from_key), self._after(to_key), reverse=True)
+
+    def all(self) -> RowIterator:
+        return self._range(None, None, reverse=False)
+
+    def reverse_all(self) -> RowIterator:
+        return self._range(None, None, reverse=True)
+
+    def prefix_scan(self, prefix: Any, prefix_serde: Serde[Any] | None = None) -> RowIterator:
+        low = (prefix_serde or self._rows.key_serde).serialize(prefix)
+        return self._range(low, _increment(low), reverse=False)
+
+    def approximate_num_entries(self) -> int:
+        self._check()
+        return self._rows.family.approximate_count() + len(self._rows.dirty) + len(self._rows.drained)
+
+    # ------------------------------------------------------------------ writes
+
+    def put(self, key: Any, value: Any) -> None:
+        self._check()
+        value, timestamp = self._parts(value)
+        self._put(self._not_null(key), value, timestamp, self._rows.cursor.headers)
+
+    def put_if_absent(self, key: Any, value: Any) -> Any:
+        old = self.get(key)
+        if old is None:
+            self.put(key, value)
+        return old
+
+    def put_all(self, entries: Iterable[tuple[Any, Any]]) -> None:
+        for key, value in entries:
+            self.put(key, value)
+
+    def delete(self, key: Any) -> Any:
+        old = self.get(key)
+        self.put(key, None)
+        return old
+
+    # ------------------------------------------------------------------ helpers
+
+    def _range(self, low: bytes | None, high: bytes | None, *, reverse: bool) -> RowIterator:
+        self._check()
+        rows = self._rows
+        found = rows.range(low, high, reverse=reverse)
+        read_key, value_of, shown = rows.key_serde.deserialize, rows.value_of, self._shown
+        decoded = ((read_key(key), shown(value_of(entry[0]), entry[1])) for key, entry in found)
+        return RowIterator(decoded, rows.name)
+
+    def _bound(self, key: Any) -> bytes | None:
+        return None if key is None else self._rows.key_bytes(self._row_key(key))
+
+    def _after(self, key: Any) -> bytes | None:
+        bound = self._bound(key)
+        return None if bound is None else bound + b"\0"
+
+    def _not_null(self, key: Any) -> Any:
+        if key is None:
+            raise StoreError(f"store {self.name!r} takes no null keys", store=self.name)
+        return key
+
+    def _check(self) -> None:
+        if not self._open:
+            raise StoreError(f"store {self.name!r} is closed: its task is not on this worker any more", store=self.name)
+
+
+class TimestampedFacade(KeyValueFacade):
+    """A key-value store of :class:`~processor_api.stores.ValueAndTimestamp` (KIP-258)."""
+
+    def _shown(self, value: Any, timestamp: int) -> Any:
+        return ValueAndTimestamp(value, timestamp)
+
+    def _parts(self, value: Any) -> tuple[Any, int]:
+        if value is None:
+            return None, self._rows.cursor.timestamp
+        if not isinstance(value, tuple) or len(value) != 2:
+            raise StoreError(f"store {self.name!r} takes ValueAndTimestamp, got {value!r}", store=self.name)
+        return None if value[0] is None else value[0], value[1]
+
+
+def _increment(prefix: bytes) -> bytes | None:
+    """The smallest bytes after every key that starts with the prefix; ``None`` if there are none."""
+    stripped = prefix.rstrip(b"\xff")
+    return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else None

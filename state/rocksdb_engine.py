@@ -1,0 +1,193 @@
+"""The engine on RocksDB: one database per task, a column family for each store and format.
+
+The log is on and not synced: a killed process loses nothing that was written, a power loss goes back to a consistent
+earlier point, and the changelog replays the rest. The binding's errors are plain exceptions with text; `_mapped` is the
+one place that reads them. Its iterators end early on a damaged block without a word, so their status is checked at the
+end of every range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from rocksdict import Options, Rdict, ReadOptions, WriteBatch, WriteOptions
+
+from processor_api.clock import Clock, SystemClock
+from processor_api.errors import RetryableError, StateDirectoryError, StateError
+from state.engine import OFFSETS, POSITIONS
+from state.rocksdb_options import SharedMemory
+
+__all__ = ["RocksEngine", "RocksFamily"]
+
+FORMAT_KEY = b"streams.format"
+FORMAT_VERSION = b"1"
+STALL_WAIT_S = 0.01
+STALL_DEADLINE_S = 60.0
+
+
+def _mapped(error: Exception, path: str, what: str) -> StateError | RetryableError:
+    text = str(error)
+    lower = text.lower()
+    if "lock" in lower and ("resource temporarily unavailable" in lower or "lock hold" in lower or "no locks" in lower):
+        return RetryableError(f"the store at {path} is open in another process: {text}")
+    if "no space" in lower:
+        return StateDirectoryError(f"cannot {what} the store at {path}: the disk is full; free some space and restart")
+    if "permission denied" in lower or "read-only" in lower:
+        return StateDirectoryError(f"cannot {what} the store at {path}: {text}; make the directory writable")
+    if "corruption" in lower or "checksum" in lower:
+        return StateError(
+            f"the store at {path} is damaged: {text}; remove the directory to have it restored from its changelog"
+        )
+    return StateError(f"cannot {what} the store at {path}: {text}")
+
+
+class RocksFamily:
+    """One column family."""
+
+    def __init__(self, engine: RocksEngine, name: str, table: Rdict, handle: Any) -> None:
+        self.name = name
+        self.handle = handle
+        self._engine = engine
+        self._table = table
+        self.get: Callable[[bytes], bytes | None] = table.get
+
+    def range(
+        self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        options = ReadOptions()
+        if low:
+            options.set_iterate_lower_bound(low)
+        if high is not None:
+            options.set_iterate_upper_bound(high)
+        rows = self._table.iter(options)
+        if low is not None and high is not None and low >= high:
+            return iter(())
+        if reverse:
+            rows.seek_to_last()
+        else:
+            rows.seek_to_first()
+        return self._rows(rows, rows.prev if reverse else rows.next)
+
+    def _rows(self, rows: Any, advance: Callable[[], None]) -> Iterator[tuple[bytes, bytes]]:
+        valid, key, value = rows.valid, rows.key, rows.value
+        try:
+            while valid():
+                yield key(), value()
+                advance()
+            rows.status()
+        except GeneratorExit:
+            raise
+        except Exception as error:
+            raise _mapped(error, self._engine.path, "read") from error
+
+    def approximate_count(self) -> int:
+        return self._table.property_int_value("rocksdb.estimate-num-keys") or 0
+
+    def release(self) -> None:
+        """Lets go of the database, which cannot close while a family holds on to it."""
+        del self.get
+        self.handle = None
+        self._table.close()
+
+
+class RocksEngine:
+    """A RocksDB database in ``path``, opened with the families named and those it has already.
+
+    :raises RetryableError: another process has it open (a task that is about to be handed over).
+    :raises StateError: it is damaged, of a newer format, or cannot be opened.
+    """
+
+    persistent = True
+
+    def __init__(
+        self, path: Path, families: Collection[str], memory: SharedMemory | None = None, clock: Clock | None = None
+    ) -> None:
+        self.path = str(path)
+        self._clock = clock or SystemClock()
+        self._memory = memory or SharedMemory()
+        self._families: dict[str, RocksFamily] = {}
+        self._log = WriteOptions()
+        self._log.no_slowdown = True  # a stalled write would hold the interpreter's lock: retried outside it
+        self._load = WriteOptions()
+        self._load.disable_wal = True  # type: ignore[assignment,method-assign]
+        self._db = self._open(path, {*families, OFFSETS, POSITIONS})
+        self._check_format()
+
+    def _open(self, path: Path, families: set[str]) -> Rdict:
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            known = set(Rdict.list_cf(self.path, self._memory.options())) if (path / "CURRENT").exists() else set()
+            wanted: dict[str, Options] = {name: self._memory.options() for name in families | known | {"default"}}
+            return Rdict(self.path, self._memory.options(), column_families=wanted)
+        except Exception as error:
+            raise _mapped(error, self.path, "open") from error
+
+    def _check_format(self) -> None:
+        offsets = self.family(OFFSETS)
+        found = offsets.get(FORMAT_KEY)
+        if found is None:
+            batch = self.batch()
+            batch.put(FORMAT_KEY, FORMAT_VERSION, offsets.handle)
+            self.write(batch)
+        elif found != FORMAT_VERSION:
+            self.close()
+            raise StateError(
+                f"the store at {self.path} has format {found.decode(errors='replace')}, this release reads"
+                f" {FORMAT_VERSION.decode()}; run the newer release, or remove the directory to restore it"
+            )
+
+    def family(self, name: str) -> RocksFamily:
+        family = self._families.get(name)
+        if family is None:
+            table, handle = self._db.get_column_family(name), self._db.get_column_family_handle(name)
+            family = self._families[name] = RocksFamily(self, name, table, handle)
+        return family
+
+    def batch(self) -> WriteBatch:
+        return WriteBatch(raw_mode=True)
+
+    def write(self, batch: WriteBatch) -> None:
+        deadline = None
+        while True:
+            try:
+                self._db.write(batch, self._log)
+                return
+            except Exception as error:
+                if "incomplete" not in str(error).lower():
+                    raise _mapped(error, self.path, "write to") from error
+                now = self._clock.monotonic()
+                deadline = deadline or now + STALL_DEADLINE_S
+                if now > deadline:
+                    raise RetryableError(f"the store at {self.path} has not taken a write for a minute") from error
+                self._clock.wait(STALL_WAIT_S)
+
+    def load(self, batch: WriteBatch) -> None:
+        try:
+            self._db.write(batch, self._load)
+        except Exception as error:
+            raise _mapped(error, self.path, "write to") from error
+
+    def flush(self) -> None:
+        try:
+            self._db.flush(True)
+        except Exception as error:
+            raise _mapped(error, self.path, "flush") from error
+
+    def clear(self, families: Collection[str]) -> None:
+        for name in families:
+            family = self.family(name)
+            batch = self.batch()
+            for key, _ in family.range():
+                batch.delete(key, family.handle)
+            self.write(batch)
+
+    def close(self) -> None:
+        for family in self._families.values():
+            family.release()
+        self._families.clear()
+        try:
+            self._db.close()
+        except Exception as error:
+            raise _mapped(error, self.path, "close") from error

@@ -1,0 +1,302 @@
+"""The rows of one store between a processor and the engine.
+
+One structure is the cache (what to forward, and when), the source of the changelog and the isolation of what is not
+committed (docs/design.md, decision 1). A row is in up to three places, looked up in this order:
+
+* `dirty`: put since the last drain, not logged nor forwarded yet; only with caching. In order of last update.
+* `clean`: every other row known, be it drained and not yet in the engine or equal to the engine. Bounded; it is the
+  read cache as well. Rows that are drained stay in it until they are applied.
+* the engine.
+
+`drained` holds the engine's form of rows that were logged and wait for the commit. Nothing reaches the engine before
+:meth:`Rows.apply`. The dictionaries are cleared, never replaced, since the functions made for the hot path hold them.
+
+An entry is a tuple that starts with (value, timestamp); a dirty one goes on with (headers, source, offset) of the
+record that put it. A value is kept decoded if its serde says that it comes back exactly, else as bytes, so that a
+failing serde fails at the put and that a value changed in place by its owner does not change the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from sortedcontainers import SortedDict
+
+from processor_api.record import HeaderList
+from processor_api.serde import Serde, Serdes
+from state.budget import Budget
+from state.codec import RowCodec
+from state.cursor import Cursor, OffsetOnly
+from state.engine import Batch, Engine
+from state.merge import merged
+
+__all__ = ["Entry", "FlushCallback", "Log", "Rows"]
+
+Entry = tuple[Any, ...]
+Log = Callable[[bytes, bytes | None, int], None]
+"""``(key, value or None, timestamp_ms)`` to the changelog."""
+FlushCallback = Callable[[Any, Any, Any, int, HeaderList | None], None]
+"""``(key, new_value, old_value, timestamp_ms, headers)`` of a cached change; the old value only if asked for."""
+
+ENTRY_OVERHEAD_BYTES = 45
+"""Fixed part of what Kafka Streams' cache counts for an entry: links, dirty flag, and context without the topic."""
+
+
+class Rows:
+    """See the module's text. `get` and `put` are functions made by :func:`state.row_functions.hot_functions`."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        engine: Engine,
+        codec: RowCodec,
+        key_serde: Serde[Any],
+        value_serde: Serde[Any],
+        cursor: Cursor,
+        budget: Budget,
+        log: Log | None,
+        caching: bool,
+    ) -> None:
+        self.name = name
+        self.engine = engine
+        self.codec = codec
+        self.family = engine.family(f"{name}.{codec.family_suffix}")
+        self.key_serde = key_serde
+        self.value_serde = value_serde
+        self.plain_keys = key_serde is Serdes.STRING or key_serde is Serdes.BYTES
+        self.sized_values = value_serde.exact is None or value_serde is Serdes.STRING or value_serde is Serdes.BYTES
+        self.cursor = cursor
+        self.budget = budget
+        self.log = log
+        self.cached = caching and budget.cache_limit > 0
+        self.dirty: dict[Any, Entry] = {}
+        self.clean: dict[Any, Entry] = {}
+        self.drained: dict[Any, tuple[bytes, bytes | None]] = {}
+        self._callback: FlushCallback | None = None
+        self._wants_old = False
+        self._index: SortedDict[bytes, Any] | None = None
+        self._fresh: list[Any] = []
+        self._pending_bytes = 0
+
+    # ------------------------------------------------------------------ for operators
+
+    def on_flush(self, callback: FlushCallback, *, old_values: bool) -> None:
+        """Sets who is told of cached changes when they are drained."""
+        self._callback = callback
+        self._wants_old = old_values
+
+    # ------------------------------------------------------------------ slow paths of get and put
+
+    def key_bytes(self, key: Any) -> bytes:
+        """The row key's bytes; a row key is a key as it is where its serde is exact, else its bytes."""
+        return self.key_serde.serialize(key) if self.plain_keys else key
+
+    def key_of(self, row_key: Any) -> Any:
+        return row_key if self.plain_keys else self.key_serde.deserialize(row_key)
+
+    def miss(self, key: Any) -> Entry | None:
+        """Reads a row of the engine that is not in memory, and keeps it."""
+        row = self.family.get(self.key_bytes(key))
+        if row is None:
+            return None
+        data, timestamp = self.codec.read(row)
+        entry = self.clean[key] = (self.stored(data), timestamp)
+        self.budget.cached += self._cost(key, entry[0])
+        if self.budget.cached > self.budget.cache_limit:
+            self.evict(keep=key)
+        return entry
+
+    def stored(self, data: bytes) -> Any:
+        """A value as it is kept in memory, from its bytes."""
+        return data if self.value_serde.exact is None else self.value_serde.deserialize(data)
+
+    def value_bytes(self, value: Any) -> bytes:
+        """A kept value's bytes."""
+        return value if self.value_serde.exact is None else self.value_serde.serialize(value)
+
+    def value_of(self, value: Any) -> Any:
+        """A kept value as its user knows it."""
+        if value is None or self.value_serde.exact is not None:
+            return value
+        return self.value_serde.deserialize(value)
+
+    def put_dirty(self, key: Any, entry: Entry) -> None:
+        """A cached put of a row that was not dirty."""
+        self.dirty[key] = entry
+        cost = self._cost(key, entry[0])
+        budget = self.budget
+        budget.cached += cost
+        if key not in self.drained:
+            self._uncommitted(key, cost)
+        if budget.cached > budget.cache_limit:
+            self.evict(keep=key)
+
+    def resized(self, key: Any, before: Any, after: Any) -> None:
+        """A dirty row's value was replaced by one of perhaps another size."""
+        grown = self._cost(key, after) - self._cost(key, before)
+        self.budget.cached += grown
+        if grown > 0 and self.budget.cached > self.budget.cache_limit:
+            self.evict(keep=key)
+
+    def put_through(self, key: Any, value: Any, timestamp: int) -> None:
+        """A put without caching: logged at once, in order, and kept for the commit."""
+        data = None if value is None else self.value_bytes(value)
+        raw_key = self.key_bytes(key)
+        if self.log is not None:
+            self.log(raw_key, data, timestamp)
+        self._keep(key, (value, timestamp), raw_key, data)
+        if self.budget.cached > self.budget.cache_limit:
+            self.evict(keep=key)
+
+    def _keep(self, key: Any, entry: Entry, raw_key: bytes, data: bytes | None) -> None:
+        """A logged row: known from now on, to be applied with the next commit."""
+        clean, budget = self.clean, self.budget
+        cost = self._cost(key, entry[0])
+        known = clean.pop(key, None)
+        budget.cached += cost if known is None else cost - self._cost(key, known[0])
+        clean[key] = entry
+        if key not in self.drained:
+            self._uncommitted(key, cost)
+        self.drained[key] = (raw_key, None if data is None else self.codec.write(data, entry[1]))
+
+    def _uncommitted(self, key: Any, cost: int) -> None:
+        self._pending_bytes += cost
+        self.budget.uncommitted += cost
+        if self._index is not None:
+            self._fresh.append(key)
+
+    def _cost(self, key: Any, value: Any) -> int:
+        size = len(value) if isinstance(value, (bytes, str)) else 8
+        return len(key) + size + ENTRY_OVERHEAD_BYTES
+
+    def evict(self, keep: Any = None) -> None:
+        """Brings the cache under its limit: drops clean rows, oldest first, then drains the dirty ones if need be."""
+        self._drop_clean(keep)
+        if self.budget.cached > self.budget.cache_limit and self.drain():
+            self._drop_clean(keep)
+
+    def _drop_clean(self, keep: Any) -> None:
+        budget, clean, drained = self.budget, self.clean, self.drained
+        excess = budget.cached - budget.cache_limit
+        victims = []
+        for key, entry in clean.items():
+            if excess <= 0:
+                break
+            if key not in drained and key != keep:
+                victims.append(key)
+                excess -= self._cost(key, entry[0])
+        for key in victims:
+            budget.cached -= self._cost(key, clean.pop(key)[0])
+
+    # ------------------------------------------------------------------ drain, apply, drop
+
+    def drain(self) -> bool:
+        """Logs and forwards what is dirty, in order of last update; tells whether there was anything."""
+        if not self.dirty:
+            return False
+        rows = list(self.dirty.items())
+        self.dirty.clear()
+        key_bytes, value_bytes, keep = self.key_bytes, self.value_bytes, self._keep
+        log, forward, budget = self.log, self._forward(), self.budget
+        for key, entry in rows:
+            value = entry[0]
+            old = self._below(key) if self._wants_old or value is None else None
+            budget.cached -= self._cost(key, value)
+            if value is None and old is None:
+                continue  # never flushed and deleted again: nobody knows it (conformance 73)
+            data = None if value is None else value_bytes(value)
+            raw_key = key_bytes(key)
+            if log is not None:
+                log(raw_key, data, entry[1])
+            keep(key, entry[:2], raw_key, data)
+            if forward is not None:
+                forward(key, entry, old)
+        return True
+
+    def _below(self, key: Any) -> Any:
+        entry = self.clean.get(key) or self.miss(key)
+        return None if entry is None else entry[0]
+
+    def _forward(self) -> Callable[[Any, Entry, Any], None] | None:
+        callback = self._callback
+        if callback is None:
+            return None
+        cursor, wants_old, value_of, key_of = self.cursor, self._wants_old, self.value_of, self.key_of
+
+        def forward(key: Any, entry: Entry, old: Any) -> None:
+            value, timestamp, headers, source, offset = entry
+            saved = cursor.message, cursor.source, cursor.timestamp, cursor.headers
+            cursor.message, cursor.source = OffsetOnly(offset), source
+            cursor.timestamp, cursor.headers = timestamp, headers
+            try:
+                callback(key_of(key), value_of(value), value_of(old) if wants_old else None, timestamp, headers)
+            finally:
+                cursor.message, cursor.source, cursor.timestamp, cursor.headers = saved
+
+        return forward
+
+    def apply(self, batch: Batch) -> None:
+        """Puts what was drained into a batch of the engine; call :meth:`applied` once it is written."""
+        put, delete, handle = batch.put, batch.delete, self.family.handle
+        for raw_key, row in self.drained.values():
+            if row is None:
+                delete(raw_key, handle)
+            else:
+                put(raw_key, row, handle)
+
+    def applied(self) -> None:
+        """The engine holds what was drained."""
+        clean, budget = self.clean, self.budget
+        for key, (_, row) in self.drained.items():
+            if row is None and clean[key][0] is None:
+                budget.cached -= self._cost(key, clean.pop(key)[0])
+        self.drained.clear()
+        budget.uncommitted -= self._pending_bytes
+        self._pending_bytes = 0
+        self._index = None
+        self._fresh.clear()
+        if budget.cached > budget.cache_limit:
+            self._drop_clean(None)
+
+    def close(self) -> None:
+        """Forgets everything that is not in the engine."""
+        for key, entry in (*self.clean.items(), *self.dirty.items()):
+            self.budget.cached -= self._cost(key, entry[0])
+        self.budget.uncommitted -= self._pending_bytes
+        self._pending_bytes = 0
+        for rows in (self.dirty, self.clean, self.drained):
+            rows.clear()
+        self._index = None
+        self._fresh.clear()
+
+    # ------------------------------------------------------------------ ranges
+
+    def range(self, low: bytes | None, high: bytes | None, *, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
+        """Live rows with ``low <= key < high`` in order, as they are now; values as they are kept."""
+        overlay = self._overlay(low, high, reverse)
+        below = self.family.range(low, high, reverse=reverse)
+        read, stored = self.codec.read, self.stored
+
+        def decode(row: bytes) -> Entry:
+            data, timestamp = read(row)
+            return stored(data), timestamp
+
+        return merged(overlay, below, decode, reverse)
+
+    def _overlay(self, low: bytes | None, high: bytes | None, reverse: bool) -> list[tuple[bytes, Entry]]:
+        if not self.dirty and not self.drained:
+            return []
+        if low is not None and high is not None and low >= high:
+            return []
+        index = self._index
+        key_bytes, dirty, clean = self.key_bytes, self.dirty, self.clean
+        if index is None:
+            index = self._index = SortedDict({key_bytes(key): key for keys in (dirty, self.drained) for key in keys})
+        elif self._fresh:
+            index.update({key_bytes(key): key for key in self._fresh})
+        self._fresh.clear()
+        keys = index.irange(low, high, inclusive=(True, False), reverse=reverse)
+        found = ((raw, dirty.get(index[raw]) or clean.get(index[raw])) for raw in keys)
+        return [(raw, entry) for raw, entry in found if entry is not None]

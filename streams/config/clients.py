@@ -1,0 +1,150 @@
+"""What each client is made with, under librdkafka's names: pure functions of the configuration.
+
+As in Kafka Streams, a setting under ``main.consumer.`` wins over one under ``consumer.``, and that over one without a
+prefix; what the runtime depends on wins over all and was refused when the configuration was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from processor_api.offset_reset import AutoOffsetReset
+from streams.config.client_settings import client_setting, fits, offset_reset
+from streams.config.model import StreamsConfig
+
+__all__ = [
+    "admin",
+    "auto_offset_reset",
+    "global_consumer",
+    "group_instance_id",
+    "main_consumer",
+    "max_poll_records",
+    "producer",
+    "restore_consumer",
+    "topic_settings",
+]
+
+_CONSUMER = {
+    "allow.auto.create.topics": False,
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    # A full fetch queue is looked at again after this time; the default of a second starves a fast task.
+    "fetch.queue.backoff.ms": 5,
+}
+_PRODUCER = {
+    "enable.idempotence": True,
+    "linger.ms": 5,
+    "partitioner": "murmur2_random",
+    "queue.buffering.max.kbytes": 1_048_576,
+    "queue.buffering.max.messages": 500_000,
+}
+_EXACTLY_ONCE_PRODUCER = {
+    # Transactions back to back wait this long for the markers of the one before.
+    "retry.backoff.ms": 10,
+    "transaction.timeout.ms": 10_000,
+}
+_MAX_POLL_RECORDS = 1000
+
+
+def main_consumer(config: StreamsConfig, client_id: str, group_instance_id: str | None = None) -> dict[str, Any]:
+    """The consumer that joins the group and reads the input topics.
+
+    :param group_instance_id: of this thread; ``None`` for dynamic membership.
+    """
+    found = _consumer(config, client_id, config.main_consumer)
+    found["auto.offset.reset"] = _librdkafka_reset(auto_offset_reset(config))
+    found["partition.assignment.strategy"] = "cooperative-sticky"
+    if group_instance_id is not None:
+        found["group.instance.id"] = group_instance_id
+    return found
+
+
+def restore_consumer(config: StreamsConfig, client_id: str) -> dict[str, Any]:
+    """The consumer that reads changelogs. It joins no group; the client wants a group id all the same."""
+    return {**_consumer(config, client_id, config.restore_consumer), "auto.offset.reset": "error"}
+
+
+def global_consumer(config: StreamsConfig, client_id: str) -> dict[str, Any]:
+    """The consumer of global stores. It joins no group; the client wants a group id all the same."""
+    return {**_consumer(config, client_id, config.global_consumer), "auto.offset.reset": "error"}
+
+
+def producer(config: StreamsConfig, client_id: str, transactional_id: str | None = None) -> dict[str, Any]:
+    """A producer, idempotent always; under exactly_once_v2 it has a transactional id.
+
+    librdkafka lets no delivery outlive its transaction, so both timeouts end with it.
+    """
+    defaults = _PRODUCER | (_EXACTLY_ONCE_PRODUCER if config.exactly_once else {})
+    found = {**defaults, **_given(config, "P", config.producer), **_identity(config, client_id)}
+    if transactional_id is not None:
+        found["transactional.id"] = transactional_id
+        limit = found["transaction.timeout.ms"]
+        for name in ("delivery.timeout.ms", "socket.timeout.ms"):
+            if name in found:
+                found[name] = min(found[name] or limit, limit)
+    return found
+
+
+def admin(config: StreamsConfig, client_id: str) -> dict[str, Any]:
+    """The admin client, shared by the threads of a process."""
+    return {**_given(config, "A", config.admin), **_identity(config, client_id)}
+
+
+def topic_settings(config: StreamsConfig) -> dict[str, str]:
+    """Settings given for internal topics, as text; they win over the built-in ones (reference 3.6)."""
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in config.topic.items()}
+
+
+def auto_offset_reset(config: StreamsConfig) -> AutoOffsetReset:
+    """Where to start a partition that has no committed offset, unless its source says otherwise (KIP-1106)."""
+    return offset_reset(_handled(config, "auto.offset.reset", "earliest"))
+
+
+def max_poll_records(config: StreamsConfig) -> int:
+    """How many records a stream thread takes from the consumer at once."""
+    return int(_handled(config, "max.poll.records", _MAX_POLL_RECORDS))
+
+
+def group_instance_id(config: StreamsConfig) -> str | None:
+    """The start of the group instance ids of this process; ``None`` for dynamic membership."""
+    found = _handled(config, "group.instance.id", None)
+    return None if found is None else str(found)
+
+
+def _consumer(config: StreamsConfig, client_id: str, own: Mapping[str, Any]) -> dict[str, Any]:
+    isolation = "read_committed" if config.exactly_once else "read_uncommitted"
+    return {
+        **_CONSUMER,
+        "isolation.level": isolation,
+        **_given(config, "C", config.consumer, own),
+        **_identity(config, client_id),
+        "group.id": config.application_id,
+    }
+
+
+def _identity(config: StreamsConfig, client_id: str) -> dict[str, Any]:
+    return {"bootstrap.servers": config.bootstrap_servers, "client.id": client_id}
+
+
+def _given(config: StreamsConfig, scope: str, *levels: Mapping[str, Any]) -> dict[str, Any]:
+    """The user's settings that this kind of client has, later levels over earlier ones."""
+    found: dict[str, Any] = {"enable.metrics.push": config.enable_metrics_push}
+    for level in (config.clients, *levels):
+        for name, value in level.items():
+            if fits(name, scope):
+                found |= client_setting(name, value, exactly_once=config.exactly_once, scope=scope)
+    return found
+
+
+def _handled(config: StreamsConfig, name: str, default: Any) -> Any:
+    for level in (config.main_consumer, config.consumer, config.clients):
+        if name in level:
+            return level[name]
+    return default
+
+
+def _librdkafka_reset(reset: AutoOffsetReset) -> str:
+    """Only what librdkafka can do by itself; for the rest the runtime seeks (conformance 89)."""
+    return reset.policy if reset.policy in ("earliest", "latest") else "error"

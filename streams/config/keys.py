@@ -1,0 +1,337 @@
+"""Every setting of Kafka Streams 4.3 and what becomes of it here, as data (reference 2.9).
+
+The model in `streams.config.model` has a field for each key that is not refused; a test compares the two and the table
+in docs/configuration.md.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+__all__ = ["BY_FIELD", "BY_NAME", "IGNORED", "KEYS", "PREFIXES", "REFUSED", "WORKS", "Key", "Prefix", "Status"]
+
+Status = Literal["works", "ignored", "refused"]
+WORKS: Status = "works"
+IGNORED: Status = "ignored"
+REFUSED: Status = "refused"
+
+_CLIENTS = "passed to every client"
+_STANDBY = "there are no standby and warm-up tasks yet: a moved task restores from its changelog"
+_RACK = "tasks are assigned by librdkafka's assignor, which does not know racks"
+_METRICS = "metrics are plain counters, published as they are, not sampled in windows"
+
+
+class Key(NamedTuple):
+    """One setting: its name in Kafka, its field here, its default as text, and what it does."""
+
+    name: str
+    field: str | None
+    """``None`` for what is refused, and for settings that are passed on to the clients."""
+    default: str
+    status: Status
+    note: str
+
+
+class Prefix(NamedTuple):
+    """Settings of one client, or of internal topics, collected in one field."""
+
+    name: str
+    field: str
+    scope: str
+    """Which client settings fit: ``C`` consumer, ``P`` producer, ``A`` admin, ``T`` topic, ``-`` anything."""
+    note: str
+
+
+KEYS: tuple[Key, ...] = (
+    Key("acceptable.recovery.lag", "acceptable_recovery_lag", "10000", IGNORED, _STANDBY),
+    Key(
+        "allow.os.group.write.access",
+        "allow_os_group_write_access",
+        "false",
+        WORKS,
+        "the state directory is writable for the group of the user",
+    ),
+    Key(
+        "application.id",
+        "application_id",
+        "",
+        WORKS,
+        "required; the consumer group, and the prefix of internal topics, client ids and the state directory",
+    ),
+    Key("application.server", "application_server", "", IGNORED, "workers do not ask each other for stores yet"),
+    Key("bootstrap.servers", "bootstrap_servers", "", WORKS, "required; `host:port`, separated by commas, or a list"),
+    Key(
+        "buffered.records.per.partition",
+        "buffered_records_per_partition",
+        "1000",
+        WORKS,
+        "a partition with more records waiting is paused",
+    ),
+    Key("built.in.metrics.version", "built_in_metrics_version", "latest", IGNORED, "there is one version of metrics"),
+    Key(
+        "cache.max.bytes.buffering",
+        None,
+        "",
+        WORKS,
+        "older name of `statestore.cache.max.bytes`, which wins when both are given",
+    ),
+    Key(
+        "client.id", "client_id", "", WORKS, "start of all client ids; `<application.id>-<process id>-<slot>` if empty"
+    ),
+    Key(
+        "commit.interval.ms",
+        "commit_interval_ms",
+        "30000; 100 under exactly_once_v2",
+        WORKS,
+        "time between commits; under exactly_once_v2 at most `producer.transaction.timeout.ms`",
+    ),
+    Key("connections.max.idle.ms", None, "", WORKS, _CLIENTS),
+    Key(
+        "default.client.supplier",
+        None,
+        "",
+        REFUSED,
+        "give the clients to `KafkaStreams(topology, config, clients=...)` instead",
+    ),
+    Key("default.dsl.store", "default_dsl_store", "rocksDB", WORKS, "`rocksDB` or `in_memory`"),
+    Key(
+        "default.interactive.query.isolation.level",
+        "default_interactive_query_isolation_level",
+        "READ_UNCOMMITTED",
+        WORKS,
+        "`READ_UNCOMMITTED` or `READ_COMMITTED`; a query may choose for itself",
+    ),
+    Key("default.key.serde", "default_key_serde", "", WORKS, "a `Serde`, or the import path of one"),
+    Key(
+        "default.timestamp.extractor",
+        "default_timestamp_extractor",
+        "",
+        WORKS,
+        "a function, or its import path; the record's own timestamp if empty, and a negative one fails",
+    ),
+    Key("default.value.serde", "default_value_serde", "", WORKS, "a `Serde`, or the import path of one"),
+    Key(
+        "deserialization.exception.handler",
+        "deserialization_exception_handler",
+        "",
+        WORKS,
+        "a function, or its import path; log and fail if empty",
+    ),
+    Key(
+        "dsl.store.format", "dsl_store_format", "DEFAULT", WORKS, "`DEFAULT`; stores that keep headers do not exist yet"
+    ),
+    Key(
+        "dsl.store.suppliers.class",
+        None,
+        "",
+        REFUSED,
+        "name the engine with `default.dsl.store`, or give a supplier to `Materialized`",
+    ),
+    Key("enable.metrics.push", "enable_metrics_push", "true", WORKS, _CLIENTS),
+    Key(
+        "enable.transactional.statestores",
+        "enable_transactional_statestores",
+        "true",
+        IGNORED,
+        "every state store is transactional (KIP-892)",
+    ),
+    Key(
+        "ensure.explicit.internal.resource.naming",
+        "ensure_explicit_internal_resource_naming",
+        "false",
+        WORKS,
+        "refuses a topology in which the name of an internal topic or store was generated",
+    ),
+    Key(
+        "errors.dead.letter.queue.topic.name",
+        "errors_dead_letter_queue_topic_name",
+        "",
+        WORKS,
+        "topic for records that failed (KIP-1034)",
+    ),
+    Key("group.protocol", "group_protocol", "classic", WORKS, "`classic`; the streams protocol (KIP-1071) comes later"),
+    Key("log.summary.interval.ms", "log_summary_interval_ms", "120000", WORKS, "time between summaries in the log"),
+    Key(
+        "max.task.idle.ms",
+        "max_task_idle_ms",
+        "0",
+        WORKS,
+        "how long a task waits for a partition without records; -1 does not wait",
+    ),
+    Key("max.warmup.replicas", "max_warmup_replicas", "2", IGNORED, _STANDBY),
+    Key("metadata.max.age.ms", None, "", WORKS, _CLIENTS + ", as `topic.metadata.refresh.interval.ms`"),
+    Key("metadata.recovery.strategy", None, "", WORKS, _CLIENTS),
+    Key("metadata.recovery.rebootstrap.trigger.ms", None, "", WORKS, _CLIENTS),
+    Key("metric.reporters", None, "", REFUSED, "metrics are read from `KafkaStreams.metrics()`, not by Java classes"),
+    Key("metrics.num.samples", "metrics_num_samples", "2", IGNORED, _METRICS),
+    Key("metrics.recording.level", "metrics_recording_level", "INFO", IGNORED, "all metrics are always recorded"),
+    Key("metrics.sample.window.ms", "metrics_sample_window_ms", "30000", IGNORED, _METRICS),
+    Key("num.standby.replicas", "num_standby_replicas", "0", IGNORED, _STANDBY),
+    Key("num.stream.threads", "num_stream_threads", "1", WORKS, "threads of one process; for cores use more workers"),
+    Key("poll.ms", "poll_ms", "100", WORKS, "how long to wait for records"),
+    Key("probing.rebalance.interval.ms", "probing_rebalance_interval_ms", "600000", IGNORED, _STANDBY),
+    Key(
+        "processing.exception.handler",
+        "processing_exception_handler",
+        "",
+        WORKS,
+        "a function, or its import path; log and fail if empty",
+    ),
+    Key(
+        "processing.exception.handler.global.enabled",
+        "processing_exception_handler_global_enabled",
+        "false",
+        WORKS,
+        "asks the handler about global stores too",
+    ),
+    Key("processing.guarantee", "processing_guarantee", "at_least_once", WORKS, "`at_least_once` or `exactly_once_v2`"),
+    Key(
+        "processor.wrapper.class",
+        None,
+        "",
+        REFUSED,
+        "wrap the processor suppliers in the function that makes the topology",
+    ),
+    Key(
+        "production.exception.handler",
+        "production_exception_handler",
+        "",
+        WORKS,
+        "a function, or its import path; fail if empty, and retry what may succeed",
+    ),
+    Key("rack.aware.assignment.non_overlap_cost", "rack_aware_assignment_non_overlap_cost", "", IGNORED, _RACK),
+    Key("rack.aware.assignment.strategy", "rack_aware_assignment_strategy", "none", IGNORED, _RACK),
+    Key("rack.aware.assignment.tags", "rack_aware_assignment_tags", "", IGNORED, _RACK),
+    Key("rack.aware.assignment.traffic_cost", "rack_aware_assignment_traffic_cost", "", IGNORED, _RACK),
+    Key("receive.buffer.bytes", None, "", WORKS, _CLIENTS + ", as `socket.receive.buffer.bytes`"),
+    Key("reconnect.backoff.max.ms", None, "", WORKS, _CLIENTS),
+    Key("reconnect.backoff.ms", None, "", WORKS, _CLIENTS),
+    Key(
+        "repartition.purge.interval.ms",
+        "repartition_purge_interval_ms",
+        "30000",
+        WORKS,
+        "time between deletions of repartition records that were read",
+    ),
+    Key("replication.factor", "replication_factor", "-1", WORKS, "of internal topics; -1 is the broker's default"),
+    Key("request.timeout.ms", None, "", WORKS, _CLIENTS + ", as `socket.timeout.ms`"),
+    Key("retry.backoff.max.ms", None, "", WORKS, _CLIENTS),
+    Key("retry.backoff.ms", None, "", WORKS, _CLIENTS + "; producers have 10 under exactly_once_v2"),
+    Key(
+        "rocksdb.config.setter",
+        "rocksdb_config_setter",
+        "",
+        WORKS,
+        "a function `(store name, options)` that changes the options, or its import path",
+    ),
+    Key("security.protocol", None, "", WORKS, _CLIENTS),
+    Key("send.buffer.bytes", None, "", WORKS, _CLIENTS + ", as `socket.send.buffer.bytes`"),
+    Key(
+        "state.cleanup.delay.ms",
+        "state_cleanup_delay_ms",
+        "600000",
+        WORKS,
+        "how long the directory of a task that moved away is kept",
+    ),
+    Key(
+        "state.cleanup.dir.max.age.ms",
+        "state_cleanup_dir_max_age_ms",
+        "-1",
+        WORKS,
+        "at start, task directories not used for longer are removed; -1 keeps them",
+    ),
+    Key("state.dir", "state_dir", "${XDG_STATE_HOME:-~/.local/state}/streams", WORKS, "root of the state directories"),
+    Key(
+        "statestore.cache.max.bytes",
+        "statestore_cache_max_bytes",
+        "10485760",
+        WORKS,
+        "of all threads of a process; beyond it the oldest cached entries are sent on",
+    ),
+    Key(
+        "statestore.uncommitted.max.bytes",
+        "statestore_uncommitted_max_bytes",
+        "67108864",
+        WORKS,
+        "of all threads of a process; beyond it a commit is due; -1 is no limit",
+    ),
+    Key(
+        "task.assignor.class",
+        None,
+        "",
+        REFUSED,
+        "librdkafka takes no assignor of ours; tasks are assigned by its cooperative-sticky one",
+    ),
+    Key(
+        "task.timeout.ms", "task_timeout_ms", "300000", WORKS, "how long a task retries what timed out before it fails"
+    ),
+    Key(
+        "topology.description.push.enabled",
+        "topology_description_push_enabled",
+        "true",
+        IGNORED,
+        "only the streams protocol (KIP-1071) can send it to the broker",
+    ),
+    Key(
+        "topology.optimization",
+        "topology_optimization",
+        "none",
+        WORKS,
+        "`none`, `all`, or some of `reuse.ktable.source.topics`, `merge.repartition.topics`, `single.store.self.join`",
+    ),
+    Key(
+        "upgrade.from",
+        "upgrade_from",
+        "",
+        IGNORED,
+        "no older version can share a group with this one; internal topics have the format of Kafka Streams 4.3",
+    ),
+    Key("window.size.ms", None, "", REFUSED, "give the window size to the windowed serde"),
+    Key("windowed.inner.class.serde", None, "", REFUSED, "give the inner serde to the windowed serde"),
+    Key(
+        "windowstore.changelog.additional.retention.ms",
+        "windowstore_changelog_additional_retention_ms",
+        "86400000",
+        WORKS,
+        "added to the retention of a window store for its changelog topic",
+    ),
+    Key(
+        "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__",
+        "outer_join_emit_interval_ms",
+        "1000",
+        WORKS,
+        "wall-clock time between looks for unmatched rows of stream-stream left and outer joins",
+    ),
+    Key(
+        "__emit.interval.ms.kstreams.windowed.aggregation__",
+        "windowed_aggregation_emit_interval_ms",
+        "1000",
+        WORKS,
+        "wall-clock time between emits of windows that closed",
+    ),
+    Key("__internal.override.topic.prefix__", None, "", REFUSED, "internal topics begin with the application id"),
+    Key(
+        "__iq.consistency.offset.vector.enabled__",
+        None,
+        "",
+        REFUSED,
+        "changelog records carry no positions; compare offsets by the query's position",
+    ),
+    Key("__processing.threads.enabled__", None, "", REFUSED, "a stream thread polls and processes"),
+    Key("__state.updater.enabled__", None, "", REFUSED, "restoring always goes on beside processing"),
+    Key("internal.task.assignor.class", None, "", REFUSED, "librdkafka takes no assignor of ours"),
+)
+
+PREFIXES: tuple[Prefix, ...] = (
+    Prefix("main.consumer.", "main_consumer", "C", "the consumer of the input topics; wins over `consumer.`"),
+    Prefix("restore.consumer.", "restore_consumer", "C", "the consumer of the changelogs; wins over `consumer.`"),
+    Prefix("global.consumer.", "global_consumer", "C", "the consumer of global stores; wins over `consumer.`"),
+    Prefix("consumer.", "consumer", "C", "every consumer"),
+    Prefix("producer.", "producer", "P", "every producer"),
+    Prefix("admin.", "admin", "A", "the admin client"),
+    Prefix("topic.", "topic", "T", "internal topics when they are created"),
+    Prefix("client.tag.", "client_tag", "-", "has no effect: " + _RACK),
+)
+
+BY_NAME: dict[str, Key] = {key.name: key for key in KEYS}
+BY_FIELD: dict[str, Key] = {key.field: key for key in KEYS if key.field is not None}

@@ -1,0 +1,293 @@
+"""The configuration of an application: a frozen value with a field for each setting that is not refused.
+
+Pydantic carries the fields; how each value is read, and the words of a complaint, are in `streams.config.values`. The
+build of the model is deferred to the first configuration made, so that importing it stays cheap.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
+
+from processor_api.errors import ConfigError
+from processor_api.serde import Serde
+from processor_api.timestamps import TimestampExtractor
+from streams.config import values
+from streams.config.client_settings import client_setting
+from streams.config.keys import KEYS, PREFIXES
+from streams.config.secrets import MASK, is_secret
+from streams.config.settings import kafka_name, sort_settings
+
+__all__ = ["StreamsConfig"]
+
+log = logging.getLogger("streams.config")
+
+Ms = Annotated[int, PlainValidator(values.duration_ms())]
+MsOrOff = Annotated[int, PlainValidator(values.duration_ms(-1))]
+Flag = Annotated[bool, PlainValidator(values.flag)]
+Text = Annotated[str, PlainValidator(values.text)]
+Count = Annotated[int, PlainValidator(values.whole(0))]
+PositiveCount = Annotated[int, PlainValidator(values.whole(1))]
+Function = Annotated[Any, PlainValidator(values.optional(values.function))]
+AnySerde = Annotated[Serde[Any] | None, PlainValidator(values.optional(values.serde))]
+Settings = Mapping[str, Any]
+
+_INT = (1 << 31) - 1
+_TRANSACTION_TIMEOUT_MS = 10_000
+_GUARANTEE = values.one_of(
+    "at_least_once",
+    "exactly_once_v2",
+    hints=dict.fromkeys(("exactly_once", "exactly_once_beta"), "Kafka Streams removed it, use exactly_once_v2"),
+)
+_PROTOCOL = values.one_of(
+    "classic",
+    hints={"streams": "the streams rebalance protocol (KIP-1071) is not built yet", "consumer": "use classic"},
+)
+_FORMAT = values.one_of("DEFAULT", hints={"HEADERS": "stores that keep headers are not built yet"})
+
+
+def _default_commit_interval_ms(known: dict[str, Any]) -> int:
+    return 100 if known.get("processing_guarantee") == "exactly_once_v2" else 30_000
+
+
+class StreamsConfig(BaseModel):
+    """Settings of an application, checked when it is made. docs/configuration.md says what each one does.
+
+    Made by keyword, with Kafka's names in snake case (``StreamsConfig(application_id=..., bootstrap_servers=...)``),
+    or by :meth:`of` from a mapping with Kafka's own dotted names. Durations are integer ms or timedeltas; text is read
+    as a number or a truth value where one is expected. Settings of clients are given with Kafka Streams' prefixes:
+    ``{"consumer.fetch.min.bytes": 1}``, or as ``consumer={"fetch.min.bytes": 1}``.
+
+    :raises ConfigError: with one sentence for each setting that is wrong.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, arbitrary_types_allowed=True)
+
+    application_id: Annotated[str, PlainValidator(values.application_id)]
+    bootstrap_servers: Annotated[str, PlainValidator(values.servers)]
+    """``host:port``, separated by commas."""
+
+    processing_guarantee: Annotated[Literal["at_least_once", "exactly_once_v2"], PlainValidator(_GUARANTEE)] = (
+        "at_least_once"
+    )
+    commit_interval_ms: Ms = Field(default_factory=_default_commit_interval_ms)
+    num_stream_threads: PositiveCount = 1
+    client_id: Text = ""
+    application_server: Annotated[str, PlainValidator(values.host_and_port)] = ""
+    group_protocol: Annotated[Literal["classic"], PlainValidator(_PROTOCOL)] = "classic"
+
+    default_key_serde: AnySerde = None
+    default_value_serde: AnySerde = None
+    default_timestamp_extractor: Annotated[
+        TimestampExtractor | None, PlainValidator(values.optional(values.extractor))
+    ] = None
+    """``None`` is the record's own timestamp; a negative one is an error."""
+    deserialization_exception_handler: Function = None
+    processing_exception_handler: Function = None
+    processing_exception_handler_global_enabled: Flag = False
+    production_exception_handler: Function = None
+    errors_dead_letter_queue_topic_name: Annotated[str | None, PlainValidator(values.optional(values.text))] = None
+
+    buffered_records_per_partition: PositiveCount = 1000
+    max_task_idle_ms: MsOrOff = 0
+    poll_ms: Ms = 100
+    task_timeout_ms: Ms = 300_000
+    log_summary_interval_ms: Ms = 120_000
+
+    state_dir: Annotated[Path, PlainValidator(values.path)] = Field(default_factory=values.default_state_dir)
+    allow_os_group_write_access: Flag = False
+    state_cleanup_delay_ms: Ms = 600_000
+    state_cleanup_dir_max_age_ms: MsOrOff = -1
+    """-1 keeps the directories."""
+    statestore_cache_max_bytes: Count = 10 * 1024 * 1024
+    statestore_uncommitted_max_bytes: Annotated[int, PlainValidator(values.whole(-1))] = 64 * 1024 * 1024
+    """-1 is no limit."""
+    default_dsl_store: Annotated[
+        Literal["rocksDB", "in_memory"], PlainValidator(values.one_of("rocksDB", "in_memory"))
+    ] = "rocksDB"
+    dsl_store_format: Annotated[Literal["DEFAULT"], PlainValidator(_FORMAT)] = "DEFAULT"
+    default_interactive_query_isolation_level: Annotated[
+        Literal["READ_UNCOMMITTED", "READ_COMMITTED"],
+        PlainValidator(values.one_of("READ_UNCOMMITTED", "READ_COMMITTED")),
+    ] = "READ_UNCOMMITTED"
+    rocksdb_config_setter: Function = None
+    windowstore_changelog_additional_retention_ms: Ms = 86_400_000
+    outer_join_emit_interval_ms: Ms = 1000
+    windowed_aggregation_emit_interval_ms: Ms = 1000
+
+    topology_optimization: Annotated[str, PlainValidator(values.optimizations)] = "none"
+    """``none``, ``all``, or names separated by commas."""
+    ensure_explicit_internal_resource_naming: Flag = False
+    replication_factor: Annotated[int, PlainValidator(values.whole(-1, 32767))] = -1
+    repartition_purge_interval_ms: Ms = 30_000
+    enable_metrics_push: Flag = True
+
+    # Accepted, and without effect for the reason given in streams.config.keys.
+    acceptable_recovery_lag: Count = 10_000
+    built_in_metrics_version: Annotated[str, PlainValidator(values.one_of("latest"))] = "latest"
+    enable_transactional_statestores: Flag = True
+    max_warmup_replicas: PositiveCount = 2
+    metrics_num_samples: PositiveCount = 2
+    metrics_recording_level: Annotated[str, PlainValidator(values.one_of("INFO", "DEBUG", "TRACE"))] = "INFO"
+    metrics_sample_window_ms: Ms = 30_000
+    num_standby_replicas: Count = 0
+    probing_rebalance_interval_ms: Annotated[int, PlainValidator(values.duration_ms(60_000))] = 600_000
+    rack_aware_assignment_non_overlap_cost: Annotated[int | None, PlainValidator(values.optional(values.whole(0)))] = (
+        None
+    )
+    rack_aware_assignment_strategy: Annotated[
+        str, PlainValidator(values.one_of("none", "min_traffic", "balance_subtopology"))
+    ] = "none"
+    rack_aware_assignment_tags: Annotated[tuple[str, ...], PlainValidator(values.tags)] = ()
+    rack_aware_assignment_traffic_cost: Annotated[int | None, PlainValidator(values.optional(values.whole(0)))] = None
+    topology_description_push_enabled: Flag = True
+    upgrade_from: Annotated[str | None, PlainValidator(values.optional(values.text))] = None
+
+    # Settings of clients and internal topics as they were given, under their own dotted names.
+    clients: Settings = Field(default_factory=dict)
+    """Given without a prefix: each client takes those it has."""
+    consumer: Settings = Field(default_factory=dict)
+    main_consumer: Settings = Field(default_factory=dict)
+    restore_consumer: Settings = Field(default_factory=dict)
+    global_consumer: Settings = Field(default_factory=dict)
+    producer: Settings = Field(default_factory=dict)
+    admin: Settings = Field(default_factory=dict)
+    topic: Settings = Field(default_factory=dict)
+    client_tag: Settings = Field(default_factory=dict)
+
+    def __init__(self, **settings: Any) -> None:
+        found = sort_settings(settings)
+        problems = found.problems
+        try:
+            super().__init__(**found.fields)
+        except ValidationError as error:
+            problems += _sentences(error)
+        else:
+            if not problems:
+                problems += self._contradictions()
+        if problems:
+            raise ConfigError(_joined(problems))
+        for remark in found.remarks:
+            log.warning(remark)
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> StreamsConfig:
+        """From a mapping with Kafka's dotted names, snake case, or both.
+
+        :raises ConfigError: with one sentence for each setting that is wrong.
+        """
+        return cls(**settings)
+
+    @property
+    def exactly_once(self) -> bool:
+        return self.processing_guarantee == "exactly_once_v2"
+
+    def dotted(self) -> dict[str, Any]:
+        """Every setting in effect under Kafka's name, secrets included; ``None`` where there is none."""
+        found = {key.name: getattr(self, key.field) for key in KEYS if key.field is not None}
+        found |= self.clients
+        for prefix in PREFIXES:
+            found |= {prefix.name + name: value for name, value in getattr(self, prefix.field).items()}
+        return found
+
+    def shown(self) -> dict[str, str]:
+        """:meth:`dotted` as text, with secrets masked: for people to read."""
+        return {name: MASK if is_secret(name) and value else _shown(value) for name, value in self.dotted().items()}
+
+    def origin(self, name: str) -> Literal["given", "default"]:
+        """Whether the value of a setting was given or is the default; the name may be dotted or in snake case."""
+        dotted = kafka_name(name)
+        fields = {key.name: key.field for key in KEYS if key.field is not None}
+        if dotted in fields:
+            return "given" if fields[dotted] in self.model_fields_set else "default"
+        return "given" if dotted in self.dotted() else "default"
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """What was given, with secrets masked; the base for repr, str and the pretty printers."""
+        for name in type(self).model_fields:
+            if name in self.model_fields_set:
+                value = getattr(self, name)
+                if isinstance(value, dict):
+                    value = {each: MASK if is_secret(each) else setting for each, setting in value.items()}
+                yield name, value
+
+    def _contradictions(self) -> list[str]:
+        """What each setting alone does not show."""
+        problems = []
+        limit = self._client("transaction.timeout.ms", self.producer, default=_TRANSACTION_TIMEOUT_MS)
+        if self.exactly_once and self.commit_interval_ms > limit:
+            problems.append(
+                f"commit.interval.ms is {self.commit_interval_ms}, more than producer.transaction.timeout.ms ({limit}):"
+                " the broker would abort each transaction before its commit; lower the first or raise the second"
+            )
+        session = self._client("session.timeout.ms", self.consumer, self.main_consumer, default=45_000)
+        poll = self._client("max.poll.interval.ms", self.consumer, self.main_consumer, default=300_000)
+        if session > poll:
+            problems.append(
+                f"max.poll.interval.ms is {poll}, less than session.timeout.ms ({session}): raise the first or lower"
+                " the second"
+            )
+        batch = self._client("batch.size", self.producer, default=0)
+        segment = str(self.topic.get("segment.bytes", ""))
+        if segment.isdecimal() and batch > int(segment):
+            problems.append(
+                f"topic.segment.bytes is {segment}, less than producer.batch.size ({batch}): a full batch could not be"
+                " written"
+            )
+        return problems
+
+    def _client(self, name: str, *levels: Settings, default: int) -> int:
+        """A client setting as the last level that has it says."""
+        found = default
+        for level in (self.clients, *levels):
+            if name in level:
+                found = client_setting(name, level[name], exactly_once=self.exactly_once)[name]
+        return found
+
+
+_HELP = {
+    "application_id": "it names the consumer group, the internal topics and the state directory",
+    "bootstrap_servers": "it says where Kafka is, as host:port",
+}
+
+
+def _sentences(error: ValidationError) -> list[str]:
+    """One sentence for each wrong field, under Kafka's name."""
+    names = {key.field: key.name for key in KEYS}
+    sentences = []
+    for found in error.errors(include_url=False, include_input=False):
+        if found["type"] == "default_factory_not_called":
+            continue
+        field = str(found["loc"][0])
+        name = names.get(field, field)
+        if found["type"] == "missing":
+            sentences.append(f"{name} is missing: {_HELP[field]}")
+        elif "error" in found.get("ctx", {}):
+            sentences.append(f"{name} {found['ctx']['error']}")
+        else:
+            sentences.append(f"{name}: {found['msg']}")
+    return sentences
+
+
+def _joined(problems: list[str]) -> str:
+    if len(problems) == 1:
+        return problems[0]
+    return f"{len(problems)} settings are wrong:" + "".join(f"\n  {problem}" for problem in problems)
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value))
+    if isinstance(value, Serde):
+        return value.name
+    if callable(value):
+        return f"{getattr(value, '__module__', '?')}:{getattr(value, '__qualname__', repr(value))}"
+    return str(value)

@@ -1,0 +1,177 @@
+"""Sorts what was given, under Kafka's dotted names or in snake case, into the fields of the model.
+
+Pure: it collects every problem and every remark rather than raising or logging at the first.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from streams.config.client_properties import ALIASES
+from streams.config.client_settings import KNOWN, client_setting, fits
+from streams.config.java_clients import RENAMED
+from streams.config.keys import BY_FIELD, BY_NAME, IGNORED, PREFIXES, REFUSED, Key, Prefix
+from streams.config.topic_settings import TOPIC_SETTINGS
+
+__all__ = ["CLIENTS", "Place", "SortedSettings", "kafka_name", "sort_settings"]
+
+CLIENTS = "clients"
+"""The field of client settings without a prefix: each client takes those it has."""
+
+_EXACTLY_ONCE = "exactly_once_v2"
+_OLDER_CACHE_NAME = "cache.max.bytes.buffering"
+_CACHE_NAME = "statestore.cache.max.bytes"
+_KINDS = {"C": "consumer", "P": "producer", "A": "admin client"}
+_FIXED_STARTS = ("restore.consumer.", "global.consumer.")
+
+
+class Place(NamedTuple):
+    """Where a setting belongs: a key of Kafka Streams, or a name under a prefix (``None``: for all clients)."""
+
+    key: Key | None
+    prefix: Prefix | None
+    name: str
+    """The dotted name, without the prefix."""
+
+    @property
+    def kafka_name(self) -> str:
+        return self.prefix.name + self.name if self.prefix else self.name
+
+
+class SortedSettings:
+    """Values by field of the model, and what there is to say about them."""
+
+    def __init__(self) -> None:
+        self.fields: dict[str, Any] = {}
+        self.problems: list[str] = []
+        self.remarks: list[str] = []
+
+
+def kafka_name(name: str) -> str:
+    """Kafka's dotted name of a setting given in either form; an unknown one comes back as it is."""
+    place = _locate(name)
+    return place.kafka_name if place else name
+
+
+def sort_settings(given: Mapping[str, Any]) -> SortedSettings:
+    """Each setting to its field; see the class for what is collected."""
+    result = SortedSettings()
+    places: dict[str, tuple[str, Place, Any]] = {}
+    for name, value in _flat(given):
+        place = _locate(name)
+        if place is None:
+            result.problems.append(_unknown(name))
+            continue
+        identity = _identity(place)
+        if identity in places:
+            result.problems.append(f"{name} is given twice, also as {places[identity][0]}")
+        places[identity] = (name, place, value)
+    exactly_once = any(
+        place.kafka_name == "processing.guarantee" and str(value).strip().lower() == _EXACTLY_ONCE
+        for _, place, value in places.values()
+    )
+    for name, place, value in places.values():
+        if place.key is not None:
+            _sort_key(result, place.key, value, also_given=places)
+        else:
+            _sort_prefixed(result, name, place, value, exactly_once)
+    return result
+
+
+def _flat(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Opens mappings given for a prefix as a whole: ``consumer={...}``, or ``clients={...}``."""
+    wholes = {prefix.field: prefix.name for prefix in PREFIXES} | {CLIENTS: ""}
+    for name, value in given.items():
+        start = wholes.get(name.replace(".", "_"))
+        if start is not None and isinstance(value, Mapping):
+            yield from ((start + str(inner), inner_value) for inner, inner_value in value.items())
+        else:
+            yield name, value
+
+
+def _locate(name: str) -> Place | None:
+    dotted = name if "." in name else name.replace("_", ".")
+    key = BY_NAME.get(name) or BY_FIELD.get(name) or BY_NAME.get(dotted)
+    if key is not None:
+        passed_on = key.field is None and key.status != REFUSED and key.name != _OLDER_CACHE_NAME
+        return Place(None if passed_on else key, None, key.name)
+    for prefix in PREFIXES:
+        if dotted.startswith(prefix.name) and len(dotted) > len(prefix.name):
+            rest = name[len(prefix.name) :]
+            return Place(None, prefix, rest if prefix.scope == "-" else _dotted_client_name(rest))
+    client_name = _dotted_client_name(name)
+    return Place(None, None, client_name) if client_name in KNOWN else None
+
+
+def _dotted_client_name(name: str) -> str:
+    return name if name in KNOWN else name.replace("_", ".")
+
+
+def _identity(place: Place) -> str:
+    """The same for every spelling of one setting."""
+    if place.key is not None:
+        return place.key.name
+    name = ALIASES.get(place.name, place.name)
+    return (place.prefix.name if place.prefix else "") + RENAMED.get(name, name)
+
+
+def _sort_key(result: SortedSettings, key: Key, value: Any, also_given: Mapping[str, Any]) -> None:
+    if key.status == REFUSED:
+        result.problems.append(f"{key.name} cannot be set: {key.note.replace('`', '')}")
+        return
+    if key.status == IGNORED:
+        result.remarks.append(f"{key.name} has no effect: {key.note.replace('`', '')}")
+    if key.name == _OLDER_CACHE_NAME:
+        result.remarks.append(f"{key.name} is an older name of {_CACHE_NAME}")
+        if _CACHE_NAME in also_given:
+            return
+        key = BY_NAME[_CACHE_NAME]
+    assert key.field is not None
+    result.fields[key.field] = value
+
+
+def _sort_prefixed(result: SortedSettings, name: str, place: Place, value: Any, exactly_once: bool) -> None:
+    prefix = place.prefix
+    field = prefix.field if prefix else CLIENTS
+    if prefix is not None and prefix.scope == "-":
+        result.remarks.append(f"{place.kafka_name} {prefix.note}")
+    elif prefix is not None and prefix.scope == "T":
+        if place.name not in TOPIC_SETTINGS and (near := _nearest(place.name, TOPIC_SETTINGS, cutoff=0.8)):
+            result.problems.append(f"{name} is not a setting of topics, did you mean {prefix.name}{near}?")
+    else:
+        problem = _client_problem(name, place, value, exactly_once)
+        if problem:
+            result.problems.append(problem)
+    result.fields.setdefault(field, {})[place.name] = value
+
+
+def _client_problem(name: str, place: Place, value: Any, exactly_once: bool) -> str:
+    prefix = place.prefix
+    if place.name not in KNOWN:
+        assert prefix is not None
+        return _unknown(name, (prefix.name + known for known in KNOWN if fits(known, prefix.scope)))
+    if prefix is not None and not fits(place.name, prefix.scope):
+        return f"{place.kafka_name} cannot be set: {_KINDS[prefix.scope]}s have no setting {place.name}"
+    if place.name == "auto.offset.reset" and prefix is not None and prefix.name in _FIXED_STARTS:
+        return f"{place.kafka_name} cannot be set: a store is restored from where it stands"
+    try:
+        client_setting(place.name, value, exactly_once=exactly_once, scope=prefix.scope if prefix else "*")
+    except ValueError as error:
+        return f"{place.kafka_name} {error}"
+    return ""
+
+
+def _unknown(name: str, candidates: Iterable[str] = ()) -> str:
+    in_snake_case = "." not in name and "_" in name
+    known = list(candidates) or [*BY_NAME, *KNOWN]
+    if in_snake_case:
+        known = [each.replace(".", "_") for each in known]
+    near = _nearest(name, known, cutoff=0.6)
+    return f"{name} is not a setting" + (f", did you mean {near}?" if near else "")
+
+
+def _nearest(name: str, known: Iterable[str], cutoff: float) -> str | None:
+    found = difflib.get_close_matches(name, sorted(known), n=1, cutoff=cutoff)
+    return found[0] if found else None

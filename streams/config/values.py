@@ -1,0 +1,249 @@
+"""How the value of each kind of setting is read. Complaints go on after the setting's name ("must be ...")."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from processor_api.durations import to_ms
+from processor_api.serde import Serde, Serdes
+from processor_api.timestamps import (
+    fail_on_invalid_timestamp,
+    log_and_skip_on_invalid_timestamp,
+    use_partition_time_on_invalid_timestamp,
+    wallclock_timestamp_extractor,
+)
+from streams.config.import_path import NoSuchObject, import_object
+
+__all__ = [
+    "application_id",
+    "default_state_dir",
+    "duration_ms",
+    "extractor",
+    "flag",
+    "function",
+    "host_and_port",
+    "one_of",
+    "optimizations",
+    "optional",
+    "path",
+    "serde",
+    "servers",
+    "tags",
+    "text",
+    "whole",
+]
+
+_LEGAL_ID = re.compile(r"[a-zA-Z0-9._-]+")
+_MAX_TOPIC_NAME = 249
+_MAX_TAGS = 5
+_SERVER = re.compile(r"(?:[a-zA-Z0-9_.\-]+|\[[0-9a-fA-F:.%]+\]):(\d{1,5})")
+_JAVA_SERDES = {
+    "ByteArray": Serdes.BYTES,
+    "ByteBuffer": Serdes.BYTES,
+    "Bytes": Serdes.BYTES,
+    "Boolean": Serdes.BOOLEAN,
+    "Double": Serdes.DOUBLE,
+    "Float": Serdes.FLOAT,
+    "Integer": Serdes.INTEGER,
+    "Long": Serdes.LONG,
+    "Short": Serdes.SHORT,
+    "String": Serdes.STRING,
+    "UUID": Serdes.UUID,
+    "Void": Serdes.VOID,
+}
+_JAVA_SERDE = re.compile(r"org\.apache\.kafka\.common\.serialization\.Serdes\$(\w+)Serde")
+_JAVA_EXTRACTORS: dict[str, Callable[..., Any]] = {
+    "FailOnInvalidTimestamp": fail_on_invalid_timestamp,
+    "LogAndSkipOnInvalidTimestamp": log_and_skip_on_invalid_timestamp,
+    "UsePartitionTimeOnInvalidTimestamp": use_partition_time_on_invalid_timestamp,
+}
+_OPTIMIZATIONS = ("reuse.ktable.source.topics", "merge.repartition.topics", "single.store.self.join")
+
+
+def whole(low: int, high: int = (1 << 63) - 1) -> Callable[[Any], int]:
+    """An integer, also as text."""
+
+    def read(value: Any) -> int:
+        number: int | None = None
+        if not isinstance(value, (bool, float)):
+            try:
+                number = int(value)
+            except (TypeError, ValueError):
+                pass
+        if number is None:
+            raise ValueError(f"must be a whole number, got {value!r}")
+        return _in_range(number, low, high, "")
+
+    return read
+
+
+def duration_ms(low: int = 0) -> Callable[[Any], int]:
+    """Milliseconds, as an integer, as text, or as a timedelta."""
+
+    def read(value: Any) -> int:
+        if isinstance(value, str):
+            try:
+                value = int(value)
+            except ValueError:
+                pass
+        try:
+            return _in_range(to_ms(value, ""), low, (1 << 63) - 1, " ms")
+        except TypeError:
+            raise ValueError(f"must be a timedelta or whole milliseconds, got {value!r}") from None
+
+    return read
+
+
+def _in_range(number: int, low: int, high: int, unit: str) -> int:
+    if number < low:
+        raise ValueError(f"must be at least {low}{unit}, got {number}")
+    if number > high:
+        raise ValueError(f"must be at most {high}{unit}, got {number}")
+    return number
+
+
+def flag(value: Any) -> bool:
+    """A bool, also as the text ``true`` or ``false``."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+        return value.strip().lower() == "true"
+    raise ValueError(f"must be true or false, got {value!r}")
+
+
+def text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"must be a text, got {value!r}")
+    return value
+
+
+def one_of(*choices: str, hints: dict[str, str] | None = None) -> Callable[[Any], Any]:
+    """One of a few words, upper or lower case; ``hints`` says why a value that looks right is not taken."""
+
+    def read(value: Any) -> str:
+        given = str(value).strip().lower()
+        for choice in choices:
+            if given == choice.lower():
+                return choice
+        for refused, hint in (hints or {}).items():
+            if given == refused.lower():
+                raise ValueError(f"cannot be {value}: {hint}")
+        allowed = f"one of {', '.join(choices)};" if len(choices) > 1 else f"{choices[0]},"
+        raise ValueError(f"must be {allowed} got {value!r}")
+
+    return read
+
+
+def optional(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The same, or ``None``; no text counts as ``None`` too."""
+    return lambda value: None if value is None or value == "" else read(value)
+
+
+def tags(value: Any) -> tuple[str, ...]:
+    """At most five names, as a list or separated by commas."""
+    given = value.split(",") if isinstance(value, str) else value
+    if not isinstance(given, (list, tuple)) or not all(isinstance(tag, str) for tag in given):
+        raise ValueError(f"must be names separated by commas or a list of them, got {value!r}")
+    found = tuple(tag.strip() for tag in given if tag.strip())
+    if len(found) > _MAX_TAGS:
+        raise ValueError(f"must be at most {_MAX_TAGS} names, got {len(found)}")
+    return found
+
+
+def application_id(value: Any) -> str:
+    """It becomes part of topic names, so it must be a legal topic name."""
+    name = text(value)
+    if not _LEGAL_ID.fullmatch(name) or name in (".", "..") or len(name) > _MAX_TOPIC_NAME:
+        raise ValueError(
+            f"must be 1 to {_MAX_TOPIC_NAME} characters of a-z, A-Z, 0-9, '.', '_' and '-', got {name!r},"
+            " since internal topics are named after it"
+        )
+    return name
+
+
+def servers(value: Any) -> str:
+    """``host:port``, separated by commas, or a list of them; the port may be missing, as librdkafka allows."""
+    given = value.split(",") if isinstance(value, str) else value
+    if not isinstance(given, (list, tuple)) or not all(isinstance(server, str) for server in given):
+        raise ValueError(f"must be host:port, separated by commas, or a list of them, got {value!r}")
+    found = [server.strip() for server in given if server.strip()]
+    if not found:
+        raise ValueError("must name at least one broker as host:port")
+    return ",".join(found)
+
+
+def host_and_port(value: Any) -> str:
+    """``host:port``, or nothing."""
+    address = text(value)
+    match = _SERVER.fullmatch(address)
+    if address and (match is None or not 0 < int(match[1]) < 1 << 16):
+        raise ValueError(f"must be host:port, got {address!r}")
+    return address
+
+
+def path(value: Any) -> Path:
+    """A path; ``~`` is the home directory."""
+    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
+        raise ValueError(f"must be a path, got {value!r}")
+    return Path(value).expanduser()
+
+
+def default_state_dir() -> Path:
+    """The user's directory for state that survives a reboot (XDG); a temporary directory would not."""
+    root = os.environ.get("XDG_STATE_HOME", "")
+    base = Path(root) if os.path.isabs(root) else Path("~/.local/state").expanduser()
+    return base / "streams"
+
+
+def optimizations(value: Any) -> str:
+    """``none``, ``all``, or names separated by commas, in a fixed order."""
+    given = value.split(",") if isinstance(value, str) else list(value) if isinstance(value, (list, tuple)) else [value]
+    names = [str(name).strip() for name in given]
+    if names in (["none"], ["all"]):
+        return names[0]
+    unknown = [name for name in names if name not in _OPTIMIZATIONS]
+    if unknown or not names:
+        raise ValueError(f"must be none, all, or some of {', '.join(_OPTIMIZATIONS)}; got {value!r}")
+    return ",".join(name for name in _OPTIMIZATIONS if name in names)
+
+
+def _imported(path: str) -> Any:
+    try:
+        return import_object(path)
+    except NoSuchObject:
+        raise
+    except Exception as error:
+        raise ValueError(f"names {path!r}, which failed to import: {type(error).__name__}: {error}") from error
+
+
+def serde(value: Any) -> Serde[Any]:
+    """A serde, its import path, or the class name of one of Java's own."""
+    found = value
+    if isinstance(value, str):
+        java = _JAVA_SERDE.fullmatch(value)
+        found = _JAVA_SERDES.get(java[1]) if java else _imported(value)
+    if not isinstance(found, Serde):
+        raise ValueError(f"must be a Serde or the import path of one, got {value!r}")
+    return found
+
+
+def function(value: Any) -> Any:
+    """A function, or its import path."""
+    found = _imported(value) if isinstance(value, str) else value
+    if not callable(found):
+        raise ValueError(f"must be a function or the import path of one, got {value!r}")
+    return found
+
+
+def extractor(value: Any) -> Any:
+    """A timestamp extractor, its import path, or the class name of one of Java's own."""
+    package, _, name = value.rpartition(".") if isinstance(value, str) else ("", "", "")
+    if package == "org.apache.kafka.streams.processor":
+        if name == "WallclockTimestampExtractor":
+            return wallclock_timestamp_extractor()
+        return function(_JAVA_EXTRACTORS.get(name))
+    return function(value)

@@ -1,0 +1,78 @@
+"""The text that goes with a committed offset: the partition's time, and what processors want back after a restart.
+
+Base64 of ``magic byte 2``, ``partition time i64`` and, if there are any, the processors' numbers: ``count i32``, each
+as ``name length i32``, name, ``value i64`` (reference 3.1, conformance 2 and 51). The names are those of stores, the
+numbers the window close time that was emitted last.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from processor_api.record import NO_TIMESTAMP
+
+__all__ = ["TopicPartitionMetadata"]
+
+log = logging.getLogger("streams.kafka")
+
+_FRONT = struct.Struct(">bq")
+_COUNT = struct.Struct(">i")
+_VALUE = struct.Struct(">q")
+_PARTITION_TIME_ONLY, _LATEST = 1, 2
+
+
+@dataclass(frozen=True)
+class TopicPartitionMetadata:
+    """What is committed with the offset of one input partition."""
+
+    partition_time: int = NO_TIMESTAMP
+    """The largest timestamp seen in the partition, in ms; -1 when none was."""
+    processors: Mapping[str, int] = field(default_factory=dict)
+
+    def encode(self) -> str:
+        parts = [_FRONT.pack(_LATEST, self.partition_time)]
+        if self.processors:
+            parts.append(_COUNT.pack(len(self.processors)))
+            for name, value in self.processors.items():
+                raw = name.encode()
+                parts += (_COUNT.pack(len(raw)), raw, _VALUE.pack(value))
+        return base64.b64encode(b"".join(parts)).decode("ascii")
+
+    @classmethod
+    def decode(cls, text: str) -> TopicPartitionMetadata:
+        """The reverse of `encode`. What cannot be read is logged and counts as not known, as in Kafka Streams: another
+        tool may have committed the offset."""
+        if not text:
+            return cls()
+        partition_time = NO_TIMESTAMP
+        try:
+            data = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+            magic, time = _FRONT.unpack_from(data)
+            if magic not in (_PARTITION_TIME_ONLY, _LATEST):
+                raise ValueError(f"version {magic} is not known")
+            partition_time = time
+            return cls(partition_time, _read_processors(data) if magic == _LATEST else {})
+        except (ValueError, struct.error) as error:
+            log.warning("metadata of a committed offset cannot be read", extra={"metadata": text, "error": str(error)})
+            return cls(partition_time)
+
+
+def _read_processors(data: bytes) -> dict[str, int]:
+    offset = _FRONT.size
+    if offset == len(data):
+        return {}
+    (count,) = _COUNT.unpack_from(data, offset)
+    offset += 4
+    processors = {}
+    for _ in range(count):
+        (length,) = _COUNT.unpack_from(data, offset)
+        end = offset + 4 + length
+        if length < 0:
+            raise ValueError("a processor's name has a negative length")
+        processors[data[offset + 4 : end].decode()] = _VALUE.unpack_from(data, end)[0]
+        offset = end + 8
+    return processors

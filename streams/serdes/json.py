@@ -1,0 +1,116 @@
+"""JSON, compact and in UTF-8: by orjson where it is installed, else by the standard library with the same bytes.
+
+Both write dataclasses as objects, dates and times as ISO 8601, UUIDs and enums by their value, and NaN and infinities,
+which JSON does not have, as null. They differ for floats with an exponent (``1e16`` and ``1e+16``) and for integers
+beyond 64 bits, which orjson refuses. Input that JSON does not allow, such as ``NaN``, is refused by both.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import enum
+import json
+import math
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from processor_api.serde import Serde
+
+try:
+    import orjson
+except ImportError:
+    orjson = None  # type: ignore[assignment,unused-ignore]
+
+__all__ = ["json_serde"]
+
+
+def json_serde(
+    *, default: Callable[[Any], Any] | None = None, sort_keys: bool = False, use_orjson: bool | None = None
+) -> Serde[Any]:
+    """A serde of whatever JSON can say: dicts, lists, texts, numbers, truth values.
+
+    A value is written when it is put into a store, so changing it afterwards changes nothing there.
+
+    :param default: called with a value JSON does not know; returns one that it does, or raises ``TypeError``.
+    :param sort_keys: writes the keys of objects in order. Use it for keys of records: equal ones then have equal bytes,
+        and so the same partition, however they were built.
+    :param use_orjson: ``None`` uses it where it is installed.
+    :raises ImportError: if orjson is demanded and not installed.
+    """
+    if use_orjson is None:
+        use_orjson = orjson is not None
+    if use_orjson and orjson is None:
+        raise ImportError("orjson is not installed; install streams-for-kafka[json]", name="orjson")
+    write, read = _by_orjson(default, sort_keys) if use_orjson else _by_standard_library(default, sort_keys)
+    return Serde(write, read, name="json")
+
+
+def _by_orjson(
+    default: Callable[[Any], Any] | None, sort_keys: bool
+) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
+    dumps = orjson.dumps
+    if default is None and not sort_keys:
+        return dumps, orjson.loads
+    option = orjson.OPT_SORT_KEYS if sort_keys else 0
+    return lambda value: dumps(value, default, option), orjson.loads
+
+
+def _by_standard_library(
+    default: Callable[[Any], Any] | None, sort_keys: bool
+) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
+    def convert(value: Any) -> Any:
+        known = _plain(value)
+        if known is not value:
+            return known
+        if default is None:
+            raise TypeError(f"Type is not JSON serializable: {type(value).__name__}")
+        return default(value)
+
+    encode = json.JSONEncoder(
+        default=convert, sort_keys=sort_keys, ensure_ascii=False, allow_nan=False, separators=(",", ":")
+    ).encode
+
+    def write(value: Any) -> bytes:
+        try:
+            return encode(value).encode()
+        except ValueError:  # NaN or an infinity, unless something else is wrong too: then it is raised again
+            return encode(_without_nan(value)).encode()
+
+    def read(data: bytes) -> Any:
+        return json.loads(data.decode(), parse_constant=_refuse_constant)
+
+    return write, read
+
+
+def _plain(value: Any) -> Any:
+    """What orjson would write in place of the value; the value itself if it knows no more than we do."""
+    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, uuid.UUID):
+        return str(value)
+    if isinstance(value, enum.Enum):
+        return value.value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            field.name: getattr(value, field.name)
+            for field in dataclasses.fields(value)
+            if not field.name.startswith("_")
+        }
+    return value
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _without_nan(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_nan(each) for each in value]
+    known = _plain(value)
+    return value if known is value else _without_nan(known)
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"json: {name} is not JSON")

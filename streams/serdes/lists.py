@@ -1,0 +1,132 @@
+"""Lists of one kind of item, byte for byte as Java's ``ListSerde`` writes them (reference 3.1)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import TypeVar
+
+from processor_api.serde import Serde, Serdes
+
+__all__ = ["ListSerde", "list_serde"]
+
+T = TypeVar("T")
+
+_CONSTANT_SIZE, _VARIABLE_SIZE = 0, 1
+_NULL = -1
+_INT = struct.Struct(">i")
+_FIXED_SIZES: dict[int, int] = {
+    id(Serdes.SHORT): 2,
+    id(Serdes.INTEGER): 4,
+    id(Serdes.FLOAT): 4,
+    id(Serdes.LONG): 8,
+    id(Serdes.DOUBLE): 8,
+    id(Serdes.UUID): 36,
+}
+"""Java's fixed-size serdes; boolean and void are not among them. Keyed by identity: a custom serde is never one."""
+
+
+class ListSerde(Serde[list[T | None]]):
+    """Lists whose items an inner serde writes; an item may be ``None``.
+
+    Items of a fixed-size serde (short, integer, long, float, double, uuid) are written without lengths, and the
+    positions of nulls in front. Others are each preceded by their length, or -1 for null.
+
+    Java cannot read back a list that it wrote with an empty last item; this serde can.
+    """
+
+    __slots__ = ("_fixed_size", "_inner")
+
+    def __init__(self, inner: Serde[T], *, fixed_size: int | None = None) -> None:
+        self._inner = inner
+        self._fixed_size = fixed_size or _FIXED_SIZES.get(id(inner))
+        write = self._write_variable if self._fixed_size is None else self._write_constant
+        super().__init__(write, self._read, name=f"list of {inner.name}")
+
+    def bind(self, topic: str, *, is_key: bool) -> Serde[list[T | None]]:
+        bound = self._inner.bind(topic, is_key=is_key)
+        return self if bound is self._inner else ListSerde(bound, fixed_size=self._fixed_size)
+
+    def _write_constant(self, items: Sequence[T | None]) -> bytes:
+        _check(items)
+        nulls = [position for position, item in enumerate(items) if item is None]
+        serialize = self._inner.serialize
+        head = struct.pack(f">bi{len(nulls)}ii", _CONSTANT_SIZE, len(nulls), *nulls, len(items))
+        return head + b"".join([serialize(item) for item in items if item is not None])
+
+    def _write_variable(self, items: Sequence[T | None]) -> bytes:
+        _check(items)
+        serialize, length = self._inner.serialize, _INT.pack
+        parts = [struct.pack(">bi", _VARIABLE_SIZE, len(items))]
+        for item in items:
+            if item is None:
+                parts.append(length(_NULL))
+            else:
+                data = serialize(item)
+                parts += (length(len(data)), data)
+        return b"".join(parts)
+
+    def _read(self, data: bytes) -> list[T | None]:
+        try:
+            strategy = data[0]
+            if strategy == _CONSTANT_SIZE:
+                return self._read_constant(data)
+            if strategy == _VARIABLE_SIZE:
+                return self._read_variable(data)
+        except (struct.error, IndexError):
+            raise ValueError(f"{self.name}: the data end before the list does") from None
+        raise ValueError(f"{self.name}: the first byte is {strategy}, neither 0 nor 1")
+
+    def _read_constant(self, data: bytes) -> list[T | None]:
+        size = self._fixed_size
+        if size is None:
+            raise ValueError(f"{self.name}: the items were written with a fixed size, which this serde does not have")
+        null_count = _count(data, 1)
+        nulls = set(struct.unpack_from(f">{null_count}i", data, 5))
+        position = 5 + 4 * null_count
+        length = _count(data, position)
+        position += 4
+        items: list[T | None] = []
+        for index in range(length):
+            if index in nulls:
+                items.append(None)
+            else:
+                items.append(self._inner.deserialize(_slice(data, position, size)))
+                position += size
+        return items
+
+    def _read_variable(self, data: bytes) -> list[T | None]:
+        length, position = _count(data, 1), 5
+        items: list[T | None] = []
+        for _ in range(length):
+            size = _INT.unpack_from(data, position)[0]
+            position += 4
+            if size == _NULL:
+                items.append(None)
+            else:
+                items.append(self._inner.deserialize(_slice(data, position, size)))
+                position += size
+        return items
+
+
+def list_serde(inner: Serde[T]) -> ListSerde[T]:
+    """A serde of lists whose items ``inner`` writes."""
+    return ListSerde(inner)
+
+
+def _check(items: object) -> None:
+    if not isinstance(items, (list, tuple)):
+        raise TypeError(f"list: expected a list, got {type(items).__name__}")
+
+
+def _count(data: bytes, position: int) -> int:
+    count: int = _INT.unpack_from(data, position)[0]
+    if not 0 <= count <= len(data):  # refused before it is waited for: damaged data may say two thousand million
+        raise IndexError
+    return count
+
+
+def _slice(data: bytes, position: int, size: int) -> bytes:
+    if size < 0 or position + size > len(data):
+        raise IndexError
+    return data[position : position + size]

@@ -1,0 +1,50 @@
+"""Pydantic models, and anything else pydantic has a schema for, as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import is_dataclass
+from functools import partial
+from typing import Any, TypeVar, overload
+
+from pydantic import BaseModel, TypeAdapter
+
+from processor_api.serde import Serde
+
+__all__ = ["pydantic_serde"]
+
+T = TypeVar("T")
+
+
+@overload
+def pydantic_serde(model: type[T], *, exclude_none: bool = ..., exclude_unset: bool = ...) -> Serde[T]: ...
+@overload
+def pydantic_serde(model: Any, *, exclude_none: bool = ..., exclude_unset: bool = ...) -> Serde[Any]: ...
+
+
+def pydantic_serde(model: Any, *, exclude_none: bool = False, exclude_unset: bool = False) -> Serde[Any]:
+    """A serde that writes JSON under the fields' aliases, and validates what it reads.
+
+    A value that is not of the type is refused when it is written. What is read and does not fit raises pydantic's
+    ``ValidationError``, a ``ValueError``.
+
+    :param model: a model class, a dataclass, a ``TypedDict``, a union of these, or any type pydantic knows.
+    :param exclude_none: leaves out fields that are ``None``.
+    :param exclude_unset: leaves out fields that were not given.
+    """
+    adapter: TypeAdapter[Any] = TypeAdapter(model)
+    to_json = partial(
+        adapter.serializer.to_json,
+        by_alias=True,
+        warnings="error",
+        exclude_none=exclude_none,
+        exclude_unset=exclude_unset,
+    )
+
+    def write_instance(value: Any) -> bytes:
+        if not isinstance(value, model):  # pydantic writes a dataclass given for a model as an empty object
+            raise TypeError(f"{name}: expected {model.__name__}, got {type(value).__name__}")
+        return to_json(value)
+
+    name = f"pydantic {getattr(model, '__name__', model)}"
+    checked = isinstance(model, type) and (issubclass(model, BaseModel) or is_dataclass(model))
+    return Serde(write_instance if checked else to_json, adapter.validator.validate_json, name=name)

@@ -1,0 +1,17 @@
+from pathlib import Path
+
+import pytest
+
+PACKAGES = ("processor_api", "state", "dsl", "streams")
+
+
+@pytest.fixture(scope="session")
+def sources(root: Path) -> dict[str, str]:
+    """The text of every source file of the four packages, by its path from the root."""
+    found = {
+        path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
+        for package in PACKAGES
+        for path in sorted((root / package).rglob("*.py"))
+    }
+    assert {path.partition("/")[0] for path in found} == set(PACKAGES)
+    return found

@@ -1,0 +1,298 @@
+"""Byte formats of the recordings, and the functions here that write and read them.
+
+An entry takes a vector's input and returns the vector's other fields as they come out here; a call that fails with one
+of `REFUSALS` gives ``{"error": True}``. Groups that are not in the table are listed as not built.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from processor_api.errors import StateError
+from processor_api.partitioner import murmur2, partition_for_key
+from processor_api.serde import Serde, Serdes
+from processor_api.task_id import TaskId, TopicPartition
+from state.formats import headers_value, keys, outer_join, position, value_and_timestamp
+from state.formats.checkpoint import read_checkpoint, write_checkpoint
+from streams.kafka.offset_metadata import TopicPartitionMetadata
+
+Input = Mapping[str, Any]
+Fields = dict[str, Any]
+
+REFUSALS = (ValueError, TypeError, StateError)
+"""What may be raised where Java's classes throw."""
+
+
+def _unhex(text: str | None) -> bytes | None:
+    return None if text is None else bytes.fromhex(text)
+
+
+def _hex(data: bytes | None) -> Fields:
+    return {"hex": None if data is None else data.hex()}
+
+
+def _utf8(text: str | None) -> bytes | None:
+    return None if text is None else Serdes.STRING.serialize(text)
+
+
+def _headers(pairs: list[list[str | None]]) -> list[tuple[str, bytes | None]]:
+    return [(str(name), _unhex(value)) for name, value in pairs]
+
+
+def _same(first: Any, second: Any) -> bool:
+    return first == second or (isinstance(first, float) and math.isnan(first) and math.isnan(second))
+
+
+def _serde(serde: Serde[Any], from_json: Callable[[Any], Any] = lambda value: value, *, exact: bool = True) -> Any:
+    """Both directions; what is written is read back too."""
+
+    def check(given: Input) -> Fields:
+        if "hex" in given:
+            data = _unhex(given["hex"])
+            return {"output": None if data is None else _to_json(serde.deserialize(data))}
+        if given["value"] is None:
+            return {"hex": None}
+        value = from_json(given["value"])
+        data = serde.serialize(value)
+        assert not exact or _same(serde.deserialize(data), value), f"{value!r} comes back as another value"
+        return _hex(data)
+
+    return check
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value.hex() if isinstance(value, bytes) else str(value) if isinstance(value, uuid.UUID) else value
+
+
+# ---------------------------------------------------------------------- values
+
+
+def _timestamped(given: Input) -> Fields:
+    row = value_and_timestamp.write_value_and_timestamp(_utf8(given["value"]), given["timestamp"])
+    if row is not None:
+        assert value_and_timestamp.read_value_and_timestamp(row) == (_utf8(given["value"]), given["timestamp"])
+    return _hex(row)
+
+
+def _only_headers(given: Input) -> Fields:
+    headers = _headers(given["headers"])
+    written = headers_value.write_headers(headers)
+    assert headers_value.read_headers(written) == headers
+    return _hex(written)
+
+
+def _value_with_headers(given: Input) -> Fields:
+    value, timestamp, headers = _utf8(given["value"]), given["timestamp"], _headers(given["headers"])
+    row = headers_value.write_value_with_headers(value, timestamp, headers)
+    if row is not None:
+        assert headers_value.read_value_with_headers(row) == (value, timestamp, headers)
+    return _hex(row)
+
+
+def _session_with_headers(given: Input) -> Fields:
+    value, headers = _utf8(given["value"]), _headers(given["headers"])
+    row = headers_value.write_session_with_headers(value, headers)
+    if row is not None:
+        assert headers_value.read_session_with_headers(row) == (value, headers)
+    return _hex(row)
+
+
+def _left_or_right(given: Input) -> Fields:
+    left = given["side"] == "left"
+    value = Serdes.STRING.serialize(given["value"]) if left else Serdes.LONG.serialize(given["value"])
+    row = outer_join.outer_join_value(value, left)
+    assert outer_join.read_outer_join_value(row) == (value, left)
+    return _hex(row)
+
+
+# ------------------------------------------------------------------------ keys
+
+
+def _window_topic_key(given: Input) -> Fields:
+    key = _utf8(given["key"])
+    return _hex(None if key is None else keys.window_topic_key(key, given["start"]))
+
+
+def _window_store_key(given: Input) -> Fields:
+    key, start, sequence = Serdes.STRING.serialize(given["key"]), given["start"], given["sequence"]
+    row = keys.window_key(key, start, sequence)
+    assert keys.read_window_key(row) == (key, start, sequence)
+    return _hex(row)
+
+
+def _windowed_key_read(given: Input) -> Fields:
+    data = bytes.fromhex(given["hex"])
+    key, start = keys.read_window_key(data)[:2] if given["changelog"] else keys.read_window_topic_key(data)
+    return {"output": [key.decode(), start, keys.window_end(start, given["window_size_ms"])]}
+
+
+def _session_key(given: Input) -> Fields:
+    key = _utf8(given["key"])
+    return _hex(None if key is None else keys.session_key(key, given["start"], given["end"]))
+
+
+def _session_key_read(given: Input) -> Fields:
+    if not given["hex"]:
+        return {"output": None}
+    key, start, end = keys.read_session_key(bytes.fromhex(given["hex"]))
+    return {"output": [key.decode(), start, end]}
+
+
+def _indexed(given: Input) -> Fields:
+    key, start, by_time = Serdes.STRING.serialize(given["key"]), given["start"], given["first"] == "time"
+    if given["kind"] == "window":
+        sequence = given["sequence"]
+        if not by_time:
+            return _hex(keys.window_key_by_key(key, start, sequence))
+        row = keys.window_key_by_time(key, start, sequence)
+        assert keys.read_window_key_by_time(row) == (key, start, sequence)
+        return _hex(row)
+    end = given["end"]
+    if not by_time:
+        return _hex(keys.session_key_by_key(key, start, end))
+    row = keys.session_key_by_time(key, start, end)
+    assert keys.read_session_key_by_time(row) == (key, start, end)
+    return _hex(row)
+
+
+def _outer_join_key(given: Input) -> Fields:
+    key, timestamp, left = Serdes.STRING.serialize(given["key"]), given["timestamp"], given["side"] == "left"
+    row = outer_join.outer_join_key(key, timestamp, left)
+    assert outer_join.read_outer_join_key(row) == (key, timestamp, left)
+    return _hex(row)
+
+
+# ---------------------------------------------------------------- partitioning
+
+
+def _murmur2(given: Input) -> Fields:
+    hashed = murmur2(bytes.fromhex(given["hex"]))
+    return {"output": hashed - (1 << 32) if hashed >> 31 else hashed}
+
+
+PARTITION_COUNTS = (1, 2, 3, 4, 7, 10, 12, 16, 31, 64, 100, 1000)
+
+
+def _partition(given: Input) -> Fields:
+    key = _utf8(given["key"])
+    return {"output": {str(n): None if key is None else partition_for_key(key, n) for n in PARTITION_COUNTS}}
+
+
+# ----------------------------------------------- positions, offsets, identities
+
+
+def _position(given: Input) -> Fields:
+    if "hex" in given:
+        return {"output": position.read_position(bytes.fromhex(given["hex"]))}
+    offsets = {topic: {int(p): o for p, o in pairs.items()} for topic, pairs in given["position"].items()}
+    written = position.write_position(offsets)
+    assert position.read_position(written) == offsets
+    return _hex(written)
+
+
+def _sorted_position(vector: Fields) -> Fields:
+    """The order of topics and partitions does not count: it is that of a hash map."""
+    if "hex" not in vector:
+        return vector
+    return {**vector, **_hex(position.write_position(position.read_position(bytes.fromhex(vector["hex"]))))}
+
+
+def _sorted_checkpoint(vector: Fields) -> Fields:
+    """The order of a file's lines does not count."""
+    text = vector.get("text")
+    return {**vector, "text": "".join(sorted(text.splitlines(keepends=True)))} if text else vector
+
+
+def _offset_metadata(given: Input) -> Fields:
+    metadata = TopicPartitionMetadata(given["partition_time"], given["processors"])
+    assert TopicPartitionMetadata.decode(metadata.encode()) == metadata
+    text = metadata.encode()
+    return {"text": text, "hex": base64.b64decode(text).hex()}
+
+
+def _offset_metadata_read(given: Input) -> Fields:
+    metadata = TopicPartitionMetadata.decode(given["text"])
+    return {"output": {"partition_time": metadata.partition_time, "processor_s": metadata.processors.get("s")}}
+
+
+def _checkpoint(given: Input) -> Fields:
+    offsets = {}
+    for name, offset in given["offsets"].items():
+        topic, _, partition = name.rpartition("/")
+        offsets[TopicPartition(topic, int(partition))] = offset
+    text = write_checkpoint(offsets)
+    assert text is None or read_checkpoint(text) == offsets
+    return {"text": text}
+
+
+def _checkpoint_read(given: Input) -> Fields:
+    offsets = read_checkpoint(given["text"])
+    return {"output": {f"{topic}/{partition}": offset for (topic, partition), offset in offsets.items()}}
+
+
+def _task_id(given: Input) -> Fields:
+    if "topology" in given:
+        raise ValueError("named topologies are not supported")
+    return {"text": str(TaskId(given["subtopology"], given["partition"]))}
+
+
+def _task_id_read(given: Input) -> Fields:
+    task = TaskId.parse(given["text"])
+    return {"output": {"subtopology": task.subtopology, "partition": task.partition, "topology": None}}
+
+
+def _task_ids_sorted(vector: Fields) -> Fields:
+    return {"sorted": [str(task) for task in sorted(TaskId.parse(text) for text in reversed(vector["sorted"]))]}
+
+
+FORMATS: Mapping[str, Callable[[Input], Fields]] = {
+    "string": _serde(Serdes.STRING, exact=False),  # a lone surrogate comes back as a question mark
+    "long": _serde(Serdes.LONG),
+    "int": _serde(Serdes.INTEGER),
+    "short": _serde(Serdes.SHORT),
+    "double": _serde(Serdes.DOUBLE, float),
+    "float": _serde(Serdes.FLOAT, float, exact=False),  # 32 bits of a Python float
+    "bytes": _serde(Serdes.BYTES, bytes.fromhex),
+    "uuid": _serde(Serdes.UUID, uuid.UUID),
+    "boolean": _serde(Serdes.BOOLEAN),
+    "void": _serde(Serdes.VOID),
+    "timestamped value": _timestamped,
+    "plain value read by a timestamped store": lambda given: _hex(value_and_timestamp.from_plain(_unhex(given["hex"]))),
+    "timestamped value read by a headers store": lambda given: _hex(
+        headers_value.from_timestamped(_unhex(given["hex"]))
+    ),
+    "plain value read by a headers store": lambda given: _hex(headers_value.from_plain(_unhex(given["hex"]))),
+    "headers": _only_headers,
+    "value with timestamp and headers": _value_with_headers,
+    "session aggregate with headers": _session_with_headers,
+    "left or right value": _left_or_right,
+    "windowed key on a topic": _window_topic_key,
+    "window store key and its changelog key": _window_store_key,
+    "windowed key read back": _windowed_key_read,
+    "session key on a topic, in a store, on a changelog": _session_key,
+    "session key read back": _session_key_read,
+    "time-ordered and key-ordered rows of an indexed store": _indexed,
+    "outer-join store key": _outer_join_key,
+    "murmur2": _murmur2,
+    "partition of a string key": _partition,
+    "position": _position,
+    "metadata of a committed offset": _offset_metadata,
+    "metadata of a committed offset read back": _offset_metadata_read,
+    "checkpoint file": _checkpoint,
+    "checkpoint file read back": _checkpoint_read,
+    "task id as text": _task_id,
+    "task id parsed": _task_id_read,
+    "task ids in order": _task_ids_sorted,
+}
+
+NORMALISED: Mapping[str, Callable[[Fields], Fields]] = {
+    "position": _sorted_position,
+    "checkpoint file": _sorted_checkpoint,
+}
+"""Applied to fields on both sides, where a recording shows what does not count."""

@@ -1,0 +1,58 @@
+"""The text that goes with committed offsets."""
+
+from __future__ import annotations
+
+import base64
+import logging
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.kafka.offset_metadata import TopicPartitionMetadata
+
+LONG = st.integers(-(1 << 63), (1 << 63) - 1)
+
+
+@given(LONG, st.dictionaries(st.text(max_size=5), LONG, max_size=3))
+def test_metadata_is_read_back(partition_time: int, processors: dict[str, int]) -> None:
+    """Partition time and the processors' numbers."""
+    metadata = TopicPartitionMetadata(partition_time, processors)
+    assert TopicPartitionMetadata.decode(metadata.encode()) == metadata
+
+
+def test_the_bytes_are_those_of_kafka_streams() -> None:
+    """Magic byte 2, the time, and nothing more without processors."""
+    assert base64.b64decode(TopicPartitionMetadata(5).encode()).hex() == "020000000000000005"
+    assert TopicPartitionMetadata(250, {"s": 9}).encode() == "AgAAAAAAAAD6AAAAAQAAAAFzAAAAAAAAAAk="
+
+
+def test_the_version_before_had_no_processors() -> None:
+    """Magic byte 1; what follows the time is not read."""
+    text = base64.b64encode(b"\x01" + (5).to_bytes(8, "big") + b"rest").decode()
+    assert TopicPartitionMetadata.decode(text) == TopicPartitionMetadata(5)
+
+
+def test_offsets_committed_without_metadata_have_none() -> None:
+    """Another tool commits so; it is nothing to warn of."""
+    assert TopicPartitionMetadata.decode("") == TopicPartitionMetadata(-1)
+
+
+@pytest.mark.parametrize("text", ["AwAAAAAAAAAF", "AQ==", "not base64 !", "ä"])
+def test_what_cannot_be_read_counts_as_not_known(text: str, caplog: pytest.LogCaptureFixture) -> None:
+    """And is logged, with the text."""
+    with caplog.at_level(logging.WARNING):
+        assert TopicPartitionMetadata.decode(text) == TopicPartitionMetadata(-1)
+    (record,) = caplog.records
+    assert record.__dict__["metadata"] == text
+
+
+@pytest.mark.parametrize(
+    "rest",
+    ["00", "00000001", "00000001 ffffffff", "00000001 00000001 73 00", "00000001 00000001 ff 0000000000000001"],
+)
+def test_damaged_processors_leave_the_time(rest: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The partition time stands before them."""
+    data = bytes.fromhex("020000000000000005" + rest)
+    assert TopicPartitionMetadata.decode(base64.b64encode(data).decode()) == TopicPartitionMetadata(5)
+    assert caplog.records

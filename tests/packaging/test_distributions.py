@@ -1,0 +1,64 @@
+"""What the wheel and the sdist hold, and that the installed wheel works away from the checkout."""
+
+import json
+import subprocess
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+PACKAGES = {"streams", "dsl", "processor_api", "state"}
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+SMOKE = """
+import json, dsl, processor_api, state, streams
+from importlib.metadata import distribution
+from importlib.resources import files
+packages = [dsl, processor_api, state, streams]
+ours = distribution("streams-for-kafka")
+print(json.dumps({
+    "folders": [str(files(p)) for p in packages],
+    "typed": [files(p).joinpath("py.typed").is_file() for p in packages],
+    "versions": [streams.__version__, ours.version],
+    "scripts": {s.name: s.value for s in ours.entry_points if s.group == "console_scripts"},
+    "license": ours.metadata["License-Expression"],
+}))
+"""
+
+
+def test_the_wheel_holds_the_four_packages_and_nothing_else(distributions: Any) -> None:
+    with zipfile.ZipFile(distributions.wheel) as wheel:
+        names = wheel.namelist()
+    top = {name.partition("/")[0] for name in names}
+    assert {name for name in top if not name.endswith(".dist-info")} == PACKAGES
+    assert {f"{package}/py.typed" for package in PACKAGES} <= set(names)
+    assert not [name for name in names if "__pycache__" in name]
+
+
+def test_the_wheel_holds_every_source_file(distributions: Any, root: Path) -> None:
+    with zipfile.ZipFile(distributions.wheel) as wheel:
+        names = set(wheel.namelist())
+    sources = {p.relative_to(root).as_posix() for package in PACKAGES for p in (root / package).rglob("*.py")}
+    assert sources - names == set()
+
+
+def test_the_installed_wheel_works_away_from_the_checkout(installed_python: Path, run: Run, tmp_path: Path) -> None:
+    result = run(installed_python, "-c", SMOKE, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
+    site_packages = {str(Path(folder).parent) for folder in found["folders"]}
+    assert len(site_packages) == 1
+    assert site_packages.pop().startswith(str(installed_python.parents[1]))
+    assert found["typed"] == [True] * 4
+    assert found["versions"][0] == found["versions"][1]
+    assert found["scripts"] == {"streams": "streams.cli.main:main"}
+    assert found["license"] == "Apache-2.0"
+
+
+def test_the_sdist_holds_what_a_reader_and_a_packager_need(distributions: Any) -> None:
+    with tarfile.open(distributions.sdist) as sdist:
+        names = {name.partition("/")[2] for name in sdist.getnames()}
+    assert {"LICENSE", "README.md", "CHANGELOG.md", "Makefile", "constraints.txt", "tests/conftest.py"} <= names
+    assert "tools/kafka/pom.xml" in names
+    assert not [name for name in names if name.startswith((".venv", "build/", ".git/"))]

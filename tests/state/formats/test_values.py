@@ -1,0 +1,100 @@
+"""Rows with timestamps and headers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from state.formats import headers_value, outer_join, value_and_timestamp
+
+TIMESTAMPS = st.integers(-1, (1 << 63) - 1)
+HEADERS = st.lists(st.tuples(st.text(max_size=70), st.none() | st.binary(max_size=70)), max_size=4)
+
+
+@given(st.binary(), TIMESTAMPS)
+def test_a_timestamped_row_is_read_back(value: bytes, timestamp: int) -> None:
+    """Eight bytes of timestamp, then the value (KIP-258)."""
+    row = value_and_timestamp.write_value_and_timestamp(value, timestamp)
+    assert row == timestamp.to_bytes(8, "big", signed=True) + value
+    assert value_and_timestamp.read_value_and_timestamp(row) == (value, timestamp)
+
+
+@given(st.binary(), TIMESTAMPS, HEADERS)
+def test_a_row_with_headers_is_read_back(value: bytes, timestamp: int, headers: list[tuple[str, bytes | None]]) -> None:
+    """KIP-1271: names may repeat, values may be null."""
+    row = headers_value.write_value_with_headers(value, timestamp, headers)
+    assert row is not None
+    assert headers_value.read_value_with_headers(row) == (value, timestamp, headers)
+    session = headers_value.write_session_with_headers(value, headers)
+    assert session is not None
+    assert headers_value.read_session_with_headers(session) == (value, headers)
+    assert headers_value.read_headers(headers_value.write_headers(headers)) == headers
+
+
+def test_no_headers_cost_one_byte() -> None:
+    """``None`` and an empty list are the same."""
+    assert headers_value.write_value_with_headers(b"v", 1, None) == bytes.fromhex("00 0000000000000001 76")
+    assert headers_value.write_value_with_headers(b"v", 1, []) == bytes.fromhex("00 0000000000000001 76")
+    assert headers_value.write_session_with_headers(b"v", None) == b"\x00v"
+
+
+def test_rows_of_older_stores_are_converted() -> None:
+    """A plain value gets the timestamp -1, a timestamped one no headers."""
+    assert value_and_timestamp.from_plain(b"v") == b"\xff" * 8 + b"v"
+    plain = headers_value.from_plain(b"v")
+    assert plain is not None
+    assert headers_value.read_value_with_headers(plain) == (b"v", -1, [])
+    timestamped = headers_value.from_timestamped(value_and_timestamp.write_value_and_timestamp(b"v", 7))
+    assert timestamped is not None
+    assert headers_value.read_value_with_headers(timestamped) == (b"v", 7, [])
+
+
+def test_no_value_gives_no_row() -> None:
+    """A deletion stays one, in every form."""
+    assert value_and_timestamp.write_value_and_timestamp(None, 5) is None
+    assert value_and_timestamp.from_plain(None) is None
+    assert headers_value.write_value_with_headers(None, 5, [("h", b"")]) is None
+    assert headers_value.write_session_with_headers(None, [("h", b"")]) is None
+    assert headers_value.from_plain(None) is None
+    assert headers_value.from_timestamped(None) is None
+
+
+@pytest.mark.parametrize(
+    ("read", "row"),
+    [
+        (value_and_timestamp.read_value_and_timestamp, "00000000000000"),
+        (headers_value.read_value_with_headers, ""),
+        (headers_value.read_value_with_headers, "00 00000000000000"),
+        (headers_value.read_value_with_headers, "06 020268 0000000000000001"),
+        (headers_value.read_session_with_headers, "08 020268"),
+        (headers_value.read_session_with_headers, "01"),
+        (headers_value.read_headers, "02 01 00"),
+        (headers_value.read_headers, "02 0268 0a 00"),
+        (headers_value.read_headers, "02 0268 01 00"),
+        (outer_join.read_outer_join_key, "00000000"),
+        (outer_join.read_outer_join_value, ""),
+        (outer_join.read_outer_join_value, "02"),
+    ],
+)
+def test_damaged_rows_are_refused(read: Callable[[bytes], Any], row: str) -> None:
+    """Rather than read as something else."""
+    with pytest.raises(ValueError, match=r"\w{4}"):
+        read(bytes.fromhex(row))
+
+
+@given(st.binary(max_size=5), st.integers(0, (1 << 63) - 1), st.booleans())
+def test_rows_of_an_outer_join_are_read_back(data: bytes, timestamp: int, left: bool) -> None:
+    """Time, side, key; and side, value."""
+    assert outer_join.read_outer_join_key(outer_join.outer_join_key(data, timestamp, left)) == (data, timestamp, left)
+    assert outer_join.read_outer_join_value(outer_join.outer_join_value(data, left)) == (data, left)
+
+
+def test_rows_of_an_outer_join_are_in_order_of_time_then_side() -> None:
+    """Conformance 58: right before left."""
+    rows = [(1, False, b"z"), (1, True, b"a"), (1, True, b"b"), (256, False, b"")]
+    keys = [outer_join.outer_join_key(key, timestamp, left) for timestamp, left, key in rows]
+    assert keys == sorted(keys)

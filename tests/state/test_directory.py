@@ -1,0 +1,361 @@
+"""Who may use a state directory, and what becomes of it when processes die."""
+
+import errno
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from processor_api.errors import StateDirectoryError
+from processor_api.task_id import TaskId
+from state.directory import METADATA_FILE, ProcessIdentity, StateDirectory
+from state.directory_errors import directory_error, explained
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+TASK = TaskId(0, 1)
+DAY_MS = 86_400_000
+
+WORKER = """
+import sys
+from pathlib import Path
+from processor_api.task_id import TaskId
+from state.directory import StateDirectory
+directory = StateDirectory.open(Path(sys.argv[1]), "app")
+slot = directory.claim_slot()
+task = directory.try_lock_task(TaskId(0, 1))
+print(slot.number, task is not None, directory.process_uuid, flush=True)
+sys.stdin.read()
+"""
+
+
+def start(root: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", WORKER, str(root)]
+    return subprocess.Popen(command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+@contextmanager
+def worker(root: Path) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """A process that took a slot and task 0_1, if it could, and holds them until its input ends or it is killed."""
+    with start(root) as process:
+        try:
+            assert process.stdout is not None
+            yield process, process.stdout.readline().split()
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def directory(root: Path) -> StateDirectory:
+    return StateDirectory.open(root, "app")
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def refusal(root: Path, application_id: str = "app") -> str:
+    with pytest.raises(StateDirectoryError) as caught:
+        StateDirectory.open(root, application_id)
+    assert "\n" not in caught.value.message
+    return caught.value.message
+
+
+def test_a_new_directory_says_whose_it_is(root: Path, directory: StateDirectory) -> None:
+    assert directory.path == root / "app"
+    assert json.loads((root / "app" / METADATA_FILE).read_text()) == {
+        "format_version": 1,
+        "application_id": "app",
+        "process_uuid": str(directory.process_uuid),
+    }
+
+
+def test_the_process_id_survives_a_restart(root: Path, directory: StateDirectory) -> None:
+    assert StateDirectory.open(root, "app").process_uuid == directory.process_uuid
+    assert StateDirectory.open(root, "other").process_uuid != directory.process_uuid
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+@pytest.mark.parametrize(("group_write", "expected"), [(False, 0o750), (True, 0o770)])
+def test_modes_are_those_of_kafka_streams_whatever_the_umask(
+    root: Path, umask: int, group_write: bool, expected: int
+) -> None:
+    before = os.umask(umask)
+    try:
+        made = StateDirectory.open(root, "app", group_write=group_write)
+        lock = made.try_lock_task(TASK)
+        with made.claim_slot() as slot:
+            assert lock is not None
+            paths = [made.path, lock.path, made.global_directory(slot), made.path / "slots", made.path / "locks"]
+    finally:
+        os.umask(before)
+    assert {mode(path) for path in paths} == {expected}
+    files = [made.path / METADATA_FILE, made.path / "slots" / "0.lock", made.path / "locks" / "0_1.lock"]
+    assert {mode(path) for path in files} == {expected & 0o666}
+
+
+def test_the_mode_follows_the_setting_of_a_directory_that_exists(root: Path, directory: StateDirectory) -> None:
+    StateDirectory.open(root, "app", group_write=True)
+    assert mode(directory.path) == 0o770
+
+
+# ---------------------------------------------------------------- refusals
+
+
+def test_a_directory_of_another_application_is_refused(root: Path, directory: StateDirectory) -> None:
+    directory.path.rename(root / "other")
+    assert refusal(root, "other").startswith(f"{root / 'other'} belongs to the application 'app', not to 'other': set")
+
+
+def test_a_newer_format_is_refused(root: Path, directory: StateDirectory) -> None:
+    (directory.path / METADATA_FILE).write_text('{"format_version": 2, "application_id": "app", "process_uuid": "new"}')
+    assert "was written by a newer version of this library (format 2, this one knows 1): upgrade" in refusal(root)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format_version": "x"}', '{"format_version": 1}'])
+def test_damaged_metadata_are_refused(root: Path, directory: StateDirectory, text: str) -> None:
+    (directory.path / METADATA_FILE).write_text(text)
+    assert refusal(root).startswith(f"{directory.path / METADATA_FILE} is damaged: move {directory.path} away")
+
+
+@pytest.mark.parametrize(
+    "java", ["kafka-streams-process-metadata", "0_0/rocksdb/store/CURRENT", "1_12/.checkpoint", "0_3/.lock"]
+)
+def test_state_of_java_is_refused_and_left_as_it_is(root: Path, java: str) -> None:
+    (root / "app" / java).parent.mkdir(parents=True)
+    (root / "app" / java).touch()
+    before = sorted(root.rglob("*"))
+    assert "holds state of Kafka Streams in Java, whose files this library does not read: set state.dir" in refusal(
+        root
+    )
+    assert sorted(root.rglob("*")) == before
+
+
+def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
+    (tmp_path / "state").touch()
+    assert refusal(tmp_path / "state").startswith(f"{tmp_path / 'state'} is not a directory: move it out of the way")
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "app").touch()
+    assert "is not a directory" in refusal(tmp_path / "root")
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (errno.ENOSPC, "there is no space left for /s: free some, or set state.dir to another disk"),
+        (errno.EDQUOT, "there is no space left for /s: free some, or set state.dir to another disk"),
+        (errno.EROFS, "/s is on a read-only file system: set state.dir to a directory on another"),
+        (errno.EACCES, "this user may not write /s: change its owner or mode, or set state.dir to another directory"),
+        (errno.EIO, "/s cannot be used for state: Input/output error; set state.dir to another"),
+    ],
+)
+def test_each_trouble_with_the_disk_says_what_to_do(code: int, expected: str) -> None:
+    error = OSError(code, os.strerror(code))
+    assert directory_error(error, Path("/s")).message == expected
+    with pytest.raises(StateDirectoryError) as caught, explained(Path("/s")):
+        raise error
+    assert caught.value.__cause__ is error
+
+
+@pytest.mark.parametrize(
+    ("mount", "expected"),
+    [
+        ("size=4k,nr_inodes=2", "there is no space left for "),
+        ("ro", " is on a read-only file system: "),
+    ],
+)
+def test_a_full_or_read_only_disk_is_refused(tmp_path: Path, mount: str, expected: str) -> None:
+    """On a file system of its own, in a mount namespace; not every machine allows that."""
+    probe = ["unshare", "--user", "--map-root-user", "--mount"]
+    if shutil.which("unshare") is None or subprocess.run([*probe, "true"], capture_output=True).returncode != 0:
+        pytest.skip("needs user and mount namespaces")
+    code = (
+        "import sys; from pathlib import Path; from state.directory import StateDirectory\n"
+        "StateDirectory.open(Path(sys.argv[1]), 'app')"
+    )
+    script = f'mount -t tmpfs -o {mount} none "$1" && exec "$2" -c "$3" "$1"'
+    found = subprocess.run(
+        [*probe, "sh", "-c", script, "sh", str(tmp_path), sys.executable, code],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+    )
+    last = found.stderr.strip().splitlines()[-1]
+    assert last.startswith("processor_api.errors.StateDirectoryError: ")
+    assert expected in last
+    assert str(tmp_path) in last
+
+
+# ---------------------------------------------------------------- slots
+
+
+def test_each_process_takes_the_lowest_free_slot(directory: StateDirectory) -> None:
+    with ExitStack() as held:
+        first, second, third = (held.enter_context(directory.claim_slot()) for _ in range(3))
+        assert [slot.number for slot in (first, second, third)] == [0, 1, 2]
+        second.release()
+        second.release()
+        with directory.claim_slot() as again:
+            assert again.number == 1
+
+
+def test_an_identity_is_the_directory_and_the_slot(directory: StateDirectory) -> None:
+    with directory.claim_slot() as slot:
+        identity = directory.identity(slot)
+    assert identity == ProcessIdentity(directory.process_uuid, 0)
+    assert str(identity) == f"{directory.process_uuid}-0"
+    uuid.UUID(str(identity).removesuffix("-0"))
+
+
+def test_a_killed_process_gives_back_its_slot_and_its_task(root: Path, directory: StateDirectory) -> None:
+    with worker(root) as (process, said):
+        assert said == ["0", "True", str(directory.process_uuid)]
+        with directory.claim_slot() as slot:
+            assert slot.number == 1
+        assert directory.try_lock_task(TASK) is None
+        process.send_signal(signal.SIGKILL)
+        assert process.wait(30) == -signal.SIGKILL
+        with directory.claim_slot() as slot:
+            assert slot.number == 0
+        task = directory.try_lock_task(TASK)
+        assert task is not None
+        task.release()
+
+
+def test_processes_that_start_at_once_agree_on_the_id_and_share_nothing_else(root: Path) -> None:
+    with ExitStack() as stack:
+        started = [stack.enter_context(start(root)) for _ in range(4)]
+        said = [process.stdout.readline().split() for process in started if process.stdout is not None]
+        assert sorted(slot for slot, _, _ in said) == ["0", "1", "2", "3"]
+        assert sorted(task for _, task, _ in said) == ["False", "False", "False", "True"]
+        assert len({process_uuid for _, _, process_uuid in said}) == 1
+        for process in started:
+            process.kill()
+
+
+# ---------------------------------------------------------------- tasks
+
+
+def test_a_task_is_open_once(directory: StateDirectory) -> None:
+    first = directory.try_lock_task(TASK)
+    assert first is not None
+    assert first.path == directory.path / "0_1"
+    assert first.path.is_dir()
+    assert directory.try_lock_task(TASK) is None
+    assert directory.try_lock_task(TaskId(0, 2)) is not None
+    first.release()
+    assert directory.try_lock_task(TASK) is not None
+
+
+def test_tasks_are_the_directories_that_are_named_like_one(directory: StateDirectory) -> None:
+    for name in ("10_0", "2_11", "2_3", "global", "x_1", "01_2", "removing-2_9"):
+        (directory.path / name).mkdir()
+    (directory.path / "5_5").touch()
+    assert [str(task) for task in directory.tasks()] == ["2_3", "2_11", "10_0"]
+
+
+def test_removing_a_task_keeps_its_lock(directory: StateDirectory) -> None:
+    lock = directory.try_lock_task(TASK)
+    assert lock is not None
+    (lock.path / "rocksdb").mkdir()
+    directory.remove_task(lock)
+    directory.remove_task(lock)
+    assert directory.tasks() == []
+    assert directory.try_lock_task(TASK) is None
+    directory.make_task_directory(lock)
+    assert list(lock.path.iterdir()) == []
+
+
+def test_what_a_crash_left_of_a_removal_is_removed_at_the_next_start(root: Path, directory: StateDirectory) -> None:
+    leftover = directory.path / "removing-app-0_1-abc"
+    (leftover / "rocksdb").mkdir(parents=True)
+    StateDirectory.open(root, "app")
+    assert not leftover.exists()
+
+
+def old(directory: StateDirectory, task: TaskId, age_ms: int, now_ms: int, file: str = "") -> None:
+    """A task whose directory was made long ago, and one file in it written ``age_ms`` ago."""
+    path = directory.task_directory(task)
+    (path / "store").mkdir(parents=True)
+    (path / "store" / "data").touch()
+    for each in (path / "store" / "data", path / "store", path):
+        os.utime(each, ns=(0, 0))
+    os.utime(path / "store" / "data", ns=((now_ms - age_ms) * 1_000_000,) * 2)
+
+
+def test_only_tasks_that_nobody_wrote_for_the_delay_are_obsolete(directory: StateDirectory) -> None:
+    now = 100 * DAY_MS
+    old(directory, TaskId(0, 0), DAY_MS + 1, now)
+    old(directory, TaskId(0, 1), DAY_MS, now)
+    assert directory.remove_obsolete(DAY_MS, now) == [TaskId(0, 0)]
+    assert directory.tasks() == [TaskId(0, 1)]
+
+
+def test_a_task_that_is_open_is_never_obsolete(root: Path, directory: StateDirectory) -> None:
+    now = 100 * DAY_MS
+    with worker(root) as (process, _):
+        shutil.rmtree(directory.task_directory(TASK))
+        old(directory, TASK, 99 * DAY_MS, now)
+        assert directory.remove_obsolete(DAY_MS, now) == []
+        process.kill()
+        process.wait(30)
+        assert directory.remove_obsolete(DAY_MS, now) == [TASK]
+
+
+# ---------------------------------------------------------------- clean up
+
+
+def test_clean_up_deletes_state_and_keeps_metadata_and_locks(root: Path, directory: StateDirectory) -> None:
+    for task in (TaskId(0, 0), TaskId(1, 3)):
+        lock = directory.try_lock_task(task)
+        assert lock is not None
+        (lock.path / "rocksdb").mkdir()
+        lock.release()
+    with directory.claim_slot() as slot:
+        (directory.global_directory(slot) / "store").mkdir()
+        directory.clean_up(slot)
+        assert sorted(str(path.relative_to(directory.path)) for path in directory.path.rglob("*")) == [
+            "global",
+            "locks",
+            "locks/0_0.lock",
+            "locks/1_3.lock",
+            "locks/directory.lock",
+            "slots",
+            "slots/0.lock",
+            METADATA_FILE,
+        ]
+    assert StateDirectory.open(root, "app").process_uuid == directory.process_uuid
+    directory.clean_up()
+
+
+def test_clean_up_deletes_nothing_while_a_task_is_open(root: Path, directory: StateDirectory) -> None:
+    for task in (TaskId(0, 0), TaskId(0, 2)):
+        (directory.path / str(task)).mkdir()
+    with worker(root):
+        with pytest.raises(StateDirectoryError, match=r"task 0_1 in .*app is open: stop every process") as caught:
+            directory.clean_up()
+        assert caught.value.task == "0_1"
+        assert directory.tasks() == [TaskId(0, 0), TASK, TaskId(0, 2)]
+    directory.clean_up()
+    assert directory.tasks() == []
+
+
+def test_clean_up_leaves_the_global_stores_of_a_living_process(directory: StateDirectory) -> None:
+    with directory.claim_slot() as other, directory.claim_slot() as own:
+        directory.global_directory(other)
+        with pytest.raises(StateDirectoryError, match=r"another process \(slot 0\) uses .*app: stop every process"):
+            directory.clean_up(own)
+        assert directory.global_directory(other).exists()

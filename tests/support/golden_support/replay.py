@@ -1,0 +1,179 @@
+"""Replaying the runs of a recorded topology on the test driver."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from golden_support import calls
+from golden_support.store_contents import read_store
+from golden_support.typed_values import TypedValue, typed_value
+
+__all__ = ["expected_run", "replay"]
+
+DROPPED = "dropped-records-total"
+NOT_RECORDED = {"__streams.errors.stacktrace": "(not recorded)"}
+PREFIX = "parity-"
+
+
+class _Topics:
+    """The serdes of a case's topics, and the order in which its outputs are listed."""
+
+    def __init__(self, topics: Mapping[str, Mapping[str, str]]) -> None:
+        self._order = {topic: i for i, topic in enumerate(topics)}
+        self._serdes = {
+            topic: (typed_value(types["key"]), typed_value(types["value"])) for topic, types in topics.items()
+        }
+
+    def serdes(self, topic: str) -> tuple[TypedValue, TypedValue] | None:
+        return self._serdes.get(topic)
+
+    def is_internal(self, topic: str) -> bool:
+        return topic.startswith(PREFIX) and topic not in self._serdes
+
+    def position(self, topic: str) -> tuple[int, str]:
+        return self._order.get(topic, len(self._order)), topic
+
+
+def expected_run(run: Mapping[str, Any]) -> dict[str, Any]:
+    """A recorded run in the form in which `replay` reports: with what a recording leaves out when it is empty."""
+    steps = [
+        {
+            "out": [{**record, "headers": record.get("headers", [])} for record in step.get("out", ())],
+            "internal": [{**record, "headers": record.get("headers", [])} for record in step.get("internal", ())],
+            "calls": step.get("calls", []),
+            "dropped": step.get("dropped", 0),
+            "throws": "throws" in step,
+        }
+        for step in run["steps"]
+    ]
+    document: dict[str, Any] = {"steps": steps}
+    if "stores" in run:
+        document |= {"stores": run["stores"], "metrics": run["metrics"]}
+    return document
+
+
+def start_driver(topology: Any, config: Any, initial_wall_clock_ms: int) -> Any:
+    """The driver that recordings are replayed on."""
+    from streams.testing import TopologyTestDriver
+
+    return TopologyTestDriver(topology, config, initial_wall_clock_ms=initial_wall_clock_ms)
+
+
+def replay(
+    case: Mapping[str, Any],
+    run: Mapping[str, Any],
+    build: Callable[[Any], Any],
+    config: Any,
+    driver_of: Callable[[Any, Any, int], Any] = start_driver,
+) -> dict[str, Any]:
+    """What happens here when a run's steps are repeated, in the form of `expected_run`.
+
+    An error in a step that was not recorded to fail is raised, with the step in its notes.
+    """
+    topics = _Topics(case["topics"])
+    steps: list[dict[str, Any]] = []
+    document: dict[str, Any] = {"steps": steps}
+    topology = build(config)
+    calls.take()
+    with contextlib.ExitStack() as stack:
+        try:
+            driver = driver_of(topology, config, run["start_time_ms"])
+            stack.callback(driver.close)
+        except Exception as error:
+            steps.append({"out": [], "internal": [], "calls": calls.take(), "dropped": 0, "throws": error})
+            return _settle(document, run)
+        dropped = 0
+        for step in run["steps"]:
+            failure: Exception | None = None
+            try:
+                _do(driver, step, topics)
+            except Exception as error:  # compared below: a step may have to fail
+                failure = error
+            out, internal = _produced(driver.take_produced(), topics)
+            now = int(driver.metrics()[DROPPED])
+            steps.append({
+                "out": out,
+                "internal": internal,
+                "calls": calls.take(),
+                "dropped": 0 if failure else now - dropped,
+                "throws": failure,
+            })  # fmt: skip
+            dropped = now
+            if failure:
+                break
+        else:
+            if "stores" in run:
+                document["stores"] = _stores(driver, run["stores"])
+                document["metrics"] = {DROPPED: dropped}
+    return _settle(document, run)
+
+
+def _settle(document: dict[str, Any], run: Mapping[str, Any]) -> dict[str, Any]:
+    """An expected error becomes ``True``; an unexpected one is raised with the step that caused it."""
+    for i, step in enumerate(document["steps"]):
+        failure = step["throws"]
+        if failure is not None and "throws" not in run["steps"][i]:
+            failure.add_note(f"in step {i}: {_shown(run['steps'][i])}")
+            raise failure
+        step["throws"] = failure is not None
+    return document
+
+
+def _shown(step: Mapping[str, Any]) -> Any:
+    return step.get("in", {name: value for name, value in step.items() if name == "advance_wall_clock_ms"})
+
+
+def _do(driver: Any, step: Mapping[str, Any], topics: _Topics) -> None:
+    if "advance_wall_clock_ms" in step:
+        driver.advance_wall_clock_time(step["advance_wall_clock_ms"])
+        return
+    record = step["in"]
+    if "key_hex" in record or "value_hex" in record:
+        key, value = _unhex(record.get("key_hex")), _unhex(record.get("value_hex"))
+    else:
+        serdes = topics.serdes(record["topic"])
+        if serdes is None:
+            raise ValueError(f"the recording does not tell the serdes of topic {record['topic']!r}")
+        key, value = serdes[0].to_bytes(record["key"]), serdes[1].to_bytes(record["value"])
+    headers = [(name, _unhex(data)) for name, data in record.get("headers", ())]
+    driver.pipe_raw(record["topic"], key, value, record["timestamp"], headers)
+
+
+def _unhex(text: str | None) -> bytes | None:
+    return None if text is None else bytes.fromhex(text)
+
+
+def _hex(data: bytes | None) -> str | None:
+    return None if data is None else data.hex()
+
+
+def _produced(produced: Mapping[str, Any], topics: _Topics) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    out = [
+        _record(topic, record, topics.serdes(topic))
+        for topic in sorted(produced, key=topics.position)
+        if not topics.is_internal(topic)
+        for record in produced[topic]
+    ]
+    internal = [
+        _record(topic, record, None)
+        for topic in sorted(produced)
+        if topics.is_internal(topic)
+        for record in produced[topic]
+    ]
+    return out, internal
+
+
+def _record(topic: str, record: Any, serdes: tuple[TypedValue, TypedValue] | None) -> dict[str, Any]:
+    if serdes is None:
+        shown = {"key_hex": _hex(record.key), "value_hex": _hex(record.value)}
+    else:
+        shown = {"key": serdes[0].from_bytes(record.key), "value": serdes[1].from_bytes(record.value)}
+    headers = [[name, NOT_RECORDED.get(name, _hex(value))] for name, value in record.headers or ()]
+    return {"topic": topic, **shown, "timestamp": record.timestamp, "headers": headers}
+
+
+def _stores(driver: Any, recorded: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    found = {name: read_store(driver.store(name), recorded[name]) for name in recorded if name in driver.stores()}
+    return found | {name: "not recorded" for name in driver.stores() if name not in recorded}

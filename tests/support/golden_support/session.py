@@ -1,0 +1,70 @@
+"""What one test run replays: recordings, topologies and differences, as the command line says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from golden_support.differences import Differences
+from golden_support.recordings import Recording, Recordings
+from golden_support.topologies import TopologyFunction, load_module, load_topologies
+
+__all__ = ["GOLDEN", "Golden", "golden"]
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+"""``tests/golden``"""
+
+_KEY = pytest.StashKey["Golden"]()
+
+
+@dataclass
+class Golden:
+    """Read once for a whole test run."""
+
+    recordings: Recordings
+    extra_topologies: str | None
+
+    @cached_property
+    def topologies(self) -> Mapping[str, TopologyFunction]:
+        return load_topologies(GOLDEN / "topologies", self.extra_topologies)
+
+    @cached_property
+    def differences(self) -> Differences:
+        return Differences.load(GOLDEN / "differences.toml")
+
+    @cached_property
+    def formats(self) -> ModuleType:
+        return load_module(str(GOLDEN / "formats_table.py"))
+
+    def of_kind(self, kind: str) -> list[Recording]:
+        return list(self.recordings.of_kind(kind))
+
+    def list_not_built(self, what: str, names: Iterable[str], *, fail: bool) -> None:
+        """Ends the test with the names that are recorded and not built: skipped, or failed where it is asked for and
+        these are the project's own recordings."""
+        listed = sorted(set(names))
+        if not listed:
+            return
+        message = f"{len(listed)} {what}: {', '.join(listed)}"
+        if fail and self.recordings.is_default:
+            pytest.fail(message, pytrace=False)
+        pytest.skip(message)
+
+
+def golden(config: pytest.Config) -> Golden:
+    """What this test run replays."""
+    if _KEY not in config.stash:
+        given = config.getoption("golden_dir", default=None)
+        directory = Path(given).resolve() if given else GOLDEN / "recordings"
+        if not directory.is_dir():
+            raise pytest.UsageError(f"--golden-dir: there is no directory {directory}")
+        recordings = Recordings(directory, is_default=given is None)
+        if not recordings.files:
+            raise pytest.UsageError(f"--golden-dir: {directory} holds no recordings (*.json, *.json.gz, *.json.xz)")
+        config.stash[_KEY] = Golden(recordings, config.getoption("golden_topologies", default=None))
+    return config.stash[_KEY]
