@@ -5,8 +5,7 @@ from __future__ import annotations
 from processor_api.errors import StreamsError
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import AT_BEGINNING, NewTopic, TopicInfo
-from streams.testing.contracts.client_kit import Cluster, contents, read_to_end, send
-from streams.testing.contracts.client_transactions import raises
+from streams.testing.contracts.client_kit import Cluster, contents, raises, read_to_end, send
 
 __all__ = ["AdminContract"]
 

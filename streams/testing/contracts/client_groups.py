@@ -10,8 +10,7 @@ from typing import Any
 from processor_api.errors import TaskMigratedError
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import CommitAgain, Consumer, OffsetAndMetadata, TransactionAborted
-from streams.testing.contracts.client_kit import Cluster, contents, read, send
-from streams.testing.contracts.client_transactions import raises
+from streams.testing.contracts.client_kit import Cluster, contents, raises, read, send
 
 __all__ = ["GroupContract", "Worker"]
 
@@ -81,7 +80,7 @@ class Worker:
     ) -> None:
         try:
             call(partitions)
-        except Exception as error:  # noqa: BLE001 - a listener must not raise
+        except Exception as error:
             self.faults.append(repr(error))
 
     def _forget(self, partitions: Collection[TopicPartition]) -> None:

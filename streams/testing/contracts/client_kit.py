@@ -8,11 +8,12 @@ from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from processor_api.clock import SystemClock
+from processor_api.errors import StreamsError
 from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import AT_BEGINNING, Admin, Consumer, KafkaClients, NewTopic, OnDelivery, Producer
 
-__all__ = ["Cluster", "Deliveries", "Until", "contents", "read", "read_to_end", "send"]
+__all__ = ["Cluster", "Deliveries", "Until", "contents", "raises", "read", "read_to_end", "send"]
 
 T = TypeVar("T")
 
@@ -143,6 +144,15 @@ def send(
     """Produces one record for each value, without waiting."""
     for value in values:
         producer.produce(topic, value, key, partition, on_delivery, None, timestamp, headers)
+
+
+def raises(kind: type[StreamsError], call: Callable[[], Any]) -> StreamsError:
+    """Fails unless the call raises an error of this kind."""
+    try:
+        call()
+    except kind as error:
+        return error
+    raise AssertionError(f"{kind.__name__} was not raised")
 
 
 def contents(messages: Iterable[Any]) -> list[Any]:

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 from processor_api.errors import StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import OffsetAndMetadata, Producer, TransactionAborted
-from streams.testing.contracts.client_kit import Cluster, Deliveries, contents, read, read_to_end, send
+from streams.testing.contracts.client_kit import Cluster, Deliveries, contents, raises, read, read_to_end, send
 
-__all__ = ["TransactionContract", "raises"]
-
-
-def raises(kind: type[StreamsError], call: Callable[[], Any]) -> StreamsError:
-    """Fails unless the call raises an error of this kind."""
-    try:
-        call()
-    except kind as error:
-        return error
-    raise AssertionError(f"{kind.__name__} was not raised")
+__all__ = ["TransactionContract"]
 
 
 class TransactionContract:
