@@ -258,6 +258,22 @@ def test_transactions_time_out_by_the_clock(
         send(producer, "t", b"v")
 
 
+def test_a_record_of_a_fenced_producer(broker: EmbeddedBroker, clients: EmbeddedClients) -> None:
+    """Its callback gets _FENCED, then every call raises."""
+    broker.create_topic("t")
+    first, second = (clients.producer({"transactional.id": "x"}) for _ in range(2))
+    deliveries = Deliveries()
+    first.init_transactions()
+    first.begin_transaction()
+    second.init_transactions()
+    send(first, "t", b"v", on_delivery=deliveries)
+    for call in (first.flush, lambda: first.poll(0), lambda: send(first, "t", b"v"), first.abort_transaction):
+        with pytest.raises(TaskMigratedError, match="'x'"):
+            call()
+    assert deliveries.errors == ["_FENCED"]
+    assert broker.records("t", read_committed=False) == []
+
+
 def test_an_empty_commit_asks_nobody(broker: EmbeddedBroker, clients: EmbeddedClients) -> None:
     """As with librdkafka a fenced producer with nothing to write does not notice."""
     first, second = (clients.producer({"transactional.id": "x"}) for _ in range(2))

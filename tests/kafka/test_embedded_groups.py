@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from processor_api.clock import ManualClock
@@ -59,6 +59,7 @@ class Walk:
         assert all(count == 1 for count in owners.values())
 
 
+@settings(max_examples=300)
 @given(st.lists(OPERATIONS, max_size=40))
 def test_no_partition_is_owned_twice_and_all_come_to_rest(operations: list) -> None:
     """After every step each partition has one owner at most; when all have taken their steps each has its target, and
@@ -78,6 +79,23 @@ def test_no_partition_is_owned_twice_and_all_come_to_rest(operations: list) -> N
     topics = {topic for member in members for topic in member.topics}
     owned = {partition for member in members for partition in member.owned}
     assert owned == {TopicPartition(topic, p) for topic in topics for p in range(COUNTS[topic])}
+
+
+def test_a_static_member_replaced_while_it_gives_up() -> None:
+    """What the replaced member owned beyond its target is free at once for the member that waits for it."""
+    walk = Walk()
+    walk.apply(("join", "one", ("t",)))
+    (first,) = walk.group.members.values()
+    walk.step(first)
+    walk.apply(("join", None, ("t",)))
+    second = walk.group.members["m2"]
+    walk.step(second)
+    assert second.owned < second.target
+    walk.apply(("join", "one", ("t",)))
+    while any(walk.step(member) for member in walk.group.members.values()):
+        walk.check()
+    assert len(second.owned) == 2
+    assert second.owned == second.target
 
 
 class Listener:
@@ -139,6 +157,33 @@ def test_a_commit_before_the_poll_that_brings_the_new_generation(clients: Embedd
         producer.send_offsets(OFFSETS, one.group_metadata())
     one.poll(0)
     one.commit(OFFSETS)
+
+
+def test_a_commit_while_partitions_are_revoked_and_another_joins(clients: EmbeddedClients) -> None:
+    """The group waits for a member inside ``on_revoked``: its commit is accepted whoever joins meanwhile."""
+    one, two, three = (clients.consumer({"group.id": "g"}) for _ in range(3))
+    producer = clients.producer({"transactional.id": "x"})
+    producer.init_transactions()
+
+    class Commits(Listener):
+        def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+            super().on_revoked(partitions)
+            three.subscribe(["t"], Listener())
+            three.poll(0)
+            one.commit(OFFSETS)
+            producer.begin_transaction()
+            producer.send_offsets({TopicPartition("t", 1): OffsetAndMetadata(2)}, one.group_metadata())
+            producer.commit_transaction()
+
+    listener = Commits()
+    one.subscribe(["t"], listener)
+    one.poll(0)
+    two.subscribe(["t"], Listener())
+    two.poll(0)
+    one.poll(0)
+    assert ("revoked", {1}) in listener.calls
+    partitions = [TopicPartition("t", p) for p in (0, 1)]
+    assert [committed.offset for committed in one.committed(partitions).values()] == [1, 2]
 
 
 def test_a_session_ends_by_the_clock(clients: EmbeddedClients, clock: ManualClock) -> None:

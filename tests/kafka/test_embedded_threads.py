@@ -6,7 +6,7 @@ import threading
 from collections.abc import Collection
 from typing import Any
 
-from processor_api.clock import ManualClock
+from processor_api.clock import ManualClock, SystemClock
 from processor_api.errors import TaskMigratedError
 from processor_api.task_id import TopicPartition
 from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
@@ -84,6 +84,33 @@ class Copier(threading.Thread):
         self.consumer.unassign(self.consumer.assignment() & set(partitions))
 
     on_lost = on_revoked
+
+
+def test_a_record_wakes_its_reader_at_once() -> None:
+    """Two threads that answer each other need no naps: the rounds take far less than one nap of the broker each."""
+    rounds = 100
+    broker = EmbeddedBroker()
+    clients = EmbeddedClients(broker)
+    for topic in ("ping", "pong"):
+        broker.create_topic(topic)
+
+    def answer(listen: str, say: str) -> None:
+        consumer, producer = clients.consumer({}), clients.producer({})
+        consumer.assign({TopicPartition(listen, 0): 0})
+        for _ in range(rounds):
+            assert consumer.poll(30) is not None
+            send(producer, say, b"v")
+            producer.poll(0)
+
+    threads = [threading.Thread(target=answer, args=args, daemon=True) for args in (("ping", "pong"), ("pong", "ping"))]
+    for thread in threads:
+        thread.start()
+    started_s = SystemClock().monotonic()
+    send(clients.producer({}), "ping", b"v")
+    for thread in threads:
+        thread.join(30)
+    assert len(broker.records("pong")) == rounds
+    assert SystemClock().monotonic() - started_s < rounds * 0.02
 
 
 def test_exactly_once_under_rebalances_and_crashes() -> None:
