@@ -114,7 +114,7 @@ def control_topic(prefix: str, subtopology: int) -> str:
 class ControlTopicMembership:
     """See the module's text.
 
-    :param leave_static: sends LeaveGroup for this member's instance id, which the client does not do by itself; ``None``
+    :param leave_static: sends LeaveGroup for this member's instance id, which the client does not do itself; ``None``
         for a dynamic member, which leaves when its consumer closes.
     """
 

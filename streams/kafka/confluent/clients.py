@@ -32,3 +32,8 @@ class ConfluentClients:
 
     def admin(self, config: Mapping[str, Any]) -> Admin:
         return ConfluentAdmin({**self._defaults, **config}, self._clock)
+
+    def leave_group(self, config: Mapping[str, Any], group: str, instance_id: str) -> None:
+        from streams.kafka.wire.leave import leave_group
+
+        leave_group({**self._defaults, **config}, group, instance_id, clock=self._clock)
