@@ -40,15 +40,15 @@ class Cursor:
 
 
 class OffsetOnly:
-    """Stands for the message of a record whose cached result is forwarded later: only its offset is kept."""
+    """Stands for the messages of records whose cached results are forwarded later: only their offsets are kept."""
 
-    __slots__ = ("_offset",)
+    __slots__ = ("value",)
 
-    def __init__(self, offset: int) -> None:
-        self._offset = offset
+    def __init__(self, value: int) -> None:
+        self.value = value
 
     def offset(self) -> int:
-        return self._offset
+        return self.value
 
     def timestamp(self) -> tuple[int, int]:
         return 0, NO_TIMESTAMP

@@ -91,9 +91,11 @@ def _cached_put(rows: Rows) -> Put:
     dirty, cursor, put_dirty = rows.dirty, rows.cursor, rows.put_dirty
     dirty_pop, row_key, keep, plain = dirty.pop, row_key_maker(rows), make_keep(rows), rows.plain_keys
     sized, resized = rows.sized_values, rows.resized
+    exact = rows.value_serde.exact or _never
 
     def put(key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
-        value = keep(value)
+        if value is not None and not exact(value):
+            value = keep(value)
         if not plain:
             key = row_key(key)
         entry = (value, timestamp, headers, cursor.source, cursor.message.offset())
@@ -106,6 +108,10 @@ def _cached_put(rows: Rows) -> Put:
             put_dirty(row_key(key) if plain else key, entry)
 
     return put
+
+
+def _never(value: object) -> bool:
+    return False
 
 
 def _direct_put(rows: Rows) -> Put:

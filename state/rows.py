@@ -42,6 +42,9 @@ FlushCallback = Callable[[Any, Any, Any, int, HeaderList | None], None]
 ENTRY_OVERHEAD_BYTES = 45
 """Fixed part of what Kafka Streams' cache counts for an entry: links, dirty flag, and context without the topic."""
 
+FIXED_ENTRY_BYTES = ENTRY_OVERHEAD_BYTES + 8
+"""An entry without its key, for values of fixed size."""
+
 
 class Rows:
     """See the module's text. `get` and `put` are functions made by :func:`state.row_functions.hot_functions`."""
@@ -66,6 +69,12 @@ class Rows:
         self.key_serde = key_serde
         self.value_serde = value_serde
         self.plain_keys = key_serde is Serdes.STRING or key_serde is Serdes.BYTES
+        self.encoded = value_serde.exact is None
+        """Whether values are kept as bytes."""
+        self.write_key: Callable[[Any], bytes] = self._trusted(key_serde) if self.plain_keys else bytes
+        """A row key's bytes."""
+        self.write_value: Callable[[Any], bytes] = bytes if self.encoded else self._trusted(value_serde)
+        """A kept value's bytes."""
         self.sized_values = value_serde.exact is None or value_serde is Serdes.STRING or value_serde is Serdes.BYTES
         self.cursor = cursor
         self.budget = budget
@@ -79,6 +88,11 @@ class Rows:
         self._index: SortedDict[bytes, Any] | None = None
         self._fresh: list[Any] = []
         self._pending_bytes = 0
+
+    @staticmethod
+    def _trusted(serde: Serde[Any]) -> Callable[[Any], bytes]:
+        """Writes values that were checked when they were put."""
+        return serde.write_exact or serde.serialize
 
     # ------------------------------------------------------------------ for operators
 
@@ -125,12 +139,15 @@ class Rows:
     def put_dirty(self, key: Any, entry: Entry) -> None:
         """A cached put of a row that was not dirty."""
         self.dirty[key] = entry
-        cost = self._cost(key, entry[0])
+        cost = self._cost(key, entry[0]) if self.sized_values else len(key) + FIXED_ENTRY_BYTES
         budget = self.budget
-        budget.cached += cost
+        budget.cached = cached = budget.cached + cost
         if key not in self.drained:
-            self._uncommitted(key, cost)
-        if budget.cached > budget.cache_limit:
+            self._pending_bytes += cost
+            budget.uncommitted += cost
+            if self._index is not None:
+                self._fresh.append(key)
+        if cached > budget.cache_limit:
             self.evict(keep=key)
 
     def resized(self, key: Any, before: Any, after: Any) -> None:
@@ -168,7 +185,7 @@ class Rows:
             self._fresh.append(key)
 
     def _cost(self, key: Any, value: Any) -> int:
-        size = len(value) if isinstance(value, (bytes, str)) else 8
+        size = 8 if value is None or not self.sized_values else len(value)
         return len(key) + size + ENTRY_OVERHEAD_BYTES
 
     def evict(self, keep: Any = None) -> None:
@@ -198,44 +215,49 @@ class Rows:
             return False
         rows = list(self.dirty.items())
         self.dirty.clear()
-        key_bytes, value_bytes, keep = self.key_bytes, self.value_bytes, self._keep
-        log, forward, budget = self.log, self._forward(), self.budget
-        for key, entry in rows:
-            value = entry[0]
-            old = self._below(key) if self._wants_old or value is None else None
-            budget.cached -= self._cost(key, value)
-            if value is None and old is None:
-                continue  # never flushed and deleted again: nobody knows it (conformance 73)
-            data = None if value is None else value_bytes(value)
-            raw_key = key_bytes(key)
-            if log is not None:
-                log(raw_key, data, entry[1])
-            keep(key, entry[:2], raw_key, data)
-            if forward is not None:
-                forward(key, entry, old)
+        cursor = self.cursor
+        saved = cursor.message, cursor.source, cursor.timestamp, cursor.headers
+        try:
+            self._drain(rows)
+        finally:
+            cursor.message, cursor.source, cursor.timestamp, cursor.headers = saved
         return True
+
+    def _drain(self, rows: list[tuple[Any, Entry]]) -> None:
+        write_key, write_value, write_row = self.write_key, self.write_value, self.codec.write
+        clean, drained, log, callback, wants_old = self.clean, self.drained, self.log, self._callback, self._wants_old
+        key_of, value_of = (None if self.plain_keys else self.key_of), (self.value_of if self.encoded else None)
+        cursor, cost_of, clean_pop = self.cursor, self._cost, clean.pop
+        message = cursor.message = OffsetOnly(-1)
+        freed = 0
+        for key, (value, timestamp, headers, source, offset) in rows:
+            old = None
+            if value is None or wants_old:
+                old = self._below(key)
+                if value is None and old is None:
+                    freed += cost_of(key, None)
+                    continue  # never flushed and deleted again: nobody knows it (conformance 73)
+            data = None if value is None else write_value(value)
+            raw_key = write_key(key)
+            if log is not None:
+                log(raw_key, data, timestamp)
+            known = clean_pop(key, None)
+            if known is not None:
+                freed += cost_of(key, known[0])
+            clean[key] = (value, timestamp)
+            drained[key] = (raw_key, None if data is None else write_row(data, timestamp))
+            if callback is not None:
+                message.value = offset
+                cursor.message, cursor.source = message, source
+                cursor.timestamp, cursor.headers = timestamp, headers
+                if value_of is not None:
+                    value, old = value_of(value), value_of(old)
+                callback(key if key_of is None else key_of(key), value, old if wants_old else None, timestamp, headers)
+        self.budget.cached -= freed
 
     def _below(self, key: Any) -> Any:
         entry = self.clean.get(key) or self.miss(key)
         return None if entry is None else entry[0]
-
-    def _forward(self) -> Callable[[Any, Entry, Any], None] | None:
-        callback = self._callback
-        if callback is None:
-            return None
-        cursor, wants_old, value_of, key_of = self.cursor, self._wants_old, self.value_of, self.key_of
-
-        def forward(key: Any, entry: Entry, old: Any) -> None:
-            value, timestamp, headers, source, offset = entry
-            saved = cursor.message, cursor.source, cursor.timestamp, cursor.headers
-            cursor.message, cursor.source = OffsetOnly(offset), source
-            cursor.timestamp, cursor.headers = timestamp, headers
-            try:
-                callback(key_of(key), value_of(value), value_of(old) if wants_old else None, timestamp, headers)
-            finally:
-                cursor.message, cursor.source, cursor.timestamp, cursor.headers = saved
-
-        return forward
 
     def apply(self, batch: Batch) -> None:
         """Puts what was drained into a batch of the engine; call :meth:`applied` once it is written."""
