@@ -67,6 +67,7 @@ class Membership:
 
         :raises TaskMigratedError: if a newer consumer has the same ``group.instance.id``.
         """
+        self._check_not_fenced()
         self._broker.expire()
         member = self._member
         if member is None:

@@ -114,8 +114,7 @@ class EmbeddedProducer:
             if report is not None:
                 report(error, record)
                 served += 1
-        if self._fenced:
-            self._check_usable()
+        self._check_usable()
         return served
 
     def flush(self) -> None:

@@ -1,0 +1,1 @@
+"""Suites that every implementation of a port passes; run them on your own."""

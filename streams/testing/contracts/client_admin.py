@@ -1,0 +1,102 @@
+"""The contract of `streams.kafka.ports.Admin`."""
+
+from __future__ import annotations
+
+from processor_api.errors import StreamsError
+from processor_api.task_id import TopicPartition
+from streams.kafka.ports import AT_BEGINNING, NewTopic, TopicInfo
+from streams.testing.contracts.client_kit import Cluster, contents, raises, read_to_end, send
+
+__all__ = ["AdminContract"]
+
+
+class AdminContract:
+    """Topics are created, described and deleted."""
+
+    cluster: Cluster
+
+    def test_created_topics_can_be_used_at_once(self) -> None:
+        """They are described with their partitions and take records in each."""
+        names = [self.cluster.name("new") for _ in range(2)]
+        self.cluster.admin.create_topics(
+            [
+                NewTopic(name=name, partitions=n, configs={"retention.ms": "-1"})
+                for name, n in zip(names, (1, 3), strict=True)
+            ]
+        )
+        assert self.cluster.admin.topics(names) == {names[0]: TopicInfo(names[0], 1), names[1]: TopicInfo(names[1], 3)}
+        producer = self.cluster.producer()
+        send(producer, names[1], b"v", partition=2)
+        producer.flush()
+        records = read_to_end(self.cluster.until, self.cluster.consumer(), [TopicPartition(names[1], 2)])
+        assert contents(records) == [b"v"]
+
+    def test_topics_lists_what_exists(self) -> None:
+        """Names that do not exist are left out; without names all topics are told."""
+        topic, missing = self.cluster.topic(2), self.cluster.name("missing")
+        assert self.cluster.admin.topics([topic, missing]) == {topic: TopicInfo(topic, 2)}
+        every = self.cluster.admin.topics()
+        assert every[topic] == TopicInfo(topic, 2)
+        assert missing not in every
+
+    def test_an_existing_topic_is_left_as_it_is(self) -> None:
+        """Creating it again, with another number of partitions, changes nothing and creates the others."""
+        topic, new = self.cluster.topic(2), self.cluster.name("new")
+        self.cluster.admin.create_topics([NewTopic(name=topic, partitions=5), NewTopic(name=new, partitions=1)])
+        assert self.cluster.admin.topics([topic, new]) == {topic: TopicInfo(topic, 2), new: TopicInfo(new, 1)}
+
+    def test_a_topic_that_cannot_be_created_is_named(self) -> None:
+        """A bad name, number of partitions or setting raises an error that names the topic."""
+        for bad in (
+            NewTopic(name="no/slash", partitions=1),
+            NewTopic(name=self.cluster.name("none"), partitions=0),
+            NewTopic(name=self.cluster.name("bad"), partitions=1, configs={"cleanup.policy": "nonsense"}),
+            NewTopic(name=self.cluster.name("bad"), partitions=1, configs={"retention.ms": "soon"}),
+        ):
+            error = raises(StreamsError, lambda bad=bad: self.cluster.admin.create_topics([bad]))  # type: ignore[misc]
+            assert bad.name in str(error)
+        assert self.cluster.admin.topics([bad.name]) == {}
+
+    def test_a_deleted_topic_is_gone(self) -> None:
+        """It is not described any more; one of the same name starts empty."""
+        topic = self.cluster.topic()
+        producer = self.cluster.producer()
+        send(producer, topic, b"old")
+        producer.flush()
+        self.cluster.admin.delete_topics([topic])
+        self.cluster.until("the topic is gone", lambda: not self.cluster.admin.topics([topic]))
+        self.cluster.admin.create_topics([NewTopic(name=topic, partitions=2)])
+        partition = TopicPartition(topic, 0)
+        assert self.cluster.admin.topics([topic]) == {topic: TopicInfo(topic, 2)}
+        assert self.cluster.consumer().end_offsets([partition]) == {partition: 0}
+
+    def test_deleted_records_are_not_read(self) -> None:
+        """The log starts at the offset given; other partitions keep theirs; offsets go on."""
+        topic = self.cluster.topic(2)
+        producer = self.cluster.producer()
+        for partition in (0, 1):
+            send(producer, topic, b"0", b"1", b"2", b"3", partition=partition)
+        producer.flush()
+        cut, whole = TopicPartition(topic, 0), TopicPartition(topic, 1)
+        self.cluster.admin.delete_records({cut: 3})
+        consumer = self.cluster.consumer()
+        assert consumer.beginning_offsets([cut, whole]) == {cut: 3, whole: 0}
+        assert contents(read_to_end(self.cluster.until, consumer, [cut], AT_BEGINNING)) == [b"3"]
+        self.cluster.admin.delete_records({cut: 4, whole: 0})
+        assert consumer.beginning_offsets([cut, whole]) == {cut: 4, whole: 0}
+        send(producer, topic, b"4")
+        producer.flush()
+        records = read_to_end(self.cluster.until, consumer, [cut], start=None)
+        assert [(r.offset(), r.value()) for r in records] == [(4, b"4")]
+
+    def test_records_beyond_the_end_cannot_be_deleted(self) -> None:
+        """Deleting before an offset that the log does not have is an error that names the topic."""
+        partition = TopicPartition(self.cluster.topic(), 0)
+        error = raises(StreamsError, lambda: self.cluster.admin.delete_records({partition: 1}))
+        assert partition.topic in str(error)
+
+    def test_records_of_a_compacted_topic_cannot_be_deleted(self) -> None:
+        """A topic whose ``cleanup.policy`` is without "delete" refuses it."""
+        partition = TopicPartition(self.cluster.topic(configs={"cleanup.policy": "compact"}), 0)
+        error = raises(StreamsError, lambda: self.cluster.admin.delete_records({partition: 0}))
+        assert partition.topic in str(error)

@@ -1,0 +1,376 @@
+"""The contract of consumer groups: ownership, who may commit, static members."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from processor_api.errors import TaskMigratedError
+from processor_api.task_id import TopicPartition
+from streams.kafka.ports import CommitAgain, Consumer, OffsetAndMetadata, TransactionAborted
+from streams.testing.contracts.client_kit import Cluster, contents, raises, read, send
+
+__all__ = ["GroupContract", "Worker"]
+
+Owners = dict[TopicPartition, "Worker"]
+
+
+class Worker:
+    """A member of a group that keeps what its listener is told; several share one table of owners."""
+
+    def __init__(self, consumer: Consumer, topics: Collection[str], owners: Owners) -> None:
+        self.consumer = consumer
+        self.calls: list[tuple[str, frozenset[TopicPartition]]] = []
+        """What the listener was told, without the assignments of nothing."""
+        self.faults: list[str] = []
+        self.on_revoke: Callable[[Collection[TopicPartition]], None] = lambda partitions: None
+        self.on_assign: Callable[[Collection[TopicPartition]], None] = lambda partitions: None
+        self._owners = owners
+        self._inside = 0
+        consumer.subscribe(topics, self)
+
+    @property
+    def owned(self) -> set[TopicPartition]:
+        return {partition for partition, owner in self._owners.items() if owner is self}
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """The listener may be called in here, on this thread."""
+        self._inside = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._inside = 0
+
+    def poll(self) -> Any:
+        with self.inside():
+            return self.consumer.poll(0.05)
+
+    def close(self) -> None:
+        with self.inside():
+            self.consumer.close()
+
+    def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
+        self._note("assigned", partitions)
+        for partition in partitions:
+            if partition in self._owners:
+                self.faults.append(f"{partition} was given out while it was owned")
+            self._owners[partition] = self
+        self._guarded(self.on_assign, partitions)
+
+    def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
+        self._note("revoked", partitions)
+        self._guarded(self.on_revoke, partitions)
+        self._forget(partitions)
+
+    def on_lost(self, partitions: Collection[TopicPartition]) -> None:
+        self._note("lost", partitions)
+        self._forget(partitions)
+
+    def _note(self, what: str, partitions: Collection[TopicPartition]) -> None:
+        if partitions:
+            self.calls.append((what, frozenset(partitions)))
+        if threading.get_ident() != self._inside:
+            self.faults.append(f"{what} was told outside consume, poll and close")
+
+    def _guarded(
+        self, call: Callable[[Collection[TopicPartition]], None], partitions: Collection[TopicPartition]
+    ) -> None:
+        try:
+            call(partitions)
+        except Exception as error:
+            self.faults.append(repr(error))
+
+    def _forget(self, partitions: Collection[TopicPartition]) -> None:
+        for partition in partitions:
+            if self._owners.get(partition) is self:
+                del self._owners[partition]
+
+
+class GroupContract:
+    """Every partition is owned by one member at most, and only members commit."""
+
+    cluster: Cluster
+
+    def worker(self, group: str, topics: Sequence[str], owners: Owners, **settings: Any) -> Worker:
+        return Worker(self.cluster.consumer(group_id=group, **settings), topics, owners)
+
+    def settle(self, workers: Sequence[Worker], counts: Sequence[int]) -> None:
+        """Polls until the members own these numbers of partitions, in any order, and checks what was told."""
+
+        def attempt() -> bool:
+            for worker in workers:
+                assert worker.poll() is None
+            return sorted(len(worker.owned) for worker in workers) == sorted(counts)
+
+        self.cluster.until(f"the members own {list(counts)} partitions", attempt)
+        assert [worker.faults for worker in workers] == [[] for _ in workers]
+
+    def commit(self, worker: Worker, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        """Commits as a worker does: once more after a poll when a rebalance is in progress."""
+
+        def attempt() -> bool:
+            try:
+                worker.consumer.commit(offsets)
+            except CommitAgain:
+                worker.poll()
+                return False
+            return True
+
+        self.cluster.until("a commit was accepted", attempt)
+
+    def test_a_lone_member_owns_everything(self) -> None:
+        """The listener is told all partitions of all topics subscribed."""
+        topics = [self.cluster.topic(2), self.cluster.topic(3)]
+        worker = self.worker(self.cluster.name("group"), topics, {})
+        self.settle([worker], [5])
+        assert worker.owned == {TopicPartition(t, p) for t, n in zip(topics, (2, 3), strict=True) for p in range(n)}
+
+    def test_owned_partitions_are_not_fetched_by_themselves(self) -> None:
+        """Only what is assigned is read, be it of a subscribed topic or not."""
+        topic, other = self.cluster.topic(2), self.cluster.topic()
+        producer = self.cluster.producer()
+        send(producer, topic, b"unasked", partition=0)
+        send(producer, topic, b"asked", partition=1)
+        send(producer, other, b"other")
+        producer.flush()
+        worker = self.worker(self.cluster.name("group"), [topic], {}, enable_partition_eof=False)
+        self.settle([worker], [2])
+        assert worker.consumer.assignment() == frozenset()
+        worker.consumer.assign({TopicPartition(topic, 1): 0, TopicPartition(other, 0): 0})
+        with worker.inside():
+            assert sorted(contents(read(self.cluster.until, worker.consumer, 2))) == [b"asked", b"other"]
+
+    def test_members_share_and_nothing_is_owned_twice(self) -> None:
+        """As members come and go each partition is revoked by its owner before another gets it, shares are even, and
+        only what must move moves."""
+        topic, group, owners = self.cluster.topic(6), self.cluster.name("group"), Owners()
+        first = self.worker(group, [topic], owners)
+        self.settle([first], [6])
+        second = self.worker(group, [topic], owners)
+        self.settle([first, second], [3, 3])
+        before = [first.owned, second.owned]
+        third = self.worker(group, [topic], owners)
+        self.settle([first, second, third], [2, 2, 2])
+        assert first.owned < before[0]
+        assert second.owned < before[1]
+        kept = [second.owned, third.owned]
+        first.close()
+        self.settle([second, third], [3, 3])
+        assert second.owned > kept[0]
+        assert third.owned > kept[1]
+        assert first.faults == []
+        assert first.calls[-1][0] == "revoked"
+
+    def test_groups_do_not_know_each_other(self) -> None:
+        """Members of two groups each own all partitions."""
+        topic = self.cluster.topic(3)
+        one = self.worker(self.cluster.name("group"), [topic], {})
+        two = self.worker(self.cluster.name("group"), [topic], {})
+        self.settle([one, two], [3, 3])
+
+    def test_a_member_may_subscribe_to_other_topics(self) -> None:
+        """A later subscribe changes what is owned."""
+        old, new = self.cluster.topic(2), self.cluster.topic(3)
+        worker = self.worker(self.cluster.name("group"), [old], {})
+        self.settle([worker], [2])
+        worker.consumer.subscribe([old, new], worker)
+        self.settle([worker], [5])
+        worker.consumer.subscribe([new], worker)
+        self.settle([worker], [3])
+        assert {partition.topic for partition in worker.owned} == {new}
+
+    def test_offsets_can_be_committed_while_partitions_are_revoked(self) -> None:
+        """They are still owned inside ``on_revoked``; the next owner finds the commit in ``on_assigned``."""
+        topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
+        first = self.worker(group, [topic], owners)
+        self.settle([first], [4])
+        first.on_revoke = lambda partitions: first.consumer.commit(
+            {p: OffsetAndMetadata(7, "revoked") for p in partitions}
+        )
+        second = self.worker(group, [topic], owners)
+        found: dict[TopicPartition, OffsetAndMetadata] = {}
+        second.on_assign = lambda partitions: found.update(second.consumer.committed(list(partitions)))
+        self.settle([first, second], [2, 2])
+        assert found == dict.fromkeys(second.owned, OffsetAndMetadata(7, "revoked"))
+
+    def test_offsets_can_be_committed_while_closing(self) -> None:
+        """``close`` revokes what is owned, with a last chance to commit."""
+        topic, group = self.cluster.topic(2), self.cluster.name("group")
+        worker = self.worker(group, [topic], {})
+        self.settle([worker], [2])
+        owned = worker.owned
+        worker.on_revoke = lambda partitions: worker.consumer.commit({p: OffsetAndMetadata(9) for p in partitions})
+        worker.close()
+        assert worker.faults == []
+        assert worker.calls[-1] == ("revoked", frozenset(owned))
+        expected = dict.fromkeys(owned, OffsetAndMetadata(9))
+        assert self.cluster.consumer(group_id=group).committed(owned) == expected
+
+    def test_a_member_commits_and_again_when_told(self) -> None:
+        """A commit of a member is accepted, at the latest after the polls that end a rebalance."""
+        topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
+        first = self.worker(group, [topic], owners)
+        self.settle([first], [4])
+        second = self.worker(group, [topic], owners)
+        offset = 0
+
+        def attempt() -> bool:
+            nonlocal offset
+            offset += 1
+            mine = sorted(first.owned)[:1]
+            self.commit(first, dict.fromkeys(mine, OffsetAndMetadata(offset)))
+            for worker in (first, second):
+                worker.poll()
+            return len(first.owned) == len(second.owned) == 2
+
+        self.cluster.until("the members share while one of them commits", attempt)
+        assert first.faults == second.faults == []
+        owned = sorted(first.owned)[:1]
+        self.commit(first, dict.fromkeys(owned, OffsetAndMetadata(1_000)))
+        assert first.consumer.committed(owned) == dict.fromkeys(owned, OffsetAndMetadata(1_000))
+
+    def test_only_members_commit_while_there_are_members(self) -> None:
+        """A consumer beside the group cannot commit for it; its commit raises TaskMigratedError."""
+        topic, group = self.cluster.topic(), self.cluster.name("group")
+        worker = self.worker(group, [topic], {})
+        self.settle([worker], [1])
+        outsider = self.cluster.consumer(group_id=group)
+        offsets = {TopicPartition(topic, 0): OffsetAndMetadata(1)}
+        raises(TaskMigratedError, lambda: outsider.commit(offsets))
+        worker.close()
+        outsider.commit(offsets)
+
+    def test_a_member_that_was_away_too_long_has_lost_its_partitions(self) -> None:
+        """Its commits raise TaskMigratedError; the next polls tell the loss and bring it back into the group."""
+        topic, group, owners = self.cluster.topic(2), self.cluster.name("group"), Owners()
+        timeouts = {"session_timeout_ms": 6_000, "max_poll_interval_ms": 6_000}
+        worker = self.worker(group, [topic], owners, **timeouts)
+        self.settle([worker], [2])
+        owned = frozenset(worker.owned)
+        self.cluster.let_time_pass(8)
+
+        def commit() -> None:
+            try:
+                worker.consumer.commit(dict.fromkeys(owned, OffsetAndMetadata(1)))
+            except CommitAgain:
+                pass
+
+        def refused() -> bool:
+            try:
+                commit()
+            except TaskMigratedError:
+                return True
+            return False
+
+        self.cluster.until("the commit of a member that was away is refused", refused)
+
+        def back() -> bool:
+            with worker.inside():
+                worker.consumer.poll(0.1)
+            return worker.calls[-1][0] == "assigned" and len(worker.calls) > 1
+
+        self.cluster.until("the member is back", back)
+        assert worker.calls == [("assigned", owned), ("lost", owned), ("assigned", owned)]
+        assert worker.faults == []
+
+    def test_a_static_member_is_replaced_at_once(self) -> None:
+        """A new consumer with the same ``group.instance.id`` gets the same partitions, nobody else notices, and the
+        one it replaces is fenced."""
+        topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
+        first = self.worker(group, [topic], owners, group_instance_id="one")
+        second = self.worker(group, [topic], owners, group_instance_id="two")
+        self.settle([first, second], [2, 2])
+        owned, told = first.owned, list(second.calls)
+        replacement = self.worker(group, [topic], Owners(), group_instance_id="one")
+
+        def replaced() -> bool:
+            replacement.poll()
+            second.poll()
+            return replacement.owned == owned
+
+        self.cluster.until("the replacement owns what the replaced one did", replaced)
+
+        def fenced() -> bool:
+            second.poll()
+            try:
+                first.poll()
+            except TaskMigratedError:
+                return True
+            return False
+
+        self.cluster.until("the replaced member is fenced", fenced)
+        offsets = dict.fromkeys(owned, OffsetAndMetadata(1))
+        raises(TaskMigratedError, lambda: first.consumer.commit(offsets))
+        self.commit(replacement, offsets)
+        assert second.calls == told
+        assert first.faults == second.faults == replacement.faults == []
+
+    def test_a_static_member_that_closes_stays_in_the_group(self) -> None:
+        """Its partitions wait for it, so that a restart moves nothing."""
+        topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
+        first = self.worker(group, [topic], owners, group_instance_id="one")
+        second = self.worker(group, [topic], owners, group_instance_id="two")
+        self.settle([first, second], [2, 2])
+        owned, told = first.owned, list(second.calls)
+        first.close()
+        assert first.calls[-1] == ("revoked", frozenset(owned))
+        again = self.worker(group, [topic], owners, group_instance_id="one")
+        self.settle([again, second], [2, 2])
+        assert again.owned == owned
+        assert second.calls == told
+
+    def test_members_are_described(self) -> None:
+        """The admin client tells each member's client id, instance id and partitions."""
+        topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
+        assert self.cluster.admin.group_members(self.cluster.name("group")) == []
+        first = self.worker(group, [topic], owners, client_id="first", group_instance_id="one")
+        second = self.worker(group, [topic], owners, client_id="second")
+        self.settle([first, second], [2, 2])
+
+        def described() -> bool:
+            for worker in (first, second):
+                worker.poll()
+            members = {member.client_id: member for member in self.cluster.admin.group_members(group)}
+            return {name: (m.instance_id, m.partitions) for name, m in members.items()} == {
+                "first": ("one", frozenset(first.owned)),
+                "second": (None, frozenset(second.owned)),
+            } and all(member.member_id for member in members.values())
+
+        self.cluster.until("the members are described", described)
+
+    def test_a_transaction_commits_offsets_of_a_member(self) -> None:
+        """With the member's current metadata they are accepted."""
+        topic, group = self.cluster.topic(), self.cluster.name("group")
+        worker = self.worker(group, [topic], {})
+        self.settle([worker], [1])
+        producer = self.cluster.transactional()
+        producer.begin_transaction()
+        producer.send_offsets({TopicPartition(topic, 0): OffsetAndMetadata(3)}, worker.consumer.group_metadata())
+        producer.commit_transaction()
+        assert worker.consumer.committed([TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): OffsetAndMetadata(3)}
+
+    def test_offsets_of_an_old_generation_abort_the_transaction(self) -> None:
+        """Metadata from before a rebalance, or of a member that left, is refused; the producer goes on after the
+        abort."""
+        topic, group, owners = self.cluster.topic(2), self.cluster.name("group"), Owners()
+        first = self.worker(group, [topic], owners)
+        self.settle([first], [2])
+        stale = first.consumer.group_metadata()
+        second = self.worker(group, [topic], owners)
+        self.settle([first, second], [1, 1])
+        gone = second.consumer.group_metadata()
+        second.close()
+        self.settle([first], [2])
+        producer = self.cluster.transactional()
+        offsets = {TopicPartition(topic, 0): OffsetAndMetadata(3)}
+        for metadata in (stale, gone):
+            producer.begin_transaction()
+            raises(TransactionAborted, lambda metadata=metadata: producer.send_offsets(offsets, metadata))  # type: ignore[misc]
+            producer.abort_transaction()
+        producer.begin_transaction()
+        producer.send_offsets(offsets, first.consumer.group_metadata())
+        producer.commit_transaction()
+        assert first.consumer.committed(list(offsets)) == offsets
