@@ -202,9 +202,9 @@ class Rows:
         log, forward, budget = self.log, self._forward(), self.budget
         for key, entry in rows:
             value = entry[0]
-            old = self._below(key) if self._wants_old or value is None else None
+            old = self._below(key) if forward is not None and (self._wants_old or value is None) else None
             budget.cached -= self._cost(key, value)
-            if value is None and old is None:
+            if forward is not None and value is None and old is None:
                 continue  # never flushed and deleted again: nobody knows it (conformance 73)
             data = None if value is None else value_bytes(value)
             raw_key = key_bytes(key)
