@@ -37,10 +37,10 @@ class Count(TableOperator):
             if found is None:
                 old = 0
             else:
-                old, latest = found
+                old, latest = found[0], found[1]
                 if latest > timestamp:
                     timestamp = latest
-            put(key, old + 1, timestamp)
+            put(key, old + 1, timestamp, headers)
             if not cached:
                 forward(key, (old + 1, old if old_values else None), timestamp, headers)
 
@@ -79,7 +79,7 @@ class Aggregate(TableOperator):
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return
-            put(key, new, timestamp if new is None else latest)
+            put(key, new, timestamp if new is None else latest, headers)
             if not cached:
                 forward(key, (new, old if old_values else None), latest, headers)
 
@@ -116,7 +116,7 @@ class Reduce(TableOperator):
                 except Exception as error:
                     fail(error, key, value, timestamp, headers)
                     return
-            put(key, new, timestamp if new is None else latest)
+            put(key, new, timestamp if new is None else latest, headers)
             if not cached:
                 forward(key, (new, old if old_values else None), latest, headers)
 

@@ -118,7 +118,7 @@ def _bind(context: OperatorContext, operator: TableOperator, compute: Callable[[
         except Exception as error:
             fail(error, key, value, timestamp, headers)
             return
-        put(key, new, timestamp if new is None else latest)
+        put(key, new, timestamp if new is None else latest, headers)
         if not cached:
             forward(key, (new, old if old_values else None), latest, headers)
 

@@ -45,7 +45,7 @@ class TableSourceOperator(TableOperator):
             if key is None:
                 drop(NULL_KEY)
                 return
-            put(key, value, timestamp)
+            put(key, value, timestamp, headers)
 
         return process
 
@@ -60,7 +60,7 @@ class TableSourceOperator(TableOperator):
             old = None
             if old_values and (found := get(key)) is not None:
                 old = found[0]
-            put(key, value, timestamp)
+            put(key, value, timestamp, headers)
             forward(key, (value, old), timestamp, headers)
 
         return process

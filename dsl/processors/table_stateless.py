@@ -112,7 +112,7 @@ def _with_store(context: OperatorContext, name: str, old_values: bool, compute: 
                 old = found[0]
             elif new is None and skip_nothing:
                 return
-        put(key, new, timestamp)
+        put(key, new, timestamp, headers)
         if not cached:
             forward(key, (new, old), timestamp, headers)
 

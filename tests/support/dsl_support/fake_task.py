@@ -59,7 +59,7 @@ class FakeStore:
             return None if value is None else (copy.deepcopy(value), timestamp)
         return copy.deepcopy(self.rows.get(key))
 
-    def put(self, key: Any, value: Any, timestamp: int) -> None:
+    def put(self, key: Any, value: Any, timestamp: int, headers: Any = None) -> None:
         value = copy.deepcopy(value)
         if self.cached:
             self._dirty.pop(key, None)
