@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from processor_api.errors import StreamsError
+from processor_api.errors import RetryableError, StreamsError
 from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
 
@@ -45,11 +45,11 @@ AT_END = -1
 """Positions that the client resolves itself when a partition is assigned."""
 
 
-class TransactionAborted(StreamsError):
+class TransactionAborted(RetryableError):
     """The transaction cannot be committed and must be aborted; the tasks of the thread are rebuilt (reference, P7)."""
 
 
-class CommitAgain(StreamsError):
+class CommitAgain(RetryableError):
     """A commit met a rebalance in progress: keep the offsets and commit after the next poll (membership 4.2)."""
 
 
@@ -297,3 +297,7 @@ class KafkaClients(Protocol):
     def producer(self, config: Mapping[str, Any]) -> Producer: ...
 
     def admin(self, config: Mapping[str, Any]) -> Admin: ...
+
+    def leave_group(self, config: Mapping[str, Any], group: str, instance_id: str) -> None:
+        """Takes a static member out of the group, after its consumer closed; ``config`` is that consumer's."""
+        ...

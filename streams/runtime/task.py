@@ -20,7 +20,7 @@ from streams.kafka.record_collector import RecordCollector
 from streams.runtime.environment import Environment
 from streams.runtime.inputs import InputQueue
 from streams.runtime.node_chain import NodeChain, build_chain
-from streams.runtime.punctuations import Punctuations, Schedule
+from streams.runtime.punctuations import NEVER, Punctuations, Schedule
 from streams.runtime.task_plan import TaskPlan
 from streams.runtime.task_stores import TaskStores
 
@@ -155,7 +155,7 @@ class Task:
                 head = queue.head
                 if head is None:
                     if not queue.fill():
-                        if idle is not None and not queue.caught_up and idle.must_wait(queue):
+                        if idle is not None and idle.must_wait(queue):
                             return count
                         continue
                     head = queue.head
@@ -174,6 +174,20 @@ class Task:
         now = self.environment.cursor.stream_time
         if now != NO_TIMESTAMP and self._punctuations.punctuate(PunctuationType.STREAM_TIME, now):
             self.commit_needed = True
+
+    def has_records(self) -> bool:
+        """Whether anything is buffered."""
+        only = self._only
+        return bool(only) if only is not None else any(map(len, self.queues.values()))
+
+    @property
+    def next_wall_clock_ms(self) -> int:
+        """When the next punctuation by the wall clock is due."""
+        return self._punctuations.next_wall_clock
+
+    def wall_clock_due(self) -> bool:
+        due = self._punctuations.next_wall_clock
+        return due != NEVER and self.environment.clock.time_ms() >= due
 
     def punctuate_wall_clock(self) -> bool:
         """Runs what is due by the wall clock; tells whether anything ran."""
