@@ -115,9 +115,28 @@ def _never(value: object) -> bool:
 
 
 def _direct_put(rows: Rows) -> Put:
-    row_key, keep, put_through = row_key_maker(rows), make_keep(rows), rows.put_through
+    clean, drained, log, sized, cost_of = rows.clean, rows.drained, rows.log, rows.sized_values, rows.cost
+    clean_pop, note_drained, note_clean = clean.pop, rows.note_drained, rows.note_clean
+    row_key, keep, plain, exact = row_key_maker(rows), make_keep(rows), rows.plain_keys, rows.value_serde.exact or _never
+    write_key, write_value = rows.write_key, rows.write_value
 
     def put(key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
-        put_through(row_key(key), keep(value), timestamp)
+        if value is not None and not exact(value):
+            value = keep(value)
+        if not plain or key not in clean:
+            key = row_key(key)
+        data = None if value is None else write_value(value)
+        raw_key = write_key(key)
+        if log is not None:
+            log(raw_key, data, timestamp)
+        known = clean_pop(key, None)
+        clean[key] = (value, timestamp)
+        if key not in drained:
+            note_drained(key, cost_of(key, value))
+        drained[key] = (raw_key, data, timestamp)
+        if known is None:
+            note_clean(key, cost_of(key, value))
+        elif sized:
+            note_clean(key, cost_of(key, value) - cost_of(key, known[0]))
 
     return put

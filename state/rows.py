@@ -8,7 +8,7 @@ committed (docs/design.md, decision 1). A row is in up to three places, looked u
   read cache as well. Rows that are drained stay in it until they are applied.
 * the engine.
 
-`drained` holds the engine's form of rows that were logged and wait for the commit. Nothing reaches the engine before
+`drained` holds the bytes of rows that were logged and wait for the commit. Nothing reaches the engine before
 :meth:`Rows.apply`. The dictionaries are cleared, never replaced, since the functions made for the hot path hold them.
 
 An entry is a tuple that starts with (value, timestamp); a dirty one goes on with (headers, source, offset) of the
@@ -82,7 +82,7 @@ class Rows:
         self.cached = caching and budget.cache_limit > 0
         self.dirty: dict[Any, Entry] = {}
         self.clean: dict[Any, Entry] = {}
-        self.drained: dict[Any, tuple[bytes, bytes | None]] = {}
+        self.drained: dict[Any, tuple[bytes, bytes | None, int]] = {}
         self._callback: FlushCallback | None = None
         self._wants_old = False
         self._index: SortedDict[bytes, Any] | None = None
@@ -117,7 +117,7 @@ class Rows:
             return None
         data, timestamp = self.codec.read(row)
         entry = self.clean[key] = (self.stored(data), timestamp)
-        self.budget.cached += self._cost(key, entry[0])
+        self.budget.cached += self.cost(key, entry[0])
         if self.budget.cached > self.budget.cache_limit:
             self.evict(keep=key)
         return entry
@@ -139,7 +139,7 @@ class Rows:
     def put_dirty(self, key: Any, entry: Entry) -> None:
         """A cached put of a row that was not dirty."""
         self.dirty[key] = entry
-        cost = self._cost(key, entry[0]) if self.sized_values else len(key) + FIXED_ENTRY_BYTES
+        cost = self.cost(key, entry[0]) if self.sized_values else len(key) + FIXED_ENTRY_BYTES
         budget = self.budget
         budget.cached = cached = budget.cached + cost
         if key not in self.drained:
@@ -152,39 +152,26 @@ class Rows:
 
     def resized(self, key: Any, before: Any, after: Any) -> None:
         """A dirty row's value was replaced by one of perhaps another size."""
-        grown = self._cost(key, after) - self._cost(key, before)
+        grown = self.cost(key, after) - self.cost(key, before)
         self.budget.cached += grown
         if grown > 0 and self.budget.cached > self.budget.cache_limit:
             self.evict(keep=key)
 
-    def put_through(self, key: Any, value: Any, timestamp: int) -> None:
-        """A put without caching: logged at once, in order, and kept for the commit."""
-        data = None if value is None else self.value_bytes(value)
-        raw_key = self.key_bytes(key)
-        if self.log is not None:
-            self.log(raw_key, data, timestamp)
-        self._keep(key, (value, timestamp), raw_key, data)
-        if self.budget.cached > self.budget.cache_limit:
-            self.evict(keep=key)
-
-    def _keep(self, key: Any, entry: Entry, raw_key: bytes, data: bytes | None) -> None:
-        """A logged row: known from now on, to be applied with the next commit."""
-        clean, budget = self.clean, self.budget
-        cost = self._cost(key, entry[0])
-        known = clean.pop(key, None)
-        budget.cached += cost if known is None else cost - self._cost(key, known[0])
-        clean[key] = entry
-        if key not in self.drained:
-            self._uncommitted(key, cost)
-        self.drained[key] = (raw_key, None if data is None else self.codec.write(data, entry[1]))
-
-    def _uncommitted(self, key: Any, cost: int) -> None:
+    def note_drained(self, key: Any, cost: int) -> None:
+        """A row was logged at its put and waits for the commit: counts it and notes it for range reads."""
         self._pending_bytes += cost
         self.budget.uncommitted += cost
         if self._index is not None:
             self._fresh.append(key)
 
-    def _cost(self, key: Any, value: Any) -> int:
+    def note_clean(self, key: Any, grown: int) -> None:
+        """Rows known in memory take ``grown`` bytes more."""
+        budget = self.budget
+        budget.cached += grown
+        if budget.cached > budget.cache_limit:
+            self.evict(keep=key)
+
+    def cost(self, key: Any, value: Any) -> int:
         size = 8 if value is None or not self.sized_values else len(value)
         return len(key) + size + ENTRY_OVERHEAD_BYTES
 
@@ -203,9 +190,9 @@ class Rows:
                 break
             if key not in drained and key != keep:
                 victims.append(key)
-                excess -= self._cost(key, entry[0])
+                excess -= self.cost(key, entry[0])
         for key in victims:
-            budget.cached -= self._cost(key, clean.pop(key)[0])
+            budget.cached -= self.cost(key, clean.pop(key)[0])
 
     # ------------------------------------------------------------------ drain, apply, drop
 
@@ -224,15 +211,15 @@ class Rows:
         return True
 
     def _drain(self, rows: list[tuple[Any, Entry]]) -> None:
-        write_key, write_value, write_row = self.write_key, self.write_value, self.codec.write
+        write_key, write_value = self.write_key, self.write_value
         clean, drained, log, callback, wants_old = self.clean, self.drained, self.log, self._callback, self._wants_old
         key_of, value_of = (None if self.plain_keys else self.key_of), (self.value_of if self.encoded else None)
-        cursor, cost_of, clean_pop = self.cursor, self._cost, clean.pop
+        cursor, cost_of, clean_pop = self.cursor, self.cost, clean.pop
         message = cursor.message = OffsetOnly(-1)
         freed = 0
         for key, (value, timestamp, headers, source, offset) in rows:
             old = None
-            if value is None or wants_old:
+            if callback is not None and (value is None or wants_old):
                 old = self._below(key)
                 if value is None and old is None:
                     freed += cost_of(key, None)
@@ -245,7 +232,7 @@ class Rows:
             if known is not None:
                 freed += cost_of(key, known[0])
             clean[key] = (value, timestamp)
-            drained[key] = (raw_key, None if data is None else write_row(data, timestamp))
+            drained[key] = (raw_key, data, timestamp)
             if callback is not None:
                 message.value = offset
                 cursor.message, cursor.source = message, source
@@ -261,19 +248,19 @@ class Rows:
 
     def apply(self, batch: Batch) -> None:
         """Puts what was drained into a batch of the engine; call :meth:`applied` once it is written."""
-        put, delete, handle = batch.put, batch.delete, self.family.handle
-        for raw_key, row in self.drained.values():
-            if row is None:
+        put, delete, handle, write_row = batch.put, batch.delete, self.family.handle, self.codec.write
+        for raw_key, data, timestamp in self.drained.values():
+            if data is None:
                 delete(raw_key, handle)
             else:
-                put(raw_key, row, handle)
+                put(raw_key, write_row(data, timestamp), handle)
 
     def applied(self) -> None:
         """The engine holds what was drained."""
         clean, budget = self.clean, self.budget
-        for key, (_, row) in self.drained.items():
-            if row is None and clean[key][0] is None:
-                budget.cached -= self._cost(key, clean.pop(key)[0])
+        for key, (_, data, _) in self.drained.items():
+            if data is None and clean[key][0] is None:
+                budget.cached -= self.cost(key, clean.pop(key)[0])
         self.drained.clear()
         budget.uncommitted -= self._pending_bytes
         self._pending_bytes = 0
@@ -285,7 +272,7 @@ class Rows:
     def close(self) -> None:
         """Forgets everything that is not in the engine."""
         for key, entry in (*self.clean.items(), *self.dirty.items()):
-            self.budget.cached -= self._cost(key, entry[0])
+            self.budget.cached -= self.cost(key, entry[0])
         self.budget.uncommitted -= self._pending_bytes
         self._pending_bytes = 0
         for rows in (self.dirty, self.clean, self.drained):

@@ -145,11 +145,12 @@ class RecordCollector:
         key_serde: Serde[Any],
         value_serde: Serde[Any],
         on_error: SerializationHandler,
+        on_drop: Callable[[], None],
         cursor: Cursor,
     ) -> Forward:
-        """The function of a sink with a fixed topic."""
+        """The function of a sink with a fixed topic; ``on_drop`` counts what a partitioner drops."""
         if node.partitioner is not None:
-            return self._partitioned(node, topic, key_serde, value_serde, on_error, cursor, node.partitioner)
+            return self._partitioned(node, topic, key_serde, value_serde, on_error, on_drop, cursor, node.partitioner)
         write_key, write_value, name = key_serde.serialize, value_serde.serialize, node.name
         produce, send, delivered = self._producer.produce, self._sender(), self.delivered
         zero = self._producer.zero_timestamp_ms
@@ -176,6 +177,7 @@ class RecordCollector:
         key_serde: Serde[Any],
         value_serde: Serde[Any],
         on_error: SerializationHandler,
+        on_drop: Callable[[], None],
         cursor: Cursor,
         partitioner: StreamPartitioner,
     ) -> Forward:
@@ -193,6 +195,8 @@ class RecordCollector:
                 raw_value = None if value is None else write_value(value)
             except Exception as error:
                 return on_error(name, topic, error, part, key, cursor)
+            if not partitions:
+                on_drop()
             for partition in partitions:
                 send(topic, raw_value, raw_key, partition, None, delivered, timestamp or zero, headers)
 

@@ -80,14 +80,17 @@ class _Builder:
         return run_processor(context, processor)
 
     def sink(self, node: SinkNode) -> Forward:
-        environment, collector = self.environment, self.collector
+        environment, collector, metrics = self.environment, self.collector, self.environment.metrics
+
+        def drop() -> None:
+            metrics.dropped_records += 1
 
         def to(topic: str) -> Forward:
             what = f"sink {node.name!r}"
             key_serde = environment.key_serde(node.key_serde, what, topic)
             value_serde = environment.value_serde(node.value_serde, what, topic)
             return collector.sink(
-                node, topic, key_serde, value_serde, environment.errors.serialization, environment.cursor
+                node, topic, key_serde, value_serde, environment.errors.serialization, drop, environment.cursor
             )
 
         if node.topic is not None:

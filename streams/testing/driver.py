@@ -10,7 +10,8 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -116,14 +117,16 @@ class TopologyTestDriver:
         partition = TopicPartition(topic, 0)
         run, self._read[topic] = self._broker.log(partition).read(self._read.get(topic, 0), 1, False)
         self._task.add(partition, run)
-        self._complete()
+        with self._handing_out_what_was_sent():
+            self._complete()
 
     def advance_wall_clock_time(self, duration: Duration) -> None:
         """Moves the wall clock, then runs what is due and processes what came of it."""
         self.clock.advance(to_ms(duration, "duration"))
-        self._task.punctuate_wall_clock()
-        self._commit()
-        self._complete()
+        with self._handing_out_what_was_sent():
+            self._task.punctuate_wall_clock()
+            self._commit()
+            self._complete()
 
     def create_input_topic(
         self,
@@ -195,6 +198,16 @@ class TopologyTestDriver:
         self._capture()
         while self._task.process(1):
             self._commit()
+
+    @contextmanager
+    def _handing_out_what_was_sent(self) -> Iterator[None]:
+        """Also when the topology fails: what it had produced until then is there to be looked at."""
+        try:
+            yield
+        except BaseException:
+            self._collector.producer.flush()
+            self._capture()
+            raise
 
     def _commit(self) -> None:
         task = self._task
