@@ -117,7 +117,12 @@ def _never(value: object) -> bool:
 def _direct_put(rows: Rows) -> Put:
     clean, drained, log, sized, cost_of = rows.clean, rows.drained, rows.log, rows.sized_values, rows.cost
     clean_pop, note_drained, note_clean = clean.pop, rows.note_drained, rows.note_clean
-    row_key, keep, plain, exact = row_key_maker(rows), make_keep(rows), rows.plain_keys, rows.value_serde.exact or _never
+    row_key, keep, plain, exact = (
+        row_key_maker(rows),
+        make_keep(rows),
+        rows.plain_keys,
+        rows.value_serde.exact or _never,
+    )
     write_key, write_value = rows.write_key, rows.write_value
 
     def put(key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
