@@ -188,7 +188,7 @@ class GroupContract:
         """One that does not exist is told by an event, and given out when it was created."""
         topic, later = self.cluster.topic(), self.cluster.name("later")
         group = self.cluster.name("group")
-        worker = self.worker(group, [topic, later], {}, topic_metadata_refresh_interval_ms=500)
+        worker = self.worker(group, [topic, later], {})
         event = self.cluster.until("the missing topic is told", worker.poll)
         assert event.topic() == later
         assert event.error().name() == "UNKNOWN_TOPIC_OR_PART"
