@@ -248,18 +248,14 @@ class Rows:
 
     def apply(self, batch: Batch) -> None:
         """Puts what was drained into a batch of the engine; call :meth:`applied` once it is written."""
-        put, delete, handle, write_row = batch.put, batch.delete, self.family.handle, self.codec.write
-        for raw_key, data, timestamp in self.drained.values():
-            if data is None:
-                delete(raw_key, handle)
-            else:
-                put(raw_key, write_row(data, timestamp), handle)
+        self.codec.fill(batch, self.family.handle, self.drained.values())
 
     def applied(self) -> None:
         """The engine holds what was drained."""
         clean, budget = self.clean, self.budget
-        for key, (_, data, _) in self.drained.items():
-            if data is None and clean[key][0] is None:
+        for key in [key for key, (_, data, _) in self.drained.items() if data is None]:
+            entry = clean.get(key)
+            if entry is not None and entry[0] is None:
                 budget.cached -= self.cost(key, clean.pop(key)[0])
         self.drained.clear()
         budget.uncommitted -= self._pending_bytes
