@@ -116,7 +116,7 @@ def _never(value: object) -> bool:
 
 def _direct_put(rows: Rows) -> Put:
     clean, drained, log, sized, cost_of = rows.clean, rows.drained, rows.log, rows.sized_values, rows.cost
-    clean_pop, note_drained, note_clean = clean.pop, rows.note_drained, rows.note_clean
+    clean_get, note_drained, note_clean = clean.get, rows.note_drained, rows.note_clean
     row_key, keep, plain, exact = (
         row_key_maker(rows),
         make_keep(rows),
@@ -128,13 +128,15 @@ def _direct_put(rows: Rows) -> Put:
     def put(key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
         if value is not None and not exact(value):
             value = keep(value)
-        if not plain or key not in clean:
+        if not plain:
+            key = row_key(key)
+        known = clean_get(key)
+        if known is None and plain:
             key = row_key(key)
         data = None if value is None else write_value(value)
         raw_key = write_key(key)
         if log is not None:
             log(raw_key, data, timestamp)
-        known = clean_pop(key, None)
         clean[key] = (value, timestamp)
         if key not in drained:
             note_drained(key, cost_of(key, value))

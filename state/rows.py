@@ -200,7 +200,7 @@ class Rows:
         """Logs and forwards what is dirty, in order of last update; tells whether there was anything."""
         if not self.dirty:
             return False
-        rows = list(self.dirty.items())
+        rows = self.dirty.copy()  # no list of pairs: a hundred thousand tuples are work for the garbage collector
         self.dirty.clear()
         cursor = self.cursor
         saved = cursor.message, cursor.source, cursor.timestamp, cursor.headers
@@ -210,14 +210,14 @@ class Rows:
             cursor.message, cursor.source, cursor.timestamp, cursor.headers = saved
         return True
 
-    def _drain(self, rows: list[tuple[Any, Entry]]) -> None:
+    def _drain(self, rows: dict[Any, Entry]) -> None:
         write_key, write_value = self.write_key, self.write_value
         clean, drained, log, callback, wants_old = self.clean, self.drained, self.log, self._callback, self._wants_old
         key_of, value_of = (None if self.plain_keys else self.key_of), (self.value_of if self.encoded else None)
         cursor, cost_of, clean_pop = self.cursor, self.cost, clean.pop
         message = cursor.message = OffsetOnly(-1)
         freed = 0
-        for key, (value, timestamp, headers, source, offset) in rows:
+        for key, (value, timestamp, headers, source, offset) in rows.items():
             old = None
             if callback is not None and (value is None or wants_old):
                 old = self._below(key)
