@@ -95,23 +95,22 @@ class RecordCollector:
 
     # ------------------------------------------------------------------ writers
 
-    def _make_room(self) -> None:
-        deadline = self._clock.monotonic() + QUEUE_FULL_DEADLINE_S
-        self._producer.poll(QUEUE_FULL_WAIT_S)
-        self.check()
-        if self._clock.monotonic() > deadline:
-            raise RetryableError("the producer's queue has been full for two minutes: is the broker reachable?")
-
     def _sender(self) -> Callable[..., None]:
-        produce, make_room = self._producer.produce, self._make_room
+        produce, poll, check, now = self._producer.produce, self._producer.poll, self.check, self._clock.monotonic
 
         def send(*record: Any) -> None:
+            deadline = now() + QUEUE_FULL_DEADLINE_S
             while True:
                 try:
                     produce(*record)
                     return
                 except BufferError:
-                    make_room()
+                    poll(QUEUE_FULL_WAIT_S)
+                    check()
+                    if now() > deadline:
+                        raise RetryableError(
+                            "the producer's queue has been full for two minutes: is the broker reachable?"
+                        ) from None
 
         return send
 
@@ -131,9 +130,9 @@ class RecordCollector:
             if timestamp <= 0:
                 timestamp = zero if timestamp == 0 else clock.time_ms()
             try:
-                produce(topic, value, key, partition, None, delivered, timestamp, None)
+                produce(topic, value, key, partition, delivered, None, timestamp, None)
             except BufferError:
-                send(topic, value, key, partition, None, delivered, timestamp, None)
+                send(topic, value, key, partition, delivered, None, timestamp, None)
 
         changelog.log = log
         return changelog
@@ -164,9 +163,9 @@ class RecordCollector:
             except Exception as error:
                 return on_error(name, topic, error, part, key, cursor)
             try:
-                produce(topic, raw_value, raw_key, -1, None, delivered, timestamp or zero, headers)
+                produce(topic, raw_value, raw_key, -1, delivered, None, timestamp or zero, headers)
             except BufferError:
-                send(topic, raw_value, raw_key, -1, None, delivered, timestamp or zero, headers)
+                send(topic, raw_value, raw_key, -1, delivered, None, timestamp or zero, headers)
 
         return sink
 
@@ -198,7 +197,7 @@ class RecordCollector:
             if not partitions:
                 on_drop()
             for partition in partitions:
-                send(topic, raw_value, raw_key, partition, None, delivered, timestamp or zero, headers)
+                send(topic, raw_value, raw_key, partition, delivered, None, timestamp or zero, headers)
 
         return sink
 
