@@ -15,20 +15,30 @@ NO_SOURCE: tuple[str | None, int] = (None, -1)
 class _NoMessage:
     """Stands for the message outside of a record's processing."""
 
+    __slots__ = ()
+
     def offset(self) -> int:
         return -1
 
     def timestamp(self) -> tuple[int, int]:
         return 0, NO_TIMESTAMP
 
+    def key(self) -> None:
+        return None
+
+    def value(self) -> None:
+        return None
+
 
 class Cursor:
     """Position of one task. Metadata is read from the message when somebody asks, not copied per record."""
 
-    __slots__ = ("headers", "message", "source", "stream_time", "timestamp")
+    __slots__ = ("headers", "keeps_messages", "message", "source", "stream_time", "timestamp")
 
     def __init__(self) -> None:
         self.stream_time = NO_TIMESTAMP
+        self.keeps_messages = False
+        """Whether caches keep the message of each change that waits, for error handlers; else its offset only."""
         self.leave()
 
     def leave(self) -> None:
@@ -39,7 +49,7 @@ class Cursor:
         self.headers: HeaderList | None = None
 
 
-class OffsetOnly:
+class OffsetOnly(_NoMessage):
     """Stands for the message of a record whose cached result is forwarded later: only its offset is kept."""
 
     __slots__ = ("_offset",)
@@ -49,9 +59,6 @@ class OffsetOnly:
 
     def offset(self) -> int:
         return self._offset
-
-    def timestamp(self) -> tuple[int, int]:
-        return 0, NO_TIMESTAMP
 
 
 _NO_MESSAGE = _NoMessage()

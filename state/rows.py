@@ -12,8 +12,9 @@ committed (docs/design.md, decision 1). A row is in up to three places, looked u
 :meth:`Rows.apply`. The dictionaries are cleared, never replaced, since the functions made for the hot path hold them.
 
 An entry is a tuple that starts with (value, timestamp); a dirty one goes on with (headers, source, offset) of the
-record that put it. A value is kept decoded if its serde says that it comes back exactly, else as bytes, so that a
-failing serde fails at the put and that a value changed in place by its owner does not change the store.
+record that put it, and has its message in place of the offset where error handlers may ask for it. A value is kept
+decoded if its serde says that it comes back exactly, else as bytes, so that a failing serde fails at the put and that a
+value changed in place by its owner does not change the store.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any
 
 from sortedcontainers import SortedDict
 
+from processor_api.errors import StoreError
 from processor_api.record import HeaderList
 from processor_api.serde import Serde, Serdes
 from state.budget import Budget
@@ -65,12 +67,15 @@ class Rows:
         self.family = engine.family(f"{name}.{codec.family_suffix}")
         self.key_serde = key_serde
         self.value_serde = value_serde
+        self.read_key = _reader(key_serde, "key", name)
+        self.read_value = _reader(value_serde, "value", name)
         self.plain_keys = key_serde is Serdes.STRING or key_serde is Serdes.BYTES
         self.sized_values = value_serde.exact is None or value_serde is Serdes.STRING or value_serde is Serdes.BYTES
         self.cursor = cursor
         self.budget = budget
         self.log = log
         self.cached = caching and budget.cache_limit > 0
+        self.keeps_messages = cursor.keeps_messages
         self.dirty: dict[Any, Entry] = {}
         self.clean: dict[Any, Entry] = {}
         self.drained: dict[Any, tuple[bytes, bytes | None]] = {}
@@ -94,7 +99,7 @@ class Rows:
         return self.key_serde.serialize(key) if self.plain_keys else key
 
     def key_of(self, row_key: Any) -> Any:
-        return row_key if self.plain_keys else self.key_serde.deserialize(row_key)
+        return row_key if self.plain_keys else self.read_key(row_key)
 
     def miss(self, key: Any) -> Entry | None:
         """Reads a row of the engine that is not in memory, and keeps it."""
@@ -110,7 +115,7 @@ class Rows:
 
     def stored(self, data: bytes) -> Any:
         """A value as it is kept in memory, from its bytes."""
-        return data if self.value_serde.exact is None else self.value_serde.deserialize(data)
+        return data if self.value_serde.exact is None else self.read_value(data)
 
     def value_bytes(self, value: Any) -> bytes:
         """A kept value's bytes."""
@@ -120,12 +125,12 @@ class Rows:
         """A kept value as its user knows it."""
         if value is None or self.value_serde.exact is not None:
             return value
-        return self.value_serde.deserialize(value)
+        return self.read_value(value)
 
     def put_dirty(self, key: Any, entry: Entry) -> None:
         """A cached put of a row that was not dirty."""
         self.dirty[key] = entry
-        cost = self._cost(key, entry[0])
+        cost = self._dirty_cost(key, entry) if self.keeps_messages else self._cost(key, entry[0])
         budget = self.budget
         budget.cached += cost
         if key not in self.drained:
@@ -133,9 +138,9 @@ class Rows:
         if budget.cached > budget.cache_limit:
             self.evict(keep=key)
 
-    def resized(self, key: Any, before: Any, after: Any) -> None:
-        """A dirty row's value was replaced by one of perhaps another size."""
-        grown = self._cost(key, after) - self._cost(key, before)
+    def resized(self, key: Any, before: Entry, after: Entry) -> None:
+        """A dirty row was replaced by one of perhaps another size."""
+        grown = self._dirty_cost(key, after) - self._dirty_cost(key, before)
         self.budget.cached += grown
         if grown > 0 and self.budget.cached > self.budget.cache_limit:
             self.evict(keep=key)
@@ -146,18 +151,18 @@ class Rows:
         raw_key = self.key_bytes(key)
         if self.log is not None:
             self.log(raw_key, data, timestamp)
-        self._keep(key, (value, timestamp), raw_key, data)
+        self._keep(key, (value, timestamp), raw_key, data, is_new=True)
         if self.budget.cached > self.budget.cache_limit:
             self.evict(keep=key)
 
-    def _keep(self, key: Any, entry: Entry, raw_key: bytes, data: bytes | None) -> None:
-        """A logged row: known from now on, to be applied with the next commit."""
+    def _keep(self, key: Any, entry: Entry, raw_key: bytes, data: bytes | None, is_new: bool = False) -> None:
+        """A logged row: known from now on, to be applied with the next commit. A new one was not dirty before."""
         clean, budget = self.clean, self.budget
         cost = self._cost(key, entry[0])
         known = clean.pop(key, None)
         budget.cached += cost if known is None else cost - self._cost(key, known[0])
         clean[key] = entry
-        if key not in self.drained:
+        if is_new and key not in self.drained:
             self._uncommitted(key, cost)
         self.drained[key] = (raw_key, None if data is None else self.codec.write(data, entry[1]))
 
@@ -170,6 +175,13 @@ class Rows:
     def _cost(self, key: Any, value: Any) -> int:
         size = len(value) if isinstance(value, (bytes, str)) else 8
         return len(key) + size + ENTRY_OVERHEAD_BYTES
+
+    def _dirty_cost(self, key: Any, entry: Entry) -> int:
+        cost = self._cost(key, entry[0])
+        if self.keeps_messages:
+            message = entry[4]
+            cost += len(message.key() or b"") + len(message.value() or b"")
+        return cost
 
     def evict(self, keep: Any = None) -> None:
         """Brings the cache under its limit: drops clean rows, oldest first, then drains the dirty ones if need be."""
@@ -200,19 +212,25 @@ class Rows:
         self.dirty.clear()
         key_bytes, value_bytes, keep = self.key_bytes, self.value_bytes, self._keep
         log, forward, budget = self.log, self._forward(), self.budget
+        wants_old, keeps_messages = self._wants_old, self.keeps_messages
+        changes: list[tuple[Any, Entry, Any]] = []
         for key, entry in rows:
             value = entry[0]
-            old = self._below(key) if self._wants_old or value is None else None
-            budget.cached -= self._cost(key, value)
-            if value is None and old is None:
-                continue  # never flushed and deleted again: nobody knows it (conformance 73)
+            old = None
+            if forward is not None and (wants_old or value is None):
+                old = self._below(key)
+            budget.cached -= self._dirty_cost(key, entry) if keeps_messages else self._cost(key, value)
+            if value is None and old is None and forward is not None:
+                continue  # never flushed and deleted again: nobody further down knows it (conformance 73)
             data = None if value is None else value_bytes(value)
             raw_key = key_bytes(key)
             if log is not None:
                 log(raw_key, data, entry[1])
             keep(key, entry[:2], raw_key, data)
             if forward is not None:
-                forward(key, entry, old)
+                changes.append((key, entry, old))
+        for change in changes:  # only now, so that whoever gets one finds all the others in the store
+            forward(*change)  # type: ignore[misc]
         return True
 
     def _below(self, key: Any) -> Any:
@@ -224,11 +242,12 @@ class Rows:
         if callback is None:
             return None
         cursor, wants_old, value_of, key_of = self.cursor, self._wants_old, self.value_of, self.key_of
+        keeps_messages = self.keeps_messages
 
         def forward(key: Any, entry: Entry, old: Any) -> None:
-            value, timestamp, headers, source, offset = entry
+            value, timestamp, headers, source, origin = entry
             saved = cursor.message, cursor.source, cursor.timestamp, cursor.headers
-            cursor.message, cursor.source = OffsetOnly(offset), source
+            cursor.message, cursor.source = origin if keeps_messages else OffsetOnly(origin), source
             cursor.timestamp, cursor.headers = timestamp, headers
             try:
                 callback(key_of(key), value_of(value), value_of(old) if wants_old else None, timestamp, headers)
@@ -262,8 +281,8 @@ class Rows:
 
     def close(self) -> None:
         """Forgets everything that is not in the engine."""
-        for key, entry in (*self.clean.items(), *self.dirty.items()):
-            self.budget.cached -= self._cost(key, entry[0])
+        self.budget.cached -= sum(self._cost(key, entry[0]) for key, entry in self.clean.items())
+        self.budget.cached -= sum(self._dirty_cost(key, entry) for key, entry in self.dirty.items())
         self.budget.uncommitted -= self._pending_bytes
         self._pending_bytes = 0
         for rows in (self.dirty, self.clean, self.drained):
@@ -300,3 +319,17 @@ class Rows:
         keys = index.irange(low, high, inclusive=(True, False), reverse=reverse)
         found = ((raw, dirty.get(index[raw]) or clean.get(index[raw])) for raw in keys)
         return [(raw, entry) for raw, entry in found if entry is not None]
+
+
+def _reader(serde: Serde[Any], part: str, store: str) -> Callable[[bytes], Any]:
+    deserialize = serde.deserialize
+
+    def read(data: bytes) -> Any:
+        try:
+            return deserialize(data)
+        except Exception as error:
+            raise StoreError(
+                f"store {store!r}: the {serde.name} serde cannot read the {part}: {error}", store=store
+            ) from error
+
+    return read
