@@ -16,12 +16,13 @@ __all__ = ["TestInputTopic", "TestOutputTopic", "TestRecord"]
 class TestRecord(NamedTuple):
     """A record in or out of the driver; an input's timestamp of ``None`` is the topic's own next one."""
 
-    __test__ = False  # not a test class, whatever pytest makes of the name
-
     key: Any
     value: Any
     timestamp: int | None = None
     headers: HeaderList | None = None
+
+
+TestRecord.__test__ = False  # type: ignore[attr-defined]  # not a test class, whatever pytest makes of the name
 
 
 class TestInputTopic:
