@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from golden_support.user_code import value_time
+from golden_support.user_code import continue_production, own_dead_letter, telling, value_time
 from processor_api.errors import TopologyError
 from processor_api.serde import Serdes
 from streams.config import StreamsConfig
@@ -31,6 +31,11 @@ _CLASSES: Mapping[tuple[str, str], Mapping[str, Any]] = {
         "default.dsl.store": "in_memory"
     },
     ("default.timestamp.extractor", "Processors$ValueTime"): {"default.timestamp.extractor": value_time},
+    ("processing.exception.handler", "Errors$Telling"): {"processing.exception.handler": telling},
+    ("processing.exception.handler", "Errors$OwnDeadLetter"): {"processing.exception.handler": own_dead_letter},
+    ("production.exception.handler", "Errors$ContinueProduction"): {
+        "production.exception.handler": continue_production
+    },
 }
 """Settings that name a Java class, by the setting and the class without its package, and the settings meant by them."""
 
@@ -47,6 +52,9 @@ def config_of(recorded: Mapping[str, Any]) -> StreamsConfig:
     for name, value in recorded.items():
         if isinstance(value, str) and value.startswith(("org.apache.kafka.", "parity.")):
             simple = value.rpartition(".")[2]
+            if value.startswith("org.apache.kafka.streams.errors."):
+                settings[name] = value  # the configuration knows Java's own handlers by their names
+                continue
             if (name, simple) not in _CLASSES:
                 raise ValueError(
                     f"the Java class {value!r} for {name} is not in tests/support/golden_support/java_names.py"
