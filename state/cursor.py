@@ -6,7 +6,7 @@ from typing import Any
 
 from processor_api.record import NO_TIMESTAMP, HeaderList
 
-__all__ = ["NO_SOURCE", "Cursor"]
+__all__ = ["NO_SOURCE", "Cursor", "message_bytes"]
 
 NO_SOURCE: tuple[str | None, int] = (None, -1)
 """The source of a record that came from no topic (a punctuation; conformance 20)."""
@@ -23,10 +23,10 @@ class _NoMessage:
     def timestamp(self) -> tuple[int, int]:
         return 0, NO_TIMESTAMP
 
-    def key(self) -> None:
+    def key(self) -> bytes | None:
         return None
 
-    def value(self) -> None:
+    def value(self) -> bytes | None:
         return None
 
 
@@ -48,17 +48,46 @@ class Cursor:
         self.timestamp = NO_TIMESTAMP
         self.headers: HeaderList | None = None
 
+    def late_message(self) -> OffsetOnly:
+        """What stands for the message of a change that waited in a cache; its ``origin`` is what the change kept."""
+        return KeptMessage() if self.keeps_messages else OffsetOnly()
+
+    def kept_message(self) -> Any:
+        """The message in work, for a change that waits."""
+        message = self.message
+        return message.origin if type(message) is KeptMessage else message
+
 
 class OffsetOnly(_NoMessage):
-    """Stands for the message of a record whose cached result is forwarded later: only its offset is kept."""
+    """Stands for the messages of records whose cached results are forwarded later: only their offsets are kept."""
 
-    __slots__ = ("_offset",)
+    __slots__ = ("origin",)
 
-    def __init__(self, offset: int) -> None:
-        self._offset = offset
+    def __init__(self) -> None:
+        self.origin: Any = -1
 
     def offset(self) -> int:
-        return self._offset
+        return int(self.origin)
+
+
+class KeptMessage(OffsetOnly):
+    """As :class:`OffsetOnly`, where the messages are kept."""
+
+    __slots__ = ()
+
+    def offset(self) -> int:
+        return int(self.origin.offset())
+
+    def key(self) -> bytes | None:
+        return self.origin.key()  # type: ignore[no-any-return]
+
+    def value(self) -> bytes | None:
+        return self.origin.value()  # type: ignore[no-any-return]
 
 
 _NO_MESSAGE = _NoMessage()
+
+
+def message_bytes(message: Any) -> int:
+    """What a kept message costs."""
+    return len(message.key() or b"") + len(message.value() or b"")

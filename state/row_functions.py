@@ -10,6 +10,7 @@ from typing import Any
 
 from processor_api.errors import StoreError
 from processor_api.record import HeaderList
+from state.cursor import message_bytes
 from state.rows import Entry, Rows
 
 __all__ = ["Get", "Put", "make_get", "make_put"]
@@ -98,30 +99,64 @@ def make_put(rows: Rows) -> Put:
 def _cached_put(rows: Rows) -> Put:
     dirty, cursor, put_dirty = rows.dirty, rows.cursor, rows.put_dirty
     dirty_pop, row_key, keep, plain = dirty.pop, row_key_maker(rows), make_keep(rows), rows.plain_keys
-    keeps_messages, resized = rows.keeps_messages, rows.resized
-    sized = rows.sized_values or keeps_messages
+    sized, resized = rows.sized_values, rows.resized
+    exact = rows.value_serde.exact or _never
+    keeps_messages, note_message = cursor.keeps_messages, rows.note_message
 
     def put(key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
-        value = keep(value)
+        if value is not None and not exact(value):
+            value = keep(value)
         if not plain:
             key = row_key(key)
-        message = cursor.message
-        entry = (value, timestamp, headers, cursor.source, message if keeps_messages else message.offset())
+        origin = cursor.kept_message() if keeps_messages else cursor.message.offset()
+        entry = (value, timestamp, headers, cursor.source, origin)
         known = dirty_pop(key, None)
+        if keeps_messages:
+            note_message(message_bytes(origin) - (0 if known is None else message_bytes(known[4])))
         if known is not None:
             dirty[key] = entry  # at the end: drains follow the order of last update
             if sized:
-                resized(key, known, entry)
+                resized(key, known[0], value)
         else:
             put_dirty(row_key(key) if plain else key, entry)
 
     return put
 
 
+def _never(value: object) -> bool:
+    return False
+
+
 def _direct_put(rows: Rows) -> Put:
-    row_key, keep, put_through = row_key_maker(rows), make_keep(rows), rows.put_through
+    clean, drained, log, sized, cost_of = rows.clean, rows.drained, rows.log, rows.sized_values, rows.cost
+    clean_get, note_drained, note_clean = clean.get, rows.note_drained, rows.note_clean
+    row_key, keep, plain, exact = (
+        row_key_maker(rows),
+        make_keep(rows),
+        rows.plain_keys,
+        rows.value_serde.exact or _never,
+    )
+    write_key, write_value = rows.write_key, rows.write_value
 
     def put(key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
-        put_through(row_key(key), keep(value), timestamp)
+        if value is not None and not exact(value):
+            value = keep(value)
+        if not plain:
+            key = row_key(key)
+        known = clean_get(key)
+        if known is None and plain:
+            key = row_key(key)
+        data = None if value is None else write_value(value)
+        raw_key = write_key(key)
+        if log is not None:
+            log(raw_key, data, timestamp)
+        clean[key] = (value, timestamp)
+        if key not in drained:
+            note_drained(key, cost_of(key, value))
+        drained[key] = (raw_key, data, timestamp)
+        if known is None:
+            note_clean(key, cost_of(key, value))
+        elif sized:
+            note_clean(key, cost_of(key, value) - cost_of(key, known[0]))
 
     return put

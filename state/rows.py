@@ -8,7 +8,7 @@ committed (docs/design.md, decision 1). A row is in up to three places, looked u
   read cache as well. Rows that are drained stay in it until they are applied.
 * the engine.
 
-`drained` holds the engine's form of rows that were logged and wait for the commit. Nothing reaches the engine before
+`drained` holds the bytes of rows that were logged and wait for the commit. Nothing reaches the engine before
 :meth:`Rows.apply`. The dictionaries are cleared, never replaced, since the functions made for the hot path hold them.
 
 An entry is a tuple that starts with (value, timestamp); a dirty one goes on with (headers, source, offset) of the
@@ -29,7 +29,7 @@ from processor_api.record import HeaderList
 from processor_api.serde import Serde, Serdes
 from state.budget import Budget
 from state.codec import RowCodec
-from state.cursor import Cursor, OffsetOnly
+from state.cursor import Cursor
 from state.engine import Batch, Engine
 from state.merge import merged
 
@@ -43,6 +43,9 @@ FlushCallback = Callable[[Any, Any, Any, int, HeaderList | None], None]
 
 ENTRY_OVERHEAD_BYTES = 45
 """Fixed part of what Kafka Streams' cache counts for an entry: links, dirty flag, and context without the topic."""
+
+FIXED_ENTRY_BYTES = ENTRY_OVERHEAD_BYTES + 8
+"""An entry without its key, for values of fixed size."""
 
 
 class Rows:
@@ -70,20 +73,32 @@ class Rows:
         self.read_key = _reader(key_serde, "key", name)
         self.read_value = _reader(value_serde, "value", name)
         self.plain_keys = key_serde is Serdes.STRING or key_serde is Serdes.BYTES
+        self.encoded = value_serde.exact is None
+        """Whether values are kept as bytes."""
+        self.write_key: Callable[[Any], bytes] = self._trusted(key_serde) if self.plain_keys else bytes
+        """A row key's bytes."""
+        self.write_value: Callable[[Any], bytes] = bytes if self.encoded else self._trusted(value_serde)
+        """A kept value's bytes."""
         self.sized_values = value_serde.exact is None or value_serde is Serdes.STRING or value_serde is Serdes.BYTES
         self.cursor = cursor
         self.budget = budget
         self.log = log
         self.cached = caching and budget.cache_limit > 0
-        self.keeps_messages = cursor.keeps_messages
         self.dirty: dict[Any, Entry] = {}
         self.clean: dict[Any, Entry] = {}
-        self.drained: dict[Any, tuple[bytes, bytes | None]] = {}
+        self.drained: dict[Any, tuple[bytes, bytes | None, int]] = {}
         self._callback: FlushCallback | None = None
         self._wants_old = False
         self._index: SortedDict[bytes, Any] | None = None
         self._fresh: list[Any] = []
         self._pending_bytes = 0
+        self.message_bytes = 0
+        """Of the messages that dirty rows keep."""
+
+    @staticmethod
+    def _trusted(serde: Serde[Any]) -> Callable[[Any], bytes]:
+        """Writes values that were checked when they were put."""
+        return serde.write_exact or serde.serialize
 
     # ------------------------------------------------------------------ for operators
 
@@ -108,7 +123,7 @@ class Rows:
             return None
         data, timestamp = self.codec.read(row)
         entry = self.clean[key] = (self.stored(data), timestamp)
-        self.budget.cached += self._cost(key, entry[0])
+        self.budget.cached += self.cost(key, entry[0])
         if self.budget.cached > self.budget.cache_limit:
             self.evict(keep=key)
         return entry
@@ -130,58 +145,50 @@ class Rows:
     def put_dirty(self, key: Any, entry: Entry) -> None:
         """A cached put of a row that was not dirty."""
         self.dirty[key] = entry
-        cost = self._dirty_cost(key, entry) if self.keeps_messages else self._cost(key, entry[0])
+        cost = self.cost(key, entry[0]) if self.sized_values else len(key) + FIXED_ENTRY_BYTES
         budget = self.budget
-        budget.cached += cost
+        budget.cached = cached = budget.cached + cost
         if key not in self.drained:
-            self._uncommitted(key, cost)
-        if budget.cached > budget.cache_limit:
+            self._pending_bytes += cost
+            budget.uncommitted += cost
+            if self._index is not None:
+                self._fresh.append(key)
+        if cached > budget.cache_limit:
             self.evict(keep=key)
 
-    def resized(self, key: Any, before: Entry, after: Entry) -> None:
-        """A dirty row was replaced by one of perhaps another size."""
-        grown = self._dirty_cost(key, after) - self._dirty_cost(key, before)
+    def resized(self, key: Any, before: Any, after: Any) -> None:
+        """A dirty row's value was replaced by one of perhaps another size."""
+        grown = self.cost(key, after) - self.cost(key, before)
         self.budget.cached += grown
         if grown > 0 and self.budget.cached > self.budget.cache_limit:
             self.evict(keep=key)
 
-    def put_through(self, key: Any, value: Any, timestamp: int) -> None:
-        """A put without caching: logged at once, in order, and kept for the commit."""
-        data = None if value is None else self.value_bytes(value)
-        raw_key = self.key_bytes(key)
-        if self.log is not None:
-            self.log(raw_key, data, timestamp)
-        self._keep(key, (value, timestamp), raw_key, data, is_new=True)
-        if self.budget.cached > self.budget.cache_limit:
-            self.evict(keep=key)
+    def note_message(self, size: int) -> None:
+        """Dirty rows keep ``size`` bytes of messages more."""
+        self.message_bytes += size
+        self.budget.cached += size
 
-    def _keep(self, key: Any, entry: Entry, raw_key: bytes, data: bytes | None, is_new: bool = False) -> None:
-        """A logged row: known from now on, to be applied with the next commit. A new one was not dirty before."""
-        clean, budget = self.clean, self.budget
-        cost = self._cost(key, entry[0])
-        known = clean.pop(key, None)
-        budget.cached += cost if known is None else cost - self._cost(key, known[0])
-        clean[key] = entry
-        if is_new and key not in self.drained:
-            self._uncommitted(key, cost)
-        self.drained[key] = (raw_key, None if data is None else self.codec.write(data, entry[1]))
+    def _forget_messages(self) -> None:
+        self.budget.cached -= self.message_bytes
+        self.message_bytes = 0
 
-    def _uncommitted(self, key: Any, cost: int) -> None:
+    def note_drained(self, key: Any, cost: int) -> None:
+        """A row was logged at its put and waits for the commit: counts it and notes it for range reads."""
         self._pending_bytes += cost
         self.budget.uncommitted += cost
         if self._index is not None:
             self._fresh.append(key)
 
-    def _cost(self, key: Any, value: Any) -> int:
-        size = len(value) if isinstance(value, (bytes, str)) else 8
-        return len(key) + size + ENTRY_OVERHEAD_BYTES
+    def note_clean(self, key: Any, grown: int) -> None:
+        """Rows known in memory take ``grown`` bytes more."""
+        budget = self.budget
+        budget.cached += grown
+        if budget.cached > budget.cache_limit:
+            self.evict(keep=key)
 
-    def _dirty_cost(self, key: Any, entry: Entry) -> int:
-        cost = self._cost(key, entry[0])
-        if self.keeps_messages:
-            message = entry[4]
-            cost += len(message.key() or b"") + len(message.value() or b"")
-        return cost
+    def cost(self, key: Any, value: Any) -> int:
+        size = 8 if value is None or not self.sized_values else len(value)
+        return len(key) + size + ENTRY_OVERHEAD_BYTES
 
     def evict(self, keep: Any = None) -> None:
         """Brings the cache under its limit: drops clean rows, oldest first, then drains the dirty ones if need be."""
@@ -198,9 +205,9 @@ class Rows:
                 break
             if key not in drained and key != keep:
                 victims.append(key)
-                excess -= self._cost(key, entry[0])
+                excess -= self.cost(key, entry[0])
         for key in victims:
-            budget.cached -= self._cost(key, clean.pop(key)[0])
+            budget.cached -= self.cost(key, clean.pop(key)[0])
 
     # ------------------------------------------------------------------ drain, apply, drop
 
@@ -208,69 +215,64 @@ class Rows:
         """Logs and forwards what is dirty, in order of last update; tells whether there was anything."""
         if not self.dirty:
             return False
-        rows = list(self.dirty.items())
+        rows = self.dirty.copy()  # no list of pairs: a hundred thousand tuples are work for the garbage collector
         self.dirty.clear()
-        key_bytes, value_bytes, keep = self.key_bytes, self.value_bytes, self._keep
-        log, forward, budget = self.log, self._forward(), self.budget
-        wants_old, keeps_messages = self._wants_old, self.keeps_messages
-        changes: list[tuple[Any, Entry, Any]] = []
-        for key, entry in rows:
-            value = entry[0]
-            old = None
-            if forward is not None and (wants_old or value is None):
-                old = self._below(key)
-            budget.cached -= self._dirty_cost(key, entry) if keeps_messages else self._cost(key, value)
-            if value is None and old is None and forward is not None:
-                continue  # never flushed and deleted again: nobody further down knows it (conformance 73)
-            data = None if value is None else value_bytes(value)
-            raw_key = key_bytes(key)
-            if log is not None:
-                log(raw_key, data, entry[1])
-            keep(key, entry[:2], raw_key, data)
-            if forward is not None:
-                changes.append((key, entry, old))
-        for change in changes:  # only now, so that whoever gets one finds all the others in the store
-            forward(*change)  # type: ignore[misc]
+        self._forget_messages()
+        cursor = self.cursor
+        saved = cursor.message, cursor.source, cursor.timestamp, cursor.headers
+        try:
+            self._drain(rows)
+        finally:
+            cursor.message, cursor.source, cursor.timestamp, cursor.headers = saved
         return True
+
+    def _drain(self, rows: dict[Any, Entry]) -> None:
+        write_key, write_value = self.write_key, self.write_value
+        clean, drained, log, callback, wants_old = self.clean, self.drained, self.log, self._callback, self._wants_old
+        key_of, value_of = (None if self.plain_keys else self.key_of), (self.value_of if self.encoded else None)
+        cursor, cost_of, clean_pop = self.cursor, self.cost, clean.pop
+        message = cursor.message = cursor.late_message()
+        freed = 0
+        for key, (value, timestamp, headers, source, offset) in rows.items():
+            old = None
+            if callback is not None and (value is None or wants_old):
+                old = self._below(key)
+                if value is None and old is None:
+                    freed += cost_of(key, None)
+                    continue  # never flushed and deleted again: nobody knows it (conformance 73)
+            data = None if value is None else write_value(value)
+            raw_key = write_key(key)
+            if log is not None:
+                log(raw_key, data, timestamp)
+            known = clean_pop(key, None)
+            if known is not None:
+                freed += cost_of(key, known[0])
+            clean[key] = (value, timestamp)
+            drained[key] = (raw_key, data, timestamp)
+            if callback is not None:
+                message.origin = offset
+                cursor.message, cursor.source = message, source
+                cursor.timestamp, cursor.headers = timestamp, headers
+                if value_of is not None:
+                    value, old = value_of(value), value_of(old)
+                callback(key if key_of is None else key_of(key), value, old if wants_old else None, timestamp, headers)
+        self.budget.cached -= freed
 
     def _below(self, key: Any) -> Any:
         entry = self.clean.get(key) or self.miss(key)
         return None if entry is None else entry[0]
 
-    def _forward(self) -> Callable[[Any, Entry, Any], None] | None:
-        callback = self._callback
-        if callback is None:
-            return None
-        cursor, wants_old, value_of, key_of = self.cursor, self._wants_old, self.value_of, self.key_of
-        keeps_messages = self.keeps_messages
-
-        def forward(key: Any, entry: Entry, old: Any) -> None:
-            value, timestamp, headers, source, origin = entry
-            saved = cursor.message, cursor.source, cursor.timestamp, cursor.headers
-            cursor.message, cursor.source = origin if keeps_messages else OffsetOnly(origin), source
-            cursor.timestamp, cursor.headers = timestamp, headers
-            try:
-                callback(key_of(key), value_of(value), value_of(old) if wants_old else None, timestamp, headers)
-            finally:
-                cursor.message, cursor.source, cursor.timestamp, cursor.headers = saved
-
-        return forward
-
     def apply(self, batch: Batch) -> None:
         """Puts what was drained into a batch of the engine; call :meth:`applied` once it is written."""
-        put, delete, handle = batch.put, batch.delete, self.family.handle
-        for raw_key, row in self.drained.values():
-            if row is None:
-                delete(raw_key, handle)
-            else:
-                put(raw_key, row, handle)
+        self.codec.fill(batch, self.family.handle, self.drained.values())
 
     def applied(self) -> None:
         """The engine holds what was drained."""
         clean, budget = self.clean, self.budget
-        for key, (_, row) in self.drained.items():
-            if row is None and clean[key][0] is None:
-                budget.cached -= self._cost(key, clean.pop(key)[0])
+        for key in [key for key, (_, data, _) in self.drained.items() if data is None]:
+            entry = clean.get(key)
+            if entry is not None and entry[0] is None:
+                budget.cached -= self.cost(key, clean.pop(key)[0])
         self.drained.clear()
         budget.uncommitted -= self._pending_bytes
         self._pending_bytes = 0
@@ -281,8 +283,9 @@ class Rows:
 
     def close(self) -> None:
         """Forgets everything that is not in the engine."""
-        self.budget.cached -= sum(self._cost(key, entry[0]) for key, entry in self.clean.items())
-        self.budget.cached -= sum(self._dirty_cost(key, entry) for key, entry in self.dirty.items())
+        for key, entry in (*self.clean.items(), *self.dirty.items()):
+            self.budget.cached -= self.cost(key, entry[0])
+        self._forget_messages()
         self.budget.uncommitted -= self._pending_bytes
         self._pending_bytes = 0
         for rows in (self.dirty, self.clean, self.drained):

@@ -46,11 +46,11 @@ AT_END = -1
 """Positions that the client resolves itself when a partition is assigned."""
 
 
-class TransactionAborted(StreamsError):
+class TransactionAborted(RetryableError):
     """The transaction cannot be committed and must be aborted; the tasks of the thread are rebuilt (reference, P7)."""
 
 
-class CommitAgain(StreamsError):
+class CommitAgain(RetryableError):
     """A commit met a rebalance in progress: keep the offsets and commit after the next poll (membership 4.2)."""
 
 
@@ -58,9 +58,9 @@ class NoOffset(StreamsError):
     """The position asked for is outside the partition's log: its records were deleted."""
 
 
-class NotDelivered(RetryableError):
-    """A record was not delivered in time and is lost to the producer. Calling again does not bring it back: the tasks
-    of the thread are rebuilt and process again what was read since the last commit (conformance 114)."""
+class NotDelivered(TransactionAborted):
+    """A record was not delivered in time and is lost to the producer, with or without a transaction: the tasks of the
+    thread are rebuilt and process again what was read since the last commit (conformance 114)."""
 
     reason: str | None = None
     """The client's name of the error, such as ``_MSG_TIMED_OUT``."""
@@ -306,3 +306,7 @@ class KafkaClients(Protocol):
     def producer(self, config: Mapping[str, Any]) -> Producer: ...
 
     def admin(self, config: Mapping[str, Any]) -> Admin: ...
+
+    def leave_group(self, config: Mapping[str, Any], group: str, instance_id: str) -> None:
+        """Takes a static member out of the group, after its consumer closed; ``config`` is that consumer's."""
+        ...

@@ -20,7 +20,7 @@ from streams.kafka.record_collector import RecordCollector
 from streams.runtime.environment import Environment
 from streams.runtime.inputs import InputQueue
 from streams.runtime.node_chain import NodeChain, build_chain
-from streams.runtime.punctuations import Punctuations, Schedule
+from streams.runtime.punctuations import NEVER, Punctuations, Schedule
 from streams.runtime.task_plan import TaskPlan
 from streams.runtime.task_stores import TaskStores
 
@@ -151,9 +151,7 @@ class Task:
             count = only.run_all(limit, self._punctuations, self._punctuate_stream_time) if only else 0
         else:
             count = self._process_by_time(limit, idle)
-        if (
-            count or metrics.dropped_records != dropped
-        ):  # dropped ones move positions too, and may have sent dead letters
+        if count or metrics.dropped_records != dropped:  # these move positions too, and may have sent dead letters
             self.commit_needed = True
             metrics.records_processed += count
         return count
@@ -168,7 +166,7 @@ class Task:
                 head = queue.head
                 if head is None:
                     if not queue.fill():
-                        if idle is not None and not queue.caught_up and idle.must_wait(queue):
+                        if idle is not None and idle.must_wait(queue):
                             return count
                         continue
                     head = queue.head
@@ -187,6 +185,20 @@ class Task:
         now = self.environment.cursor.stream_time
         if now != NO_TIMESTAMP and self._punctuations.punctuate(PunctuationType.STREAM_TIME, now):
             self.commit_needed = True
+
+    def has_records(self) -> bool:
+        """Whether anything is buffered."""
+        only = self._only
+        return bool(only) if only is not None else any(map(len, self.queues.values()))
+
+    @property
+    def next_wall_clock_ms(self) -> int:
+        """When the next punctuation by the wall clock is due."""
+        return self._punctuations.next_wall_clock
+
+    def wall_clock_due(self) -> bool:
+        due = self._punctuations.next_wall_clock
+        return due != NEVER and self.environment.clock.time_ms() >= due
 
     def punctuate_wall_clock(self) -> bool:
         """Runs what is due by the wall clock; tells whether anything ran."""

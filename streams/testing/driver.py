@@ -10,7 +10,8 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -118,7 +119,8 @@ class TopologyTestDriver:
         self._input.poll(0)
         run, self._read[topic] = self._broker.log(partition).read(self._read.get(topic, 0), 1, False)
         self._task.add(partition, run)
-        self._complete()
+        with self._handing_out_what_was_sent():
+            self._complete()
 
     def _matching_source(self, topic: str) -> str:
         """The source whose pattern a new topic matches."""
@@ -131,13 +133,10 @@ class TopologyTestDriver:
     def advance_wall_clock_time(self, duration: Duration) -> None:
         """Moves the wall clock, then runs what is due and processes what came of it."""
         self.clock.advance(to_ms(duration, "duration"))
-        try:
+        with self._handing_out_what_was_sent():
             self._task.punctuate_wall_clock()
-        except BaseException:
-            self._capture()
-            raise
-        self._commit()
-        self._complete()
+            self._commit()
+            self._complete()
 
     def create_input_topic(
         self,
@@ -207,14 +206,17 @@ class TopologyTestDriver:
 
     def _complete(self) -> None:
         self._capture()
-        while self._process_one():
+        while self._task.process(1):
             self._commit()
 
-    def _process_one(self) -> int:
+    @contextmanager
+    def _handing_out_what_was_sent(self) -> Iterator[None]:
+        """Also when the topology fails: what it had produced until then is there to be looked at."""
         try:
-            return self._task.process(1)
+            yield
         except BaseException:
-            self._capture()  # what was sent before the error, dead letters among them
+            self._collector.producer.flush()
+            self._capture()
             raise
 
     def _commit(self) -> None:

@@ -212,7 +212,7 @@ def test_an_entry_has_a_place_a_value_and_a_reason(tmp_path: Path, text: str) ->
 
 def test_what_differs_as_a_whole_has_to_differ(tmp_path: Path) -> None:
     """It is expected to fail, and fails among the project's own recordings once it does not."""
-    text = "[[store]]\nstore = 'a'\ntrace = '*'\nwhole = true\nreason = 'because'\n"
+    text = "[[store]]\nstore = 'a'\ntrace = '*'\nwhole = 'always'\nreason = 'because'\n"
     differences = _differences(tmp_path, text)
     changed, applied = differences.apply("store", {"store": "a", "trace": "t"}, RUN)
     assert (changed, len(applied), differences.stale()) == (RUN, 1, [])

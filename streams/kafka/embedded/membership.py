@@ -27,6 +27,7 @@ class Membership:
         self._listener: RebalanceListener | None = None
         self._member: Member | None = None
         self._fenced = False
+        self._missing: frozenset[str] = frozenset()
 
     def subscribe(self, topics: Collection[str], listener: RebalanceListener) -> None:
         """Joins with the next :meth:`poll`; a later call changes the subscription."""
@@ -61,6 +62,12 @@ class Membership:
         while (step := self._next_step()) is not None:
             self._take(self._listener, step)
         return True
+
+    def newly_missing(self) -> frozenset[str]:
+        """The subscribed topics that do not exist and were not told before; the caller holds the lock."""
+        missing = self._topics.difference(self._broker.topics)
+        new, self._missing = missing - self._missing, missing
+        return new
 
     def touch(self) -> None:
         """A call of the consumer keeps its session; the caller holds the lock.
