@@ -205,9 +205,9 @@ class Producer(Protocol):
 
     @property
     def produce(self) -> Callable[..., None]:
-        """``produce(topic, value, key, partition, None, on_delivery, timestamp_ms, headers)``, by position; partition
+        """``produce(topic, value, key, partition, on_delivery, None, timestamp_ms, headers)``, by position; partition
         -1 leaves the choice to murmur2 of the key; raises ``BufferError`` when the queue is full: poll and call
-        again."""
+        again. The client has two positions for the callback, and a ``None`` in the first hides the second."""
         ...
 
     @property

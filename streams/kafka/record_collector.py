@@ -173,7 +173,7 @@ class RecordCollector:
             since = None
             while True:
                 try:
-                    produce(topic, value, key, partition, None, delivered, timestamp, headers)
+                    produce(topic, value, key, partition, delivered, None, timestamp, headers)
                     return
                 except BufferError:
                     since = now() if since is None else since
@@ -206,7 +206,7 @@ class RecordCollector:
             if timestamp <= 0:
                 timestamp = zero if timestamp == 0 else clock.time_ms()
             try:
-                produce(topic, value, key, partition, None, delivered, timestamp, None)
+                produce(topic, value, key, partition, delivered, None, timestamp, None)
             except Exception:
                 send(topic, value, key, partition, timestamp, None)
 
@@ -233,7 +233,7 @@ class RecordCollector:
             except Exception as error:
                 return errors.unserializable(error, part, ProducerRecord(topic, key, value, timestamp, headers))
             try:
-                produce(topic, raw_value, raw_key, -1, None, delivered, timestamp or zero, headers)
+                produce(topic, raw_value, raw_key, -1, delivered, None, timestamp or zero, headers)
             except Exception:
                 send(topic, raw_value, raw_key, -1, timestamp or zero, headers)
 
