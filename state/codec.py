@@ -28,8 +28,8 @@ class RowCodec:
     write: Callable[[bytes, int], bytes]
     read: Callable[[bytes], tuple[bytes, int]]
     fill: Callable[[Batch, Any, Iterable[Logged]], None]
-    """Puts logged rows, as ``(key, value's bytes or None, timestamp)``, into a batch of the engine for a family's handle:
-    the loop over `write` that runs at every commit."""
+    """Puts logged rows, as ``(key, value's bytes or None, timestamp)``, into a batch of the engine for a family's
+    handle: the loop over `write` that runs at every commit."""
 
 
 def _fill_plain(batch: Batch, handle: Any, rows: Iterable[Logged]) -> None:

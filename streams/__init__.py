@@ -49,6 +49,22 @@ if TYPE_CHECKING:
         TopologyError,
         UserCodeError,
     )
+    from processor_api.handlers import (
+        DeserializationExceptionHandler,
+        ErrorHandlerContext,
+        ProcessingExceptionHandler,
+        ProducerRecord,
+        ProductionExceptionHandler,
+        Response,
+        Result,
+        SerializationExceptionOrigin,
+        dead_letter_queue_records,
+        default_production,
+        log_and_continue,
+        log_and_continue_processing,
+        log_and_fail,
+        log_and_fail_processing,
+    )
     from processor_api.offset_reset import AutoOffsetReset
     from processor_api.partitioner import StreamPartitioner
     from processor_api.processor import FixedKeyProcessor, FixedKeyProcessorSupplier, Processor, ProcessorSupplier
@@ -88,7 +104,9 @@ __all__ = [
     "Consumed",
     "ConsumedRecord",
     "DeserializationError",
+    "DeserializationExceptionHandler",
     "Duration",
+    "ErrorHandlerContext",
     "FixedKeyProcessor",
     "FixedKeyProcessorContext",
     "FixedKeyProcessorSupplier",
@@ -109,21 +127,27 @@ __all__ = [
     "Named",
     "ProcessingContext",
     "ProcessingError",
+    "ProcessingExceptionHandler",
     "Processor",
     "ProcessorContext",
     "ProcessorSupplier",
     "Produced",
+    "ProducerRecord",
     "ProductionError",
+    "ProductionExceptionHandler",
     "PunctuationType",
     "Punctuator",
     "ReadOnlyKeyValueStore",
     "Record",
     "RecordMetadata",
     "Repartitioned",
+    "Response",
+    "Result",
     "RetryableError",
     "Serde",
     "Serdes",
     "SerializationError",
+    "SerializationExceptionOrigin",
     "StateDirectoryError",
     "StateError",
     "StateStore",
@@ -147,9 +171,15 @@ __all__ = [
     "UserCodeError",
     "ValueAndTimestamp",
     "__version__",
+    "dead_letter_queue_records",
+    "default_production",
     "fail_on_invalid_timestamp",
     "json_serde",
     "list_serde",
+    "log_and_continue",
+    "log_and_continue_processing",
+    "log_and_fail",
+    "log_and_fail_processing",
     "log_and_skip_on_invalid_timestamp",
     "pydantic_serde",
     "serde_of",
@@ -164,6 +194,11 @@ _HOMES = {
         "ConfigError DeserializationError InternalError MissingTopicError ProcessingError ProductionError "
         "RetryableError SerializationError StateDirectoryError StateError StoreError StreamsError "
         "TaskMigratedError TopologyError UserCodeError"
+    ),
+    "processor_api.handlers": (
+        "DeserializationExceptionHandler ErrorHandlerContext ProcessingExceptionHandler ProducerRecord "
+        "ProductionExceptionHandler Response Result SerializationExceptionOrigin dead_letter_queue_records "
+        "default_production log_and_continue log_and_continue_processing log_and_fail log_and_fail_processing"
     ),
     "processor_api.offset_reset": "AutoOffsetReset",
     "processor_api.partitioner": "StreamPartitioner",

@@ -8,7 +8,7 @@ the client's own bound methods where a call is made per record or per batch (`co
 
 Errors of the client are mapped at the adapter to `processor_api.errors`: `RetryableError` (the same call may succeed
 later), `TaskMigratedError` (fenced; another owns the tasks), `TransactionAborted` (abort and rebuild), and
-`StreamsError` for all else.
+`StreamsError` for all else. What a delivery callback is told is mapped by `streams.kafka.deliveries`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ __all__ = [
     "Message",
     "NewTopic",
     "NoOffset",
+    "NotDelivered",
     "OffsetAndMetadata",
     "OnDelivery",
     "Producer",
@@ -55,6 +56,14 @@ class CommitAgain(RetryableError):
 
 class NoOffset(StreamsError):
     """The position asked for is outside the partition's log: its records were deleted."""
+
+
+class NotDelivered(TransactionAborted):
+    """A record was not delivered in time and is lost to the producer, with or without a transaction: the tasks of the
+    thread are rebuilt and process again what was read since the last commit (conformance 114)."""
+
+    reason: str | None = None
+    """The client's name of the error, such as ``_MSG_TIMED_OUT``."""
 
 
 class OffsetAndMetadata(NamedTuple):
