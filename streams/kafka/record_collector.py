@@ -103,7 +103,7 @@ class RecordCollector:
             raise RetryableError("the producer's queue has been full for two minutes: is the broker reachable?")
 
     def _sender(self) -> Callable[..., None]:
-        produce, make_room = self._producer.produce, self._make_room
+        produce, make_room, refused = self._producer.produce, self._make_room, self._producer.refused
 
         def send(*record: Any) -> None:
             while True:
@@ -112,6 +112,8 @@ class RecordCollector:
                     return
                 except BufferError:
                     make_room()
+                except Exception as error:
+                    refused(error, record[0])
 
         return send
 
@@ -119,7 +121,7 @@ class RecordCollector:
         """A writer to one partition of a changelog that knows how far the broker has acknowledged."""
         changelog = Changelog(topic, partition)
         produce, send, delivered_one, clock = self._producer.produce, self._sender(), self.delivered, self._clock
-        zero = self._producer.zero_timestamp_ms
+        zero, refused = self._producer.zero_timestamp_ms, self._producer.refused
 
         def delivered(error: Any, message: Any) -> None:
             if error is None:
@@ -131,9 +133,11 @@ class RecordCollector:
             if timestamp <= 0:
                 timestamp = zero if timestamp == 0 else clock.time_ms()
             try:
-                produce(topic, value, key, partition, None, delivered, timestamp, None)
+                produce(topic, value, key, partition, delivered, None, timestamp, None)
             except BufferError:
-                send(topic, value, key, partition, None, delivered, timestamp, None)
+                send(topic, value, key, partition, delivered, None, timestamp, None)
+            except Exception as error:
+                refused(error, topic)
 
         changelog.log = log
         return changelog
@@ -153,7 +157,7 @@ class RecordCollector:
             return self._partitioned(node, topic, key_serde, value_serde, on_error, on_drop, cursor, node.partitioner)
         write_key, write_value, name = key_serde.serialize, value_serde.serialize, node.name
         produce, send, delivered = self._producer.produce, self._sender(), self.delivered
-        zero = self._producer.zero_timestamp_ms
+        zero, refused = self._producer.zero_timestamp_ms, self._producer.refused
 
         def sink(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             part = "key"
@@ -164,9 +168,11 @@ class RecordCollector:
             except Exception as error:
                 return on_error(name, topic, error, part, key, cursor)
             try:
-                produce(topic, raw_value, raw_key, -1, None, delivered, timestamp or zero, headers)
+                produce(topic, raw_value, raw_key, -1, delivered, None, timestamp or zero, headers)
             except BufferError:
-                send(topic, raw_value, raw_key, -1, None, delivered, timestamp or zero, headers)
+                send(topic, raw_value, raw_key, -1, delivered, None, timestamp or zero, headers)
+            except Exception as error:
+                refused(error, topic)
 
         return sink
 
@@ -198,7 +204,7 @@ class RecordCollector:
             if not partitions:
                 on_drop()
             for partition in partitions:
-                send(topic, raw_value, raw_key, partition, None, delivered, timestamp or zero, headers)
+                send(topic, raw_value, raw_key, partition, delivered, None, timestamp or zero, headers)
 
         return sink
 
