@@ -32,7 +32,8 @@ class Topics:
 
     def send(self, topic: str, records: Iterable[tuple[str | None, str]], partitions: int | None = None) -> None:
         """Sends and waits; with ``partitions`` the records go round robin over so many."""
-        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5})
+        settings = {"bootstrap.servers": self.bootstrap, "linger.ms": 5, "message.max.bytes": 3_000_000}
+        producer = Producer(settings)
         failed: list[Any] = []
 
         def delivered(error: Any, _message: Any) -> None:
