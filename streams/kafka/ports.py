@@ -202,10 +202,9 @@ class Producer(Protocol):
 
     @property
     def produce(self) -> Callable[..., None]:
-        """``produce(topic, value, key, partition, on_delivery, None, timestamp_ms, headers)``, by position, since
-        librdkafka's binding does not look at its own ``on_delivery`` once ``callback`` before it is given; partition
+        """``produce(topic, value, key, partition, on_delivery, None, timestamp_ms, headers)``, by position; partition
         -1 leaves the choice to murmur2 of the key; raises ``BufferError`` when the queue is full: poll and call
-        again."""
+        again. The client has two positions for the callback, and a ``None`` in the first hides the second."""
         ...
 
     def refused(self, error: Exception, topic: str) -> NoReturn:

@@ -95,23 +95,23 @@ class RecordCollector:
 
     # ------------------------------------------------------------------ writers
 
-    def _make_room(self) -> None:
-        deadline = self._clock.monotonic() + QUEUE_FULL_DEADLINE_S
-        self._producer.poll(QUEUE_FULL_WAIT_S)
-        self.check()
-        if self._clock.monotonic() > deadline:
-            raise RetryableError("the producer's queue has been full for two minutes: is the broker reachable?")
-
     def _sender(self) -> Callable[..., None]:
-        produce, make_room, refused = self._producer.produce, self._make_room, self._producer.refused
+        produce, poll, refused = self._producer.produce, self._producer.poll, self._producer.refused
+        check, now = self.check, self._clock.monotonic
 
         def send(*record: Any) -> None:
+            deadline = now() + QUEUE_FULL_DEADLINE_S
             while True:
                 try:
                     produce(*record)
                     return
                 except BufferError:
-                    make_room()
+                    poll(QUEUE_FULL_WAIT_S)
+                    check()
+                    if now() > deadline:
+                        raise RetryableError(
+                            "the producer's queue has been full for two minutes: is the broker reachable?"
+                        ) from None
                 except Exception as error:
                     refused(error, record[0])
 
