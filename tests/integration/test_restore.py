@@ -39,11 +39,15 @@ class Counting:
     def read_round(self, reader: Reader) -> None:
         """Until the last counts of all words are those of the rounds sent."""
         due = {f"word-{number}": str(self.rounds) for number in range(WORDS)}
-        reader.until(f"round {self.rounds} is counted", lambda found: found.latest == due, tell=lambda: self.wrong(reader))
+        reader.until(
+            f"round {self.rounds} is counted", lambda found: found.latest == due, tell=lambda: self.wrong(reader)
+        )
 
     def wrong(self, reader: Reader) -> list[tuple[str, str]]:
         latest = reader.latest
-        return [(f"word-{n}", f) for n in range(WORDS) if (f := latest.get(f"word-{n}", "none")) != str(self.rounds)][:5]
+        return [(f"word-{n}", f) for n in range(WORDS) if (f := latest.get(f"word-{n}", "none")) != str(self.rounds)][
+            :5
+        ]
 
 
 def restored(worker: Worker) -> int:
