@@ -19,7 +19,7 @@ class RocksSettings:
     """Memtables of all stores of the process together; when it is full the largest is flushed."""
     write_buffer_bytes: int = 16 << 20
     """One memtable."""
-    log_bytes: int = 128 << 20
+    log_bytes: int = 2 << 20
     """A database's log; when it is longer, the oldest memtable is flushed. Bounds the time to open after a crash."""
 
 

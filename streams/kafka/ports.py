@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
-from processor_api.errors import RetryableError, StreamsError
+from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
 from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
 
@@ -28,6 +28,7 @@ __all__ = [
     "CommitAgain",
     "Consumer",
     "GroupMember",
+    "InstanceFenced",
     "KafkaClients",
     "Message",
     "NewTopic",
@@ -52,6 +53,11 @@ class TransactionAborted(RetryableError):
 
 class CommitAgain(RetryableError):
     """A commit met a rebalance in progress: keep the offsets and commit after the next poll (membership 4.2)."""
+
+
+class InstanceFenced(TaskMigratedError):
+    """Another consumer has joined with this one's ``group.instance.id``. Joining anew would fence that one in turn, so
+    this one ends."""
 
 
 class NoOffset(StreamsError):
@@ -208,6 +214,11 @@ class Producer(Protocol):
         """``produce(topic, value, key, partition, on_delivery, None, timestamp_ms, headers)``, by position; partition
         -1 leaves the choice to murmur2 of the key; raises ``BufferError`` when the queue is full: poll and call
         again. The client has two positions for the callback, and a ``None`` in the first hides the second."""
+        ...
+
+    def refused(self, error: Exception, topic: str) -> NoReturn:
+        """Raises what an error of `produce`, which is the client's own, means: `TaskMigratedError` if fenced, else
+        `ProductionError`."""
         ...
 
     @property

@@ -92,6 +92,17 @@ class RecordCollector:
         if error is not None:
             self._refused(error, None if message is None else produced_record(message), None)
 
+    def _raise_unless_refused(self, error: Exception, topic: str) -> None:
+        """Raises what is about the producer, and not about the record that it did not take."""
+        if isinstance(error, InternalError):
+            raise error
+        try:
+            self._producer.refused(error, topic)
+        except (RetryableError, TaskMigratedError):
+            raise
+        except StreamsError:
+            return
+
     def _refused(self, error: Any, record: ProducerRecord | None, errors: SinkErrors | None) -> None:
         if self._failure is not None:
             return
@@ -178,9 +189,8 @@ class RecordCollector:
                 except BufferError:
                     since = now() if since is None else since
                     make_room(since)
-                except (InternalError, RetryableError, TaskMigratedError):
-                    raise
                 except Exception as error:
+                    self._raise_unless_refused(error, topic)
                     record = ProducerRecord(topic, key, value, timestamp, headers, None if partition < 0 else partition)
                     refused(error, record, errors)
                     self.check()
