@@ -27,9 +27,10 @@ class Serde(Generic[T]):
     :param name: for messages and ``describe``.
     :param exact: tells whether a given value comes back unchanged, in type and value, after a round trip; stores keep
         such values decoded. ``None`` (the default) means no value does, which is right for anything mutable.
+    :param write_exact: a quicker `serialize` for values that ``exact`` has accepted.
     """
 
-    __slots__ = ("deserialize", "exact", "name", "serialize")
+    __slots__ = ("deserialize", "exact", "name", "serialize", "write_exact")
 
     def __init__(
         self,
@@ -38,6 +39,7 @@ class Serde(Generic[T]):
         *,
         name: str = "custom",
         exact: Callable[[object], bool] | None = None,
+        write_exact: Callable[[T], bytes] | None = None,
     ) -> None:
         given: tuple[object, ...] = (serialize, deserialize)
         if not all(map(callable, given)):
@@ -46,6 +48,7 @@ class Serde(Generic[T]):
         self.deserialize = deserialize
         self.name = name
         self.exact = exact
+        self.write_exact = write_exact
 
     def bind(self, topic: str, *, is_key: bool) -> Serde[T]:
         """The serde as used for one topic. Override it where bytes depend on the topic (schema registries)."""
@@ -109,7 +112,7 @@ def _number(code: str, name: str, low: int, high: int) -> Serde[int]:
     def exact(value: object) -> bool:
         return type(value) is int and low <= value <= high
 
-    return Serde(write, read, name=name, exact=exact)
+    return Serde(write, read, name=name, exact=exact, write_exact=pack)
 
 
 def _float(code: str, name: str) -> Serde[float]:
@@ -183,7 +186,7 @@ def _read_void(data: bytes) -> None:
 class Serdes:
     """Kafka's own serdes, byte for byte. Each is a value, not a factory: ``Serdes.STRING``."""
 
-    STRING: Serde[str] = Serde(_write_string, _read_string, name="string", exact=_exact_string)
+    STRING: Serde[str] = Serde(_write_string, _read_string, name="string", exact=_exact_string, write_exact=str.encode)
     BYTES: Serde[bytes] = Serde(_write_bytes, bytes, name="bytes", exact=lambda value: type(value) is bytes)
     INTEGER: Serde[int] = _number("i", "integer", -(1 << 31), (1 << 31) - 1)
     """32 bits, big-endian."""

@@ -20,7 +20,7 @@ from streams.kafka.record_collector import RecordCollector
 from streams.runtime.environment import Environment
 from streams.runtime.inputs import InputQueue
 from streams.runtime.node_chain import NodeChain, build_chain
-from streams.runtime.punctuations import Punctuations, Schedule
+from streams.runtime.punctuations import NEVER, Punctuations, Schedule
 from streams.runtime.task_plan import TaskPlan
 from streams.runtime.task_stores import TaskStores
 
@@ -86,9 +86,19 @@ class Task:
         cursor = self.environment.cursor
         cursor.stream_time = max((queue.partition_time for queue in self.queues.values()), default=NO_TIMESTAMP)
         cursor.leave()
-        self._only = next(iter(self.queues.values())) if len(self.queues) == 1 else None
+        self._find_only()
         self._chain.init()
         self.become(TaskState.RUNNING)
+
+    def read_also(self, partition: TopicPartition, source: str) -> None:
+        """Reads one more partition with a source node whose pattern its topic matches, from the next record added."""
+        assert self._chain is not None
+        bound = self._chain.sources[partition.topic] = self._chain.bind_source(source, partition.topic)
+        self.queues[partition] = InputQueue(partition, bound, self.environment)
+        self._find_only()
+
+    def _find_only(self) -> None:
+        self._only = next(iter(self.queues.values())) if len(self.queues) == 1 else None
 
     def rebuild(self) -> None:
         """Throws away everything that uncommitted records may have changed; the engines stay open."""
@@ -135,14 +145,15 @@ class Task:
         :param idle: tells whether an empty partition must be waited for (:class:`streams.runtime.idling.Idling`);
             ``None`` never waits.
         """
-        only = self._only
+        only, metrics = self._only, self.environment.metrics
+        dropped = metrics.dropped_records
         if only is not None:
             count = only.run_all(limit, self._punctuations, self._punctuate_stream_time) if only else 0
         else:
             count = self._process_by_time(limit, idle)
-        if count:
+        if count or metrics.dropped_records != dropped:  # these move positions too, and may have sent dead letters
             self.commit_needed = True
-            self.environment.metrics.records_processed += count
+            metrics.records_processed += count
         return count
 
     def _process_by_time(self, limit: int, idle: Any) -> int:
@@ -155,7 +166,7 @@ class Task:
                 head = queue.head
                 if head is None:
                     if not queue.fill():
-                        if idle is not None and not queue.caught_up and idle.must_wait(queue):
+                        if idle is not None and idle.must_wait(queue):
                             return count
                         continue
                     head = queue.head
@@ -175,6 +186,20 @@ class Task:
         if now != NO_TIMESTAMP and self._punctuations.punctuate(PunctuationType.STREAM_TIME, now):
             self.commit_needed = True
 
+    def has_records(self) -> bool:
+        """Whether anything is buffered."""
+        only = self._only
+        return bool(only) if only is not None else any(map(len, self.queues.values()))
+
+    @property
+    def next_wall_clock_ms(self) -> int:
+        """When the next punctuation by the wall clock is due."""
+        return self._punctuations.next_wall_clock
+
+    def wall_clock_due(self) -> bool:
+        due = self._punctuations.next_wall_clock
+        return due != NEVER and self.environment.clock.time_ms() >= due
+
     def punctuate_wall_clock(self) -> bool:
         """Runs what is due by the wall clock; tells whether anything ran."""
         now = self.environment.clock.time_ms()
@@ -193,7 +218,8 @@ class Task:
         try:
             schedule.callback(now_ms)
         except Exception as error:
-            environment.errors.processing(schedule.node, error, None, cursor)
+            environment.errors.punctuation(schedule.node, error, cursor)
+            environment.metrics.dropped_records += 1
         finally:
             cursor.leave()
 

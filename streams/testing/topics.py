@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from processor_api.durations import Duration, to_ms
 from processor_api.record import HeaderList
@@ -13,10 +14,11 @@ from processor_api.serde import Serde
 __all__ = ["TestInputTopic", "TestOutputTopic", "TestRecord"]
 
 
-class TestRecord(NamedTuple):
+@dataclass(frozen=True)
+class TestRecord:
     """A record in or out of the driver; an input's timestamp of ``None`` is the topic's own next one."""
 
-    __test__ = False  # not a test class, whatever pytest makes of the name
+    __test__: ClassVar[bool] = False  # not a test class, whatever pytest makes of the name
 
     key: Any
     value: Any
@@ -55,11 +57,11 @@ class TestInputTopic:
         self._pipe(self._topic, raw_key, raw_value, timestamp, headers)
 
     def pipe_record(self, record: TestRecord) -> None:
-        self.pipe_input(*record)
+        self.pipe_input(record.key, record.value, record.timestamp, record.headers)
 
     def pipe_records(self, records: Iterable[TestRecord]) -> None:
         for record in records:
-            self.pipe_input(*record)
+            self.pipe_record(record)
 
     def pipe_key_values(self, pairs: Iterable[tuple[Any, Any]]) -> None:
         for key, value in pairs:

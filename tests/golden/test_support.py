@@ -22,6 +22,7 @@ from golden_support.store_traces import expected_trace
 from golden_support.topologies import load_module, load_topologies
 from golden_support.topology_parts import expected_parts
 from golden_support.typed_values import typed_value
+from processor_api.errors import ConfigError
 
 # ------------------------------------------------------------------ recordings
 
@@ -211,7 +212,7 @@ def test_an_entry_has_a_place_a_value_and_a_reason(tmp_path: Path, text: str) ->
 
 def test_what_differs_as_a_whole_has_to_differ(tmp_path: Path) -> None:
     """It is expected to fail, and fails among the project's own recordings once it does not."""
-    text = "[[store]]\nstore = 'a'\ntrace = '*'\nwhole = true\nreason = 'because'\n"
+    text = "[[store]]\nstore = 'a'\ntrace = '*'\nwhole = 'always'\nreason = 'because'\n"
     differences = _differences(tmp_path, text)
     changed, applied = differences.apply("store", {"store": "a", "trace": "t"}, RUN)
     assert (changed, len(applied), differences.stale()) == (RUN, 1, [])
@@ -281,6 +282,8 @@ def test_unknown_serdes_and_java_classes_are_refused() -> None:
     with pytest.raises(ValueError, match="avro"):
         typed_value("avro")
     with pytest.raises(ValueError, match="NoSuchHandler"):
+        config_of({"processing.exception.handler": "parity.Errors$NoSuchHandler"})
+    with pytest.raises(ConfigError, match="NoSuchHandler"):
         config_of({"processing.exception.handler": "org.apache.kafka.streams.errors.NoSuchHandler"})
 
 

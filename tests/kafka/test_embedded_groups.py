@@ -255,6 +255,22 @@ def test_a_fenced_static_member_stays_fenced(clients: EmbeddedClients) -> None:
     two.commit(OFFSETS)
 
 
+def test_missing_topics_are_told_once_each(clients: EmbeddedClients) -> None:
+    """One event each, one message at a time, and again only after the topic was there."""
+    consumer = clients.consumer({"group.id": "g"})
+    consumer.subscribe(["u", "t", "v"], Listener())
+    events = [consumer.poll(0) for _ in range(3)]
+    assert [event and (event.topic(), event.error().name()) for event in events] == [
+        ("u", "UNKNOWN_TOPIC_OR_PART"),
+        ("v", "UNKNOWN_TOPIC_OR_PART"),
+        None,
+    ]
+    clients.broker.create_topic("v")
+    assert consumer.poll(0) is None
+    clients.broker.delete_topic("v")
+    assert [event.topic() for event in consumer.consume(5, 0)] == ["v"]
+
+
 def test_a_topic_created_later_is_given_out(clients: EmbeddedClients) -> None:
     """A subscribed topic that comes into being, or goes, starts a round."""
     listener = Listener()

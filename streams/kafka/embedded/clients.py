@@ -27,3 +27,6 @@ class EmbeddedClients:
 
     def admin(self, config: Mapping[str, Any]) -> EmbeddedAdmin:
         return EmbeddedAdmin(self.broker)
+
+    def leave_group(self, config: Mapping[str, Any], group: str, instance_id: str) -> None:
+        self.broker.leave_group(group, instance_id)

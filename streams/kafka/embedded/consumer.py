@@ -11,7 +11,7 @@ from streams.kafka.embedded.broker import EmbeddedBroker
 from streams.kafka.embedded.fetch import Fetch
 from streams.kafka.embedded.groups import Group, GroupIdentity
 from streams.kafka.embedded.membership import Membership
-from streams.kafka.embedded.messages import PARTITION_EOF
+from streams.kafka.embedded.messages import PARTITION_EOF, ErrorInfo, Event
 from streams.kafka.embedded.partition_log import PartitionLog
 from streams.kafka.ports import AT_BEGINNING, AT_END, CommitAgain, OffsetAndMetadata, RebalanceListener
 
@@ -58,6 +58,7 @@ class EmbeddedConsumer:
         self._fetches: dict[TopicPartition, Fetch] = {}
         self._turn: list[Fetch] = []
         """The assigned partitions; each call of `consume` starts one further."""
+        self._events: list[Event] = []
         self._closed = False
 
     # Records
@@ -65,7 +66,7 @@ class EmbeddedConsumer:
     def consume(self, max_messages: int, timeout: float) -> list[Any]:
         """Messages partition by partition, each partition's in order. Returns early when the listener was called.
 
-        :raises TaskMigratedError: if a newer consumer has the same ``group.instance.id``.
+        :raises InstanceFenced: if a newer consumer has the same ``group.instance.id``.
         """
         messages: list[Any] = []
         deadline_s: float | None = None
@@ -75,6 +76,8 @@ class EmbeddedConsumer:
             rebalanced = membership is not None and membership.poll()
             with self._lock:
                 self._broker.expire()
+                if rebalanced and membership is not None:
+                    self._events += map(_unknown_topic, sorted(membership.newly_missing()))
                 self._collect(messages, max_messages)
                 if rebalanced or timeout <= 0 or len(messages) >= max_messages:
                     return messages
@@ -89,6 +92,10 @@ class EmbeddedConsumer:
         return messages[0] if messages else None
 
     def _collect(self, messages: list[Any], max_messages: int) -> None:
+        if self._events:
+            room = max_messages - len(messages)
+            messages += self._events[:room]
+            del self._events[:room]
         turn = self._turn
         if not turn:
             return
@@ -258,3 +265,7 @@ class EmbeddedConsumer:
     def _check_open(self) -> None:
         if self._closed:
             raise StreamsError("the consumer is closed: make a new one")
+
+
+def _unknown_topic(topic: str) -> Event:
+    return Event(topic, 0, -1, ErrorInfo("UNKNOWN_TOPIC_OR_PART", f"subscribed topic {topic!r} does not exist"))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from processor_api.errors import TaskMigratedError
 from streams.kafka.embedded.broker import EmbeddedBroker
 from streams.kafka.embedded.groups import Group, GroupIdentity, Member, Step
-from streams.kafka.ports import RebalanceListener
+from streams.kafka.ports import InstanceFenced, RebalanceListener
 
 __all__ = ["Membership"]
 
@@ -27,6 +26,7 @@ class Membership:
         self._listener: RebalanceListener | None = None
         self._member: Member | None = None
         self._fenced = False
+        self._missing: frozenset[str] = frozenset()
 
     def subscribe(self, topics: Collection[str], listener: RebalanceListener) -> None:
         """Joins with the next :meth:`poll`; a later call changes the subscription."""
@@ -47,7 +47,7 @@ class Membership:
     def poll(self) -> bool:
         """Takes all steps that are due; says whether there was one.
 
-        :raises TaskMigratedError: if a newer consumer has the same ``group.instance.id``.
+        :raises InstanceFenced: if a newer consumer has the same ``group.instance.id``.
         """
         if self._listener is None:
             return False
@@ -62,10 +62,16 @@ class Membership:
             self._take(self._listener, step)
         return True
 
+    def newly_missing(self) -> frozenset[str]:
+        """The subscribed topics that do not exist and were not told before; the caller holds the lock."""
+        missing = self._topics.difference(self._broker.topics)
+        new, self._missing = missing - self._missing, missing
+        return new
+
     def touch(self) -> None:
         """A call of the consumer keeps its session; the caller holds the lock.
 
-        :raises TaskMigratedError: if a newer consumer has the same ``group.instance.id``.
+        :raises InstanceFenced: if a newer consumer has the same ``group.instance.id``.
         """
         self._check_not_fenced()
         self._broker.expire()
@@ -104,7 +110,7 @@ class Membership:
 
     def _check_not_fenced(self) -> None:
         if self._fenced:
-            raise TaskMigratedError(
+            raise InstanceFenced(
                 f"a newer consumer of group {self._group.name!r} has group.instance.id {self._instance!r}:"
                 " close this one, its tasks are processed there"
             )

@@ -64,7 +64,8 @@ class PartitionLog:
             self._last_aborted = max(self._last_aborted, records[-1].log_offset)
         self.end_offset += 1
         self._gapless = False
-        self.last_stable_offset = min((run[0].log_offset for run in self._open.values()), default=self.end_offset)
+        stable = min((run[0].log_offset for run in self._open.values()), default=self.end_offset)
+        self.last_stable_offset = max(self.start_offset, stable)
 
     def limit(self, committed: bool) -> int:
         """The offset at which a consumer of this isolation level stops."""
@@ -107,11 +108,8 @@ class PartitionLog:
 
     def delete_older(self, timestamp_ms: int) -> None:
         """Deletes the records before the first one that is not older, as far as transactions are closed."""
-        for record in self._records:
-            if record.stamp[1] >= timestamp_ms or record.log_offset >= self.last_stable_offset:
-                self.delete_before(record.log_offset)
-                return
-        self.delete_before(self.last_stable_offset)
+        kept = (record.log_offset for record in self._records if record.stamp[1] >= timestamp_ms)
+        self.delete_before(min(next(kept, self.end_offset), self.last_stable_offset))
 
     def compact(self, tombstones_before_ms: int) -> None:
         """Keeps the last record of every key, and a tombstone only if it is not older than the time given."""

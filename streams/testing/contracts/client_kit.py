@@ -97,6 +97,7 @@ class Cluster:
                 "enable.auto.commit": False,
                 "partition.assignment.strategy": "cooperative-sticky",
                 "heartbeat.interval.ms": 300,
+                "topic.metadata.refresh.interval.ms": 500,
                 **_dotted(settings),
             }
         )

@@ -3,7 +3,8 @@
 An entry says which recordings it is about (globs), where in them (a path of field names and indexes, with ``*`` for any
 and ``[name]`` for the value of the header of that name), what is expected here in place of what Java did (JSON in
 ``ours``, where a string ``text:...`` means the hex of that text; or ``absent = true``), and why (``reason``). With
-``whole = true`` in place of a field, a run or a trace is expected to differ as a whole, where and how is not told::
+``whole = "always"`` in place of a field, a run or a trace is expected to differ as a whole, where and how is not told;
+with ``"sometimes"`` at least one of those that the entry is about::
 
     [[topology]]
     case = "papi-*"                 # glob over names of cases
@@ -59,7 +60,7 @@ class Difference:
     ours: Any
     reason: str
     only_input: Mapping[str, Any]
-    whole: bool = False
+    whole: str = ""
 
     def matches(self, names: Mapping[str, str]) -> bool:
         return self.select.keys() == names.keys() and all(
@@ -112,8 +113,10 @@ def _entry(kind: str, table: dict[str, Any]) -> Difference:
     rest = dict(table)
     try:
         select = {name: rest.pop(name) for name in _SELECTORS[kind] if name in rest}
-        if rest.pop("whole", False):
-            return _checked(Difference(kind, select, (), None, rest.pop("reason"), {}, whole=True), rest, table)
+        if whole := rest.pop("whole", ""):
+            if whole not in ("always", "sometimes"):
+                raise ValueError(f"an entry of the differences says whole = {whole!r}, not 'always' or 'sometimes'")
+            return _checked(Difference(kind, select, (), None, rest.pop("reason"), {}, whole), rest, table)
         path = tuple(str(rest.pop("field")).split("/")) if kind != "vector" else ()
         if kind in _ELEMENT and _ELEMENT[kind][1] in rest:
             listed, index = _ELEMENT[kind]

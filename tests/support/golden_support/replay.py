@@ -9,6 +9,7 @@ from typing import Any
 from golden_support import calls
 from golden_support.store_contents import read_store
 from golden_support.typed_values import TypedValue, typed_value
+from streams.testing import TopologyTestDriver
 
 __all__ = ["expected_run", "replay"]
 
@@ -56,8 +57,6 @@ def expected_run(run: Mapping[str, Any]) -> dict[str, Any]:
 
 def start_driver(topology: Any, config: Any, initial_wall_clock_ms: int) -> Any:
     """The driver that recordings are replayed on."""
-    from streams.testing import TopologyTestDriver
-
     return TopologyTestDriver(topology, config, initial_wall_clock_ms=initial_wall_clock_ms)
 
 

@@ -8,28 +8,37 @@ from typing import Any
 
 from golden_support.store_traces import Change, LogRecord
 from processor_api.serde import Serdes
+from processor_api.store_spec import StoreBuilder, Stores, StoreSupplier
 from state.budget import Budget
-from state.codec import PLAIN, TIMESTAMPED, RowCodec
 from state.cursor import Cursor
-from state.key_value import KeyValueFacade, TimestampedFacade
+from state.kinds import family_of, kind_of, open_store
 from state.memory_engine import MemoryEngine
 from state.rocksdb_engine import RocksEngine
-from state.rows import Rows
 
-__all__ = ["KINDS", "StateHarness", "is_built"]
+__all__ = ["StateHarness", "is_built"]
 
-KINDS: Mapping[str, tuple[RowCodec, Callable[[Rows], Any]]] = {
-    "kv": (PLAIN, KeyValueFacade),
-    "timestamped-kv": (TIMESTAMPED, TimestampedFacade),
+BUILDERS: Mapping[str, Callable[..., StoreBuilder[Any, Any]]] = {
+    "kv": Stores.key_value_store_builder,
+    "timestamped-kv": Stores.timestamped_key_value_store_builder,
 }
 """The kinds of store that are built, by their recorded names."""
-ENGINES = ("memory", "rocksdb")
+SUPPLIERS: Mapping[str, Callable[[str], StoreSupplier]] = {
+    "memory": Stores.in_memory_key_value_store,
+    "rocksdb": Stores.persistent_key_value_store,
+}
+"""By the recorded names of engines."""
 CACHE_BYTES = 10 * 1024 * 1024
 
 
 def is_built(store: Mapping[str, Any]) -> bool:
     """Whether a recorded store has a counterpart here. Changelog records carry no positions (``consistency``)."""
-    return store["kind"] in KINDS and store["engine"] in ENGINES and not store.get("consistency", False)
+    return store["kind"] in BUILDERS and store["engine"] in SUPPLIERS and not store.get("consistency", False)
+
+
+def _builder(store: Mapping[str, Any]) -> StoreBuilder[Any, Any]:
+    supplier = SUPPLIERS[store["engine"]]("store")
+    builder = BUILDERS[store["kind"]](supplier, Serdes.STRING, Serdes.STRING)
+    return builder.with_caching_enabled() if store["caching"] else builder
 
 
 class _Message:
@@ -58,23 +67,22 @@ class StateHarness:
         self._store, self._directory, self._commits = store, directory, commits
         self._logged: list[LogRecord] = []
         self._forwarded: list[Change] = []
-        codec, facade = KINDS[store["kind"]]
+        builder = _builder(store)
         self._engine: Any = MemoryEngine()
-        if store["engine"] == "rocksdb":
-            self._engine = RocksEngine(directory / "store", [f"store.{codec.family_suffix}"])
+        if builder.supplier.persistent:
+            self._engine = RocksEngine(directory / "store", [family_of(builder)])
         self._cursor = Cursor()
-        self._rows = Rows(
-            name="store",
+        opened = open_store(
+            builder,
             engine=self._engine,
-            codec=codec,
-            key_serde=Serdes.STRING,
-            value_serde=Serdes.STRING,
             cursor=self._cursor,
             budget=Budget(store.get("cache_max_bytes", CACHE_BYTES)),
             log=self._log if store["logging"] else None,
-            caching=store["caching"],
+            key_serde=Serdes.STRING,
+            value_serde=Serdes.STRING,
         )
-        self._facade = facade(self._rows)
+        self._opened, self._rows, self._facade = opened, opened.rows, opened.facade
+        self._codec = kind_of(builder).codec
         if store["caching"]:
             self._rows.on_flush(self._forward, old_values=True)
 
@@ -116,7 +124,7 @@ class StateHarness:
     def restored(self, records: Sequence[LogRecord]) -> StateHarness:
         """Rows are converted as a restore does: a row of a timestamped store gets the record's timestamp."""
         other = StateHarness(self._store, self._directory / "restored", commits=self._commits)
-        batch, handle, write = other._engine.batch(), other._rows.family.handle, other._rows.codec.write
+        batch, handle, write = other._engine.batch(), other._rows.family.handle, other._codec.write
         for key, value, timestamp, _ in records:
             if value is None:
                 batch.delete(key, handle)
@@ -126,6 +134,5 @@ class StateHarness:
         return other
 
     def close(self) -> None:
-        self._facade.close()
-        self._rows.close()
+        self._opened.close()
         self._engine.close()

@@ -1,0 +1,5 @@
+"""The application: what a user starts and stops."""
+
+from streams.app.kafka_streams import KafkaStreams
+
+__all__ = ["KafkaStreams"]

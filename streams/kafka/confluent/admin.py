@@ -1,0 +1,130 @@
+"""The admin client of librdkafka."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic as ClientNewTopic
+
+from processor_api.clock import Clock, SystemClock
+from processor_api.errors import RetryableError
+from processor_api.task_id import TopicPartition
+from streams.kafka.confluent.errors import kafka_error, mapped, mapping
+from streams.kafka.ports import GroupMember, NewTopic, TopicInfo
+
+__all__ = ["ConfluentAdmin"]
+
+log = logging.getLogger("streams.kafka.client")
+
+TIMEOUT_S = 30.0
+VISIBLE_DEADLINE_S = 30.0
+PAUSE_S = 0.05
+
+
+class ConfluentAdmin:
+    """Implements `streams.kafka.ports.Admin`."""
+
+    def __init__(self, config: Mapping[str, Any], clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._servers = config.get("bootstrap.servers")
+        try:
+            self._client = AdminClient(dict(config), logger=log)
+        except KafkaException as error:
+            raise mapped(error, "make an admin client") from error
+
+    def topics(self, names: Collection[str] | None = None) -> dict[str, TopicInfo]:
+        try:
+            found = self._client.list_topics(timeout=TIMEOUT_S).topics
+        except KafkaException as error:
+            what = f"reach a broker at {self._servers} within {TIMEOUT_S:.0f} s"
+            raise mapped(error, what) from error
+        return {
+            name: TopicInfo(name, len(topic.partitions))
+            for name, topic in found.items()
+            if (names is None or name in names) and topic.error is None
+        }
+
+    def create_topics(self, topics: Collection[NewTopic]) -> None:
+        if not topics:
+            return
+        wanted = [
+            ClientNewTopic(one.name, one.partitions, one.replication_factor, config=dict(one.configs)) for one in topics
+        ]
+        for name, future in self._client.create_topics(wanted).items():
+            try:
+                future.result(TIMEOUT_S)
+            except KafkaException as error:
+                found = kafka_error(error)
+                if found is None or found.name() != "TOPIC_ALREADY_EXISTS":
+                    raise mapped(error, f"create topic {name!r}", topic=name) from error
+        self._wait_visible({one.name: one.partitions for one in topics})
+
+    def _wait_visible(self, wanted: Mapping[str, int]) -> None:
+        deadline = self._clock.monotonic() + VISIBLE_DEADLINE_S
+        while True:
+            found = self._client.list_topics(timeout=TIMEOUT_S).topics
+            ready = [
+                name
+                for name in wanted
+                if name in found
+                and found[name].partitions
+                and all(p.leader >= 0 for p in found[name].partitions.values())
+            ]
+            if len(ready) == len(wanted):
+                return
+            if self._clock.monotonic() > deadline:
+                missing = sorted(set(wanted) - set(ready))
+                raise RetryableError(f"topics were created but are not to be seen yet: {', '.join(missing)}")
+            self._clock.wait(PAUSE_S)
+
+    def delete_topics(self, names: Collection[str]) -> None:
+        if not names:
+            return
+        for name, future in self._client.delete_topics(list(names)).items():
+            try:
+                future.result(TIMEOUT_S)
+            except KafkaException as error:
+                found = kafka_error(error)
+                if found is None or found.name() != "UNKNOWN_TOPIC_OR_PART":
+                    raise mapped(error, f"delete topic {name!r}", topic=name) from error
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        if not before:
+            return
+        wanted = [ClientPartition(*name, offset) for name, offset in before.items()]
+        for name, future in self._client.delete_records(wanted).items():
+            try:
+                future.result(TIMEOUT_S)
+            except KafkaException as error:
+                raise mapped(error, "delete records", topic=name.topic, partition=name.partition) from error
+
+    @mapping("describe the group")
+    def group_members(self, group: str) -> list[GroupMember]:
+        future = self._client.describe_consumer_groups([group], request_timeout=10.0)[group]
+        try:
+            found = future.result(TIMEOUT_S)
+        except KafkaException as error:
+            reason = kafka_error(error)
+            if reason is not None and reason.name() in ("GROUP_ID_NOT_FOUND", "_NOENT"):
+                return []
+            raise
+        return [
+            GroupMember(
+                client_id=member.client_id,
+                member_id=member.member_id,
+                instance_id=member.group_instance_id,
+                partitions=frozenset(
+                    TopicPartition(one.topic, one.partition)
+                    for one in (member.assignment.topic_partitions if member.assignment else ())
+                ),
+            )
+            for member in found.members
+        ]
+
+    def close(self) -> None:
+        """The client closes with its last reference."""

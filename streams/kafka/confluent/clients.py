@@ -1,0 +1,39 @@
+"""Makes librdkafka's clients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from processor_api.clock import Clock, SystemClock
+from streams.kafka.confluent.admin import ConfluentAdmin
+from streams.kafka.confluent.consumer import ConfluentConsumer
+from streams.kafka.confluent.producer import ConfluentProducer
+from streams.kafka.ports import Admin, Consumer, Producer
+
+__all__ = ["ConfluentClients"]
+
+
+class ConfluentClients:
+    """Implements `streams.kafka.ports.KafkaClients`.
+
+    :param bootstrap_servers: used where a configuration names none.
+    """
+
+    def __init__(self, bootstrap_servers: str | None = None, clock: Clock | None = None) -> None:
+        self._defaults = {} if bootstrap_servers is None else {"bootstrap.servers": bootstrap_servers}
+        self._clock = clock or SystemClock()
+
+    def consumer(self, config: Mapping[str, Any]) -> Consumer:
+        return ConfluentConsumer({**self._defaults, **config})
+
+    def producer(self, config: Mapping[str, Any]) -> Producer:
+        return ConfluentProducer({**self._defaults, **config}, self._clock)
+
+    def admin(self, config: Mapping[str, Any]) -> Admin:
+        return ConfluentAdmin({**self._defaults, **config}, self._clock)
+
+    def leave_group(self, config: Mapping[str, Any], group: str, instance_id: str) -> None:
+        from streams.kafka.wire.leave import leave_group
+
+        leave_group({**self._defaults, **config}, group, instance_id, clock=self._clock)

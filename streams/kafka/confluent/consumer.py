@@ -1,0 +1,208 @@
+"""The consumer of librdkafka."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException
+from confluent_kafka import Consumer as Client
+from confluent_kafka import TopicPartition as ClientPartition
+
+from processor_api.errors import StreamsError
+from processor_api.task_id import TopicPartition
+from streams.kafka.confluent.errors import instance_fenced, kafka_error, mapped, mapping
+from streams.kafka.ports import AT_BEGINNING, AT_END, OffsetAndMetadata, RebalanceListener
+
+__all__ = ["ConfluentConsumer"]
+
+log = logging.getLogger("streams.kafka.client")
+
+TIMEOUT_S = 30.0
+_SPECIAL = {AT_BEGINNING: OFFSET_BEGINNING, AT_END: OFFSET_END}
+
+
+def _plain(partitions: Collection[ClientPartition]) -> list[TopicPartition]:
+    return [TopicPartition(found.topic, found.partition) for found in partitions]
+
+
+def _client(partitions: Collection[TopicPartition]) -> list[ClientPartition]:
+    return [ClientPartition(topic, partition) for topic, partition in partitions]
+
+
+class ConfluentConsumer:
+    """Implements `streams.kafka.ports.Consumer`."""
+
+    partition_eof: int = KafkaError._PARTITION_EOF
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._fenced = False
+        self._assigned: set[TopicPartition] = set()
+        self._paused: set[TopicPartition] = set()
+        try:
+            self._client = Client({**config, "error_cb": self._on_error}, logger=log)
+        except KafkaException as error:
+            raise mapped(error, "make a consumer") from error
+        self._consume: Callable[..., list[Any]] = self._client.consume
+        self._poll: Callable[..., Any] = self._client.poll
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal():
+            self._fenced = True
+        else:
+            log.warning("client error", extra={"error": str(error)})
+
+    def _check(self, last: Any) -> None:
+        """The only fatal error of a classic consumer is that its place was taken; it is told once, as a message."""
+        if not self._fenced:
+            error = last.error()
+            self._fenced = error is not None and error.code() == KafkaError._FATAL
+        if self._fenced:
+            raise instance_fenced()
+
+    def consume(self, max_messages: int, timeout_s: float) -> Sequence[Any]:
+        try:
+            messages = self._consume(max_messages, timeout_s)
+        except (KafkaException, SystemError) as error:
+            raise mapped(error, "consume") from error
+        if self._fenced or messages:
+            self._check(messages[-1] if messages else None)
+        return messages
+
+    def poll(self, timeout_s: float) -> Any:
+        try:
+            message = self._poll(timeout_s)
+        except (KafkaException, SystemError) as error:
+            raise mapped(error, "consume") from error
+        if self._fenced or message is not None:
+            self._check(message)
+        return message
+
+    # ------------------------------------------------------------------ group
+
+    def subscribe(self, topics: Collection[str], listener: RebalanceListener) -> None:
+        def on_assign(client: Client, partitions: list[ClientPartition]) -> None:
+            client.incremental_assign([])  # says that we assign: otherwise the binding would, to be fetched
+            listener.on_assigned(_plain(partitions))
+
+        def on_revoke(client: Client, partitions: list[ClientPartition]) -> None:
+            listener.on_revoked(_plain(partitions))
+            client.incremental_unassign([])
+
+        def on_lost(client: Client, partitions: list[ClientPartition]) -> None:
+            listener.on_lost(_plain(partitions))
+            client.incremental_unassign([])
+
+        try:
+            self._client.subscribe(sorted(topics), on_assign=on_assign, on_revoke=on_revoke, on_lost=on_lost)
+        except KafkaException as error:
+            raise mapped(error, "subscribe") from error
+
+    @mapping("read the group's metadata")
+    def group_metadata(self) -> Any:
+        return self._client.consumer_group_metadata()
+
+    # ------------------------------------------------------------------ partitions
+
+    @mapping("assign partitions")
+    def assign(self, partitions: Mapping[TopicPartition, int]) -> None:
+        if not partitions:
+            return
+        wanted = [ClientPartition(*name, _SPECIAL.get(offset, offset)) for name, offset in partitions.items()]
+        self._client.incremental_assign(wanted)
+        self._assigned.update(partitions)
+
+    @mapping("unassign partitions")
+    def unassign(self, partitions: Collection[TopicPartition]) -> None:
+        known = [name for name in partitions if name in self._assigned]
+        if not known:
+            return
+        paused = self._paused.intersection(known)
+        if paused:
+            self._client.resume(_client(paused))  # the flag would survive into the next assignment
+            self._paused -= paused
+        self._assigned.difference_update(known)
+        self._client.incremental_unassign(_client(known))
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        return frozenset(self._assigned)
+
+    @mapping("seek")
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        self._client.seek(ClientPartition(*partition, _SPECIAL.get(offset, offset)))
+
+    @mapping("pause partitions")
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        if partitions:
+            self._client.pause(_client(partitions))
+            self._paused.update(partitions)
+
+    @mapping("resume partitions")
+    def resume(self, partitions: Collection[TopicPartition]) -> None:
+        if partitions:
+            self._client.resume(_client(partitions))
+            self._paused.difference_update(partitions)
+
+    @mapping("read a position")
+    def position(self, partition: TopicPartition) -> int | None:
+        offset: int = self._client.position(_client([partition]))[0].offset
+        return offset if offset >= 0 else None
+
+    # ------------------------------------------------------------------ offsets
+
+    @mapping("read committed offsets")
+    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        if not partitions:
+            return {}
+        found = self._client.committed(_client(partitions), timeout=TIMEOUT_S)
+        self._raise_first(found)
+        return {
+            TopicPartition(one.topic, one.partition): OffsetAndMetadata(one.offset, one.metadata or "")
+            for one in found
+            if one.offset >= 0
+        }
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        if not offsets:
+            return
+        wanted = [ClientPartition(*name, one.offset, one.metadata) for name, one in offsets.items()]
+        try:
+            self._raise_first(self._client.commit(offsets=wanted, asynchronous=False))
+        except (KafkaException, SystemError) as error:
+            found = kafka_error(error)
+            if found is not None and found.code() == KafkaError._FATAL:
+                self._fenced = True
+                raise instance_fenced() from error
+            raise mapped(error, "commit offsets") from error
+
+    def _raise_first(self, partitions: Sequence[ClientPartition] | None) -> None:
+        for one in partitions or ():
+            if one.error is not None:
+                raise KafkaException(one.error)
+
+    @mapping("read the beginning of partitions")
+    def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return {name: self._watermarks(name)[0] for name in partitions}
+
+    @mapping("read the end of partitions")
+    def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return {name: self._watermarks(name)[1] for name in partitions}
+
+    def _watermarks(self, name: TopicPartition) -> tuple[int, int]:
+        found = self._client.get_watermark_offsets(ClientPartition(*name), timeout=TIMEOUT_S, cached=False)
+        if found is None:
+            raise StreamsError("the broker did not answer", topic=name.topic, partition=name.partition)
+        return found
+
+    @mapping("search offsets by time")
+    def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        wanted = [ClientPartition(*name, ms) for name, ms in times.items()]
+        found = self._client.offsets_for_times(wanted, timeout=TIMEOUT_S)
+        self._raise_first(found)
+        offsets = {TopicPartition(one.topic, one.partition): one.offset for one in found}
+        return {name: offset if offset >= 0 else self._watermarks(name)[1] for name, offset in offsets.items()}
+
+    @mapping("close the consumer")
+    def close(self) -> None:
+        self._client.close()

@@ -1,0 +1,129 @@
+"""The producer of librdkafka."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Producer as Client
+from confluent_kafka import TopicPartition as ClientPartition
+
+from processor_api.clock import Clock, SystemClock
+from processor_api.errors import ProductionError, RetryableError, StreamsError, TaskMigratedError
+from processor_api.task_id import TopicPartition
+from streams.kafka.confluent.errors import mapped, mapping
+from streams.kafka.ports import OffsetAndMetadata, TransactionAborted
+
+__all__ = ["ConfluentProducer"]
+
+log = logging.getLogger("streams.kafka.client")
+
+TIMEOUT_S = 60.0
+FLUSH_SLICE_S = 1.0
+METADATA_AGE_S = 60.0
+DEFAULTS = {"enable.idempotence": True, "partitioner": "murmur2_random"}
+"""What the port promises, where a configuration does not say it."""
+
+
+class ConfluentProducer:
+    """Implements `streams.kafka.ports.Producer`. librdkafka takes timestamp 0 for "now", so 1 is sent in its place."""
+
+    zero_timestamp_ms = 1
+
+    def __init__(self, config: Mapping[str, Any], clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._fatal: KafkaError | None = None
+        self._counts: dict[str, tuple[float, int]] = {}
+        try:
+            self._client = Client({**DEFAULTS, **config, "error_cb": self._on_error}, logger=log)
+        except KafkaException as error:
+            raise mapped(error, "make a producer") from error
+        self.produce: Callable[..., None] = self._client.produce
+        self._poll: Callable[[float], int] = self._client.poll
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal():
+            self._fatal = error
+        else:
+            log.warning("client error", extra={"error": str(error)})
+
+    def refused(self, error: Exception, topic: str) -> NoReturn:
+        found = mapped(error, f"send a record to topic {topic!r}", topic=topic)
+        if not isinstance(found, (RetryableError, TaskMigratedError)):
+            found = ProductionError(f"{found.message}; no offset after it was committed", topic=topic)
+        raise found from error
+
+    def poll(self, timeout_s: float) -> int:
+        try:
+            return self._poll(timeout_s)
+        except (KafkaException, SystemError) as error:
+            raise mapped(error, "send records") from error
+
+    def flush(self) -> None:
+        """Waits in slices, so that signals are seen; a record ends by ``delivery.timeout.ms`` one way or the other."""
+        while True:
+            try:
+                if not self._client.flush(FLUSH_SLICE_S):
+                    return
+            except (KafkaException, SystemError) as error:
+                raise mapped(error, "send records") from error
+
+    # ------------------------------------------------------------------ transactions
+
+    def _until_done(self, what: str, call: Callable[[], Any]) -> None:
+        deadline = self._clock.monotonic() + TIMEOUT_S
+        while True:
+            try:
+                call()
+                return
+            except (KafkaException, SystemError) as error:
+                found = mapped(error, what)
+                again = isinstance(found, RetryableError) and not isinstance(found, TransactionAborted)
+                if not again or self._clock.monotonic() > deadline:
+                    raise found from error
+
+    def init_transactions(self) -> None:
+        self._until_done("start transactions", lambda: self._client.init_transactions(10.0))
+
+    @mapping("begin a transaction")
+    def begin_transaction(self) -> None:
+        self._client.begin_transaction()
+
+    def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_metadata: Any) -> None:
+        wanted = [ClientPartition(*name, one.offset, one.metadata) for name, one in offsets.items()]
+        send = self._client.send_offsets_to_transaction
+        self._until_done("add offsets to the transaction", lambda: send(wanted, group_metadata, 10.0))
+
+    def commit_transaction(self) -> None:
+        self._until_done("commit the transaction", lambda: self._client.commit_transaction(10.0))
+
+    def abort_transaction(self) -> None:
+        self._until_done("abort the transaction", lambda: self._client.abort_transaction(10.0))
+
+    # ------------------------------------------------------------------ metadata
+
+    def partition_count(self, topic: str) -> int:
+        known = self._counts.get(topic)
+        now = self._clock.monotonic()
+        if known is not None and now - known[0] < METADATA_AGE_S:
+            return known[1]
+        try:
+            found = self._client.list_topics(topic, timeout=10.0).topics[topic]
+        except KafkaException as error:
+            raise mapped(error, f"look up topic {topic!r}", topic=topic) from error
+        if found.error is not None:
+            raise StreamsError(f"topic {topic!r} does not exist or cannot be read: {found.error}", topic=topic)
+        self._counts[topic] = now, len(found.partitions)
+        return len(found.partitions)
+
+    def close(self) -> None:
+        """Drops what is not sent. An open transaction is left to `init_transactions` of the next of its id."""
+        try:
+            self._client.purge()
+            self._client.close() if hasattr(self._client, "close") else self._client.flush(0)
+        except (KafkaException, SystemError, RuntimeError) as error:
+            found = mapped(error, "close the producer")
+            if not isinstance(found, (RetryableError, TaskMigratedError)):
+                log.warning("producer not closed in order", extra={"error": str(error)})

@@ -1,0 +1,265 @@
+"""Membership: how a worker gets its tasks. A port, and the first implementation of it.
+
+The worker is told "own exactly this now" on its own thread; returning is the acknowledgement. Nothing else in the
+runtime knows which implementation runs.
+
+`ControlTopicMembership` uses the client's own group membership on one small topic per subtopology,
+``<application.id>-<subtopology>-tasks`` with a partition for each task: owning its partition p *is* owning task p. The
+group assigns those partitions, and never gives one to two members; the task's real partitions are added by the runtime.
+So ownership depends neither on metadata nor on the version of the topology that a worker runs. A worker also refuses to
+open tasks beside members of another topology, whose hash it reads from their client ids.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from processor_api.clock import Clock
+from processor_api.errors import RetryableError, StreamsError, TopologyError
+from processor_api.task_id import TaskId, TopicPartition
+from streams.kafka.ports import Admin, Consumer, GroupMember, NewTopic, OffsetAndMetadata
+
+__all__ = ["ControlTopicMembership", "FakeMembership", "GroupTopology", "Membership", "Owner", "Tasks", "topology_hash"]
+
+log = logging.getLogger("streams.membership")
+
+CONTROL_CONFIGS = {"cleanup.policy": "delete", "retention.ms": "-1"}
+OTHER_TOPOLOGY_PAUSE_S = 1.0
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """What one worker owns."""
+
+    active: frozenset[TaskId] = frozenset()
+    standby: frozenset[TaskId] = frozenset()
+    warmup: frozenset[TaskId] = frozenset()
+
+
+@dataclass(frozen=True)
+class GroupTopology:
+    """What membership has to know of a topology."""
+
+    application_id: str
+    prefix: str
+    task_counts: Mapping[int, int]
+    """Tasks of each subtopology that has any."""
+    hash: str
+
+
+class Owner(Protocol):
+    """The worker; called on its own thread only."""
+
+    def own(self, tasks: Tasks, *, lost: bool) -> None:
+        """Own exactly these. What is not among them is closed before this returns, after a commit unless ``lost``;
+        what is new is opened later, in the worker's loop."""
+        ...
+
+
+class Membership(Protocol):
+    """How a worker gets its tasks."""
+
+    def join(self, topology: GroupTopology, owner: Owner) -> None: ...
+
+    def poll(self) -> None:
+        """A sign of life; may call ``owner.own``. The consumer's own poll is one too."""
+        ...
+
+    def identity(self) -> Any:
+        """What fences a commit; read immediately before each transaction's commit."""
+        ...
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """At least once. Raises `TaskMigratedError` (abandon) or `CommitAgain` (after the next poll)."""
+        ...
+
+    def may_open(self) -> bool:
+        """Whether tasks may be opened now: not beside workers of another topology."""
+        ...
+
+    def leave(self, *, stay: bool = False) -> None:
+        """Ends membership. ``stay``: a static member that is coming back keeps its tasks for the session timeout."""
+        ...
+
+
+def topology_hash(description: str) -> str:
+    """Eight hexadecimal digits that tell topologies apart."""
+    return hashlib.sha256(description.encode()).hexdigest()[:8]
+
+
+_HASH = re.compile(r"-topology-([0-9a-f]{8})$")
+
+
+def client_id_with_hash(client_id: str, digest: str) -> str:
+    """A consumer's client id that carries the hash of its topology."""
+    return f"{client_id}-topology-{digest}"
+
+
+def other_topologies(members: Collection[GroupMember], own: str) -> list[str]:
+    """Client ids of members that run another topology."""
+    return sorted(
+        member.client_id for member in members if (found := _HASH.search(member.client_id)) and found.group(1) != own
+    )
+
+
+def control_topic(prefix: str, subtopology: int) -> str:
+    return f"{prefix}-{subtopology}-tasks"
+
+
+class ControlTopicMembership:
+    """See the module's text.
+
+    :param leave_static: sends LeaveGroup for this member's instance id, which the client does not do itself; ``None``
+        for a dynamic member, which leaves when its consumer closes.
+    """
+
+    def __init__(
+        self, consumer: Consumer, admin: Admin, clock: Clock, *, leave_static: Callable[[], None] | None = None
+    ) -> None:
+        self._consumer = consumer
+        self._admin = admin
+        self._clock = clock
+        self._leave_static = leave_static
+        self._active: set[TaskId] = set()
+        self._subtopologies: dict[str, int] = {}
+        self._topology: GroupTopology | None = None
+        self._owner: Owner | None = None
+        self._failure: Exception | None = None
+        self._next_look = 0.0
+        self._checked: frozenset[TaskId] = frozenset()
+
+    # ------------------------------------------------------------------ joining
+
+    def join(self, topology: GroupTopology, owner: Owner) -> None:
+        """Creates the control topics and joins the group; tasks come with the consumer's polls.
+
+        :raises TopologyError: if a control topic has another number of partitions than there are tasks.
+        """
+        self._topology, self._owner = topology, owner
+        counts = {control_topic(topology.prefix, part): count for part, count in topology.task_counts.items() if count}
+        self._subtopologies = {control_topic(topology.prefix, part): part for part in topology.task_counts}
+        existing = self._admin.topics(list(counts))
+        for name, count in counts.items():
+            if name in existing and existing[name].partitions != count:
+                raise TopologyError(
+                    f"control topic {name!r} has {existing[name].partitions} partitions but the subtopology has {count}"
+                    " tasks: its source topics were given other partition counts. Give them the counts they had, or"
+                    " reset the application",
+                    topic=name,
+                )
+        self._admin.create_topics(
+            [
+                NewTopic(name=name, partitions=count, configs=CONTROL_CONFIGS)
+                for name, count in counts.items()
+                if name not in existing
+            ]
+        )
+        self._consumer.subscribe(list(counts), self)
+
+    def may_open(self) -> bool:
+        topology = self._topology
+        if topology is None:
+            return False
+        active = frozenset(self._active)
+        if active <= self._checked:
+            return True
+        now = self._clock.monotonic()
+        if now < self._next_look:
+            return False
+        self._next_look = now + OTHER_TOPOLOGY_PAUSE_S
+        try:
+            members = self._admin.group_members(topology.application_id)
+        except RetryableError as error:
+            log.warning("the group cannot be described; tasks stay closed", extra={"error": str(error)})
+            return False
+        others = other_topologies(members, topology.hash)
+        if others:
+            log.warning(
+                "tasks stay closed: members of the group run another topology; stop them, or this worker",
+                extra={"members": ", ".join(others)},
+            )
+            return False
+        self._checked = active
+        return True
+
+    # ------------------------------------------------------------------ told by the consumer
+
+    def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
+        self._become(self._active | self._tasks(partitions), lost=False)
+
+    def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
+        self._become(self._active - self._tasks(partitions), lost=False)
+
+    def on_lost(self, partitions: Collection[TopicPartition]) -> None:
+        self._become(self._active - self._tasks(partitions), lost=True)
+
+    def _tasks(self, partitions: Collection[TopicPartition]) -> set[TaskId]:
+        return {TaskId(self._subtopologies[topic], partition) for topic, partition in partitions}
+
+    def _become(self, active: set[TaskId], *, lost: bool) -> None:
+        self._active = active
+        self._checked &= active
+        if self._owner is None:
+            return
+        try:
+            self._owner.own(Tasks(frozenset(active)), lost=lost)
+        except Exception as error:  # it must not pass through the client's callback: raised by the next poll
+            self._failure = self._failure or error
+
+    # ------------------------------------------------------------------ for the worker
+
+    def poll(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def identity(self) -> Any:
+        return self._consumer.group_metadata()
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        self._consumer.commit(offsets)
+
+    def leave(self, *, stay: bool = False) -> None:
+        self._consumer.close()
+        self._owner = None
+        if self._leave_static is not None and not stay:
+            try:
+                self._leave_static()
+            except StreamsError as error:
+                log.warning(
+                    "did not leave the group; its tasks wait for the session timeout", extra={"error": str(error)}
+                )
+
+
+class FakeMembership:
+    """Tells the worker what a test says."""
+
+    def __init__(self, steps: Sequence[Tasks] = ()) -> None:
+        self.steps = list(steps)
+        self.committed: dict[TopicPartition, OffsetAndMetadata] = {}
+        self.left: bool | None = None
+        self._owner: Owner | None = None
+
+    def join(self, topology: GroupTopology, owner: Owner) -> None:
+        self._owner = owner
+
+    def poll(self) -> None:
+        if self.steps and self._owner is not None:
+            self._owner.own(self.steps.pop(0), lost=False)
+
+    def identity(self) -> Any:
+        return None
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        self.committed.update(offsets)
+
+    def may_open(self) -> bool:
+        return True
+
+    def leave(self, *, stay: bool = False) -> None:
+        self.left = not stay

@@ -1,0 +1,1 @@
+"""Bringing local stores up to date with their changelogs."""

@@ -1,0 +1,217 @@
+"""Restores stores from their changelogs, with a consumer of its own, in large batches, a little at a time.
+
+It ends by position, not by the last record seen, so that transaction markers count (conformance 97). While a store
+restores, the thread goes on with its other tasks: each call does a bounded amount of work.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, Protocol
+
+from processor_api.clock import Clock
+from processor_api.errors import StateError
+from processor_api.task_id import TaskId, TopicPartition
+from state.codec import RowCodec
+from state.engine import OFFSETS, Engine
+from streams.kafka.ports import AT_BEGINNING, Consumer
+
+__all__ = ["RestoreJob", "RestoreListener", "Restorer", "plan_restore"]
+
+log = logging.getLogger("streams.restore")
+
+BATCH = 10_000
+PROGRESS_INTERVAL_S = 10.0
+OFFSET = struct.Struct(">q")
+
+
+class RestoreListener(Protocol):
+    """Told of restores, on the stream thread."""
+
+    def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None: ...
+
+    def on_batch_restored(self, partition: TopicPartition, store: str, end_offset: int, restored: int) -> None: ...
+
+    def on_restore_end(self, partition: TopicPartition, store: str, restored: int) -> None: ...
+
+
+@dataclass
+class RestoreJob:
+    """One changelog partition to be read into one store."""
+
+    task: TaskId
+    store: str
+    partition: TopicPartition
+    engine: Engine
+    family: str
+    codec: RowCodec
+    start: int
+    """First offset to read; `AT_BEGINNING` for all."""
+    end: int
+    """Offset to reach."""
+    restored: int = 0
+    position: int | None = None
+    started_at: float = 0.0
+    handle: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.handle = self.engine.family(self.family).handle
+
+
+def plan_restore(stored: int | None, beginning: int, end: int, store: str) -> tuple[int, bool]:
+    """Where to start, and whether what is there must be thrown away.
+
+    :param stored: offset of the last record that the store holds.
+    """
+    if stored is None:
+        return beginning, True
+    if stored + 1 > end or stored + 1 < beginning:
+        log.error(
+            "store is rebuilt from its changelog: its offset is outside of the changelog",
+            extra={"store": store, "offset": stored, "beginning": beginning, "end": end},
+        )
+        return beginning, True
+    return stored + 1, False
+
+
+class Restorer:
+    """Of one stream thread."""
+
+    def __init__(self, consumer: Consumer, clock: Clock, listeners: Collection[RestoreListener] = ()) -> None:
+        self._consumer = consumer
+        self._clock = clock
+        self._listeners = listeners
+        self._jobs: dict[TopicPartition, RestoreJob] = {}
+        self._next_progress = 0.0
+        self.records_restored = 0
+
+    @property
+    def active(self) -> bool:
+        return bool(self._jobs)
+
+    def add(self, jobs: Collection[RestoreJob]) -> None:
+        """Starts reading."""
+        now = self._clock.monotonic()
+        for job in jobs:
+            job.started_at = now
+            self._jobs[job.partition] = job
+            for listener in self._listeners:
+                listener.on_restore_start(job.partition, job.store, job.start, job.end)
+            log.info(
+                "restoring",
+                extra={
+                    "task": str(job.task),
+                    "store": job.store,
+                    "changelog": str(job.partition),
+                    "from": job.start,
+                    "to": job.end,
+                },
+            )
+        self._consumer.assign({job.partition: job.start if job.start >= 0 else AT_BEGINNING for job in jobs})
+
+    def remove(self, task: TaskId) -> None:
+        """Stops restoring a task that went elsewhere."""
+        gone = [partition for partition, job in self._jobs.items() if job.task == task]
+        for partition in gone:
+            del self._jobs[partition]
+        self._consumer.unassign(gone)
+
+    def pending(self, task: TaskId) -> bool:
+        return any(job.task == task for job in self._jobs.values())
+
+    def step(self, wait_s: float) -> bool:
+        """Reads and writes one batch; tells whether there was anything.
+
+        :param wait_s: how long to wait for the first record.
+        """
+        messages = self._consumer.consume(BATCH, 0.0)
+        if not messages:
+            first = self._consumer.poll(wait_s)
+            if first is None:
+                return False
+            messages = [first, *self._consumer.consume(BATCH, 0.0)]
+        kind = type(messages[0])
+        for _, by_partition in groupby(messages, kind.partition):
+            for _, run in groupby(by_partition, kind.topic):
+                self._take(list(run))
+        self._report_progress()
+        return True
+
+    def _take(self, messages: list[Any]) -> None:
+        first = messages[0]
+        partition = TopicPartition(first.topic(), first.partition())
+        job = self._jobs.get(partition)
+        if job is None:
+            return
+        kind = type(first)
+        events = [message for message in messages if message.error() is not None]
+        if events:
+            for event in events:
+                self._event(job, event)
+            messages = [message for message in messages if message.error() is None]
+        if messages:
+            self._write(job, messages, kind)
+        if job.position is not None and job.position >= job.end:
+            self._finish(job)
+
+    def _event(self, job: RestoreJob, event: Any) -> None:
+        error = event.error()
+        if error.code() == self._consumer.partition_eof:
+            job.position = max(job.position or 0, event.offset())
+            return
+        raise StateError(
+            f"the changelog of store {job.store!r} cannot be read: {error.str()}",
+            topic=job.partition.topic,
+            partition=job.partition.partition,
+            store=job.store,
+            task=str(job.task),
+        )
+
+    def _write(self, job: RestoreJob, messages: list[Any], kind: Any) -> None:
+        batch = job.engine.batch()
+        put, delete, handle, write = batch.put, batch.delete, job.handle, job.codec.write
+        columns = map(kind.key, messages), map(kind.value, messages), map(kind.timestamp, messages)
+        for key, value, stamp in zip(*columns, strict=True):
+            if value is None:
+                delete(key, handle)
+            else:
+                put(key, write(value, stamp[1]), handle)
+        last = messages[-1].offset()
+        offset_key = f"{job.partition.topic}-{job.partition.partition}".encode()
+        batch.put(offset_key, OFFSET.pack(last), job.engine.family(OFFSETS).handle)
+        job.engine.load(batch)
+        job.restored += len(messages)
+        job.position = last + 1
+        self.records_restored += len(messages)
+        for listener in self._listeners:
+            listener.on_batch_restored(job.partition, job.store, last, len(messages))
+
+    def _finish(self, job: RestoreJob) -> None:
+        del self._jobs[job.partition]
+        self._consumer.unassign([job.partition])
+        job.engine.flush()
+        elapsed_ms = int((self._clock.monotonic() - job.started_at) * 1000)
+        log.info(
+            "restored",
+            extra={"task": str(job.task), "store": job.store, "records": job.restored, "elapsed_ms": elapsed_ms},
+        )
+        for listener in self._listeners:
+            listener.on_restore_end(job.partition, job.store, job.restored)
+
+    def _report_progress(self) -> None:
+        now = self._clock.monotonic()
+        if not self._jobs or now < self._next_progress:
+            return
+        first, self._next_progress = self._next_progress == 0.0, now + PROGRESS_INTERVAL_S
+        if first:
+            return
+        left = {str(job.partition): job.end - (job.position or max(job.start, 0)) for job in self._jobs.values()}
+        log.info("restoring goes on", extra={"records_left": sum(left.values()), "changelogs": len(left)})
+
+    def close(self) -> None:
+        self._jobs.clear()
+        self._consumer.close()

@@ -1,0 +1,116 @@
+"""The commit of a thread's tasks: one function per step (docs/design.md, section 3, step 7; conformance 78).
+
+(a) drain the caches, (b) which sends what they logged, (c) flush the producer and raise the first send error; then at
+least once: (d) apply to the engines, (e) commit offsets; exactly once: (d) add offsets and commit the transaction, (e)
+apply to the engines. A failure at any step leaves everything after it undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from processor_api.clock import Clock
+from processor_api.task_id import TopicPartition
+from streams.kafka.group import Membership
+from streams.kafka.ports import OffsetAndMetadata
+from streams.kafka.record_collector import RecordCollector
+from streams.runtime.task import Task
+
+__all__ = ["Committer"]
+
+RENEW_INTERVAL_S = 12 * 3600.0
+"""Committed offsets of partitions outside the subscription expire at the broker: all are committed anew this often."""
+
+
+class Committer:
+    """Of one stream thread."""
+
+    def __init__(self, collector: RecordCollector, membership: Membership, clock: Clock, *, exactly_once: bool) -> None:
+        self._collector = collector
+        self._membership = membership
+        self._clock = clock
+        self._exactly_once = exactly_once
+        self._in_transaction = False
+        self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._renew_at = clock.monotonic() + RENEW_INTERVAL_S
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._in_transaction
+
+    def begin(self) -> None:
+        """Before anything is sent: opens the transaction if it is not open."""
+        if self._exactly_once and not self._in_transaction:
+            self._collector.producer.begin_transaction()
+            self._in_transaction = True
+
+    def commit(self, tasks: Collection[Task]) -> bool:
+        """Commits those tasks that need it; tells whether there was anything.
+
+        :raises CommitAgain: nothing is lost; commit after the next poll.
+        :raises TransactionAborted: abort it and rebuild the tasks.
+        :raises TaskMigratedError: another member owns the tasks.
+        """
+        needing = [task for task in tasks if task.commit_needed]
+        if not needing:
+            self._renew()
+            return False
+        for task in needing:
+            self.begin()
+            task.drain()
+        self._collector.flush()
+        offsets = {name: one for task in needing for name, one in task.committable().items()}
+        if self._exactly_once:
+            self._commit_transaction(offsets)
+            self._apply(needing)
+        else:
+            self._apply(needing)
+            self._membership.commit(self._changed(offsets))
+        self._committed.update(offsets)
+        for task in needing:
+            task.committed()
+        self._renew()
+        return True
+
+    def _commit_transaction(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        producer = self._collector.producer
+        if changed := self._changed(offsets):
+            producer.send_offsets(changed, self._membership.identity())
+        producer.commit_transaction()
+        self._in_transaction = False
+
+    def _changed(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {name: one for name, one in offsets.items() if self._committed.get(name) != one}
+
+    def _apply(self, tasks: Collection[Task]) -> None:
+        for task in tasks:
+            task.apply()
+
+    def abort(self) -> None:
+        """Rolls back what the open transaction sent."""
+        if self._in_transaction:
+            self._in_transaction = False
+            self._collector.producer.abort_transaction()
+        self._collector.forget_failure()
+
+    # ------------------------------------------------------------------ offsets that must not expire
+
+    def remember(self, committed: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        """Offsets found committed when tasks were opened."""
+        self._committed.update(committed)
+
+    def forget(self, partitions: Collection[TopicPartition]) -> None:
+        """Partitions that are not owned any more."""
+        for partition in partitions:
+            self._committed.pop(partition, None)
+
+    def start_at(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        """Commits where partitions start that had no committed offset, so that a missing one means a lost one."""
+        self._membership.commit(offsets)
+        self._committed.update(offsets)
+
+    def _renew(self) -> None:
+        now = self._clock.monotonic()
+        if now >= self._renew_at and self._committed:
+            self._membership.commit(self._committed)
+            self._renew_at = now + RENEW_INTERVAL_S

@@ -1,0 +1,56 @@
+"""Deletes records of repartition topics once they are processed (reference 3.6)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+
+from processor_api.clock import Clock
+from processor_api.errors import StreamsError
+from processor_api.task_id import TopicPartition
+from streams.kafka.ports import Admin
+from streams.runtime.task import Task
+
+__all__ = ["RepartitionPurge"]
+
+log = logging.getLogger("streams.purge")
+
+
+class RepartitionPurge:
+    """Every ``repartition.purge.interval.ms``, after a commit, beside the thread."""
+
+    def __init__(self, admin: Admin, clock: Clock, interval_ms: int) -> None:
+        self._admin = admin
+        self._clock = clock
+        self._interval_s = interval_ms / 1000
+        self._next = clock.monotonic() + self._interval_s
+        self._worker: ThreadPoolExecutor | None = None
+
+    def run(self, tasks: Collection[Task]) -> None:
+        """Starts a purge up to the committed positions if one is due."""
+        now = self._clock.monotonic()
+        if now < self._next:
+            return
+        self._next = now + self._interval_s
+        before = {
+            name: one.offset
+            for task in tasks
+            if not task.commit_needed
+            for name, one in task.committable().items()
+            if name.topic in task.plan.repartition_topics
+        }
+        if before:
+            self._worker = self._worker or ThreadPoolExecutor(1, "repartition-purge")
+            self._worker.submit(self._purge, before)
+
+    def _purge(self, before: dict[TopicPartition, int]) -> None:
+        try:
+            self._admin.delete_records(before)
+        except StreamsError as error:
+            log.warning("processed records of repartition topics were not deleted", extra={"error": str(error)})
+
+    def close(self) -> None:
+        if self._worker is not None:
+            self._worker.shutdown(wait=True, cancel_futures=True)
+            self._worker = None

@@ -1,0 +1,68 @@
+"""Where an input partition starts that has no committed offset (conformance 89, KIP-1106)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from processor_api.clock import Clock
+from processor_api.errors import StateError, StreamsError
+from processor_api.nodes import SourceNode
+from processor_api.offset_reset import AutoOffsetReset
+from processor_api.task_id import TopicPartition
+from streams.kafka.ports import Consumer, OffsetAndMetadata
+from streams.runtime.task import Task
+
+__all__ = ["check_positions", "starting_offsets"]
+
+
+def check_positions(task: Task, committed: Collection[TopicPartition]) -> None:
+    """Refuses a store that has consumed from partitions whose committed offsets are gone.
+
+    :raises StateError: with what to do about it.
+    """
+    names = {str(partition): partition for partition in task.plan.partitions(task.id.partition)}
+    for name, position in task.stores.stored_positions().items():
+        partition = names.get(name)
+        if partition is not None and partition not in committed:
+            raise StateError(
+                f"the stores of task {task.id} have consumed {name!r} up to offset {position}, but the group has no"
+                " committed offset for it: it expired or was deleted. Set the group's offset (kafka-consumer-groups.sh"
+                " --reset-offsets) to go on from there, or remove the task's directory"
+                f" {task.environment.state_dir} and the changelogs to start anew",
+                task=str(task.id),
+                topic=partition.topic,
+                partition=partition.partition,
+                offset=position,
+            )
+
+
+def starting_offsets(
+    task: Task, missing: Collection[TopicPartition], consumer: Consumer, default: AutoOffsetReset, clock: Clock
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """The offsets to start at, resolved.
+
+    :raises StreamsError: if the reset policy is "none".
+    """
+    found: dict[TopicPartition, int] = {}
+    by_policy: dict[AutoOffsetReset, list[TopicPartition]] = {}
+    for partition in missing:
+        node = task.plan.topology.nodes[task.plan.topics[partition.topic]]
+        given = node.offset_reset if isinstance(node, SourceNode) else None
+        if partition.topic in task.plan.repartition_topics:
+            given = AutoOffsetReset.earliest()  # its records are the application's own: none may be skipped
+        by_policy.setdefault(given or default, []).append(partition)
+    for reset, partitions in by_policy.items():
+        if reset.policy == "earliest":
+            found.update(consumer.beginning_offsets(partitions))
+        elif reset.policy == "latest":
+            found.update(consumer.end_offsets(partitions))
+        elif reset.duration_ms is not None:
+            since = clock.time_ms() - reset.duration_ms
+            found.update(consumer.offsets_for_time(dict.fromkeys(partitions, max(0, since))))
+        else:
+            raise StreamsError(
+                f"no committed offset for {', '.join(map(str, partitions))} and the offset reset policy is 'none':"
+                " commit offsets for the group, or choose earliest, latest or a duration",
+                task=str(task.id),
+            )
+    return {partition: OffsetAndMetadata(offset) for partition, offset in found.items()}

@@ -1,0 +1,316 @@
+"""A stream thread: polls, hands records to tasks, punctuates, commits.
+
+A life of the thread has its own clients and its own membership. When another member has taken its place (it was fenced,
+or thrown out of the group) the life ends without a commit and the next begins with new clients.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any, Protocol
+
+from processor_api.clock import Clock
+from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
+from processor_api.task_id import TaskId, TopicPartition
+from streams.kafka.group import Membership
+from streams.kafka.ports import CommitAgain, Consumer, InstanceFenced, TransactionAborted
+from streams.kafka.record_collector import RecordCollector
+from streams.restore.restorer import Restorer
+from streams.runtime.commit import Committer
+from streams.runtime.idling import Idling
+from streams.runtime.purge import RepartitionPurge
+from streams.runtime.task_manager import TaskManager
+
+__all__ = ["Life", "StreamThread", "ThreadSettings", "ThreadState"]
+
+log = logging.getLogger("streams.thread")
+
+RESTORE_WAIT_S = 0.02
+OPENING_WAIT_S = 0.05
+PROCESS_LIMIT = 2000
+
+
+class ThreadState(enum.Enum):
+    """Where a thread is in its life (reference 2.8)."""
+
+    CREATED = "CREATED"
+    STARTING = "STARTING"
+    PARTITIONS_ASSIGNED = "PARTITIONS_ASSIGNED"
+    RUNNING = "RUNNING"
+    PENDING_SHUTDOWN = "PENDING_SHUTDOWN"
+    DEAD = "DEAD"
+
+
+class Life(Protocol):
+    """The parts of one life, made by the application."""
+
+    consumer: Consumer
+    collector: RecordCollector
+    membership: Membership
+    committer: Committer
+    tasks: TaskManager
+    restorer: Restorer
+    idling: Idling
+    purge: RepartitionPurge
+    assigned: bool
+    """Whether membership has said what this thread owns."""
+
+    def join(self, stopping: threading.Event) -> None: ...
+
+    def wants_commit(self) -> bool:
+        """Whether the buffers are over their limit."""
+        ...
+
+    def end(self, *, clean: bool, stay: bool) -> None: ...
+
+
+class ThreadSettings(Protocol):
+    """What the loop needs to know of the configuration."""
+
+    commit_interval_ms: int
+    poll_ms: int
+    max_poll_records: int
+    buffered_records_per_partition: int
+
+
+class StreamThread:
+    """Runs on a thread of its own by :meth:`start`, or on the caller's by :meth:`run`."""
+
+    def __init__(
+        self,
+        name: str,
+        make_life: Callable[[], Life],
+        settings: ThreadSettings,
+        clock: Clock,
+        on_state: Callable[[StreamThread, ThreadState], None],
+    ) -> None:
+        self.name = name
+        self.state = ThreadState.CREATED
+        self.failure: Exception | None = None
+        self._make_life = make_life
+        self._settings = settings
+        self._clock = clock
+        self._on_state = on_state
+        self._stopping = threading.Event()
+        self._stay = False
+        self._thread = threading.Thread(target=self.run, name=name, daemon=True)
+        self._next_commit = 0.0
+        self._commit_again = False
+        self._paused: set[TopicPartition] = set()
+        self._life: Life | None = None
+
+    # ------------------------------------------------------------------ from outside
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, *, stay: bool = False) -> None:
+        """Asks the thread to end after the record in work. ``stay``: keeps a static member's place in the group."""
+        self._stay = stay
+        self._stopping.set()
+
+    def join(self, timeout_s: float | None) -> bool:
+        """Waits for the end; tells whether it came."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def owned_tasks(self) -> list[TaskId]:
+        """The tasks of this thread, as of now; any thread may ask."""
+        life = self._life
+        return [] if life is None else sorted(life.tasks.owned)
+
+    # ------------------------------------------------------------------ lives
+
+    def run(self) -> None:
+        """Lives until stopped or until an error that another life would not mend."""
+        self._become(ThreadState.STARTING)
+        try:
+            while not self._stopping.is_set():
+                self._live()
+        except Exception as error:
+            self.failure = error
+            log.error("thread dies", extra={"thread_name": self.name, "error": str(error)}, exc_info=error)
+        self._become(ThreadState.DEAD)
+
+    def _live(self) -> None:
+        life = self._life = self._make_life()
+        try:
+            life.join(self._stopping)
+            self._loop(life)
+            self._become(ThreadState.PENDING_SHUTDOWN)
+            self._final_commit(life)
+        except InstanceFenced:
+            self._become(ThreadState.PENDING_SHUTDOWN)
+            life.end(clean=False, stay=True)  # leaving would throw out the one that has the place now
+            raise
+        except TaskMigratedError as error:
+            log.warning("tasks migrated; joining anew", extra={"thread_name": self.name, "error": str(error)})
+            self._become(ThreadState.PARTITIONS_ASSIGNED)
+            life.end(clean=False, stay=True)
+            return
+        except BaseException:
+            self._become(ThreadState.PENDING_SHUTDOWN)
+            life.end(clean=False, stay=False)
+            raise
+        life.end(clean=True, stay=self._stay)
+
+    def _final_commit(self, life: Life) -> None:
+        try:
+            life.committer.commit(life.tasks.all_running())
+        except CommitAgain as error:
+            log.warning("the last commit met a rebalance; its records are processed again", extra={"error": str(error)})
+        except TransactionAborted as error:
+            log.warning("the last transaction was aborted", extra={"error": str(error)})
+            life.committer.abort()
+
+    def _become(self, state: ThreadState) -> None:
+        if state is not self.state:
+            self.state = state
+            self._on_state(self, state)
+
+    # ------------------------------------------------------------------ the loop
+
+    def _loop(self, life: Life) -> None:
+        self._next_commit = self._clock.monotonic() + self._settings.commit_interval_ms / 1000
+        self._paused.clear()
+        self._commit_again = False
+        busy = False
+        while not self._stopping.is_set():
+            try:
+                self._poll(life, busy)
+                life.membership.poll()
+                self._open(life)
+                busy = self._process(life)
+                self._maybe_commit(life)
+            except TransactionAborted as error:
+                log.warning("transaction aborted; tasks go back to their last commit", extra={"error": str(error)})
+                life.committer.abort()
+                life.tasks.rebuild()
+                self._paused.clear()
+                busy = False
+
+    def _poll(self, life: Life, busy: bool) -> None:
+        consumer, limit = life.consumer, self._settings.max_poll_records
+        messages: Sequence[Any] = consumer.consume(limit, 0.0)
+        if not messages:
+            if busy:
+                return
+            first = consumer.poll(self._wait_s(life))
+            if first is None:
+                return
+            messages = (first, *consumer.consume(limit, 0.0))
+        self._route(life, messages)
+
+    def _wait_s(self, life: Life) -> float:
+        if life.restorer.active:
+            return 0.0
+        if not life.tasks.all_open:
+            return OPENING_WAIT_S
+        wait = self._settings.poll_ms / 1000
+        if self._commit_again or any(task.commit_needed for task in life.tasks.all_running()):
+            wait = min(wait, max(0.0, self._next_commit - self._clock.monotonic()))
+        now = self._clock.time_ms()
+        for task in life.tasks.all_running():
+            wait = min(wait, max(0.0, (task.next_wall_clock_ms - now) / 1000))
+        return wait
+
+    def _route(self, life: Life, messages: Sequence[Any]) -> None:
+        kind = type(messages[0])
+        events = [message for message in messages if message.error() is not None]
+        if events:
+            messages = [message for message in messages if message.error() is None]
+        running = life.tasks.running
+        for number, by_partition in groupby(messages, kind.partition):
+            for topic, run in groupby(by_partition, kind.topic):
+                partition = TopicPartition(topic, number)
+                task = running.get(partition)
+                if task is not None:
+                    queue = task.add(partition, list(run))
+                    life.idling.arrived(partition)
+                    if len(queue) > self._settings.buffered_records_per_partition:
+                        self._pausing(life, partition)
+        for event in events:
+            self._event(life, event)
+
+    def _pausing(self, life: Life, partition: TopicPartition) -> None:
+        task = life.tasks.running[partition]
+        if len(task.queues) > 1 and partition not in self._paused:
+            self._paused.add(partition)
+            life.consumer.pause([partition])
+
+    def _event(self, life: Life, event: Any) -> None:
+        error, partition = event.error(), TopicPartition(event.topic() or "", event.partition() or 0)
+        if error.code() == life.consumer.partition_eof:
+            task = life.tasks.running.get(partition)
+            if task is not None:
+                task.queues[partition].at_end(event.offset())
+            return
+        if error.name() in ("UNKNOWN_TOPIC_OR_PART", "_MAX_POLL_EXCEEDED"):
+            log.warning("client event", extra={"partition": str(partition), "error": error.str()})
+            return
+        if error.name() == "_FATAL":
+            raise InstanceFenced("another process has taken the place of this thread in the group")
+        if error.name() == "_AUTO_OFFSET_RESET":
+            raise StreamsError(
+                f"the committed offset of {partition} is outside of its log and the reset policy is 'none': records"
+                " were deleted before they were processed. Set the group's offset, or choose another auto.offset.reset",
+                topic=partition.topic,
+                partition=partition.partition,
+            )
+        raise RetryableError(f"cannot read {partition}: {error.str()}", topic=partition.topic)
+
+    def _open(self, life: Life) -> None:
+        tasks = life.tasks
+        if life.restorer.active:
+            life.restorer.step(0.0 if tasks.running else RESTORE_WAIT_S)
+        if tasks.all_open:
+            if self.state is not ThreadState.RUNNING and life.assigned:
+                self._become(ThreadState.RUNNING)
+            return
+        self._become(ThreadState.PARTITIONS_ASSIGNED)
+        if life.membership.may_open():
+            tasks.advance()
+
+    def _process(self, life: Life) -> bool:
+        """Processes what is buffered; tells whether more could be processed at once."""
+        busy = False
+        committer = life.committer
+        for task in life.tasks.all_running():
+            if task.has_records():
+                committer.begin()
+                busy = task.process(PROCESS_LIMIT, life.idling) == PROCESS_LIMIT or busy
+            if task.wall_clock_due():
+                committer.begin()
+                task.punctuate_wall_clock()
+        life.collector.poll()
+        if self._paused:
+            self._resume(life)
+        return busy
+
+    def _resume(self, life: Life) -> None:
+        limit = self._settings.buffered_records_per_partition
+        running = life.tasks.running
+        ready = [p for p in self._paused if p not in running or len(running[p].queues[p]) <= limit]
+        life.consumer.resume([partition for partition in ready if partition in running])
+        self._paused.difference_update(ready)
+
+    def _maybe_commit(self, life: Life) -> None:
+        now = self._clock.monotonic()
+        running = life.tasks.all_running()
+        asked = life.wants_commit() or any(task.environment.commit_requested for task in running)
+        if now < self._next_commit and not asked:
+            return
+        self._next_commit = now + self._settings.commit_interval_ms / 1000
+        try:
+            life.committer.commit(running)
+            self._commit_again = False
+        except CommitAgain as error:
+            self._commit_again = True
+            self._next_commit = now
+            log.info("commit waits for the rebalance", extra={"error": str(error)})
+        life.purge.run(running)

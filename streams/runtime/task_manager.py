@@ -1,0 +1,252 @@
+"""The tasks of one stream thread: opened, restored, run, closed.
+
+Membership says what to own, inside the consumer's callback; what goes is committed and closed there, what comes is only
+noted, and opened step by step in the thread's loop.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from processor_api.clock import Clock
+from processor_api.errors import RetryableError, TaskMigratedError
+from processor_api.offset_reset import AutoOffsetReset
+from processor_api.task_id import TaskId, TopicPartition
+from state.directory import StateDirectory, TaskLock
+from state.kinds import family_of, kind_of
+from streams.kafka.group import Tasks
+from streams.kafka.ports import Consumer, OffsetAndMetadata
+from streams.kafka.record_collector import RecordCollector
+from streams.restore.restorer import RestoreJob, Restorer, plan_restore
+from streams.runtime.commit import Committer
+from streams.runtime.environment import Environment
+from streams.runtime.start_offsets import check_positions, starting_offsets
+from streams.runtime.task import Task, TaskState
+from streams.runtime.task_plan import TaskPlan
+from streams.runtime.task_stores import TaskStores
+
+__all__ = ["TaskManager"]
+
+log = logging.getLogger("streams.tasks")
+
+MakeEnvironment = Callable[[TaskId], Environment]
+MakeStores = Callable[[TaskPlan, TaskId, Environment], TaskStores]
+
+
+class TaskManager:
+    """Used by its thread only."""
+
+    def __init__(
+        self,
+        *,
+        plans: Mapping[int, TaskPlan],
+        consumer: Consumer,
+        restore_consumer: Consumer,
+        restorer: Restorer,
+        collector: RecordCollector,
+        committer: Committer,
+        directory: StateDirectory,
+        clock: Clock,
+        offset_reset: AutoOffsetReset,
+        task_timeout_ms: int,
+        make_environment: MakeEnvironment,
+        make_stores: MakeStores,
+    ) -> None:
+        self._plans = plans
+        self._consumer = consumer
+        self._restore_consumer = restore_consumer
+        self._restorer = restorer
+        self._collector = collector
+        self._committer = committer
+        self._directory = directory
+        self._clock = clock
+        self._offset_reset = offset_reset
+        self._task_timeout_s = task_timeout_ms / 1000
+        self._make_environment = make_environment
+        self._make_stores = make_stores
+        self.owned: frozenset[TaskId] = frozenset()
+        self.tasks: dict[TaskId, Task] = {}
+        self.running: dict[TopicPartition, Task] = {}
+        """Running tasks by input partition."""
+        self._locks: dict[TaskId, TaskLock] = {}
+        self._starts: dict[TaskId, dict[TopicPartition, OffsetAndMetadata]] = {}
+        self._failing_since: float | None = None
+
+    # ------------------------------------------------------------------ ownership
+
+    def own(self, tasks: Tasks, *, lost: bool) -> None:
+        """See :class:`streams.kafka.group.Owner`."""
+        gone = self.owned - tasks.active
+        new = tasks.active - self.owned
+        self.owned = tasks.active
+        if gone or new:
+            log.info(
+                "assignment",
+                extra={"owned": _names(self.owned), "new": _names(new), "gone": _names(gone), "lost": lost},
+            )
+        opened = [task for id_, task in self.tasks.items() if id_ in gone]
+        if not opened:
+            return
+        try:
+            if not lost:
+                self._committer.commit(self.all_running())
+        finally:
+            for task in opened:
+                self._close(task, dirty=True)
+        if lost and self._committer.in_transaction:
+            raise TaskMigratedError("tasks were lost in the middle of a transaction: it is rolled back")
+
+    def all_running(self) -> list[Task]:
+        return [task for task in self.tasks.values() if task.state is TaskState.RUNNING]
+
+    @property
+    def all_open(self) -> bool:
+        """Whether every owned task runs."""
+        return all((task := self.tasks.get(id_)) is not None and task.state is TaskState.RUNNING for id_ in self.owned)
+
+    # ------------------------------------------------------------------ opening
+
+    def advance(self) -> None:
+        """Takes the next steps towards running what is owned. Trouble that may pass is tried again, until
+        ``task.timeout.ms``."""
+        try:
+            self._open_missing()
+            self._prepare([task for task in self.tasks.values() if task.state is TaskState.CREATED])
+            for task in self.tasks.values():
+                if task.state is TaskState.RESTORING and not self._restorer.pending(task.id):
+                    self._start(task)
+            self._failing_since = None
+        except TaskMigratedError:
+            raise
+        except RetryableError as error:
+            now = self._clock.monotonic()
+            self._failing_since = self._failing_since or now
+            if now - self._failing_since > self._task_timeout_s:
+                raise
+            log.warning("tasks not opened yet", extra={"error": str(error)})
+
+    def _open_missing(self) -> None:
+        for id_ in sorted(self.owned - self.tasks.keys()):
+            plan = self._plans[id_.subtopology]
+            lock = self._directory.try_lock_task(id_) if plan.stores else None
+            if plan.stores and lock is None:
+                continue  # its last owner in this state directory has not let go yet
+            try:
+                environment = self._make_environment(id_)
+                stores = self._make_stores(plan, id_, environment)
+            except BaseException:
+                if lock is not None:
+                    lock.release()
+                raise
+            if lock is not None:
+                self._locks[id_] = lock
+            self.tasks[id_] = Task(plan, environment, stores)
+
+    def _prepare(self, tasks: Collection[Task]) -> None:
+        """Finds where tasks start and what their stores lack."""
+        if not tasks:
+            return
+        inputs = {task.id: task.plan.partitions(task.id.partition) for task in tasks}
+        committed = self._consumer.committed([name for names in inputs.values() for name in names])
+        jobs: list[RestoreJob] = []
+        for task in tasks:
+            known = {name: committed[name] for name in inputs[task.id] if name in committed}
+            check_positions(task, known.keys())
+            missing = [name for name in inputs[task.id] if name not in known]
+            if missing:
+                starts = starting_offsets(task, missing, self._consumer, self._offset_reset, self._clock)
+                if task.stores.engines:
+                    self._committer.start_at(starts)
+                known |= starts
+            self._committer.remember(known)
+            self._starts[task.id] = known
+            jobs += self._restore_jobs(task, known)
+        for task in tasks:
+            task.become(TaskState.RESTORING)
+        if jobs:
+            self._restorer.add(jobs)
+
+    def _restore_jobs(self, task: Task, committed: Mapping[TopicPartition, OffsetAndMetadata]) -> list[RestoreJob]:
+        changelogs = task.stores.changelog_partitions()
+        beginnings = self._restore_consumer.beginning_offsets(changelogs)
+        ends = self._restore_consumer.end_offsets(changelogs)
+        jobs = []
+        for partition, store in changelogs.items():
+            end = ends[partition]
+            if store in task.plan.source_changelogs:  # only what was processed (conformance 95)
+                end = min(end, committed[partition].offset) if partition in committed else 0
+            builder = task.plan.topology.stores[store]
+            engine = task.stores.engine_of(store)
+            stored = task.stores.stored_offset(store)
+            start, clear = plan_restore(stored, beginnings[partition], end, store)
+            if clear:
+                engine.clear([family_of(builder)])
+            if start < end:
+                jobs.append(
+                    RestoreJob(
+                        task=task.id,
+                        store=store,
+                        partition=partition,
+                        engine=engine,
+                        family=family_of(builder),
+                        codec=kind_of(builder).codec,
+                        start=start,
+                        end=end,
+                    )
+                )
+        return jobs
+
+    def _start(self, task: Task) -> None:
+        starts = self._starts.pop(task.id)
+        task.start(self._collector, starts)
+        self._consumer.assign({name: one.offset for name, one in starts.items()})
+        for name in starts:
+            self.running[name] = task
+        log.info("task runs", extra={"task": str(task.id)})
+
+    # ------------------------------------------------------------------ closing
+
+    def rebuild(self) -> None:
+        """After an abort: every task goes back to its last commit; engines stay open."""
+        for task in list(self.tasks.values()):
+            self._stop_reading(task)
+            self._restorer.remove(task.id)
+            task.rebuild()
+
+    def _stop_reading(self, task: Task) -> None:
+        partitions = [name for name, owner in self.running.items() if owner is task]
+        self._consumer.unassign(partitions)
+        self._committer.forget(partitions)
+        for name in partitions:
+            del self.running[name]
+        self._starts.pop(task.id, None)
+
+    def _close(self, task: Task, *, dirty: bool) -> None:
+        self._stop_reading(task)
+        self._restorer.remove(task.id)
+        del self.tasks[task.id]
+        try:
+            task.close(dirty=dirty)
+        finally:
+            lock = self._locks.pop(task.id, None)
+            if lock is not None:
+                lock.release()
+        log.info("task closed", extra={"task": str(task.id)})
+
+    def close_all(self, *, dirty: bool) -> None:
+        """Closes every task; the first error is raised after all were closed."""
+        failure: Exception | None = None
+        for task in list(self.tasks.values()):
+            try:
+                self._close(task, dirty=dirty)
+            except Exception as error:
+                failure = failure or error
+        self.owned = frozenset()
+        if failure is not None and not dirty:
+            raise failure
+
+
+def _names(tasks: Collection[TaskId]) -> Any:
+    return " ".join(str(task) for task in sorted(tasks))
