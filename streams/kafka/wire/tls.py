@@ -14,7 +14,7 @@ from typing import Any
 
 from processor_api.errors import ConfigError
 
-__all__ = ["tls_context"]
+__all__ = ["USUAL_PLACES", "tls_context"]
 
 _REFUSED = {
     "ssl.curves.list": "OpenSSL's choice of curves cannot be set from Python",
@@ -25,7 +25,7 @@ _REFUSED = {
 }
 
 # Where systems keep the certificates of authorities, for a Python that was built for another system's place.
-_USUAL_PLACES = (
+USUAL_PLACES = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/ca-bundle.pem",
@@ -75,7 +75,7 @@ def _trust_the_system(context: ssl.SSLContext) -> None:
     folder = ssl.get_default_verify_paths().capath
     if context.cert_store_stats()["x509_ca"] or (folder and os.listdir(folder)):
         return
-    for place in _USUAL_PLACES:
+    for place in USUAL_PLACES:
         if os.path.exists(place):
             context.load_verify_locations(place)
             return
