@@ -44,6 +44,12 @@ FlushCallback = Callable[[Any, Any, Any, int, HeaderList | None], None]
 ENTRY_OVERHEAD_BYTES = 45
 """Fixed part of what Kafka Streams' cache counts for an entry: links, dirty flag, and context without the topic."""
 
+_UNKNOWN = object()
+"""In place of the old value of a row that was put and deleted again between two drains."""
+
+LEAST_GROWTH_BYTES = 64 << 10
+"""By how much a cache that is full of uncommitted rows grows at least between two tries to evict."""
+
 FIXED_ENTRY_BYTES = ENTRY_OVERHEAD_BYTES + 8
 """An entry without its key, for values of fixed size."""
 
@@ -92,6 +98,7 @@ class Rows:
         self._index: SortedDict[bytes, Any] | None = None
         self._fresh: list[Any] = []
         self._pending_bytes = 0
+        self._evict_from = 0
         self.message_bytes = 0
         """Of the messages that dirty rows keep."""
 
@@ -191,10 +198,19 @@ class Rows:
         return len(key) + size + ENTRY_OVERHEAD_BYTES
 
     def evict(self, keep: Any = None) -> None:
-        """Brings the cache under its limit: drops clean rows, oldest first, then drains the dirty ones if need be."""
+        """Brings the cache under its limit: drops clean rows, oldest first, then drains the dirty ones if need be.
+
+        Rows that wait for the commit cannot go. Where they alone are too many, it is tried again only when the cache
+        has grown by a part of its size: each try passes all of them.
+        """
+        budget = self.budget
+        if budget.cached < self._evict_from:
+            return
         self._drop_clean(keep)
-        if self.budget.cached > self.budget.cache_limit and self.drain():
+        if budget.cached > budget.cache_limit and self.drain():
             self._drop_clean(keep)
+        if budget.cached > budget.cache_limit and self.drained:
+            self._evict_from = budget.cached + (budget.cached >> 3) + LEAST_GROWTH_BYTES
 
     def _drop_clean(self, keep: Any) -> None:
         budget, clean, drained = self.budget, self.clean, self.drained
@@ -218,45 +234,67 @@ class Rows:
         rows = self.dirty.copy()  # no list of pairs: a hundred thousand tuples are work for the garbage collector
         self.dirty.clear()
         self._forget_messages()
-        cursor = self.cursor
-        saved = cursor.message, cursor.source, cursor.timestamp, cursor.headers
-        try:
-            self._drain(rows)
-        finally:
-            cursor.message, cursor.source, cursor.timestamp, cursor.headers = saved
+        olds = self._log_all(rows)
+        if olds:
+            cursor = self.cursor
+            saved = cursor.message, cursor.source, cursor.timestamp, cursor.headers
+            try:
+                self._forward_all(rows, olds)
+            finally:
+                cursor.message, cursor.source, cursor.timestamp, cursor.headers = saved
         return True
 
-    def _drain(self, rows: dict[Any, Entry]) -> None:
+    def _log_all(self, rows: dict[Any, Entry]) -> list[Any]:
+        """Moves rows from dirty to drained; returns the old value of each, if there is a callback. All of them, before
+        any is forwarded: whoever gets one change finds the others in the store, and what it puts comes after them."""
         write_key, write_value = self.write_key, self.write_value
-        clean, drained, log, callback, wants_old = self.clean, self.drained, self.log, self._callback, self._wants_old
-        key_of, value_of = (None if self.plain_keys else self.key_of), (self.value_of if self.encoded else None)
-        cursor, cost_of, clean_pop = self.cursor, self.cost, clean.pop
-        message = cursor.message = cursor.late_message()
+        clean, drained, log, cost_of, clean_pop = self.clean, self.drained, self.log, self.cost, self.clean.pop
+        heard, wants_old = self._callback is not None, self._wants_old
+        olds: list[Any] = []
         freed = 0
-        for key, (value, timestamp, headers, source, offset) in rows.items():
-            old = None
-            if callback is not None and (value is None or wants_old):
-                old = self._below(key)
-                if value is None and old is None:
-                    freed += cost_of(key, None)
-                    continue  # never flushed and deleted again: nobody knows it (conformance 73)
-            data = None if value is None else write_value(value)
-            raw_key = write_key(key)
-            if log is not None:
-                log(raw_key, data, timestamp)
-            known = clean_pop(key, None)
-            if known is not None:
-                freed += cost_of(key, known[0])
-            clean[key] = (value, timestamp)
-            drained[key] = (raw_key, data, timestamp)
-            if callback is not None:
-                message.origin = offset
-                cursor.message, cursor.source = message, source
-                cursor.timestamp, cursor.headers = timestamp, headers
-                if value_of is not None:
-                    value, old = value_of(value), value_of(old)
-                callback(key if key_of is None else key_of(key), value, old if wants_old else None, timestamp, headers)
-        self.budget.cached -= freed
+        remaining = iter(rows.items())
+        try:
+            for key, entry in remaining:
+                value, timestamp = entry[0], entry[1]
+                old = None
+                if heard and (value is None or wants_old):
+                    old = self._below(key)
+                    if value is None and old is None:
+                        freed += cost_of(key, None)
+                        olds.append(_UNKNOWN)
+                        continue  # never flushed and deleted again: nobody knows it (conformance 73)
+                data = None if value is None else write_value(value)
+                raw_key = write_key(key)
+                if log is not None:
+                    log(raw_key, data, timestamp)
+                known = clean_pop(key, None)
+                if known is not None:
+                    freed += cost_of(key, known[0])
+                clean[key] = (value, timestamp)
+                drained[key] = (raw_key, data, timestamp)
+                if heard:
+                    olds.append(old)
+        except BaseException:
+            self.dirty.update([(key, entry), *remaining])
+            raise
+        finally:
+            self.budget.cached -= freed
+        return olds
+
+    def _forward_all(self, rows: dict[Any, Entry], olds: list[Any]) -> None:
+        callback, wants_old, cursor = self._callback, self._wants_old, self.cursor
+        key_of, value_of = (None if self.plain_keys else self.key_of), (self.value_of if self.encoded else None)
+        assert callback is not None
+        message = cursor.message = cursor.late_message()
+        for (key, (value, timestamp, headers, source, offset)), old in zip(rows.items(), olds, strict=True):
+            if old is _UNKNOWN:
+                continue
+            message.origin = offset
+            cursor.message, cursor.source = message, source
+            cursor.timestamp, cursor.headers = timestamp, headers
+            if value_of is not None:
+                value, old = value_of(value), value_of(old)
+            callback(key if key_of is None else key_of(key), value, old if wants_old else None, timestamp, headers)
 
     def _below(self, key: Any) -> Any:
         entry = self.clean.get(key) or self.miss(key)
@@ -276,6 +314,7 @@ class Rows:
         self.drained.clear()
         budget.uncommitted -= self._pending_bytes
         self._pending_bytes = 0
+        self._evict_from = 0
         self._index = None
         self._fresh.clear()
         if budget.cached > budget.cache_limit:
@@ -287,7 +326,7 @@ class Rows:
             self.budget.cached -= self.cost(key, entry[0])
         self._forget_messages()
         self.budget.uncommitted -= self._pending_bytes
-        self._pending_bytes = 0
+        self._pending_bytes = self._evict_from = 0
         for rows in (self.dirty, self.clean, self.drained):
             rows.clear()
         self._index = None

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         log_and_fail,
         log_and_fail_processing,
     )
+    from processor_api.nodes import RecordContext, RepartitionTopic, TopicNameExtractor
     from processor_api.offset_reset import AutoOffsetReset
     from processor_api.partitioner import StreamPartitioner
     from processor_api.processor import FixedKeyProcessor, FixedKeyProcessorSupplier, Processor, ProcessorSupplier
@@ -139,7 +140,9 @@ __all__ = [
     "Punctuator",
     "ReadOnlyKeyValueStore",
     "Record",
+    "RecordContext",
     "RecordMetadata",
+    "RepartitionTopic",
     "Repartitioned",
     "Response",
     "Result",
@@ -164,6 +167,7 @@ __all__ = [
     "TimestampExtractor",
     "TimestampType",
     "TimestampedKeyValueStore",
+    "TopicNameExtractor",
     "TopicPartition",
     "Topology",
     "TopologyError",
@@ -200,6 +204,7 @@ _HOMES = {
         "ProductionExceptionHandler Response Result SerializationExceptionOrigin dead_letter_queue_records "
         "default_production log_and_continue log_and_continue_processing log_and_fail log_and_fail_processing"
     ),
+    "processor_api.nodes": "RecordContext RepartitionTopic TopicNameExtractor",
     "processor_api.offset_reset": "AutoOffsetReset",
     "processor_api.partitioner": "StreamPartitioner",
     "processor_api.processor": "FixedKeyProcessor FixedKeyProcessorSupplier Processor ProcessorSupplier",
