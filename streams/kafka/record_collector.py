@@ -94,7 +94,7 @@ class RecordCollector:
 
     def _raise_unless_refused(self, error: Exception, topic: str) -> None:
         """Raises what is about the producer, and not about the record that it did not take."""
-        if isinstance(error, InternalError):
+        if isinstance(error, (InternalError, RetryableError, TaskMigratedError)):
             raise error
         try:
             self._producer.refused(error, topic)

@@ -354,6 +354,9 @@ class Stuck:
     def partition_count(self, topic: str) -> int:
         raise self.error
 
+    def refused(self, error: Exception, topic: str) -> None:
+        raise ProductionError(str(error), topic=topic)
+
 
 def stuck(error: Exception) -> tuple[Kit, Stuck]:
     kit = Kit()
