@@ -10,6 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaExcep
 from confluent_kafka import Consumer as Client
 from confluent_kafka import TopicPartition as ClientPartition
 
+from processor_api.clock import SystemClock
 from processor_api.errors import StreamsError
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.errors import instance_fenced, kafka_error, mapped, mapping
@@ -39,6 +40,7 @@ class ConfluentConsumer:
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._fenced = False
         self._assigned: set[TopicPartition] = set()
+        self._owned: set[TopicPartition] = set()
         self._paused: set[TopicPartition] = set()
         try:
             self._client = Client({**config, "error_cb": self._on_error}, logger=log)
@@ -84,15 +86,18 @@ class ConfluentConsumer:
     def subscribe(self, topics: Collection[str], listener: RebalanceListener) -> None:
         def on_assign(client: Client, partitions: list[ClientPartition]) -> None:
             client.incremental_assign([])  # says that we assign: otherwise the binding would, to be fetched
+            self._owned.update(_plain(partitions))
             listener.on_assigned(_plain(partitions))
 
         def on_revoke(client: Client, partitions: list[ClientPartition]) -> None:
             listener.on_revoked(_plain(partitions))
             client.incremental_unassign([])
+            self._owned.difference_update(_plain(partitions))
 
         def on_lost(client: Client, partitions: list[ClientPartition]) -> None:
             listener.on_lost(_plain(partitions))
             client.incremental_unassign([])
+            self._owned.difference_update(_plain(partitions))
 
         try:
             self._client.subscribe(sorted(topics), on_assign=on_assign, on_revoke=on_revoke, on_lost=on_lost)
@@ -205,4 +210,9 @@ class ConfluentConsumer:
 
     @mapping("close the consumer")
     def close(self) -> None:
+        if self._owned and not self._fenced:
+            self._client.unsubscribe()
+            deadline = SystemClock().monotonic() + 5.0
+            while self._owned and SystemClock().monotonic() < deadline:
+                self._client.poll(0.05)
         self._client.close()

@@ -1,0 +1,155 @@
+"""What every membership keeps, whatever protocol it speaks (`streams.kafka.group.Membership`).
+
+    class TestMine(MembershipContract):
+        @pytest.fixture(autouse=True)
+        def _kit(self): self.kit = MyKit(); yield; self.kit.close()
+
+The kit makes workers of one group; each is driven by calling :meth:`Worker.turn` again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Protocol
+
+from processor_api.errors import RetryableError, TaskMigratedError
+from processor_api.task_id import TaskId, TopicPartition
+from streams.kafka.group import GroupTopology, Membership, Tasks
+from streams.kafka.ports import OffsetAndMetadata
+
+__all__ = ["MembershipContract", "MembershipKit", "Worker"]
+
+COUNTS = {0: 4, 1: 2}
+ALL = frozenset(TaskId(part, partition) for part, count in COUNTS.items() for partition in range(count))
+
+
+class Worker:
+    """One member, and what it was told to own."""
+
+    def __init__(
+        self, membership: Membership, poll: Callable[[], None], history: list[tuple[Worker, frozenset[TaskId]]]
+    ):
+        self.membership = membership
+        self.owned: frozenset[TaskId] = frozenset()
+        self.told = 0
+        self._poll = poll
+        self._history = history
+
+    def own(self, tasks: Tasks, *, lost: bool) -> None:
+        self.owned = tasks.active
+        self.told += 1
+        self._history.append((self, tasks.active))
+
+    def turn(self) -> None:
+        """One round of a worker's loop."""
+        self._poll()
+        self.membership.poll()
+
+
+class MembershipKit(Protocol):
+    """Makes members of one new group."""
+
+    history: list[tuple[Worker, frozenset[TaskId]]]
+    input: TopicPartition
+    """An existing partition to commit offsets of."""
+
+    def worker(self, topology: GroupTopology, instance: str) -> Worker: ...
+
+    def topology(self, digest: str = "0" * 8) -> GroupTopology:
+        """Of the group, with the task counts of :data:`COUNTS`."""
+        ...
+
+    def committed(self) -> OffsetAndMetadata | None:
+        """What the group has committed for `input`."""
+        ...
+
+    def until(self, condition: Callable[[], bool], workers: Collection[Worker], what: str) -> None:
+        """Turns the workers until the condition holds; fails with ``what`` at a deadline."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class MembershipContract:
+    """Mix in with a fixture that sets ``self.kit``."""
+
+    kit: MembershipKit
+
+    def _joined(self, *names: str, digest: str = "0" * 8) -> list[Worker]:
+        topology = self.kit.topology(digest)
+        workers = [self.kit.worker(topology, name) for name in names]
+        for worker in workers:
+            worker.membership.join(topology, worker)
+        return workers
+
+    def _settled(self, workers: Collection[Worker]) -> None:
+        def whole() -> bool:
+            return frozenset().union(*(worker.owned for worker in workers)) == ALL and all(
+                worker.owned for worker in workers
+            )
+
+        self.kit.until(whole, workers, "all tasks are owned, by all workers")
+
+    def _never_twice(self) -> None:
+        owned: dict[Worker, frozenset[TaskId]] = {}
+        for worker, tasks in self.kit.history:
+            owned[worker] = tasks
+            others = [one for name, one in owned.items() if name is not worker]
+            assert not any(tasks & one for one in others), "a task was owned by two workers"
+
+    def test_one_worker_owns_all_tasks(self) -> None:
+        """Every task of every subtopology."""
+        workers = self._joined("one")
+        self._settled(workers)
+        assert workers[0].owned == ALL
+
+    def test_a_second_worker_takes_over_some_and_no_task_has_two_owners(self) -> None:
+        """What moves is given up by the one before the other is told of it."""
+        (first,) = self._joined("one")
+        self._settled([first])
+        (second,) = self._joined("two")
+        self._settled([first, second])
+        self._never_twice()
+        assert not first.owned & second.owned
+
+    def test_a_worker_that_leaves_gives_its_tasks_to_the_others(self) -> None:
+        """At once, not after the session timeout."""
+        first, second = self._joined("one", "two")
+        self._settled([first, second])
+        second.membership.leave()
+        self.kit.until(lambda: first.owned == ALL, [first], "the tasks of the one that left are taken over")
+
+    def test_commits_of_a_member_are_the_groups(self) -> None:
+        """They are found by whoever owns the task next."""
+        (worker,) = self._joined("one")
+        self._settled([worker])
+        worker.membership.commit({self.kit.input: OffsetAndMetadata(3, "m")})
+        assert self.kit.committed() == OffsetAndMetadata(3, "m")
+
+    def test_a_member_that_left_commits_nothing(self) -> None:
+        """It raises, and the group's offset stays."""
+        first, second = self._joined("one", "two")
+        self._settled([first, second])
+        first.membership.commit({self.kit.input: OffsetAndMetadata(3)})
+        second.membership.leave()
+        try:
+            second.membership.commit({self.kit.input: OffsetAndMetadata(1)})
+        except (RetryableError, TaskMigratedError, RuntimeError):
+            pass
+        except Exception as error:
+            assert "clos" in str(error).lower(), error
+        found = self.kit.committed()
+        assert found is not None
+        assert found.offset == 3
+
+    def test_tasks_stay_closed_beside_members_of_another_topology(self) -> None:
+        """Until those have left."""
+        (first,) = self._joined("one")
+        self._settled([first])
+        self.kit.until(first.membership.may_open, [first], "a worker alone may open its tasks")
+        (other,) = self._joined("two", digest="f" * 8)
+        self.kit.until(lambda: bool(other.owned), [first, other], "the second worker is told what it owns")
+        assert not other.membership.may_open()
+        first.membership.leave()
+        self.kit.until(lambda: other.owned == ALL, [other], "the second worker owns what the first had")
+        self.kit.until(other.membership.may_open, [other], "it may open tasks now")

@@ -1,0 +1,24 @@
+"""Membership by control topics passes the contract on a real Apache Kafka."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from membership_kit import ClientsKit
+from processor_api.clock import SystemClock
+from streams.testing.contracts.membership import MembershipContract
+
+
+class TestControlTopicsOnKafka(MembershipContract):
+    @pytest.fixture(autouse=True)
+    def _kit(self, kafka: str) -> Iterator[None]:
+        from streams.kafka.confluent import ConfluentClients
+
+        clock = SystemClock()
+        name = f"membership-{uuid.uuid4().hex[:8]}"
+        self.kit = ClientsKit(ConfluentClients(kafka), clock, lambda seconds: None, name, 60)
+        yield
+        self.kit.close()

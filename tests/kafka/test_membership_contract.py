@@ -1,0 +1,22 @@
+"""Membership by control topics passes the contract on the embedded broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from membership_kit import ClientsKit
+from processor_api.clock import ManualClock, SystemClock
+from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
+from streams.testing.contracts.membership import MembershipContract
+
+
+class TestControlTopics(MembershipContract):
+    @pytest.fixture(autouse=True)
+    def _kit(self) -> Iterator[None]:
+        clock = ManualClock(SystemClock().time_ms())
+        clients = EmbeddedClients(EmbeddedBroker(clock))
+        self.kit = ClientsKit(clients, clock, lambda seconds: clock.advance(int(seconds * 1000)), "group", 30)
+        yield
+        self.kit.close()

@@ -1,0 +1,73 @@
+"""Members of a group over any clients, for the membership contract."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection
+
+from processor_api.clock import Clock
+from processor_api.task_id import TaskId, TopicPartition
+from streams.kafka.group import ControlTopicMembership, GroupTopology, client_id_with_hash
+from streams.kafka.ports import KafkaClients, NewTopic, OffsetAndMetadata
+from streams.testing.contracts.membership import COUNTS, Worker
+
+_NUMBERS = itertools.count(1)
+
+
+class ClientsKit:
+    """`streams.testing.contracts.membership.MembershipKit` for `ControlTopicMembership`."""
+
+    def __init__(
+        self, clients: KafkaClients, clock: Clock, let_time_pass: Callable[[float], None], name: str, patience_s: float
+    ) -> None:
+        self.history: list[tuple[Worker, frozenset[TaskId]]] = []
+        self._clients, self._clock, self._let_time_pass = clients, clock, let_time_pass
+        self._name, self._patience_s = f"{name}-{next(_NUMBERS)}", patience_s
+        self._admin = clients.admin({})
+        self._members: list[ControlTopicMembership] = []
+        self.input = TopicPartition(f"{self._name}-in", 0)
+        self._admin.create_topics([NewTopic(name=self.input.topic, partitions=4)])
+
+    def topology(self, digest: str = "0" * 8) -> GroupTopology:
+        return GroupTopology(application_id=self._name, prefix=self._name, task_counts=COUNTS, hash=digest)
+
+    def worker(self, topology: GroupTopology, instance: str) -> Worker:
+        config = {
+            "group.id": self._name,
+            "client.id": client_id_with_hash(instance, topology.hash),
+            "group.instance.id": instance,
+            "partition.assignment.strategy": "cooperative-sticky",
+            "enable.auto.commit": False,
+            "session.timeout.ms": 45_000,
+        }
+        consumer = self._clients.consumer(config)
+        membership = ControlTopicMembership(
+            consumer,
+            self._admin,
+            self._clock,
+            leave_static=lambda: self._clients.leave_group(config, self._name, instance),
+        )
+        self._members.append(membership)
+        return Worker(membership, lambda: consumer.poll(0.01), self.history)
+
+    def committed(self) -> OffsetAndMetadata | None:
+        consumer = self._clients.consumer({"group.id": self._name})
+        try:
+            return consumer.committed([self.input]).get(self.input)
+        finally:
+            consumer.close()
+
+    def until(self, condition: Callable[[], bool], workers: Collection[Worker], what: str) -> None:
+        deadline = self._clock.monotonic() + self._patience_s
+        while not condition():
+            for worker in workers:
+                worker.turn()
+            self._let_time_pass(0.02)
+            assert self._clock.monotonic() < deadline, f"not in time: {what}"
+
+    def close(self) -> None:
+        for member in self._members:
+            try:
+                member.leave()
+            except Exception:  # it may have left in the test
+                pass
