@@ -136,7 +136,9 @@ ProductionExceptionHandler = Callable[
 """Asked when a serde raises while it writes to a topic: the origin says which part, the error is the serde's own. Asked
 also, under at-least-once, when the broker refused a record: without an origin, and with a
 :class:`~processor_api.errors.RetryableError` if a later try may succeed, else a
-:class:`~processor_api.errors.ProductionError`; both have the broker's ``reason``, such as ``MSG_SIZE_TOO_LARGE``."""
+:class:`~processor_api.errors.ProductionError`; both have the broker's ``reason``, such as ``MSG_SIZE_TOO_LARGE``. The
+client keeps no headers and no timestamp of such a record. Changelog records are not asked about (a deviation from
+Kafka Streams): a store restored from a changelog with a gap would be wrong."""
 
 
 def dead_letter_queue_records(

@@ -1,0 +1,166 @@
+"""Exception handlers and dead letters in a running application, on a broker in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from processor_api.clock import SystemClock
+from processor_api.errors import ProcessingError, ProductionError
+from processor_api.handlers import Response
+from processor_api.processor import Processor
+from processor_api.record import Record
+from processor_api.serde import Serdes
+from processor_api.topology import Topology
+from streams.app.kafka_streams import ClientState, KafkaStreams
+from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
+
+CLOCK = SystemClock()
+DEADLINE_S = 20.0
+
+
+class Refusing(Processor[str, str, str, str]):
+    def process(self, record: Record[str, str]) -> None:
+        self.context.forward(record)
+        if record.value == "bad":
+            raise ValueError("bad")
+
+
+def topology() -> Topology:
+    made = Topology().add_source("source", "in", key_serde=Serdes.STRING, value_serde=Serdes.STRING)
+    made.add_processor("p", Refusing, "source")
+    return made.add_sink("sink", "out", "p", key_serde=Serdes.STRING, value_serde=Serdes.STRING)
+
+
+class Running:
+    """An application with the topics ``in``, ``out`` and ``dlq``."""
+
+    def __init__(self, directory: Path, **config: Any) -> None:
+        self.broker = EmbeddedBroker()
+        for topic in ("in", "out", "dlq"):
+            self.broker.create_topic(topic)
+        clients = EmbeddedClients(self.broker)
+        self._input = clients.producer({})
+        settings = {
+            "application.id": "app",
+            "bootstrap.servers": "in-memory:9092",
+            "state.dir": str(directory),
+            "commit.interval.ms": 20,
+            "poll.ms": 10,
+            "errors.dead.letter.queue.topic.name": "dlq",
+            **config,
+        }
+        self.app = KafkaStreams(topology(), settings, clients=clients)
+        self.states: list[ClientState] = []
+        self.app.set_state_listener(lambda new, old: self.states.append(new))
+        self.app.start()
+
+    def send(self, *values: str) -> None:
+        for value in values:
+            self._input.produce("in", value.encode(), b"k", 0, None, None, 5, None)
+        self._input.flush()
+
+    def values(self, topic: str, *, committed: bool = True) -> list[str]:
+        return [(record.value() or b"").decode() for record in self.broker.records(topic, read_committed=committed)]
+
+    def until(self, reached: Callable[[], bool]) -> None:
+        deadline = CLOCK.monotonic() + DEADLINE_S
+        while not reached():
+            assert CLOCK.monotonic() < deadline, (self.app.state, self.app.failure)
+            self.app.wait(0.01)
+
+
+Run = Callable[..., Running]
+
+
+@pytest.fixture(name="run")
+def run_fixture(tmp_path: Path) -> Iterator[Run]:
+    started: list[Running] = []
+
+    def run(**config: Any) -> Running:
+        started.append(Running(tmp_path / str(len(started)), **config))
+        return started[-1]
+
+    yield run
+    for each in started:
+        assert each.app.close(10_000)
+
+
+CONTINUE = {"processing.exception.handler": "LogAndContinueProcessingExceptionHandler"}
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+def test_a_dead_letter_is_committed_with_the_offsets(guarantee: str, run: Run) -> None:
+    """What was forwarded before the failure stays (conformance 113, 115)."""
+    running = run(**CONTINUE, **{"processing.guarantee": guarantee})
+    running.send("1", "bad", "2")
+    running.until(lambda: running.values("out") == ["1", "bad", "2"])
+    running.until(lambda: running.values("dlq") == ["bad"])
+    assert running.app.state is ClientState.RUNNING
+
+
+@pytest.mark.parametrize(("guarantee", "letters"), [("at_least_once", ["bad"]), ("exactly_once_v2", [])])
+def test_a_failure_leaves_its_dead_letter_only_without_a_transaction(
+    guarantee: str, letters: list[str], run: Run
+) -> None:
+    """Under exactly-once all that the failed task sent is rolled back with it."""
+    running = run(**{"processing.guarantee": guarantee})
+    running.send("bad")
+    running.until(lambda: running.app.state is ClientState.ERROR)
+    assert isinstance(running.app.failure, ProcessingError)
+    assert running.values("dlq") == letters
+    assert running.values("out") == (["bad"] if letters else [])
+
+
+def test_what_the_broker_could_not_take_in_time_is_processed_again(run: Run) -> None:
+    """By default, and from the last commit: nothing is lost, also of what came after it (conformance 114)."""
+    running = run()
+    running.send("1")
+    running.until(lambda: running.values("out") == ["1"])
+    running.states.clear()
+    running.broker.refuse("out", "REQUEST_TIMED_OUT")
+    running.send("2", "3")
+    running.until(lambda: ClientState.REBALANCING in running.states)  # its tasks are opened again
+    running.broker.accept("out")
+    running.until(lambda: running.values("out")[-2:] == ["2", "3"])
+    running.until(lambda: running.app.state is ClientState.RUNNING)
+    assert running.values("out")[0] == "1"
+
+
+def test_a_record_that_is_too_large_can_be_left_out(run: Run) -> None:
+    """When the handler says so; the offsets behind it are committed."""
+    told: list[Any] = []
+
+    def resume(*asked: Any) -> Response:
+        told.append(asked)
+        return Response.resume()
+
+    running = run(**{"production.exception.handler": resume})
+    running.broker.refuse("out", "MSG_SIZE_TOO_LARGE")
+    running.send("large")
+    running.until(lambda: len(told) == 1)
+    running.broker.accept("out")
+    running.send("small")
+    running.until(lambda: running.values("out") == ["small"])
+    assert running.app.state is ClientState.RUNNING
+    assert running.app.close(10_000)
+    assert len(told) == 1
+
+
+def test_a_refused_record_fails_the_application_under_exactly_once(run: Run) -> None:
+    """Without asking: the transaction cannot be committed."""
+    told: list[Any] = []
+
+    def resume(*asked: Any) -> Response:
+        told.append(asked)
+        return Response.resume()
+
+    running = run(**{"production.exception.handler": resume, "processing.guarantee": "exactly_once_v2"})
+    running.broker.refuse("out", "MSG_SIZE_TOO_LARGE")
+    running.send("large")
+    running.until(lambda: running.app.state is ClientState.ERROR)
+    assert isinstance(running.app.failure, ProductionError)
+    assert told == []
