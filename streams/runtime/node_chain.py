@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from processor_api.errors import ProcessingError, StreamsError
 from processor_api.nodes import ProcessorNode, SinkNode, SourceNode
 from processor_api.processor import Operator
 from processor_api.record import Forward
@@ -75,9 +76,24 @@ class _Builder:
         supplier = node.supplier
         if isinstance(supplier, Operator):
             return supplier.bind(context)
-        processor = supplier()
-        self.initialisers.insert(0, lambda: processor.init(context.processing_context()))
+        processor = self._by_user("the supplier", node.name, supplier)
+        self.initialisers.insert(
+            0, lambda: self._by_user("init", node.name, lambda: processor.init(context.processing_context()))
+        )
         return run_processor(context, processor)
+
+    def _by_user(self, what: str, node: str, call: Callable[[], Any]) -> Any:
+        """Runs the user's code outside of a record: no handler is asked."""
+        try:
+            return call()
+        except StreamsError as error:
+            raise error.locate(node=node, task=str(self.environment.task_id))  # noqa: B904 - the same error
+        except Exception as error:
+            raise ProcessingError(
+                f"{type(error).__name__} in {what} of node {node!r}: {error}",
+                node=node,
+                task=str(self.environment.task_id),
+            ) from error
 
     def sink(self, node: SinkNode) -> Forward:
         environment, collector, metrics = self.environment, self.collector, self.environment.metrics
