@@ -12,8 +12,9 @@ committed (docs/design.md, decision 1). A row is in up to three places, looked u
 :meth:`Rows.apply`. The dictionaries are cleared, never replaced, since the functions made for the hot path hold them.
 
 An entry is a tuple that starts with (value, timestamp); a dirty one goes on with (headers, source, offset) of the
-record that put it. A value is kept decoded if its serde says that it comes back exactly, else as bytes, so that a
-failing serde fails at the put and that a value changed in place by its owner does not change the store.
+record that put it, and has its message in place of the offset where error handlers may ask for it. A value is kept
+decoded if its serde says that it comes back exactly, else as bytes, so that a failing serde fails at the put and that a
+value changed in place by its owner does not change the store.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ from typing import Any
 
 from sortedcontainers import SortedDict
 
+from processor_api.errors import StoreError
 from processor_api.record import HeaderList
 from processor_api.serde import Serde, Serdes
 from state.budget import Budget
 from state.codec import RowCodec
-from state.cursor import Cursor, OffsetOnly
+from state.cursor import Cursor
 from state.engine import Batch, Engine
 from state.merge import merged
 
@@ -74,6 +76,8 @@ class Rows:
         self.family = engine.family(f"{name}.{codec.family_suffix}")
         self.key_serde = key_serde
         self.value_serde = value_serde
+        self.read_key = _reader(key_serde, "key", name)
+        self.read_value = _reader(value_serde, "value", name)
         self.plain_keys = key_serde is Serdes.STRING or key_serde is Serdes.BYTES
         self.encoded = value_serde.exact is None
         """Whether values are kept as bytes."""
@@ -95,6 +99,8 @@ class Rows:
         self._fresh: list[Any] = []
         self._pending_bytes = 0
         self._evict_from = 0
+        self.message_bytes = 0
+        """Of the messages that dirty rows keep."""
 
     @staticmethod
     def _trusted(serde: Serde[Any]) -> Callable[[Any], bytes]:
@@ -115,7 +121,7 @@ class Rows:
         return self.key_serde.serialize(key) if self.plain_keys else key
 
     def key_of(self, row_key: Any) -> Any:
-        return row_key if self.plain_keys else self.key_serde.deserialize(row_key)
+        return row_key if self.plain_keys else self.read_key(row_key)
 
     def miss(self, key: Any) -> Entry | None:
         """Reads a row of the engine that is not in memory, and keeps it."""
@@ -131,7 +137,7 @@ class Rows:
 
     def stored(self, data: bytes) -> Any:
         """A value as it is kept in memory, from its bytes."""
-        return data if self.value_serde.exact is None else self.value_serde.deserialize(data)
+        return data if self.value_serde.exact is None else self.read_value(data)
 
     def value_bytes(self, value: Any) -> bytes:
         """A kept value's bytes."""
@@ -141,7 +147,7 @@ class Rows:
         """A kept value as its user knows it."""
         if value is None or self.value_serde.exact is not None:
             return value
-        return self.value_serde.deserialize(value)
+        return self.read_value(value)
 
     def put_dirty(self, key: Any, entry: Entry) -> None:
         """A cached put of a row that was not dirty."""
@@ -163,6 +169,15 @@ class Rows:
         self.budget.cached += grown
         if grown > 0 and self.budget.cached > self.budget.cache_limit:
             self.evict(keep=key)
+
+    def note_message(self, size: int) -> None:
+        """Dirty rows keep ``size`` bytes of messages more."""
+        self.message_bytes += size
+        self.budget.cached += size
+
+    def _forget_messages(self) -> None:
+        self.budget.cached -= self.message_bytes
+        self.message_bytes = 0
 
     def note_drained(self, key: Any, cost: int) -> None:
         """A row was logged at its put and waits for the commit: counts it and notes it for range reads."""
@@ -216,8 +231,9 @@ class Rows:
         """Logs and forwards what is dirty, in order of last update; tells whether there was anything."""
         if not self.dirty:
             return False
-        rows = list(self.dirty.items())
+        rows = self.dirty.copy()  # no list of pairs: a hundred thousand tuples are work for the garbage collector
         self.dirty.clear()
+        self._forget_messages()
         olds = self._log_all(rows)
         if olds:
             cursor = self.cursor
@@ -228,7 +244,7 @@ class Rows:
                 cursor.message, cursor.source, cursor.timestamp, cursor.headers = saved
         return True
 
-    def _log_all(self, rows: list[tuple[Any, Entry]]) -> list[Any]:
+    def _log_all(self, rows: dict[Any, Entry]) -> list[Any]:
         """Moves rows from dirty to drained; returns the old value of each, if there is a callback. All of them, before
         any is forwarded: whoever gets one change finds the others in the store, and what it puts comes after them."""
         write_key, write_value = self.write_key, self.write_value
@@ -236,7 +252,7 @@ class Rows:
         heard, wants_old = self._callback is not None, self._wants_old
         olds: list[Any] = []
         freed = 0
-        remaining = iter(rows)
+        remaining = iter(rows.items())
         try:
             for key, entry in remaining:
                 value, timestamp = entry[0], entry[1]
@@ -265,15 +281,15 @@ class Rows:
             self.budget.cached -= freed
         return olds
 
-    def _forward_all(self, rows: list[tuple[Any, Entry]], olds: list[Any]) -> None:
+    def _forward_all(self, rows: dict[Any, Entry], olds: list[Any]) -> None:
         callback, wants_old, cursor = self._callback, self._wants_old, self.cursor
         key_of, value_of = (None if self.plain_keys else self.key_of), (self.value_of if self.encoded else None)
         assert callback is not None
-        message = cursor.message = OffsetOnly(-1)
-        for (key, (value, timestamp, headers, source, offset)), old in zip(rows, olds, strict=True):
+        message = cursor.message = cursor.late_message()
+        for (key, (value, timestamp, headers, source, offset)), old in zip(rows.items(), olds, strict=True):
             if old is _UNKNOWN:
                 continue
-            message.value = offset
+            message.origin = offset
             cursor.message, cursor.source = message, source
             cursor.timestamp, cursor.headers = timestamp, headers
             if value_of is not None:
@@ -286,18 +302,14 @@ class Rows:
 
     def apply(self, batch: Batch) -> None:
         """Puts what was drained into a batch of the engine; call :meth:`applied` once it is written."""
-        put, delete, handle, write_row = batch.put, batch.delete, self.family.handle, self.codec.write
-        for raw_key, data, timestamp in self.drained.values():
-            if data is None:
-                delete(raw_key, handle)
-            else:
-                put(raw_key, write_row(data, timestamp), handle)
+        self.codec.fill(batch, self.family.handle, self.drained.values())
 
     def applied(self) -> None:
         """The engine holds what was drained."""
         clean, budget = self.clean, self.budget
-        for key, (_, data, _) in self.drained.items():
-            if data is None and clean[key][0] is None:
+        for key in [key for key, (_, data, _) in self.drained.items() if data is None]:
+            entry = clean.get(key)
+            if entry is not None and entry[0] is None:
                 budget.cached -= self.cost(key, clean.pop(key)[0])
         self.drained.clear()
         budget.uncommitted -= self._pending_bytes
@@ -312,6 +324,7 @@ class Rows:
         """Forgets everything that is not in the engine."""
         for key, entry in (*self.clean.items(), *self.dirty.items()):
             self.budget.cached -= self.cost(key, entry[0])
+        self._forget_messages()
         self.budget.uncommitted -= self._pending_bytes
         self._pending_bytes = self._evict_from = 0
         for rows in (self.dirty, self.clean, self.drained):
@@ -348,3 +361,17 @@ class Rows:
         keys = index.irange(low, high, inclusive=(True, False), reverse=reverse)
         found = ((raw, dirty.get(index[raw]) or clean.get(index[raw])) for raw in keys)
         return [(raw, entry) for raw, entry in found if entry is not None]
+
+
+def _reader(serde: Serde[Any], part: str, store: str) -> Callable[[bytes], Any]:
+    deserialize = serde.deserialize
+
+    def read(data: bytes) -> Any:
+        try:
+            return deserialize(data)
+        except Exception as error:
+            raise StoreError(
+                f"store {store!r}: the {serde.name} serde cannot read the {part}: {error}", store=store
+            ) from error
+
+    return read

@@ -38,8 +38,8 @@ class Application(Protocol):
         """Whether it came to a terminal state within the time."""
         ...
 
-    def close(self, timeout_ms: int | None = None, /) -> bool:
-        """Whether it closed within the time."""
+    def close(self, timeout: int | None = None, /) -> bool:
+        """Whether it closed within the time, in ms."""
         ...
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from processor_api.errors import ProcessingError, StreamsError
@@ -13,7 +14,7 @@ from processor_api.record import Forward
 from state.kinds import OpenStore
 from streams.kafka.record_collector import RecordCollector
 from streams.runtime.context import NodeContext, forward_to, run_processor
-from streams.runtime.environment import Environment
+from streams.runtime.environment import Environment, NodeErrors
 from streams.runtime.inputs import BoundSource
 from streams.runtime.punctuations import Punctuations
 from streams.runtime.task_plan import TaskPlan
@@ -25,8 +26,10 @@ __all__ = ["NodeChain", "build_chain"]
 class NodeChain:
     """The compiled nodes of a task."""
 
-    sources: Mapping[str, BoundSource]
+    sources: dict[str, BoundSource]
     """By real topic name."""
+    bind_source: Callable[[str, str], BoundSource]
+    """``(node, real topic name)``: a source as it reads a topic."""
     contexts: Mapping[str, NodeContext]
     _initialisers: list[Callable[[], None]]
     _closers: list[Callable[[], None]]
@@ -47,6 +50,20 @@ class NodeChain:
         self._closers.clear()
         if failure is not None:
             raise failure
+
+
+def _init(context: NodeContext, processor: Any, task: str) -> None:
+    """:raises ProcessingError: if the user's ``init`` fails, with the name of the node."""
+    try:
+        processor.init(context.processing_context())
+    except StreamsError as error:
+        raise error.locate(node=context.node, task=task)  # noqa: B904 - the same error, with its place
+    except Exception as error:
+        raise ProcessingError(
+            f"processor {context.node!r} could not be initialised: {type(error).__name__}: {error}",
+            node=context.node,
+            task=task,
+        ) from error
 
 
 class _Builder:
@@ -76,51 +93,33 @@ class _Builder:
         supplier = node.supplier
         if isinstance(supplier, Operator):
             return supplier.bind(context)
-        processor = self._by_user("the supplier", node.name, supplier)
-        self.initialisers.insert(
-            0, lambda: self._by_user("init", node.name, lambda: processor.init(context.processing_context()))
-        )
+        processor = supplier()
+        self.initialisers.insert(0, partial(_init, context, processor, str(self.environment.task_id)))
         return run_processor(context, processor)
 
-    def _by_user(self, what: str, node: str, call: Callable[[], Any]) -> Any:
-        """Runs the user's code outside of a record: no handler is asked."""
-        try:
-            return call()
-        except StreamsError as error:
-            raise error.locate(node=node, task=str(self.environment.task_id))  # noqa: B904 - the same error
-        except Exception as error:
-            raise ProcessingError(
-                f"{type(error).__name__} in {what} of node {node!r}: {error}",
-                node=node,
-                task=str(self.environment.task_id),
-            ) from error
-
     def sink(self, node: SinkNode) -> Forward:
-        environment, collector, metrics = self.environment, self.collector, self.environment.metrics
-
-        def drop() -> None:
-            metrics.dropped_records += 1
+        environment, collector = self.environment, self.collector
+        errors = NodeErrors(environment, node.name)
 
         def to(topic: str) -> Forward:
             what = f"sink {node.name!r}"
             key_serde = environment.key_serde(node.key_serde, what, topic)
             value_serde = environment.value_serde(node.value_serde, what, topic)
-            return collector.sink(
-                node, topic, key_serde, value_serde, environment.errors.serialization, drop, environment.cursor
-            )
+            return collector.sink(node, topic, key_serde, value_serde, errors)
 
         if node.topic is not None:
             return to(self.plan.real_name(node.topic))
-        return collector.dynamic_sink(node, to, environment.cursor)
+        return collector.dynamic_sink(node, to, errors, environment.cursor)
 
-    def source(self, node: SourceNode, topic: str, forward: Forward) -> BoundSource:
-        what = f"source {node.name!r}"
+    def source(self, name: str, topic: str) -> BoundSource:
+        node: Any = self.plan.topology.nodes[name]
+        what = f"source {name!r}"
         return BoundSource(
-            node=node.name,
+            node=name,
             read_key=self.environment.key_serde(node.key_serde, what, topic).deserialize,
             read_value=self.environment.value_serde(node.value_serde, what, topic).deserialize,
             extractor=node.timestamp_extractor or self.environment.default_timestamp_extractor,
-            forward=forward,
+            forward=forward_to(list(reversed(self.children[name].values()))),
         )
 
 
@@ -137,12 +136,9 @@ def build_chain(
     for name in reversed(plan.nodes):
         node: Any = plan.topology.nodes[name]
         if isinstance(node, SourceNode):
-            forward = forward_to(list(reversed(builder.children[name].values())))
-            for topic, reader in plan.topics.items():
-                if reader == name:
-                    sources[topic] = builder.source(node, topic, forward)
+            sources |= {topic: builder.source(name, topic) for topic, reader in plan.topics.items() if reader == name}
             continue
         function = builder.sink(node) if isinstance(node, SinkNode) else builder.processor(node)
         for parent in node.parents:
             builder.children[parent][name] = function
-    return NodeChain(sources, builder.contexts, builder.initialisers, builder.closers)
+    return NodeChain(sources, builder.source, builder.contexts, builder.initialisers, builder.closers)
