@@ -30,7 +30,7 @@ class ProcessingContext(Protocol):
 
     @property
     def record_metadata(self) -> RecordMetadata | None:
-        """Where the record in work came from; in a punctuation its topic is ``None``; ``None`` before any record."""
+        """Where the record in work came from; in a punctuation its topic is ``None``; ``None`` inside of ``init``."""
         ...
 
     @property

@@ -192,9 +192,10 @@ class TimestampedFacade(KeyValueFacade):
             return None, self._rows.cursor.timestamp
         if not isinstance(value, tuple) or len(value) != 2:
             raise StoreError(f"store {self.name!r} takes ValueAndTimestamp, got {value!r}", store=self.name)
-        if value[1] < 0:
+        if type(value[1]) is not int or value[1] < 0:
             raise StoreError(
-                f"store {self.name!r} takes no negative timestamps, got {value[1]}: the changelog could not hold it",
+                f"store {self.name!r} takes timestamps in ms that are not negative, got {value[1]!r}: the changelog"
+                " could hold no other",
                 store=self.name,
             )
         return None if value[0] is None else value[0], value[1]

@@ -100,9 +100,12 @@ def _supervise(arguments: argparse.Namespace) -> int:
 
 
 def _kafka_streams(topology: Topology, config: StreamsConfig) -> Application:
-    from streams.app.kafka_streams import KafkaStreams  # type: ignore[import-not-found,unused-ignore]
+    from streams.app.kafka_streams import KafkaStreams
+    from streams.cli.restore_bar import RestoreBar
 
-    application: Application = KafkaStreams(topology, config)
+    application = KafkaStreams(topology, config)
+    if sys.stderr.isatty():
+        application.add_restore_listener(RestoreBar(sys.stderr))
     return application
 
 

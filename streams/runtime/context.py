@@ -128,6 +128,8 @@ class UserContext:
 
     @property
     def record_metadata(self) -> RecordMetadata | None:
+        if not self._environment.initialised:
+            return None
         cursor = self._cursor
         kind, timestamp = cursor.message.timestamp()
         topic, partition = cursor.source
@@ -187,7 +189,7 @@ def run_processor(
     context.on_close(processor.close)
 
     def run(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
-        cursor.headers = headers
+        cursor.timestamp, cursor.headers = timestamp, headers
         try:
             process(make(key, value, timestamp, headers))
         except Exception as error:

@@ -45,6 +45,8 @@ class Environment:
     cursor: Cursor = field(default_factory=Cursor)
     metrics: TaskMetrics = field(default_factory=TaskMetrics)
     commit_requested: bool = False
+    initialised: bool = False
+    """Whether the users' processors are: before, there was no record that a context could tell of."""
 
     def __post_init__(self) -> None:
         self.cursor.keeps_messages = self.errors.wants_messages

@@ -132,7 +132,8 @@ class InputQueue:
         try:
             extracted = extractor(record, self.partition_time)
         except StreamsError as error:
-            raise error.locate(node=self.source.node)  # noqa: B904 - the same error, with its place
+            place = {"topic": topic, "partition": partition, "offset": message.offset(), "node": self.source.node}
+            raise error.locate(task=str(self._environment.task_id), **place)  # noqa: B904 - the same, with its place
         except Exception as error:
             self._environment.errors.extraction(self.source.node, error, self._cursor)
         if type(extracted) is not int:
@@ -163,8 +164,10 @@ class InputQueue:
                 key = None if raw_key is None else read_key(raw_key)
                 value = None if raw_value is None else read_value(raw_value)
             except Exception:
-                self._decode(message)  # finds the same error again, with its part, and handles it
-                continue
+                head = self._decode(message)  # finds the same error again, with its part, and handles it
+                if head is None:
+                    continue
+                key, value = head[1], head[2]  # a serde that failed only once
             timestamp = stamp[1]
             if timestamp > stream_time:
                 cursor.stream_time = stream_time = timestamp

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from processor_api.errors import ProcessingError, StreamsError
 from processor_api.nodes import ProcessorNode, SinkNode, SourceNode
 from processor_api.processor import Operator
 from processor_api.record import Forward
@@ -50,6 +52,20 @@ class NodeChain:
             raise failure
 
 
+def _init(context: NodeContext, processor: Any, task: str) -> None:
+    """:raises ProcessingError: if the user's ``init`` fails, with the name of the node."""
+    try:
+        processor.init(context.processing_context())
+    except StreamsError as error:
+        raise error.locate(node=context.node, task=task)  # noqa: B904 - the same error, with its place
+    except Exception as error:
+        raise ProcessingError(
+            f"processor {context.node!r} could not be initialised: {type(error).__name__}: {error}",
+            node=context.node,
+            task=task,
+        ) from error
+
+
 class _Builder:
     def __init__(
         self,
@@ -78,7 +94,7 @@ class _Builder:
         if isinstance(supplier, Operator):
             return supplier.bind(context)
         processor = supplier()
-        self.initialisers.insert(0, lambda: processor.init(context.processing_context()))
+        self.initialisers.insert(0, partial(_init, context, processor, str(self.environment.task_id)))
         return run_processor(context, processor)
 
     def sink(self, node: SinkNode) -> Forward:

@@ -87,7 +87,9 @@ class Task:
         cursor.stream_time = max((queue.partition_time for queue in self.queues.values()), default=NO_TIMESTAMP)
         cursor.leave()
         self._find_only()
+        self.environment.initialised = False
         self._chain.init()
+        self.environment.initialised = True
         self.become(TaskState.RUNNING)
 
     def read_also(self, partition: TopicPartition, source: str) -> None:

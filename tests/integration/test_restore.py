@@ -3,51 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from itertools import count
 
 import pytest
 
-from integration_support.topics import Reader, Topics
+from integration_support.counting import WORDS, Counting
+from integration_support.topics import Topics
 from integration_support.workers import Worker, Workers
 
-PARTITIONS = 4
-WORDS = 3_000
 SLICE = 300
-
-
-class Counting:
-    """A word count with one input, whose words each come once a round."""
-
-    def __init__(self, topics: Topics, workers: Workers, guarantee: str) -> None:
-        self._topics, self._workers = topics, workers
-        self.input = topics.create("lines", PARTITIONS)
-        self.output = topics.create("counts", PARTITIONS)
-        self._settings = {"processing.guarantee": guarantee, "commit.interval.ms": 100}
-        self._names: Iterator[int] = count()
-        self.rounds = 0
-
-    def start(self) -> Worker:
-        env = {"INPUTS": self.input, "OUTPUT": self.output}
-        return self._workers.start("word_count:topology", settings=self._settings, env=env)
-
-    def send(self, first: int = 0, last: int = WORDS) -> None:
-        """A round, or a part of one."""
-        self.rounds += first == 0
-        self._topics.send(self.input, ((None, f"word-{number}") for number in range(first, last)), PARTITIONS)
-
-    def read_round(self, reader: Reader) -> None:
-        """Until the last counts of all words are those of the rounds sent."""
-        due = {f"word-{number}": str(self.rounds) for number in range(WORDS)}
-        reader.until(
-            f"round {self.rounds} is counted", lambda found: found.latest == due, tell=lambda: self.wrong(reader)
-        )
-
-    def wrong(self, reader: Reader) -> list[tuple[str, str]]:
-        latest = reader.latest
-        return [(f"word-{n}", f) for n in range(WORDS) if (f := latest.get(f"word-{n}", "none")) != str(self.rounds)][
-            :5
-        ]
 
 
 def restored(worker: Worker) -> int:

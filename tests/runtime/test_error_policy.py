@@ -440,3 +440,47 @@ def test_a_handler_that_fails_over_a_refusal_does_not_raise_in_the_callback() ->
     assert isinstance(verdict, ProductionError)
     assert "failed itself: KeyError: 'oops'" in str(verdict)
     assert letters == []
+
+
+def test_a_change_that_waited_in_two_caches_knows_its_own_source_record(tmp_path: Path) -> None:
+    """A table's cache is filled from the cache of the table before, where several changes wait."""
+    builder = StreamsBuilder()
+    groups = builder.stream("in").group_by_key(Grouped(key_serde=Serdes.STRING, value_serde=Serdes.STRING))
+    counts = groups.count(materialized=Materialized(name="n", key_serde=Serdes.STRING, value_serde=Serdes.LONG))
+    doubled: Materialized[str, int] = Materialized(name="m", key_serde=Serdes.STRING, value_serde=Serdes.LONG)
+    twice = counts.map_values(lambda count: 2 * count, materialized=doubled)
+
+    def refuse(count: int) -> str:
+        raise ValueError("never")
+
+    twice.to_stream().map_values(refuse).to("out")
+    config = {
+        "processing.exception.handler": "LogAndContinueProcessingExceptionHandler",
+        "errors.dead.letter.queue.topic.name": "dlq",
+    }
+    with TaskKit(builder.build({}), tmp_path, config) as kit:
+        for key in (b"a", b"b", b"c"):
+            kit.pipe("in", key, b"of " + key)
+        kit.commit()
+        assert [(key, value) for key, value, _ in kit.sent("dlq")] == [
+            (b"a", b"of a"),
+            (b"b", b"of b"),
+            (b"c", b"of c"),
+        ]
+
+
+def test_messages_that_a_cache_keeps_count_towards_its_limit(tmp_path: Path) -> None:
+    """Each once, while it waits: large source records make the cache send earlier."""
+    config = {"errors.dead.letter.queue.topic.name": "dlq", "statestore.cache.max.bytes": 10_000}
+    row = 1 + 8 + 45
+    with TaskKit(counted("m"), tmp_path, {**config, "processing.exception.handler": Asked()}) as kit:
+        for size in (1000, 3000, 2000):
+            kit.pipe("in", b"a", b"x" * size)
+            assert kit.budget.cached == row + 1 + size
+        kit.pipe("in", b"b", b"y" * 8000)
+        assert kit.sent("out") == [(b"a", b"3", 0), (b"b", b"1", 0)]
+        assert kit.budget.cached == 2 * row
+        kit.pipe("in", b"a", b"z" * 500)
+        assert kit.budget.cached == 3 * row + 501
+        kit.task.rebuild()
+        assert kit.budget.cached == 0
