@@ -51,16 +51,29 @@ def test_a_cluster_describes_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    ("level", "release"),
-    [(None, "3.3 or older, or with ZooKeeper"), (1, "3.3"), (7, "3.3"), (9, "3.5"), (25, "4.0"), (30, "4.3")],
+    ("levels", "release"),
+    [
+        ((1, 7), "3.3"),
+        ((8,), "3.4"),
+        ((9, 11), "3.5"),
+        ((12, 14), "3.6"),
+        ((15, 19), "3.7"),
+        ((20,), "3.8"),
+        ((21,), "3.9"),
+        ((22, 25), "4.0"),
+        ((26, 27), "4.1"),
+        ((28, 29), "4.2"),
+        ((30,), "4.3"),
+        ((31, 1000), "newer than 4.3"),
+    ],
 )
-def test_the_release_follows_from_a_feature(level: int | None, release: str) -> None:
+def test_the_release_follows_from_a_feature(levels: tuple[int, ...], release: str) -> None:
     """Kafka tells no version of its own; the levels are those of its ``MetadataVersion``."""
-    assert release_of({} if level is None else {"metadata.version": level}) == release
+    assert {release_of({"metadata.version": level}) for level in levels} == {release}
 
 
-def test_a_release_that_is_not_known_yet_is_a_newer_one() -> None:
-    assert release_of({"metadata.version": 1000}) == "newer than 4.3"
+def test_a_broker_without_the_feature_is_an_old_one() -> None:
+    assert release_of({"group.version": 1}) == "3.3 or older, or with ZooKeeper"
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,7 @@ def test_the_state_directory_is_that_of_the_application(folder: Path) -> None:
     status, lines = doctor(folder, "--application-id", "mine", "-c", f"state.dir={folder}/state")
     assert status == 0
     assert lines["state directory"][0].startswith(f"ok {folder}/state/mine: ")
+    assert lines["settings"] == ["warn bootstrap.servers is not given, so no broker is looked at"]
     assert list((folder / "state" / "mine").iterdir()) == []
 
 
