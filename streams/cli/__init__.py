@@ -1,1 +1,1 @@
-"""The command line: `streams run`, `describe`, `config show` and `demo`; one file for each command."""
+"""The command line: `streams run`, `describe`, `config show`, `doctor` and `demo`; one file for each command."""

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from streams.cli import config_show, demo, describe, run
+from streams.cli import config_show, demo, describe, doctor, run
 from streams.cli.failures import CLEAN, report
 from streams.cli.logs_options import configure_logs
 
@@ -45,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (run, describe, config_show, demo):
+    for command in (run, describe, config_show, doctor, demo):
         command.add_parser(commands)
     return top
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from integration_support.secured_broker import SecuredBroker
 from integration_support.topics import Topics
 from integration_support.workers import Workers
 from tools.kafka.broker import Broker
@@ -47,6 +48,16 @@ def start_broker() -> Iterator[Callable[..., Broker]]:
             return broker
 
         yield start
+
+
+@pytest.fixture(scope="session")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    """A broker with every kind of login, which all tests share."""
+    secured = SecuredBroker(tmp_path_factory.mktemp("secured"))
+    with secured.broker:
+        settle(secured.broker.bootstrap)
+        secured.add_users()
+        yield secured
 
 
 @pytest.fixture

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
-from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
-from confluent_kafka.admin import (
-    AdminClient,
-    NewTopic,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
+from confluent_kafka.admin import AdminClient, NewTopic
 
+from integration_support.secured_broker import SecuredBroker, unsecured_token
 from processor_api.errors import RetryableError, StreamsError
 from streams.kafka.wire import leave_group
 from streams.kafka.wire.client_settings import ClientSettings
 from streams.kafka.wire.coordinator import Coordinator
 from streams.kafka.wire.messages import DESCRIBE_GROUPS, DescribeGroupsRequest
-from tools.kafka.broker import HOST, Broker, free_ports
+from tools.kafka.broker import HOST, free_ports
 from wire_support.fake_broker import CERTIFICATES
 
 PARTITIONS = 4
@@ -106,68 +98,6 @@ def test_leaving_again_or_as_nobody_changes_nothing(kafka: str, unique_name: Cal
     leave_group(settings, group, "one")
 
 
-def unsecured_token(_: Any) -> tuple[str, float]:
-    """What Kafka's validator for tests takes: claims that nobody signed."""
-    now = time.time()
-    parts = ({"alg": "none"}, {"sub": "user", "iat": now, "exp": now + 300})
-    encoded = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in parts]
-    return ".".join([*encoded, ""]), now + 300
-
-
-class Secured:
-    """A broker that listens in every way, for a user with a password."""
-
-    def __init__(self, folder: Path) -> None:
-        plaintext, controller, *others = free_ports(5)
-        names = ("SASL_PLAINTEXT", "SASL_SSL", "SSL")
-        self.ports = dict(zip(names, others, strict=True))
-        listeners = [f"{name}://{HOST}:{port}" for name, port in {"PLAINTEXT": plaintext, **self.ports}.items()]
-        keystore = folder / "broker.pem"
-        keystore.write_text("".join((CERTIFICATES / name).read_text() for name in ("broker.key", "broker.pem")))
-        modules = "org.apache.kafka.common.security"
-        jaas = {
-            "plain": f'{modules}.plain.PlainLoginModule required user_user="pencil";',
-            "scram-sha-256": f"{modules}.scram.ScramLoginModule required;",
-            "scram-sha-512": f"{modules}.scram.ScramLoginModule required;",
-            "oauthbearer": f"{modules}.oauthbearer.OAuthBearerLoginModule required"
-            ' unsecuredLoginStringClaim_sub="broker";',
-        }
-        properties = {
-            "listeners": ",".join([*listeners, f"CONTROLLER://{HOST}:{controller}"]),
-            "advertised.listeners": ",".join(listeners),
-            "controller.quorum.voters": f"1@{HOST}:{controller}",
-            "listener.security.protocol.map": ",".join(f"{name}:{name}" for name in ("PLAINTEXT", *names))
-            + ",CONTROLLER:PLAINTEXT",
-            "sasl.enabled.mechanisms": ",".join(jaas).upper(),
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(keystore),
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(CERTIFICATES / "authority.pem"),
-            "listener.name.ssl.ssl.client.auth": "required",
-        }
-        for name in ("sasl_plaintext", "sasl_ssl"):
-            properties |= {f"listener.name.{name}.{each}.sasl.jaas.config": value for each, value in jaas.items()}
-        self.broker = Broker(port=plaintext, properties=properties)
-
-    def settings(self, protocol: str, **given: Any) -> dict[str, Any]:
-        dotted = {name.replace("_", "."): value for name, value in given.items() if name != "oauth_cb"}
-        more = {"oauth_cb": given["oauth_cb"]} if "oauth_cb" in given else {}
-        trust = {"ssl.ca.location": str(CERTIFICATES / "authority.pem")}
-        servers = {"bootstrap.servers": f"{HOST}:{self.ports[protocol]}", "security.protocol": protocol.lower()}
-        return servers | trust | dotted | more
-
-
-@pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    secured = Secured(tmp_path_factory.mktemp("secured"))
-    with secured.broker:
-        admin = AdminClient({"bootstrap.servers": secured.broker.bootstrap})
-        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
-            change = UserScramCredentialUpsertion("user", ScramCredentialInfo(mechanism, 4096), b"pencil")
-            admin.alter_user_scram_credentials([change])["user"].result(DEADLINE_S)
-        yield secured
-
-
 PASSWORD = {"sasl_username": "user", "sasl_password": "pencil"}
 CLIENT = {
     "ssl_certificate_location": str(CERTIFICATES / "client.pem"),
@@ -184,7 +114,9 @@ LOGINS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 
 @pytest.mark.parametrize("login", LOGINS)
-def test_a_member_leaves_over_a_secured_line(secured: Secured, unique_name: Callable[[str], str], login: str) -> None:
+def test_a_member_leaves_over_a_secured_line(
+    secured: SecuredBroker, unique_name: Callable[[str], str], login: str
+) -> None:
     """The address of the coordinator is that of the listener that was asked."""
     protocol, given = LOGINS[login]
     bootstrap, topic, group = secured.broker.bootstrap, unique_name("input"), unique_name("group")
@@ -212,6 +144,11 @@ WRONG: Mapping[str, tuple[str, Mapping[str, Any], str]] = {
         {"sasl_mechanism": "OAUTHBEARER", "oauth_cb": lambda _: ("no-token", 0)},
         "refused the token.*invalid_token",
     ),
+    "right to the group": (
+        "SASL_PLAINTEXT",
+        PASSWORD | {"sasl_mechanism": "PLAIN", "sasl_username": "stranger"},
+        "GROUP_AUTHORIZATION_FAILED",
+    ),
     "authority": (
         "SSL",
         CLIENT | {"ssl_ca_location": str(CERTIFICATES / "another-authority.pem")},
@@ -221,7 +158,7 @@ WRONG: Mapping[str, tuple[str, Mapping[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_what_somebody_must_mend_is_told_at_once(secured: Secured, what: str) -> None:
+def test_what_somebody_must_mend_is_told_at_once(secured: SecuredBroker, what: str) -> None:
     """Also when other servers do not answer."""
     protocol, given, reason = WRONG[what]
     settings = secured.settings(protocol, **given)
@@ -244,7 +181,9 @@ def test_what_somebody_must_mend_is_told_at_once(secured: Secured, what: str) ->
         ("SSL", "ssl", r"refused our certificate, or that there is none|wants a certificate"),
     ],
 )
-def test_the_wrong_protocol_for_a_listener_is_told(secured: Secured, listener: str, protocol: str, reason: str) -> None:
+def test_the_wrong_protocol_for_a_listener_is_told(
+    secured: SecuredBroker, listener: str, protocol: str, reason: str
+) -> None:
     """Whatever the listener makes of it: to most it is what they may answer later."""
     settings = secured.settings(listener, **PASSWORD, sasl_mechanism="PLAIN") | {"security.protocol": protocol}
     with pytest.raises(StreamsError, match=reason):

@@ -6,6 +6,7 @@ import socket
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -281,6 +282,15 @@ def test_a_certificate_that_is_trusted(certificate: str, settings: dict[str, Any
         connected(broker, **(trusted() | settings)) as connection,
     ):
         assert connection.call(LEAVE_GROUP, LEAVE, soon()) == left()
+
+
+def test_authorities_may_be_in_a_folder(tmp_path: Path) -> None:
+    """Each in a file that is named by the hash of its subject, as ``openssl rehash`` makes them."""
+    (tmp_path / "aabdaf6b.0").write_bytes((CERTIFICATES / "authority.pem").read_bytes())
+    with FakeBroker({}, tls=server_tls()) as broker:
+        with connected(broker, **(trusted() | {"ssl.ca.location": str(tmp_path)})):
+            pass
+        assert broker.asked(API_VERSIONS)
 
 
 @pytest.mark.parametrize(

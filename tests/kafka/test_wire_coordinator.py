@@ -115,6 +115,18 @@ def test_the_failure_before_the_time_was_over_is_told() -> None:
         call([broker.address], clock, timeout_s=2.5)
 
 
+def test_the_last_failure_is_told() -> None:
+    """While there was time for it."""
+    told = pytest.raises(RetryableError, match="NOT_COORDINATOR")
+    with FakeBroker({FIND_COORDINATOR: here, LEAVE_GROUP: [CLOSE, left(15), left(16)]}) as broker, told:
+        call([broker.address], ManualClock(), timeout_s=1)
+
+
+def test_no_time_at_all_is_told() -> None:
+    with FakeBroker({}) as broker, pytest.raises(RetryableError, match="did not answer in time"):
+        call([broker.address], ManualClock(), timeout_s=0)
+
+
 @pytest.mark.parametrize("code", [0, 25, 30, 77])
 def test_other_answers_are_the_callers(code: int) -> None:
     with FakeBroker({FIND_COORDINATOR: here, LEAVE_GROUP: left(code)}) as broker:

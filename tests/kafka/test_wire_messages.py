@@ -10,6 +10,7 @@ from streams.kafka.wire.api import Api, correlation_id_of
 from streams.kafka.wire.codec import MalformedMessage
 from streams.kafka.wire.messages import (
     API_VERSIONS,
+    DESCRIBE_CLUSTER,
     DESCRIBE_GROUPS,
     FIND_COORDINATOR,
     LEAVE_GROUP,
@@ -17,6 +18,9 @@ from streams.kafka.wire.messages import (
     SASL_HANDSHAKE,
     ApiVersionsRequest,
     ApiVersionsResponse,
+    ClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
     DescribedGroup,
     DescribedGroupMember,
     DescribeGroupsRequest,
@@ -87,6 +91,12 @@ REQUESTS = {
         5,
         DescribeGroupsRequest(("g1", "g2"), True),
         "00000017 000f 0005 00000007 0003617070 00 03 036731 036732 01 00",
+    ),
+    "DescribeCluster 0": (
+        DESCRIBE_CLUSTER,
+        0,
+        DescribeClusterRequest(False),
+        "00000010 003c 0000 00000007 0003617070 00 00 00",
     ),
 }
 
@@ -178,6 +188,15 @@ ANSWERS: dict[str, tuple[Api[Any, Any], int, str, Any]] = {
             ),
         ),
     ),
+    "DescribeCluster 0": (
+        DESCRIBE_CLUSTER,
+        0,
+        "00000007 00 00000000 0000 00 0263 00000001"
+        "03 00000001 0268 00002384 00 00 00000002 0269 00002385 0272 00 80000000 00",
+        DescribeClusterResponse(
+            0, 0, None, "c", 1, (ClusterBroker(1, "h", 9092, None), ClusterBroker(2, "i", 9093, "r")), -(1 << 31)
+        ),
+    ),
 }
 
 
@@ -216,7 +235,15 @@ def test_an_answer_without_correlation_id_is_refused() -> None:
 
 def test_every_version_of_every_message_is_here() -> None:
     """Otherwise the bytes of one would be unproved."""
-    apis = (API_VERSIONS, DESCRIBE_GROUPS, FIND_COORDINATOR, LEAVE_GROUP, SASL_AUTHENTICATE, SASL_HANDSHAKE)
+    apis = (
+        API_VERSIONS,
+        DESCRIBE_CLUSTER,
+        DESCRIBE_GROUPS,
+        FIND_COORDINATOR,
+        LEAVE_GROUP,
+        SASL_AUTHENTICATE,
+        SASL_HANDSHAKE,
+    )
     declared = {(api.name, version) for api in apis for version in range(api.lowest, api.highest + 1)}
     assert {(api.name, version) for api, version, *_ in REQUESTS.values()} == declared
     assert {(api.name, version) for api, version, *_ in ANSWERS.values()} == declared

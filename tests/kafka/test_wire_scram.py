@@ -82,6 +82,7 @@ def altered(change: Callable[[str], str | bytes], when: int) -> Callable[[bytes]
         (0, lambda answer: answer.replace("i=4096", "i=2000000000"), "asked for '2000000000' iterations"),
         (0, lambda answer: answer.replace("i=4096", "i=-1"), "asked for '-1' iterations"),
         (0, lambda answer: answer.replace("s=c2FsdA==", "s=c2Fsd"), "not SCRAM"),
+        (0, lambda answer: answer.replace("s=c2FsdA==", "s=c2F!sdA=="), "not SCRAM"),
         (0, lambda answer: b"\xff\xfe", "not SCRAM"),
         (0, lambda answer: "", "a nonce that is not ours"),
         (1, lambda answer: "", "did not prove"),

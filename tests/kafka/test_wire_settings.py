@@ -27,6 +27,7 @@ from wire_support.fake_broker import CERTIFICATES
         ("SASL_SSL://a:1,PLAINTEXT://[::1]:2", [("a", 1), ("::1", 2)]),
         ("[2001:db8::1]", [("2001:db8::1", 9092)]),
         ("a:1,", [("a", 1)]),
+        ("a:65535", [("a", 65535)]),
     ],
 )
 def test_bootstrap_servers_are_read_as_librdkafka_does(given: str, addresses: list[tuple[str, int]]) -> None:
@@ -34,7 +35,7 @@ def test_bootstrap_servers_are_read_as_librdkafka_does(given: str, addresses: li
     assert list(bootstrap_servers({"bootstrap.servers": given})) == addresses
 
 
-@pytest.mark.parametrize("given", ["", " , ", ":9092", "a:b", "a:70000", "[::1", "[::1]x:9", "a:\N{SUPERSCRIPT TWO}"])
+@pytest.mark.parametrize("given", ["", " , ", ":9092", "a:b", "a:65536", "[::1", "[::1]x:9", "a:\N{SUPERSCRIPT TWO}"])
 def test_what_is_no_address_is_told(given: str) -> None:
     with pytest.raises(ConfigError, match=r"bootstrap\.servers"):
         bootstrap_servers({"bootstrap.servers": given})

@@ -23,7 +23,6 @@ from streams.kafka.wire.messages import (
     SASL_AUTHENTICATE,
     SASL_HANDSHAKE,
     ApiVersionsRequest,
-    ApiVersionsResponse,
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
 )
@@ -81,6 +80,8 @@ class Connection:
         self.address = address
         self.versions: Mapping[int, tuple[int, int]] = {}
         """The lowest and the highest version that the broker has of each request, by key."""
+        self.features: Mapping[str, int] = {}
+        """The highest level that the broker has of each feature, whether it is in use or not (KIP-584)."""
         self._line = line
         self._client_id = client_id
         self._ids = itertools.count()
@@ -97,7 +98,7 @@ class Connection:
         """May be called again."""
         self._line.close()
 
-    def learn_versions(self, deadline: Deadline) -> ApiVersionsResponse:
+    def learn_versions(self, deadline: Deadline) -> None:
         """Asks for the versions that the broker has; before it, no other request is possible.
 
         :raises StreamsError: if the broker is older than this request, or no broker.
@@ -112,7 +113,7 @@ class Connection:
         if answer.error_code != error_codes.NONE:
             raise StreamsError(f"{self.address} does not tell its versions: {error_codes.described(answer.error_code)}")
         self.versions = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
-        return answer
+        self.features = {one.name: one.max_version for one in answer.supported_features}
 
     def log_in(self, login: Login, deadline: Deadline) -> None:
         """:raises StreamsError: if the broker refuses the login, or is not who it should be."""

@@ -11,14 +11,19 @@ from streams.kafka.wire.error_codes import NONE
 
 __all__ = [
     "API_VERSIONS",
+    "DESCRIBE_CLUSTER",
     "DESCRIBE_GROUPS",
     "FIND_COORDINATOR",
     "GROUP_KEY",
     "LEAVE_GROUP",
     "SASL_AUTHENTICATE",
     "SASL_HANDSHAKE",
+    "UNKNOWN_OPERATIONS",
     "ApiVersionsRequest",
     "ApiVersionsResponse",
+    "ClusterBroker",
+    "DescribeClusterRequest",
+    "DescribeClusterResponse",
     "DescribeGroupsRequest",
     "DescribeGroupsResponse",
     "DescribedGroup",
@@ -42,6 +47,7 @@ __all__ = [
 GROUP_KEY = 0
 """The kind of key by which FindCoordinator is asked for the coordinator of a group."""
 UNKNOWN_OPERATIONS = -(1 << 31)
+"""In place of the operations that we may do: the broker does not tell."""
 
 
 @dataclass(frozen=True)
@@ -194,6 +200,30 @@ class DescribeGroupsResponse:
         return next((group.error_code for group in self.groups if group.error_code != NONE), NONE)
 
 
+@dataclass(frozen=True)
+class DescribeClusterRequest:
+    include_cluster_authorized_operations: bool
+
+
+@dataclass(frozen=True)
+class ClusterBroker:
+    broker_id: Int32
+    host: str
+    port: Int32
+    rack: str | None
+
+
+@dataclass(frozen=True)
+class DescribeClusterResponse:
+    throttle_time_ms: Int32
+    error_code: Int16
+    error_message: str | None
+    cluster_id: str
+    controller_id: Int32
+    brokers: tuple[ClusterBroker, ...]
+    cluster_authorized_operations: Int32
+
+
 API_VERSIONS = Api(
     name="ApiVersions",
     key=18,
@@ -254,4 +284,14 @@ DESCRIBE_GROUPS = Api(
     request=DescribeGroupsRequest,
     response=DescribeGroupsResponse,
     needs="2.4",
+)
+DESCRIBE_CLUSTER = Api(
+    name="DescribeCluster",
+    key=60,
+    lowest=0,
+    highest=0,
+    flexible_from=0,
+    request=DescribeClusterRequest,
+    response=DescribeClusterResponse,
+    needs="2.8",
 )

@@ -11,16 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from streams.kafka.wire import messages
 from streams.kafka.wire.addresses import Address
 from streams.kafka.wire.api import Api
 from streams.kafka.wire.codec import Reader, codec_of
 from streams.kafka.wire.messages import (
     API_VERSIONS,
-    DESCRIBE_GROUPS,
-    FIND_COORDINATOR,
-    LEAVE_GROUP,
-    SASL_AUTHENTICATE,
-    SASL_HANDSHAKE,
     ApiVersionsResponse,
     FindCoordinatorResponse,
     FoundCoordinator,
@@ -32,10 +28,7 @@ from streams.kafka.wire.messages import (
 HOST = "127.0.0.1"
 MOST_REQUEST_BYTES = 100_000
 CERTIFICATES = Path(__file__).parent / "certificates"
-APIS = {
-    api.key: api
-    for api in (API_VERSIONS, DESCRIBE_GROUPS, FIND_COORDINATOR, LEAVE_GROUP, SASL_AUTHENTICATE, SASL_HANDSHAKE)
-}
+APIS: dict[int, Api[Any, Any]] = {api.key: api for api in vars(messages).values() if isinstance(api, Api)}
 VERSIONS = ApiVersionsResponse(0, tuple(SupportedApi(api.key, 0, api.highest) for api in APIS.values()), 0)
 
 

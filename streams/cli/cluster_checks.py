@@ -1,0 +1,140 @@
+"""What `streams doctor` looks at on the cluster: brokers, topics and the group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from processor_api.errors import ConfigError, StreamsError
+from processor_api.nodes import SinkNode, SourceNode
+from processor_api.topology import Topology
+from streams.cli.findings import Finding, Verdict, fail, fails, ok, warn
+from streams.kafka.internal_topics import check_existing_topics, internal_topic_counts
+from streams.kafka.ports import Admin
+from streams.kafka.wire import error_codes
+from streams.kafka.wire.client_settings import ClientSettings
+from streams.kafka.wire.describe import GroupDescription, describe_cluster, describe_group
+
+__all__ = ["Cluster", "check_cluster"]
+
+OWN_PROTOCOLS = ("", "cooperative-sticky")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where to look, and for what."""
+
+    consumer: Mapping[str, Any]
+    """The settings of the application's consumers."""
+    make_admin: Callable[[], Admin]
+    settings: Mapping[str, Any]
+    """Those of the application, under Kafka's names."""
+    group: str | None
+    """``None`` if the application has no name yet."""
+    topology: Topology | None
+    timeout_s: float = 10.0
+
+
+def check_cluster(cluster: Cluster) -> Iterable[Finding]:
+    """Brokers first; if none can be asked, nothing else is looked at.
+
+    Our own connection is asked before librdkafka: it answers at once, with a reason. A login that only librdkafka has
+    is left to it.
+    """
+    try:
+        ClientSettings.of(cluster.consumer)
+        alone = True
+    except ConfigError as error:
+        yield warn("broker", f"{error}; librdkafka is asked in its place")
+        alone = False
+    if alone:
+        brokers = list(_brokers(cluster))
+        yield from brokers
+        if any(one.verdict is Verdict.FAIL for one in brokers):
+            return
+        yield from _group(cluster)
+    yield from _by_librdkafka(cluster, group=None if alone else cluster.group)
+
+
+def _brokers(cluster: Cluster) -> Iterable[Finding]:
+    try:
+        found = describe_cluster(cluster.consumer, timeout_s=cluster.timeout_s)
+    except StreamsError as error:
+        return fails("broker", error)
+    names = ", ".join(map(str, found.brokers))
+    return [ok("broker", f"{found.address} is Kafka {found.release}; cluster {found.cluster_id} has {names}")]
+
+
+def _group(cluster: Cluster) -> Iterable[Finding]:
+    group = cluster.group
+    if group is None:
+        return []
+    try:
+        return [group_finding(group, describe_group(cluster.consumer, group, timeout_s=cluster.timeout_s))]
+    except StreamsError as error:
+        refused = error_codes.described(error_codes.GROUP_AUTHORIZATION_FAILED) in str(error)
+        return [fail("group", f"{error}; allow READ and DESCRIBE on group {group!r}" if refused else str(error))]
+
+
+def group_finding(group: str, found: GroupDescription) -> Finding:
+    """Whether an application may join its group as it is."""
+    if found.may_read is False:
+        return fail("group", f"{group!r} may be described but not joined: allow READ on it")
+    if found.members and found.protocol not in OWN_PROTOCOLS:
+        return fail(
+            "group",
+            f"{group!r} has {found.members} members that assign by {found.protocol!r}, which is not our way: end them,"
+            " or set another application.id",
+        )
+    return ok("group", f"{group!r} may be joined and described; {found.members} members")
+
+
+def _by_librdkafka(cluster: Cluster, group: str | None) -> Iterable[Finding]:
+    try:
+        admin = cluster.make_admin()
+        try:
+            existing = {name: info.partitions for name, info in admin.topics().items()}
+            members = None if group is None else len(admin.group_members(group))
+        finally:
+            admin.close()
+    except StreamsError as error:
+        yield from fails("librdkafka", error)
+        return
+    yield ok("librdkafka", f"reaches the cluster; {len(existing)} topics are to be seen")
+    if members is not None:
+        yield ok("group", f"{group!r} may be described; {members} members")
+    if cluster.topology is not None:
+        yield from topic_findings(cluster.topology, cluster.settings, existing)
+
+
+def topic_findings(topology: Topology, settings: Mapping[str, Any], existing: Mapping[str, int]) -> Iterable[Finding]:
+    """Whether a topology fits the topics that exist, by their partition counts."""
+    sources = _named(node.topics for node in topology.nodes.values() if isinstance(node, SourceNode))
+    missing = [name for name in sources if name not in existing and name not in topology.repartition_topics]
+    for name in missing:
+        yield fail("topics", f"source topic {name!r} does not exist, or may not be seen: create it, or allow DESCRIBE")
+    for name in sources:
+        if name in existing:
+            yield ok("topics", f"source topic {name!r} has {existing[name]} partitions")
+    sinks = _named((node.topic,) for node in topology.nodes.values() if isinstance(node, SinkNode) and node.topic)
+    for name in sinks:
+        if name not in existing and name not in topology.repartition_topics:
+            yield warn(
+                "topics", f"output topic {name!r} does not exist: it is made by writing only if brokers allow that"
+            )
+    if missing:
+        return
+    try:
+        expected = internal_topic_counts(topology, settings, existing)
+        new = check_existing_topics(expected, existing)
+    except StreamsError as error:
+        yield from fails("topics", error)
+        return
+    if expected:
+        text = f"{len(expected) - len(new)} internal topics exist"
+        yield ok("topics", f"{text}; to be made at the start: {', '.join(new)}" if new else text)
+
+
+def _named(groups: Iterable[Collection[str]]) -> list[str]:
+    return sorted({name for group in groups for name in group})

@@ -1,0 +1,51 @@
+"""What `streams doctor` finds: one line each."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from processor_api.errors import StreamsError
+from streams.cli.failures import described
+
+__all__ = ["Finding", "Verdict", "fail", "fails", "ok", "warn"]
+
+
+class Verdict(enum.StrEnum):
+    """Whether an application will run."""
+
+    OK = "ok"
+    WARN = "warn"
+    """It runs, but look at it; or it could not be looked at."""
+    FAIL = "fail"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    verdict: Verdict
+    what: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.verdict:<4}  {self.what}: {self.text}"
+
+
+def ok(what: str, text: str) -> Finding:
+    return Finding(Verdict.OK, what, text)
+
+
+def warn(what: str, text: str) -> Finding:
+    return Finding(Verdict.WARN, what, text)
+
+
+def fail(what: str, text: str) -> Finding:
+    return Finding(Verdict.FAIL, what, text)
+
+
+def fails(what: str, error: BaseException) -> list[Finding]:
+    """What an error says: a finding for each complaint, when it lists several. Errors of ours need no cause told."""
+    text = str(error) if isinstance(error, StreamsError) else described(error)
+    first, *more = (line.strip() for line in text.splitlines())
+    return [fail(what, line) for line in more or [first]]

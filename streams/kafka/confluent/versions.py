@@ -1,0 +1,13 @@
+"""The version of the client that is loaded."""
+
+from __future__ import annotations
+
+import confluent_kafka
+
+__all__ = ["librdkafka_version"]
+
+
+def librdkafka_version() -> str:
+    """Of the library itself, which need not be that of the Python package around it."""
+    version: str = confluent_kafka.libversion()[0]
+    return version

@@ -1,0 +1,119 @@
+"""What a cluster says of itself and of a group, asked without a client that keeps trying: an answer or a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from processor_api.clock import Clock, SystemClock
+from processor_api.errors import StreamsError
+from streams.kafka.wire import error_codes
+from streams.kafka.wire.addresses import Address
+from streams.kafka.wire.client_settings import ClientSettings
+from streams.kafka.wire.connection import Connection
+from streams.kafka.wire.coordinator import Coordinator, through_any_server
+from streams.kafka.wire.deadline import Deadline
+from streams.kafka.wire.messages import (
+    DESCRIBE_CLUSTER,
+    DESCRIBE_GROUPS,
+    UNKNOWN_OPERATIONS,
+    DescribeClusterRequest,
+    DescribeGroupsRequest,
+)
+
+__all__ = ["ClusterDescription", "GroupDescription", "describe_cluster", "describe_group"]
+
+_RELEASES = {
+    7: "3.3",
+    8: "3.4",
+    11: "3.5",
+    14: "3.6",
+    19: "3.7",
+    20: "3.8",
+    21: "3.9",
+    25: "4.0",
+    27: "4.1",
+    29: "4.2",
+    30: "4.3",
+}
+"""The highest level of the feature ``metadata.version`` that each release of Kafka has."""
+
+_READ = 3
+"""The number of the operation READ in Kafka's ``AclOperation``."""
+
+
+@dataclass(frozen=True)
+class ClusterDescription:
+    """What a broker says of its cluster."""
+
+    address: Address
+    """Of the broker that was asked."""
+    release: str
+    """Kafka's, as far as the broker's features tell."""
+    cluster_id: str
+    brokers: tuple[Address, ...]
+    """As this listener names them, which is how clients connect to them."""
+
+
+@dataclass(frozen=True)
+class GroupDescription:
+    """What the coordinator says of a group."""
+
+    state: str
+    protocol: str
+    """What its members assign partitions by; empty if it has none, or several while they agree."""
+    members: int
+    may_read: bool | None
+    """Whether we may join it; ``None`` if the coordinator does not tell."""
+
+
+def describe_cluster(
+    settings: Mapping[str, Any], *, timeout_s: float = 10.0, clock: Clock | None = None
+) -> ClusterDescription:
+    """Asks the first bootstrap server that can be asked.
+
+    :param settings: of a client, under librdkafka's names.
+    :raises StreamsError: if none can.
+    """
+
+    def ask(connection: Connection, deadline: Deadline) -> ClusterDescription:
+        answer = connection.call(DESCRIBE_CLUSTER, DescribeClusterRequest(False), deadline)
+        if answer.error_code != error_codes.NONE:
+            reason = error_codes.described(answer.error_code, answer.error_message)
+            raise StreamsError(f"{connection.address} does not describe its cluster: {reason}")
+        brokers = tuple(Address(broker.host, broker.port) for broker in answer.brokers)
+        return ClusterDescription(connection.address, release_of(connection.features), answer.cluster_id, brokers)
+
+    deadline = Deadline(timeout_s, clock or SystemClock())
+    return through_any_server(ClientSettings.of(settings), deadline, ask)
+
+
+def release_of(features: Mapping[str, int]) -> str:
+    """Kafka's release, from the levels that a broker has of its features."""
+    level = features.get("metadata.version")
+    if level is None:
+        return f"{_RELEASES[min(_RELEASES)]} or older, or with ZooKeeper"
+    for highest, release in _RELEASES.items():
+        if level <= highest:
+            return release
+    return f"newer than {_RELEASES[max(_RELEASES)]}"
+
+
+def describe_group(
+    settings: Mapping[str, Any], group: str, *, timeout_s: float = 10.0, clock: Clock | None = None
+) -> GroupDescription:
+    """Asks the group's coordinator; a group that is not there yet is one without members.
+
+    :param settings: of a client, under librdkafka's names.
+    :raises StreamsError: if it cannot be asked, or refuses.
+    """
+    request = DescribeGroupsRequest((group,), include_authorized_operations=True)
+    with Coordinator(ClientSettings.of(settings), group, clock) as coordinator:
+        answer = coordinator.call(DESCRIBE_GROUPS, request, timeout_s)
+    if answer.error_code != error_codes.NONE or len(answer.groups) != 1:
+        raise StreamsError(f"group {group!r} is not described: {error_codes.described(answer.error_code)}")
+    (found,) = answer.groups
+    operations = found.authorized_operations
+    may_read = None if operations == UNKNOWN_OPERATIONS else bool(operations & 1 << _READ)
+    return GroupDescription(found.group_state, found.protocol_data, len(found.members), may_read)

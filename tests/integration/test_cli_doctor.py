@@ -1,0 +1,66 @@
+"""`streams doctor` and a real cluster."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from integration_support.secured_broker import SecuredBroker
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+APP = """
+from processor_api.topology import Topology
+def topology(config): return Topology().add_source("source", config.application_id + "-in")
+"""
+
+
+def doctor(folder: Path, *arguments: str) -> tuple[int, str]:
+    (folder / "app.py").write_text(APP)
+    found = subprocess.run(
+        [sys.executable, "-m", "streams", "doctor", "app:topology", "-c", f"state.dir={folder}", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert found.stderr == ""
+    return found.returncode, found.stdout
+
+
+def test_a_cluster_in_order(kafka: str, unique_name: Callable[[str], str], tmp_path: Path) -> None:
+    """As soon as the topic is there that the application reads."""
+    application = unique_name("app")
+    given = ("--application-id", application, "--bootstrap-servers", kafka)
+    status, lines = doctor(tmp_path, *given)
+    assert status == 1
+    assert f"fail  topics: source topic '{application}-in' does not exist" in lines
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.create_topics([NewTopic(f"{application}-in", 3)])[f"{application}-in"].result(30)
+    status, lines = doctor(tmp_path, *given)
+    assert status == 0
+    assert re.search(rf"^ok    broker: {kafka} is Kafka \d+\.\d+; cluster \S{{22}} has .*{kafka}", lines, re.MULTILINE)
+    assert f"ok    group: '{application}' may be joined and described; 0 members" in lines
+    assert f"ok    topics: source topic '{application}-in' has 3 partitions" in lines
+
+
+def test_missing_rights_and_a_wrong_password_are_told(secured: SecuredBroker, tmp_path: Path) -> None:
+    """The first by the group and the topic, the second by the broker."""
+    settings = secured.settings("SASL_SSL", sasl_mechanism="PLAIN", sasl_username="stranger", sasl_password="pencil")
+    given = ["--application-id", "a", *(word for name, value in settings.items() for word in ("-c", f"{name}={value}"))]
+    status, lines = doctor(tmp_path, *given)
+    assert status == 1
+    assert "ok    broker: " in lines
+    assert re.search(r"^fail  group: .*GROUP_AUTHORIZATION_FAILED \(30\); allow READ and DESCRIBE", lines, re.MULTILINE)
+    assert "fail  topics: source topic 'a-in' does not exist, or may not be seen" in lines
+    status, lines = doctor(tmp_path, *given, "-c", "sasl.password=crayon")
+    assert status == 1
+    assert "fail  broker: " in lines
+    assert "Invalid username or password" in lines
+    assert "crayon" not in lines

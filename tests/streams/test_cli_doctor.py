@@ -1,0 +1,365 @@
+"""`streams doctor`: a line for each thing that an application needs. Without a broker, or with one of few words."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from processor_api.errors import ConfigError, StreamsError
+from processor_api.topology import Topology
+from streams import StreamsBuilder
+from streams.cli.cluster_checks import Cluster, check_cluster, group_finding, topic_findings
+from streams.cli.failures import CannotRun
+from streams.cli.findings import fail, fails, ok, warn
+from streams.cli.machine_checks import open_files, space
+from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
+from streams.kafka.ports import Admin
+from streams.kafka.wire.describe import GroupDescription
+from streams.kafka.wire.messages import (
+    DESCRIBE_CLUSTER,
+    DESCRIBE_GROUPS,
+    FIND_COORDINATOR,
+    ClusterBroker,
+    DescribeClusterResponse,
+    DescribedGroup,
+    DescribeGroupsResponse,
+)
+from wire_support.fake_broker import HOST, FakeBroker, here
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+APP = """
+from processor_api.topology import Topology
+def topology(): return Topology().add_source("source", "in").add_sink("sink", "out", "source")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "app.py").write_text(APP)
+    return tmp_path
+
+
+def doctor(folder: Path, *arguments: str, before: str = "") -> tuple[int, dict[str, list[str]]]:
+    """The exit status, and the lines by what they are about: ``ok 3.11`` and so on."""
+    command = ["sh", "-c", f'{before} exec "$0" "$@"', sys.executable, "-m", "streams", "doctor", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "XDG_STATE_HOME": str(folder / "state-home")}
+    found = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+    assert found.stderr == ""
+    lines: dict[str, list[str]] = {}
+    for line in found.stdout.splitlines():
+        verdict, _, rest = line.partition("  ")
+        what, _, text = rest.strip().partition(": ")
+        lines.setdefault(what, []).append(f"{verdict.strip()} {text}")
+    return found.returncode, lines
+
+
+def test_a_machine_in_order(folder: Path) -> None:
+    """Without settings there is no cluster to look at, which is said; nothing is made."""
+    status, lines = doctor(folder)
+    assert status == 0
+    assert lines["python"] == ["ok " + ".".join(map(str, sys.version_info[:3]))]
+    assert [lines[what][0].split()[0] for what in ("streams", "librdkafka", "rocksdict")] == ["ok"] * 3
+    assert all(any(part.isdigit() for part in lines[what][0]) for what in ("streams", "librdkafka", "rocksdict"))
+    assert re.fullmatch(r"(ok|warn) (at most \d+.*|no limit)", *lines["open files"])
+    (state,) = lines["state directory"]
+    assert state.startswith(f"ok {folder}/state-home/streams, which will be made: ")
+    assert lines["settings"] == [
+        "warn application.id is not given, so the group is not looked at",
+        "warn bootstrap.servers is not given, so no broker is looked at",
+    ]
+    assert sorted(path.name for path in folder.iterdir() if path.name != "__pycache__") == ["app.py"]
+
+
+def test_few_open_files_are_a_warning(folder: Path) -> None:
+    """With the way to raise the limit."""
+    status, lines = doctor(folder, before="ulimit -Sn 1000; ulimit -Hn 4000;")
+    assert status == 0
+    (text,) = lines["open files"]
+    assert text.startswith("warn at most 1000, ")
+    assert text.endswith("raise the limit, up to 4000 by ulimit -n")
+
+
+def test_the_state_directory_is_that_of_the_application(folder: Path) -> None:
+    (folder / "state" / "mine").mkdir(parents=True)
+    status, lines = doctor(folder, "--application-id", "mine", "-c", f"state.dir={folder}/state")
+    assert status == 0
+    assert lines["state directory"][0].startswith(f"ok {folder}/state/mine: ")
+    assert lines["settings"] == ["warn bootstrap.servers is not given, so no broker is looked at"]
+    assert list((folder / "state" / "mine").iterdir()) == []
+
+
+def test_a_state_directory_that_cannot_be_written_fails(folder: Path) -> None:
+    """Here it would be below a file."""
+    status, lines = doctor(folder, "-c", f"state.dir={folder}/app.py/state")
+    assert status == 1
+    assert lines["state directory"] == [
+        f"fail {folder}/app.py/state cannot be made in {folder}/app.py: Not a directory; set state.dir"
+    ]
+
+
+def test_a_library_that_does_not_load_fails(folder: Path) -> None:
+    """A native one may be built for another system; the rest is looked at all the same."""
+    (folder / "rocksdict.py").write_text("raise ImportError('no such symbol')\n")
+    status, lines = doctor(folder)
+    assert status == 1
+    assert lines["rocksdict"] == ["fail ImportError: no such symbol"]
+    assert "state directory" in lines
+
+
+def test_wrong_settings_fail_one_by_one(folder: Path) -> None:
+    """All of them at once."""
+    status, lines = doctor(folder, "-c", "colour=blue", "-c", "num.stream.threads=none")
+    assert status == 1
+    assert lines["settings"] == [
+        "fail colour is not a setting",
+        "fail num.stream.threads must be a whole number, got 'none'",
+    ]
+    assert doctor(folder, "-c", "colour")[1]["settings"] == ["fail -c takes key=value, got 'colour'"]
+
+
+def test_a_topology_that_cannot_be_loaded_fails(folder: Path) -> None:
+    status, lines = doctor(folder, "app:none")
+    assert status == 1
+    assert lines["topology"] == ["fail module app has no function 'none'; it has topology"]
+
+
+def test_a_broker_that_is_not_there_fails(folder: Path) -> None:
+    """At once; what needs it is not looked at."""
+    with FakeBroker({}) as broker:
+        bootstrap = broker.bootstrap
+    given = ("--application-id", "a", "--bootstrap-servers", bootstrap)
+    status, lines = doctor(folder, "app:topology", *given)
+    assert status == 1
+    assert lines["broker"] == [f"fail {bootstrap} cannot be reached: Connection refused"]
+    assert not {"group", "topics"} & set(lines)
+    assert len(lines["librdkafka"]) == 1
+
+
+def test_a_login_that_only_librdkafka_has_is_left_to_it(folder: Path) -> None:
+    """Which says here that it is built without it, or that nobody answers."""
+    given = ("--bootstrap-servers", f"{HOST}:1", "-c", "security.protocol=sasl_plaintext", "-c", "sasl.mechanism=PLAIN")
+    status, lines = doctor(folder, *given)
+    assert status == 1
+    assert lines["broker"] == ["warn sasl.username is missing: the login needs it; librdkafka is asked in its place"]
+    assert lines["librdkafka"][1].startswith("fail cannot make an admin client: ")
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "finding"),
+    [
+        (None, None, ok("open files", "no limit")),
+        (4096, 4096, ok("open files", "at most 4096")),
+        (
+            4095,
+            None,
+            warn(
+                "open files",
+                "at most 4095, and a store on disk may have 64 open for each task: raise the limit, by ulimit -n",
+            ),
+        ),
+    ],
+)
+def test_limits_of_open_files(soft: int | None, hard: int | None, finding: object) -> None:
+    assert open_files(soft, hard) == finding
+
+
+@pytest.mark.parametrize(
+    ("free", "finding"),
+    [
+        (5 << 30, ok("state directory", "/s: 5.0 GiB free")),
+        (1 << 30, ok("state directory", "/s: 1.0 GiB free")),
+        ((1 << 30) - 1, warn("state directory", "/s: 1024 MiB free, which is little")),
+        (64 << 20, warn("state directory", "/s: 64 MiB free, which is little")),
+        (
+            (64 << 20) - 1,
+            fail("state directory", "/s: 64 MiB free, which is too little: make room, or set state.dir"),
+        ),
+    ],
+)
+def test_free_space(free: int, finding: object) -> None:
+    assert space("/s", free) == finding
+
+
+def test_findings_of_errors() -> None:
+    """One for each complaint; a cause is told where the error does not say it."""
+    assert fails("x", ConfigError("2 settings are wrong:\n  a\n  b")) == [fail("x", "a"), fail("x", "b")]
+    caused = CannotRun("no")
+    caused.__cause__ = OSError("why")
+    assert fails("x", caused) == [fail("x", "no; caused by OSError: why")]
+    error = StreamsError("told")
+    error.__cause__ = OSError("why")
+    assert fails("x", error) == [fail("x", "told")]
+    assert str(fails("x", error)[0]) == "fail  x: told"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "members", "may_read", "finding"),
+    [
+        ("", 0, True, ok("group", "'g' may be joined and described; 0 members")),
+        ("cooperative-sticky", 3, None, ok("group", "'g' may be joined and described; 3 members")),
+        ("stream", 0, True, ok("group", "'g' may be joined and described; 0 members")),
+        ("", 0, False, fail("group", "'g' may be described but not joined: allow READ on it")),
+        (
+            "stream",
+            2,
+            True,
+            fail(
+                "group",
+                "'g' has 2 members that assign by 'stream', which is not our way: end them, or set another"
+                " application.id",
+            ),
+        ),
+    ],
+)
+def test_groups(protocol: str, members: int, may_read: bool | None, finding: object) -> None:
+    """Members that are something else would refuse ours: Java's assign by ``stream``."""
+    assert group_finding("g", GroupDescription("Stable", protocol, members, may_read)) == finding
+
+
+def counts() -> Topology:
+    builder = StreamsBuilder()
+    grouped = builder.stream("in").group_by(lambda key, value: value)
+    grouped.count().to_stream().to("out")
+    return builder.build()
+
+
+SETTINGS = {"application.id": "a"}
+REPARTITION = "a-KSTREAM-AGGREGATE-STATE-STORE-0000000002-repartition"
+CHANGELOG = "a-KSTREAM-AGGREGATE-STATE-STORE-0000000002-changelog"
+
+
+@pytest.mark.parametrize(
+    ("existing", "findings"),
+    [
+        (
+            {"out": 1},
+            [fail("topics", "source topic 'in' does not exist, or may not be seen: create it, or allow DESCRIBE")],
+        ),
+        (
+            {"in": 3},
+            [
+                ok("topics", "source topic 'in' has 3 partitions"),
+                warn("topics", "output topic 'out' does not exist: it is made by writing only if brokers allow that"),
+                ok("topics", f"0 internal topics exist; to be made at the start: {REPARTITION}, {CHANGELOG}"),
+            ],
+        ),
+        (
+            {"in": 3, "out": 1, REPARTITION: 3, CHANGELOG: 3},
+            [ok("topics", "source topic 'in' has 3 partitions"), ok("topics", "2 internal topics exist")],
+        ),
+        (
+            {"in": 3, "out": 1, REPARTITION: 2},
+            [
+                ok("topics", "source topic 'in' has 3 partitions"),
+                fail(
+                    "topics",
+                    "internal topics exist with another number of partitions than this topology needs: "
+                    f"'{REPARTITION}' has 2, needs 3. Give the source topics the partitions they had, or reset the"
+                    " application so that the internal topics are made anew",
+                ),
+            ],
+        ),
+    ],
+)
+def test_topics(existing: Mapping[str, int], findings: list[object]) -> None:
+    """By the rules of the start, without making any."""
+    assert list(topic_findings(counts(), SETTINGS, existing)) == findings
+
+
+def test_a_topology_without_internal_topics() -> None:
+    topology = Topology().add_source("source", "in").add_sink("sink", "out", "source")
+    found = list(topic_findings(topology, SETTINGS, {"in": 1, "out": 1}))
+    assert found == [ok("topics", "source topic 'in' has 1 partitions")]
+
+
+def embedded_admin() -> Admin:
+    broker = EmbeddedBroker()
+    broker.create_topic("in", 3)
+    return EmbeddedClients(broker).admin({})
+
+
+def no_admin() -> Admin:
+    raise StreamsError("librdkafka is not to be asked")
+
+
+def cluster(bootstrap: str, make_admin: Callable[[], Admin] = embedded_admin, **given: Any) -> Cluster:
+    fields: dict[str, Any] = {"settings": SETTINGS, "group": "g", "topology": None}
+    return Cluster(consumer={"bootstrap.servers": bootstrap}, make_admin=make_admin, **(fields | given))
+
+
+def answers(**given: Any) -> dict[Any, Any]:
+    brokers = (ClusterBroker(1, "one", 9092, None), ClusterBroker(2, "two", 9092, None))
+    group = DescribedGroup(0, "g", "Empty", "consumer", "", (), 1 << 3)
+    return {
+        DESCRIBE_CLUSTER: DescribeClusterResponse(0, 0, None, "the-id", 1, brokers, 0),
+        FIND_COORDINATOR: here,
+        DESCRIBE_GROUPS: DescribeGroupsResponse(0, (group,)),
+    }
+
+
+def test_a_cluster_in_order() -> None:
+    with FakeBroker(answers()) as broker:
+        topology = Topology().add_source("source", "in")
+        assert list(check_cluster(cluster(broker.bootstrap, topology=topology))) == [
+            ok(
+                "broker",
+                f"{broker.bootstrap} is Kafka 3.3 or older, or with ZooKeeper; cluster the-id has one:9092, two:9092",
+            ),
+            ok("group", "'g' may be joined and described; 0 members"),
+            ok("librdkafka", "reaches the cluster; 1 topics are to be seen"),
+            ok("topics", "source topic 'in' has 3 partitions"),
+        ]
+
+
+def test_a_group_without_a_name_is_not_looked_at() -> None:
+    with FakeBroker(answers()) as broker:
+        found = list(check_cluster(cluster(broker.bootstrap, group=None)))
+        assert [finding.what for finding in found] == ["broker", "librdkafka"]
+        assert broker.asked(FIND_COORDINATOR) == []
+
+
+def test_after_a_broker_that_cannot_be_asked_nothing_is_looked_at() -> None:
+    """librdkafka would try for half a minute."""
+    with FakeBroker({DESCRIBE_CLUSTER: DescribeClusterResponse(0, 31, None, "", -1, (), 0)}) as broker:
+        (found,) = check_cluster(cluster(broker.bootstrap, no_admin))
+        assert str(found).startswith(f"fail  broker: {broker.bootstrap} does not describe its cluster")
+
+
+@pytest.mark.parametrize(
+    ("code", "ending"),
+    [(30, "GROUP_AUTHORIZATION_FAILED (30); allow READ and DESCRIBE on group 'g'"), (24, "INVALID_GROUP_ID (24)")],
+)
+def test_a_group_that_may_not_be_seen_fails(code: int, ending: str) -> None:
+    """What is missing is told where it is a right."""
+    group = DescribedGroup(code, "g", "", "", "", ())
+    with FakeBroker(answers() | {DESCRIBE_GROUPS: DescribeGroupsResponse(0, (group,))}) as broker:
+        (found,) = (one for one in check_cluster(cluster(broker.bootstrap)) if one.what == "group")
+        assert found == fail("group", f"group 'g' is not described: {ending}")
+
+
+def test_librdkafka_alone_is_asked_for_all_of_it() -> None:
+    """Where our own connection cannot log in."""
+    kerberos = {"bootstrap.servers": "kafka:1", "security.protocol": "sasl_plaintext"}
+    where = Cluster(kerberos, embedded_admin, SETTINGS, "g", None)
+    assert list(check_cluster(where)) == [
+        warn(
+            "broker",
+            "a login by Kerberos (sasl.mechanism GSSAPI) is not possible here, only by librdkafka; librdkafka is asked"
+            " in its place",
+        ),
+        ok("librdkafka", "reaches the cluster; 1 topics are to be seen"),
+        ok("group", "'g' may be described; 0 members"),
+    ]
+
+
+def test_librdkafka_that_does_not_reach_the_cluster_fails() -> None:
+    with FakeBroker(answers()) as broker:
+        *_, last = check_cluster(cluster(broker.bootstrap, no_admin))
+        assert last == fail("librdkafka", "librdkafka is not to be asked")
