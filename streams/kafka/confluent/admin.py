@@ -32,8 +32,12 @@ class ConfluentAdmin:
     def __init__(self, config: Mapping[str, Any], clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._servers = config.get("bootstrap.servers")
+        self._config = dict(config)
+        self._client = self._new_client()
+
+    def _new_client(self) -> AdminClient:
         try:
-            self._client = AdminClient(dict(config), logger=log)
+            return AdminClient(self._config, logger=log)
         except KafkaException as error:
             raise mapped(error, "make an admin client") from error
 
@@ -112,6 +116,9 @@ class ConfluentAdmin:
             reason = kafka_error(error)
             if reason is not None and reason.name() in ("GROUP_ID_NOT_FOUND", "_NOENT"):
                 return []
+            if reason is not None and reason.name() == "_TIMED_OUT":
+                # A client that asked while the coordinator was away never finds it again; a new one does.
+                self._client = self._new_client()
             raise
         return [
             GroupMember(

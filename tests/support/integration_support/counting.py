@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from integration_support.topics import Reader, Topics
-from integration_support.workers import Worker, Workers
+from integration_support.workers import DEADLINE_S, Worker, Workers
 
 PARTITIONS = 4
 TASKS = 2 * PARTITIONS
@@ -37,11 +37,14 @@ class Counting:
         self.rounds += first == 0
         self._topics.send(self.input, ((None, f"word-{number}") for number in range(first, last)), PARTITIONS)
 
-    def read_round(self, reader: Reader) -> None:
+    def read_round(self, reader: Reader, deadline_s: float = DEADLINE_S) -> None:
         """Until the last counts of all words are those of the rounds sent."""
         due = {f"word-{number}": str(self.rounds) for number in range(WORDS)}
         reader.until(
-            f"round {self.rounds} is counted", lambda found: found.latest == due, tell=lambda: self.wrong(reader)
+            f"round {self.rounds} is counted",
+            lambda found: found.latest == due,
+            deadline_s,
+            tell=lambda: self.wrong(reader),
         )
 
     def wrong(self, reader: Reader) -> list[tuple[str, str]]:

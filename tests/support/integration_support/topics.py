@@ -10,6 +10,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from integration_support.workers import DEADLINE_S
 
+PASSING = (KafkaError._PARTITION_EOF, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
+
 
 class Topics:
     """The topics of one test."""
@@ -109,7 +111,7 @@ class Reader:
                 self.records.append(message)
                 self.values[key and key.decode()].append(None if value is None else value.decode())
             else:
-                assert error.code() == KafkaError._PARTITION_EOF or error.retriable(), error
+                assert error.code() in PASSING or error.retriable(), error
 
     def until(
         self, what: str, condition: Callable[["Reader"], Any], deadline_s: float = DEADLINE_S, tell: Any = None
