@@ -336,6 +336,17 @@ class GroupContract:
         assert again.owned == owned
         assert second.calls == told
 
+    def test_a_static_member_that_closed_can_be_taken_out(self) -> None:
+        """After ``leave_group`` its partitions go to the others at once; an unknown one is passed over."""
+        topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
+        first = self.worker(group, [topic], owners, group_instance_id="one", session_timeout_ms=45_000)
+        second = self.worker(group, [topic], owners, group_instance_id="two")
+        self.settle([first, second], [2, 2])
+        first.close()
+        self.cluster.clients.leave_group({"group.id": group}, group, "one")
+        self.settle([second], [4])
+        self.cluster.clients.leave_group({"group.id": group}, group, "one")
+
     def test_members_are_described(self) -> None:
         """The admin client tells each member's client id, instance id and partitions."""
         topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
