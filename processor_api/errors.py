@@ -109,6 +109,9 @@ class RetryableError(StreamsError):
 class ProductionError(StreamsError):
     """A record could not be delivered; no offset after it is committed."""
 
+    reason: str | None = None
+    """The broker's or the client's name of the error, such as ``MSG_SIZE_TOO_LARGE``, where there is one."""
+
 
 class TaskMigratedError(StreamsError):
     """Another member owns the tasks of this thread now (fenced): they are closed without a commit."""

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from processor_api.record import NO_TIMESTAMP
+from state.engine import Batch
 
 __all__ = ["PLAIN", "TIMESTAMPED", "RowCodec"]
 
 _TIMESTAMP = struct.Struct(">q")
 _pack, _unpack_from = _TIMESTAMP.pack, _TIMESTAMP.unpack_from
+
+
+Logged = tuple[bytes, bytes | None, int]
 
 
 @dataclass(frozen=True)
@@ -22,7 +27,27 @@ class RowCodec:
     """What distinguishes this format's column family from a store's others (KIP-258)."""
     write: Callable[[bytes, int], bytes]
     read: Callable[[bytes], tuple[bytes, int]]
-    keeps_timestamp: bool
+    fill: Callable[[Batch, Any, Iterable[Logged]], None]
+    """Puts logged rows, as ``(key, value's bytes or None, timestamp)``, into a batch of the engine for a family's
+    handle: the loop over `write` that runs at every commit."""
+
+
+def _fill_plain(batch: Batch, handle: Any, rows: Iterable[Logged]) -> None:
+    put, delete = batch.put, batch.delete
+    for key, data, _ in rows:
+        if data is None:
+            delete(key, handle)
+        else:
+            put(key, data, handle)
+
+
+def _fill_timestamped(batch: Batch, handle: Any, rows: Iterable[Logged]) -> None:
+    put, delete, pack = batch.put, batch.delete, _pack
+    for key, data, timestamp in rows:
+        if data is None:
+            delete(key, handle)
+        else:
+            put(key, pack(timestamp) + data, handle)
 
 
 def _write_timestamped(value: bytes, timestamp: int) -> bytes:
@@ -33,8 +58,8 @@ def _read_timestamped(row: bytes) -> tuple[bytes, int]:
     return row[8:], _unpack_from(row)[0]
 
 
-PLAIN = RowCodec("plain", lambda value, timestamp: value, lambda row: (row, NO_TIMESTAMP), False)
+PLAIN = RowCodec("plain", lambda value, timestamp: value, lambda row: (row, NO_TIMESTAMP), _fill_plain)
 """The value alone."""
 
-TIMESTAMPED = RowCodec("timestamped", _write_timestamped, _read_timestamped, True)
+TIMESTAMPED = RowCodec("timestamped", _write_timestamped, _read_timestamped, _fill_timestamped)
 """Eight bytes of timestamp, then the value (reference 3.1)."""

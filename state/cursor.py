@@ -6,7 +6,7 @@ from typing import Any
 
 from processor_api.record import NO_TIMESTAMP, HeaderList
 
-__all__ = ["NO_SOURCE", "Cursor"]
+__all__ = ["NO_SOURCE", "Cursor", "message_bytes"]
 
 NO_SOURCE: tuple[str | None, int] = (None, -1)
 """The source of a record that came from no topic (a punctuation; conformance 20)."""
@@ -15,20 +15,30 @@ NO_SOURCE: tuple[str | None, int] = (None, -1)
 class _NoMessage:
     """Stands for the message outside of a record's processing."""
 
+    __slots__ = ()
+
     def offset(self) -> int:
         return -1
 
     def timestamp(self) -> tuple[int, int]:
         return 0, NO_TIMESTAMP
 
+    def key(self) -> bytes | None:
+        return None
+
+    def value(self) -> bytes | None:
+        return None
+
 
 class Cursor:
     """Position of one task. Metadata is read from the message when somebody asks, not copied per record."""
 
-    __slots__ = ("headers", "message", "source", "stream_time", "timestamp")
+    __slots__ = ("headers", "keeps_messages", "message", "source", "stream_time", "timestamp")
 
     def __init__(self) -> None:
         self.stream_time = NO_TIMESTAMP
+        self.keeps_messages = False
+        """Whether caches keep the message of each change that waits, for error handlers; else its offset only."""
         self.leave()
 
     def leave(self) -> None:
@@ -38,20 +48,46 @@ class Cursor:
         self.timestamp = NO_TIMESTAMP
         self.headers: HeaderList | None = None
 
+    def late_message(self) -> OffsetOnly:
+        """What stands for the message of a change that waited in a cache; its ``origin`` is what the change kept."""
+        return KeptMessage() if self.keeps_messages else OffsetOnly()
 
-class OffsetOnly:
+    def kept_message(self) -> Any:
+        """The message in work, for a change that waits."""
+        message = self.message
+        return message.origin if type(message) is KeptMessage else message
+
+
+class OffsetOnly(_NoMessage):
     """Stands for the messages of records whose cached results are forwarded later: only their offsets are kept."""
 
-    __slots__ = ("value",)
+    __slots__ = ("origin",)
 
-    def __init__(self, value: int) -> None:
-        self.value = value
+    def __init__(self) -> None:
+        self.origin: Any = -1
 
     def offset(self) -> int:
-        return self.value
+        return int(self.origin)
 
-    def timestamp(self) -> tuple[int, int]:
-        return 0, NO_TIMESTAMP
+
+class KeptMessage(OffsetOnly):
+    """As :class:`OffsetOnly`, where the messages are kept."""
+
+    __slots__ = ()
+
+    def offset(self) -> int:
+        return int(self.origin.offset())
+
+    def key(self) -> bytes | None:
+        return self.origin.key()  # type: ignore[no-any-return]
+
+    def value(self) -> bytes | None:
+        return self.origin.value()  # type: ignore[no-any-return]
 
 
 _NO_MESSAGE = _NoMessage()
+
+
+def message_bytes(message: Any) -> int:
+    """What a kept message costs."""
+    return len(message.key() or b"") + len(message.value() or b"")

@@ -160,7 +160,7 @@ class KeyValueFacade:
         self._check()
         rows = self._rows
         found = rows.range(low, high, reverse=reverse)
-        read_key, value_of, shown = rows.key_serde.deserialize, rows.value_of, self._shown
+        read_key, value_of, shown = rows.read_key, rows.value_of, self._shown
         decoded = ((read_key(key), shown(value_of(entry[0]), entry[1])) for key, entry in found)
         return RowIterator(decoded, rows.name)
 

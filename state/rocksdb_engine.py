@@ -51,7 +51,18 @@ class RocksFamily:
         self.handle = handle
         self._engine = engine
         self._table = table
-        self.get: Callable[[bytes], bytes | None] = table.get
+        self.get: Callable[[bytes], bytes | None] = self._getter(table.get)
+
+    def _getter(self, get: Callable[[bytes], bytes | None]) -> Callable[[bytes], bytes | None]:
+        path = self._engine.path
+
+        def checked(key: bytes) -> bytes | None:
+            try:
+                return get(key)
+            except Exception as error:
+                raise _mapped(error, path, "read") from error
+
+        return checked
 
     def range(
         self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
@@ -92,8 +103,11 @@ class RocksFamily:
     def approximate_count(self) -> int:
         return self._table.property_int_value("rocksdb.estimate-num-keys") or 0
 
+    def flush(self) -> None:
+        self._table.flush(True)
+
     def release(self) -> None:
-        """Lets go of the database, which cannot close while a family holds on to it."""
+        """Flushes, and lets go of the database, which cannot close while a family holds on to it."""
         del self.get
         self.handle = None
         self._table.close()
@@ -176,9 +190,15 @@ class RocksEngine:
         except Exception as error:
             raise _mapped(error, self.path, "write to") from error
 
+    def _rows_before_offsets(self) -> list[RocksFamily]:
+        """The binding flushes one family at a time. What was loaded is in no log: an offset on disk without the rows it
+        stands for would lose them, rows without their offset are only loaded again."""
+        return sorted(self._families.values(), key=lambda family: family.name in (OFFSETS, POSITIONS))
+
     def flush(self) -> None:
         try:
-            self._db.flush(True)
+            for family in self._rows_before_offsets():
+                family.flush()
         except Exception as error:
             raise _mapped(error, self.path, "flush") from error
 
@@ -191,7 +211,7 @@ class RocksEngine:
             self.write(batch)
 
     def close(self) -> None:
-        for family in self._families.values():
+        for family in self._rows_before_offsets():
             family.release()
         self._families.clear()
         try:

@@ -15,11 +15,11 @@ class RocksSettings:
 
     block_cache_bytes: int = 64 << 20
     """Blocks read from disk, all stores of the process together."""
-    write_buffers_bytes: int = 128 << 20
+    write_buffers_bytes: int = 64 << 20
     """Memtables of all stores of the process together; when it is full the largest is flushed."""
-    write_buffer_bytes: int = 32 << 20
+    write_buffer_bytes: int = 16 << 20
     """One memtable."""
-    log_bytes: int = 128 << 20
+    log_bytes: int = 2 << 20
     """A database's log; when it is longer, the oldest memtable is flushed. Bounds the time to open after a crash."""
 
 

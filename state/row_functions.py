@@ -10,6 +10,7 @@ from typing import Any
 
 from processor_api.errors import StoreError
 from processor_api.record import HeaderList
+from state.cursor import message_bytes
 from state.rows import Entry, Rows
 
 __all__ = ["Get", "Put", "make_get", "make_put"]
@@ -34,7 +35,7 @@ def row_key_maker(rows: Rows) -> Callable[[Any], Any]:
             data = serde.serialize(key)
         except Exception as error:
             raise StoreError(
-                f"store {name!r}: the {serde.name} serde cannot write the key: {error}", key=key
+                f"store {name!r}: the {serde.name} serde cannot write the key: {error}", store=name, key=key
             ) from error
         return serde.deserialize(data) if plain else data
 
@@ -46,6 +47,7 @@ def make_get(rows: Rows) -> Get:
     dirty_get, clean_get, miss = rows.dirty.get, rows.clean.get, rows.miss
     row_key, plain = row_key_maker(rows), rows.plain_keys
     deserialize = None if rows.value_serde.exact is not None else rows.value_serde.deserialize
+    read_value = rows.read_value
 
     def get_exact(key: Any) -> Entry | None:
         entry = dirty_get(key) or clean_get(key) or miss(row_key(key))
@@ -56,7 +58,12 @@ def make_get(rows: Rows) -> Get:
         entry = dirty_get(key) or clean_get(key) or miss(row_key(key) if plain else key)
         if entry is None or entry[0] is None:
             return None
-        return (entry[0] if deserialize is None else deserialize(entry[0])), entry[1]
+        if deserialize is None:
+            return entry
+        try:
+            return deserialize(entry[0]), entry[1]
+        except Exception:
+            return read_value(entry[0]), entry[1]  # raises the same again, with the name of the store
 
     return get_exact if plain and deserialize is None else get_encoded
 
@@ -77,7 +84,9 @@ def make_keep(rows: Rows) -> Callable[[Any], Any]:
         try:
             return serialize(value)
         except Exception as error:
-            raise StoreError(f"store {name!r}: the {serde.name} serde cannot write the value: {error}") from error
+            raise StoreError(
+                f"store {name!r}: the {serde.name} serde cannot write the value: {error}", store=name
+            ) from error
 
     return keep_exact if exact is not None else keep_encoded
 
@@ -92,14 +101,18 @@ def _cached_put(rows: Rows) -> Put:
     dirty_pop, row_key, keep, plain = dirty.pop, row_key_maker(rows), make_keep(rows), rows.plain_keys
     sized, resized = rows.sized_values, rows.resized
     exact = rows.value_serde.exact or _never
+    keeps_messages, note_message = cursor.keeps_messages, rows.note_message
 
     def put(key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
         if value is not None and not exact(value):
             value = keep(value)
         if not plain:
             key = row_key(key)
-        entry = (value, timestamp, headers, cursor.source, cursor.message.offset())
+        origin = cursor.kept_message() if keeps_messages else cursor.message.offset()
+        entry = (value, timestamp, headers, cursor.source, origin)
         known = dirty_pop(key, None)
+        if keeps_messages:
+            note_message(message_bytes(origin) - (0 if known is None else message_bytes(known[4])))
         if known is not None:
             dirty[key] = entry  # at the end: drains follow the order of last update
             if sized:
@@ -116,7 +129,7 @@ def _never(value: object) -> bool:
 
 def _direct_put(rows: Rows) -> Put:
     clean, drained, log, sized, cost_of = rows.clean, rows.drained, rows.log, rows.sized_values, rows.cost
-    clean_pop, note_drained, note_clean = clean.pop, rows.note_drained, rows.note_clean
+    clean_get, note_drained, note_clean = clean.get, rows.note_drained, rows.note_clean
     row_key, keep, plain, exact = (
         row_key_maker(rows),
         make_keep(rows),
@@ -128,13 +141,15 @@ def _direct_put(rows: Rows) -> Put:
     def put(key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
         if value is not None and not exact(value):
             value = keep(value)
-        if not plain or key not in clean:
+        if not plain:
+            key = row_key(key)
+        known = clean_get(key)
+        if known is None and plain:
             key = row_key(key)
         data = None if value is None else write_value(value)
         raw_key = write_key(key)
         if log is not None:
             log(raw_key, data, timestamp)
-        known = clean_pop(key, None)
         clean[key] = (value, timestamp)
         if key not in drained:
             note_drained(key, cost_of(key, value))

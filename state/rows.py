@@ -12,8 +12,9 @@ committed (docs/design.md, decision 1). A row is in up to three places, looked u
 :meth:`Rows.apply`. The dictionaries are cleared, never replaced, since the functions made for the hot path hold them.
 
 An entry is a tuple that starts with (value, timestamp); a dirty one goes on with (headers, source, offset) of the
-record that put it. A value is kept decoded if its serde says that it comes back exactly, else as bytes, so that a
-failing serde fails at the put and that a value changed in place by its owner does not change the store.
+record that put it, and has its message in place of the offset where error handlers may ask for it. A value is kept
+decoded if its serde says that it comes back exactly, else as bytes, so that a failing serde fails at the put and that a
+value changed in place by its owner does not change the store.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ from typing import Any
 
 from sortedcontainers import SortedDict
 
+from processor_api.errors import StoreError
 from processor_api.record import HeaderList
 from processor_api.serde import Serde, Serdes
 from state.budget import Budget
 from state.codec import RowCodec
-from state.cursor import Cursor, OffsetOnly
+from state.cursor import Cursor
 from state.engine import Batch, Engine
 from state.merge import merged
 
@@ -41,6 +43,12 @@ FlushCallback = Callable[[Any, Any, Any, int, HeaderList | None], None]
 
 ENTRY_OVERHEAD_BYTES = 45
 """Fixed part of what Kafka Streams' cache counts for an entry: links, dirty flag, and context without the topic."""
+
+_UNKNOWN = object()
+"""In place of the old value of a row that was put and deleted again between two drains."""
+
+LEAST_GROWTH_BYTES = 64 << 10
+"""By how much a cache that is full of uncommitted rows grows at least between two tries to evict."""
 
 FIXED_ENTRY_BYTES = ENTRY_OVERHEAD_BYTES + 8
 """An entry without its key, for values of fixed size."""
@@ -68,6 +76,8 @@ class Rows:
         self.family = engine.family(f"{name}.{codec.family_suffix}")
         self.key_serde = key_serde
         self.value_serde = value_serde
+        self.read_key = _reader(key_serde, "key", name)
+        self.read_value = _reader(value_serde, "value", name)
         self.plain_keys = key_serde is Serdes.STRING or key_serde is Serdes.BYTES
         self.encoded = value_serde.exact is None
         """Whether values are kept as bytes."""
@@ -88,6 +98,9 @@ class Rows:
         self._index: SortedDict[bytes, Any] | None = None
         self._fresh: list[Any] = []
         self._pending_bytes = 0
+        self._evict_from = 0
+        self.message_bytes = 0
+        """Of the messages that dirty rows keep."""
 
     @staticmethod
     def _trusted(serde: Serde[Any]) -> Callable[[Any], bytes]:
@@ -108,7 +121,7 @@ class Rows:
         return self.key_serde.serialize(key) if self.plain_keys else key
 
     def key_of(self, row_key: Any) -> Any:
-        return row_key if self.plain_keys else self.key_serde.deserialize(row_key)
+        return row_key if self.plain_keys else self.read_key(row_key)
 
     def miss(self, key: Any) -> Entry | None:
         """Reads a row of the engine that is not in memory, and keeps it."""
@@ -124,7 +137,7 @@ class Rows:
 
     def stored(self, data: bytes) -> Any:
         """A value as it is kept in memory, from its bytes."""
-        return data if self.value_serde.exact is None else self.value_serde.deserialize(data)
+        return data if self.value_serde.exact is None else self.read_value(data)
 
     def value_bytes(self, value: Any) -> bytes:
         """A kept value's bytes."""
@@ -134,7 +147,7 @@ class Rows:
         """A kept value as its user knows it."""
         if value is None or self.value_serde.exact is not None:
             return value
-        return self.value_serde.deserialize(value)
+        return self.read_value(value)
 
     def put_dirty(self, key: Any, entry: Entry) -> None:
         """A cached put of a row that was not dirty."""
@@ -157,6 +170,15 @@ class Rows:
         if grown > 0 and self.budget.cached > self.budget.cache_limit:
             self.evict(keep=key)
 
+    def note_message(self, size: int) -> None:
+        """Dirty rows keep ``size`` bytes of messages more."""
+        self.message_bytes += size
+        self.budget.cached += size
+
+    def _forget_messages(self) -> None:
+        self.budget.cached -= self.message_bytes
+        self.message_bytes = 0
+
     def note_drained(self, key: Any, cost: int) -> None:
         """A row was logged at its put and waits for the commit: counts it and notes it for range reads."""
         self._pending_bytes += cost
@@ -176,10 +198,19 @@ class Rows:
         return len(key) + size + ENTRY_OVERHEAD_BYTES
 
     def evict(self, keep: Any = None) -> None:
-        """Brings the cache under its limit: drops clean rows, oldest first, then drains the dirty ones if need be."""
+        """Brings the cache under its limit: drops clean rows, oldest first, then drains the dirty ones if need be.
+
+        Rows that wait for the commit cannot go. Where they alone are too many, it is tried again only when the cache
+        has grown by a part of its size: each try passes all of them.
+        """
+        budget = self.budget
+        if budget.cached < self._evict_from:
+            return
         self._drop_clean(keep)
-        if self.budget.cached > self.budget.cache_limit and self.drain():
+        if budget.cached > budget.cache_limit and self.drain():
             self._drop_clean(keep)
+        if budget.cached > budget.cache_limit and self.drained:
+            self._evict_from = budget.cached + (budget.cached >> 3) + LEAST_GROWTH_BYTES
 
     def _drop_clean(self, keep: Any) -> None:
         budget, clean, drained = self.budget, self.clean, self.drained
@@ -200,47 +231,70 @@ class Rows:
         """Logs and forwards what is dirty, in order of last update; tells whether there was anything."""
         if not self.dirty:
             return False
-        rows = list(self.dirty.items())
+        rows = self.dirty.copy()  # no list of pairs: a hundred thousand tuples are work for the garbage collector
         self.dirty.clear()
-        cursor = self.cursor
-        saved = cursor.message, cursor.source, cursor.timestamp, cursor.headers
-        try:
-            self._drain(rows)
-        finally:
-            cursor.message, cursor.source, cursor.timestamp, cursor.headers = saved
+        self._forget_messages()
+        olds = self._log_all(rows)
+        if olds:
+            cursor = self.cursor
+            saved = cursor.message, cursor.source, cursor.timestamp, cursor.headers
+            try:
+                self._forward_all(rows, olds)
+            finally:
+                cursor.message, cursor.source, cursor.timestamp, cursor.headers = saved
         return True
 
-    def _drain(self, rows: list[tuple[Any, Entry]]) -> None:
+    def _log_all(self, rows: dict[Any, Entry]) -> list[Any]:
+        """Moves rows from dirty to drained; returns the old value of each, if there is a callback. All of them, before
+        any is forwarded: whoever gets one change finds the others in the store, and what it puts comes after them."""
         write_key, write_value = self.write_key, self.write_value
-        clean, drained, log, callback, wants_old = self.clean, self.drained, self.log, self._callback, self._wants_old
-        key_of, value_of = (None if self.plain_keys else self.key_of), (self.value_of if self.encoded else None)
-        cursor, cost_of, clean_pop = self.cursor, self.cost, clean.pop
-        message = cursor.message = OffsetOnly(-1)
+        clean, drained, log, cost_of, clean_pop = self.clean, self.drained, self.log, self.cost, self.clean.pop
+        heard, wants_old = self._callback is not None, self._wants_old
+        olds: list[Any] = []
         freed = 0
-        for key, (value, timestamp, headers, source, offset) in rows:
-            old = None
-            if callback is not None and (value is None or wants_old):
-                old = self._below(key)
-                if value is None and old is None:
-                    freed += cost_of(key, None)
-                    continue  # never flushed and deleted again: nobody knows it (conformance 73)
-            data = None if value is None else write_value(value)
-            raw_key = write_key(key)
-            if log is not None:
-                log(raw_key, data, timestamp)
-            known = clean_pop(key, None)
-            if known is not None:
-                freed += cost_of(key, known[0])
-            clean[key] = (value, timestamp)
-            drained[key] = (raw_key, data, timestamp)
-            if callback is not None:
-                message.value = offset
-                cursor.message, cursor.source = message, source
-                cursor.timestamp, cursor.headers = timestamp, headers
-                if value_of is not None:
-                    value, old = value_of(value), value_of(old)
-                callback(key if key_of is None else key_of(key), value, old if wants_old else None, timestamp, headers)
-        self.budget.cached -= freed
+        remaining = iter(rows.items())
+        try:
+            for key, entry in remaining:
+                value, timestamp = entry[0], entry[1]
+                old = None
+                if heard and (value is None or wants_old):
+                    old = self._below(key)
+                    if value is None and old is None:
+                        freed += cost_of(key, None)
+                        olds.append(_UNKNOWN)
+                        continue  # never flushed and deleted again: nobody knows it (conformance 73)
+                data = None if value is None else write_value(value)
+                raw_key = write_key(key)
+                if log is not None:
+                    log(raw_key, data, timestamp)
+                known = clean_pop(key, None)
+                if known is not None:
+                    freed += cost_of(key, known[0])
+                clean[key] = (value, timestamp)
+                drained[key] = (raw_key, data, timestamp)
+                if heard:
+                    olds.append(old)
+        except BaseException:
+            self.dirty.update([(key, entry), *remaining])
+            raise
+        finally:
+            self.budget.cached -= freed
+        return olds
+
+    def _forward_all(self, rows: dict[Any, Entry], olds: list[Any]) -> None:
+        callback, wants_old, cursor = self._callback, self._wants_old, self.cursor
+        key_of, value_of = (None if self.plain_keys else self.key_of), (self.value_of if self.encoded else None)
+        assert callback is not None
+        message = cursor.message = cursor.late_message()
+        for (key, (value, timestamp, headers, source, offset)), old in zip(rows.items(), olds, strict=True):
+            if old is _UNKNOWN:
+                continue
+            message.origin = offset
+            cursor.message, cursor.source = message, source
+            cursor.timestamp, cursor.headers = timestamp, headers
+            if value_of is not None:
+                value, old = value_of(value), value_of(old)
+            callback(key if key_of is None else key_of(key), value, old if wants_old else None, timestamp, headers)
 
     def _below(self, key: Any) -> Any:
         entry = self.clean.get(key) or self.miss(key)
@@ -248,22 +302,19 @@ class Rows:
 
     def apply(self, batch: Batch) -> None:
         """Puts what was drained into a batch of the engine; call :meth:`applied` once it is written."""
-        put, delete, handle, write_row = batch.put, batch.delete, self.family.handle, self.codec.write
-        for raw_key, data, timestamp in self.drained.values():
-            if data is None:
-                delete(raw_key, handle)
-            else:
-                put(raw_key, write_row(data, timestamp), handle)
+        self.codec.fill(batch, self.family.handle, self.drained.values())
 
     def applied(self) -> None:
         """The engine holds what was drained."""
         clean, budget = self.clean, self.budget
-        for key, (_, data, _) in self.drained.items():
-            if data is None and clean[key][0] is None:
+        for key in [key for key, (_, data, _) in self.drained.items() if data is None]:
+            entry = clean.get(key)
+            if entry is not None and entry[0] is None:
                 budget.cached -= self.cost(key, clean.pop(key)[0])
         self.drained.clear()
         budget.uncommitted -= self._pending_bytes
         self._pending_bytes = 0
+        self._evict_from = 0
         self._index = None
         self._fresh.clear()
         if budget.cached > budget.cache_limit:
@@ -273,8 +324,9 @@ class Rows:
         """Forgets everything that is not in the engine."""
         for key, entry in (*self.clean.items(), *self.dirty.items()):
             self.budget.cached -= self.cost(key, entry[0])
+        self._forget_messages()
         self.budget.uncommitted -= self._pending_bytes
-        self._pending_bytes = 0
+        self._pending_bytes = self._evict_from = 0
         for rows in (self.dirty, self.clean, self.drained):
             rows.clear()
         self._index = None
@@ -309,3 +361,17 @@ class Rows:
         keys = index.irange(low, high, inclusive=(True, False), reverse=reverse)
         found = ((raw, dirty.get(index[raw]) or clean.get(index[raw])) for raw in keys)
         return [(raw, entry) for raw, entry in found if entry is not None]
+
+
+def _reader(serde: Serde[Any], part: str, store: str) -> Callable[[bytes], Any]:
+    deserialize = serde.deserialize
+
+    def read(data: bytes) -> Any:
+        try:
+            return deserialize(data)
+        except Exception as error:
+            raise StoreError(
+                f"store {store!r}: the {serde.name} serde cannot read the {part}: {error}", store=store
+            ) from error
+
+    return read

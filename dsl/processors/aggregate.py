@@ -25,7 +25,7 @@ class Count(TableOperator):
 
     def bind(self, context: OperatorContext) -> Forward:
         store = context.store(str(self.store))
-        get, put, forward, drop = store.get, store.put, context.forward, context.drop
+        get, put, forward, drop, fail = store.get, store.put, context.forward, context.drop, context.fail
         old_values = self.old_values
         cached = send_on_flush(context, store, old_values)
 
@@ -33,16 +33,21 @@ class Count(TableOperator):
             if key is None or value is None:
                 drop(NULL, key)
                 return
-            found = get(key)
-            if found is None:
-                old = 0
-            else:
-                old, latest = found[0], found[1]
-                if latest > timestamp:
-                    timestamp = latest
-            put(key, old + 1, timestamp, headers)
+            latest = timestamp
+            try:
+                found = get(key)
+                if found is None:
+                    old = 0
+                else:
+                    old = found[0]
+                    if found[1] > timestamp:
+                        latest = found[1]
+                put(key, old + 1, latest, headers)
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
             if not cached:
-                forward(key, (old + 1, old if old_values else None), timestamp, headers)
+                forward(key, (old + 1, old if old_values else None), latest, headers)
 
         return process
 
@@ -64,9 +69,9 @@ class Aggregate(TableOperator):
             if key is None or value is None:
                 drop(NULL, key)
                 return
-            found = get(key)
             latest = timestamp
             try:
+                found = get(key)
                 if found is None:
                     old = initializer()
                 else:
@@ -76,10 +81,10 @@ class Aggregate(TableOperator):
                 new = aggregator(key, value, old)
                 if shows_old and new is old:  # perhaps changed in place
                     old = initializer() if found is None else get(key)[0]
+                put(key, new, timestamp if new is None else latest, headers)
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return
-            put(key, new, timestamp if new is None else latest, headers)
             if not cached:
                 forward(key, (new, old if old_values else None), latest, headers)
 
@@ -103,20 +108,20 @@ class Reduce(TableOperator):
             if key is None or value is None:
                 drop(NULL, key)
                 return
-            found = get(key)
             latest = timestamp
-            if found is None:
-                old, new = None, value
-            else:
-                old = found[0]
-                if found[1] > timestamp:
-                    latest = found[1]
-                try:
+            try:
+                found = get(key)
+                if found is None:
+                    old, new = None, value
+                else:
+                    old = found[0]
+                    if found[1] > timestamp:
+                        latest = found[1]
                     new = reducer(old, value)
-                except Exception as error:
-                    fail(error, key, value, timestamp, headers)
-                    return
-            put(key, new, timestamp if new is None else latest, headers)
+                put(key, new, timestamp if new is None else latest, headers)
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
             if not cached:
                 forward(key, (new, old if old_values else None), latest, headers)
 

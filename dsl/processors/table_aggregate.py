@@ -105,20 +105,20 @@ def _bind(context: OperatorContext, operator: TableOperator, compute: Callable[[
     shows_old = old_values and not cached
 
     def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
-        found = get(key)
-        if found is None:
-            old, latest = None, timestamp
-        else:
-            old = found[0]
-            latest = found[1] if found[1] > timestamp else timestamp
         try:
+            found = get(key)
+            if found is None:
+                old, latest = None, timestamp
+            else:
+                old = found[0]
+                latest = found[1] if found[1] > timestamp else timestamp
             new = compute(key, value, old)
             if shows_old and new is old and found is not None:  # perhaps changed in place
                 old = get(key)[0]
+            put(key, new, timestamp if new is None else latest, headers)
         except Exception as error:
             fail(error, key, value, timestamp, headers)
             return
-        put(key, new, timestamp if new is None else latest, headers)
         if not cached:
             forward(key, (new, old if old_values else None), latest, headers)
 

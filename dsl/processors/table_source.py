@@ -39,18 +39,21 @@ class TableSourceOperator(TableOperator):
         return process
 
     def _cached(self, context: OperatorContext, store: Any) -> Forward:
-        put, drop = store.put, context.drop
+        put, drop, fail = store.put, context.drop, context.fail
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             if key is None:
                 drop(NULL_KEY)
                 return
-            put(key, value, timestamp, headers)
+            try:
+                put(key, value, timestamp, headers)
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
 
         return process
 
     def _uncached(self, context: OperatorContext, store: Any) -> Forward:
-        get, put, forward, drop = store.get, store.put, context.forward, context.drop
+        get, put, forward, drop, fail = store.get, store.put, context.forward, context.drop, context.fail
         old_values = self.old_values
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
@@ -58,9 +61,13 @@ class TableSourceOperator(TableOperator):
                 drop(NULL_KEY)
                 return
             old = None
-            if old_values and (found := get(key)) is not None:
-                old = found[0]
-            put(key, value, timestamp, headers)
+            try:
+                if old_values and (found := get(key)) is not None:
+                    old = found[0]
+                put(key, value, timestamp, headers)
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
             forward(key, (value, old), timestamp, headers)
 
         return process

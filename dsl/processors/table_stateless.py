@@ -100,19 +100,19 @@ def _with_store(context: OperatorContext, name: str, old_values: bool, compute: 
     reads_old = old_values and (skip_nothing or not cached)
 
     def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+        old = None
         try:
             new = compute(key, value[0])
+            if reads_old:
+                found = get(key)
+                if found is not None:
+                    old = found[0]
+                elif new is None and skip_nothing:
+                    return
+            put(key, new, timestamp, headers)
         except Exception as error:
             fail(error, key, value, timestamp, headers)
             return
-        old = None
-        if reads_old:
-            found = get(key)
-            if found is not None:
-                old = found[0]
-            elif new is None and skip_nothing:
-                return
-        put(key, new, timestamp, headers)
         if not cached:
             forward(key, (new, old), timestamp, headers)
 

@@ -20,6 +20,7 @@ from streams.config import clients as client_configs
 from streams.kafka.ports import Admin, KafkaClients
 from streams.restore.restorer import RestoreListener
 from streams.runtime.engines import Engines
+from streams.runtime.garbage import relax_collector, restore_collector
 from streams.runtime.life import Shared, ThreadIdentity, ThreadLife
 from streams.runtime.stream_thread import StreamThread, ThreadState
 
@@ -83,6 +84,7 @@ class KafkaStreams:
         self._slot: Slot | None = None
         self._admin: Admin | None = None
         self._closer: threading.Thread | None = None
+        self._collector_before: tuple[int, int, int] | None = None
 
     # ------------------------------------------------------------------ state
 
@@ -150,6 +152,7 @@ class KafkaStreams:
             self._become(ClientState.PENDING_ERROR)
             self._become(ClientState.ERROR)
             raise
+        self._collector_before = relax_collector()
         for thread in self._threads:
             thread.start()
 
@@ -241,6 +244,7 @@ class KafkaStreams:
                 self.failure = self.failure or thread.failure
                 final = ClientState.ERROR
         self._release()
+        restore_collector(self._collector_before)
         self._become(final)
 
     def _release(self) -> None:

@@ -38,8 +38,8 @@ class Application(Protocol):
         """Whether it came to a terminal state within the time."""
         ...
 
-    def close(self, timeout_ms: int | None = None) -> bool:
-        """Whether it closed within the time."""
+    def close(self, timeout: int | None = None, /) -> bool:
+        """Whether it closed within the time, in ms."""
         ...
 
 
@@ -71,7 +71,7 @@ def run_until_stopped(application: Application, stop: StopRequest, *, close_time
                 log.info("closing", extra={"reason": stop.reason, "timeout_ms": close_timeout_ms})
                 break
     finally:
-        if application.close(timeout_ms=close_timeout_ms):
+        if application.close(close_timeout_ms):
             stop.closed.set()
     if application.failure is not None:
         raise application.failure

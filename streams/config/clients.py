@@ -63,7 +63,13 @@ def main_consumer(config: StreamsConfig, client_id: str, group_instance_id: str 
 
 def restore_consumer(config: StreamsConfig, client_id: str) -> dict[str, Any]:
     """The consumer that reads changelogs. It joins no group; the client wants a group id all the same."""
-    return {**_consumer(config, client_id, config.restore_consumer), "auto.offset.reset": "error"}
+    defaults = {
+        # The end of a changelog is told by an empty answer, which the broker holds back for this time.
+        "fetch.wait.max.ms": 20,
+        # A changelog is read as fast as it comes: half a second of it may wait in the client.
+        "queued.min.messages": 200_000,
+    }
+    return {**defaults, **_consumer(config, client_id, config.restore_consumer), "auto.offset.reset": "error"}
 
 
 def global_consumer(config: StreamsConfig, client_id: str) -> dict[str, Any]:

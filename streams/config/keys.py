@@ -115,7 +115,7 @@ KEYS: tuple[Key, ...] = (
         "deserialization_exception_handler",
         "",
         WORKS,
-        "a function, or its import path; log and fail if empty",
+        "a function, its import path, or the class name of one of Java's; log and fail if empty",
     ),
     Key(
         "dsl.store.format", "dsl_store_format", "DEFAULT", WORKS, "`DEFAULT`; stores that keep headers do not exist yet"
@@ -147,7 +147,7 @@ KEYS: tuple[Key, ...] = (
         "errors_dead_letter_queue_topic_name",
         "",
         WORKS,
-        "topic for records that failed (KIP-1034)",
+        "topic to which the built-in handlers send records that failed (KIP-1034); it has to exist",
     ),
     Key("group.protocol", "group_protocol", "classic", WORKS, "`classic`; the streams protocol (KIP-1071) comes later"),
     Key("log.summary.interval.ms", "log_summary_interval_ms", "120000", WORKS, "time between summaries in the log"),
@@ -175,7 +175,7 @@ KEYS: tuple[Key, ...] = (
         "processing_exception_handler",
         "",
         WORKS,
-        "a function, or its import path; log and fail if empty",
+        "a function, its import path, or the class name of one of Java's; log and fail if empty",
     ),
     Key(
         "processing.exception.handler.global.enabled",
@@ -197,7 +197,8 @@ KEYS: tuple[Key, ...] = (
         "production_exception_handler",
         "",
         WORKS,
-        "a function, or its import path; fail if empty, and retry what may succeed",
+        "a function, its import path, or the class name of one of Java's; fail if empty, and process again what was"
+        " not delivered in time",
     ),
     Key("rack.aware.assignment.non_overlap_cost", "rack_aware_assignment_non_overlap_cost", "", IGNORED, _RACK),
     Key("rack.aware.assignment.strategy", "rack_aware_assignment_strategy", "none", IGNORED, _RACK),

@@ -14,6 +14,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
 from processor_api.errors import ConfigError
+from processor_api.handlers import (
+    DeserializationExceptionHandler,
+    ProcessingExceptionHandler,
+    ProductionExceptionHandler,
+)
 from processor_api.serde import Serde
 from processor_api.timestamps import TimestampExtractor
 from streams.config import values
@@ -86,10 +91,18 @@ class StreamsConfig(BaseModel):
         TimestampExtractor | None, PlainValidator(values.optional(values.extractor))
     ] = None
     """``None`` is the record's own timestamp; a negative one is an error."""
-    deserialization_exception_handler: Function = None
-    processing_exception_handler: Function = None
+    deserialization_exception_handler: Annotated[
+        DeserializationExceptionHandler | None, PlainValidator(values.optional(values.handler("deserialization")))
+    ] = None
+    """``None`` logs and fails, here and for the next one (:mod:`processor_api.handlers`)."""
+    processing_exception_handler: Annotated[
+        ProcessingExceptionHandler | None, PlainValidator(values.optional(values.handler("processing")))
+    ] = None
     processing_exception_handler_global_enabled: Flag = False
-    production_exception_handler: Function = None
+    production_exception_handler: Annotated[
+        ProductionExceptionHandler | None, PlainValidator(values.optional(values.handler("production")))
+    ] = None
+    """``None`` fails, and processes again what was not delivered in time."""
     errors_dead_letter_queue_topic_name: Annotated[str | None, PlainValidator(values.optional(values.text))] = None
 
     buffered_records_per_partition: PositiveCount = 1000

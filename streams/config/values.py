@@ -9,6 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from processor_api.durations import to_ms
+from processor_api.handlers import (
+    default_production,
+    log_and_continue,
+    log_and_continue_processing,
+    log_and_fail,
+    log_and_fail_processing,
+)
 from processor_api.serde import Serde, Serdes
 from processor_api.timestamps import (
     fail_on_invalid_timestamp,
@@ -25,6 +32,7 @@ __all__ = [
     "extractor",
     "flag",
     "function",
+    "handler",
     "host_and_port",
     "one_of",
     "optimizations",
@@ -61,6 +69,18 @@ _JAVA_EXTRACTORS: dict[str, Callable[..., Any]] = {
     "LogAndSkipOnInvalidTimestamp": log_and_skip_on_invalid_timestamp,
     "UsePartitionTimeOnInvalidTimestamp": use_partition_time_on_invalid_timestamp,
 }
+_JAVA_HANDLERS: dict[str, dict[str, Callable[..., Any]]] = {
+    "deserialization": {
+        "LogAndContinueExceptionHandler": log_and_continue,
+        "LogAndFailExceptionHandler": log_and_fail,
+    },
+    "processing": {
+        "LogAndContinueProcessingExceptionHandler": log_and_continue_processing,
+        "LogAndFailProcessingExceptionHandler": log_and_fail_processing,
+    },
+    "production": {"DefaultProductionExceptionHandler": default_production},
+}
+_JAVA_HANDLERS_PACKAGE = "org.apache.kafka.streams.errors"
 _OPTIMIZATIONS = ("reuse.ktable.source.topics", "merge.repartition.topics", "single.store.self.join")
 
 
@@ -247,3 +267,26 @@ def extractor(value: Any) -> Any:
             return wallclock_timestamp_extractor()
         return function(_JAVA_EXTRACTORS.get(name))
     return function(value)
+
+
+def handler(kind: str) -> Callable[[Any], Any]:
+    """An exception handler of a kind, its import path, or the class name of one of Java's own, with or without its
+    package. Of a class whose objects are handlers, one is made."""
+    java = _JAVA_HANDLERS[kind]
+
+    def read(value: Any) -> Any:
+        if isinstance(value, str):
+            package, _, name = value.rpartition(".")
+            if name in java and package in ("", _JAVA_HANDLERS_PACKAGE):
+                return java[name]
+            if package == _JAVA_HANDLERS_PACKAGE:
+                raise ValueError(f"must be one of {', '.join(sorted(java))} of Java's own handlers, got {name}")
+        found = function(value)
+        if not isinstance(found, type):
+            return found
+        try:
+            return function(found())
+        except TypeError as error:
+            raise ValueError(f"cannot be made from {value!r}: {error}") from None
+
+    return read

@@ -8,16 +8,16 @@ the client's own bound methods where a call is made per record or per batch (`co
 
 Errors of the client are mapped at the adapter to `processor_api.errors`: `RetryableError` (the same call may succeed
 later), `TaskMigratedError` (fenced; another owns the tasks), `TransactionAborted` (abort and rebuild), and
-`StreamsError` for all else.
+`StreamsError` for all else. What a delivery callback is told is mapped by `streams.kafka.deliveries`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
-from processor_api.errors import RetryableError, StreamsError
+from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
 from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
 
@@ -28,10 +28,12 @@ __all__ = [
     "CommitAgain",
     "Consumer",
     "GroupMember",
+    "InstanceFenced",
     "KafkaClients",
     "Message",
     "NewTopic",
     "NoOffset",
+    "NotDelivered",
     "OffsetAndMetadata",
     "OnDelivery",
     "Producer",
@@ -53,8 +55,21 @@ class CommitAgain(RetryableError):
     """A commit met a rebalance in progress: keep the offsets and commit after the next poll (membership 4.2)."""
 
 
+class InstanceFenced(TaskMigratedError):
+    """Another consumer has joined with this one's ``group.instance.id``. Joining anew would fence that one in turn, so
+    this one ends."""
+
+
 class NoOffset(StreamsError):
     """The position asked for is outside the partition's log: its records were deleted."""
+
+
+class NotDelivered(TransactionAborted):
+    """A record was not delivered in time and is lost to the producer, with or without a transaction: the tasks of the
+    thread are rebuilt and process again what was read since the last commit (conformance 114)."""
+
+    reason: str | None = None
+    """The client's name of the error, such as ``_MSG_TIMED_OUT``."""
 
 
 class OffsetAndMetadata(NamedTuple):
@@ -196,9 +211,14 @@ class Producer(Protocol):
 
     @property
     def produce(self) -> Callable[..., None]:
-        """``produce(topic, value, key, partition, None, on_delivery, timestamp_ms, headers)``, by position; partition
+        """``produce(topic, value, key, partition, on_delivery, None, timestamp_ms, headers)``, by position; partition
         -1 leaves the choice to murmur2 of the key; raises ``BufferError`` when the queue is full: poll and call
-        again."""
+        again. The client has two positions for the callback, and a ``None`` in the first hides the second."""
+        ...
+
+    def refused(self, error: Exception, topic: str) -> NoReturn:
+        """Raises what an error of `produce`, which is the client's own, means: `TaskMigratedError` if fenced, else
+        `ProductionError`."""
         ...
 
     @property

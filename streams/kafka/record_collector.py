@@ -1,30 +1,55 @@
-"""Everything a task writes to Kafka goes through here: sinks, changelogs, and what became of each record.
+"""Everything a task writes to Kafka goes through here: sinks, changelogs, dead letters, and what became of each record.
 
-A record that could not be delivered is never followed by a commit: each has a delivery callback, the first failure is
-kept and raised at the next flush or batch.
+A record that could not be delivered is never followed by a commit, unless the production handler says so: each has a
+delivery callback, the first failure is kept and raised at the next flush or batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
 
 from processor_api.clock import Clock
-from processor_api.errors import ProductionError, RetryableError, StreamsError
+from processor_api.errors import InternalError, ProductionError, RetryableError, StreamsError, TaskMigratedError
+from processor_api.handlers import ProducerRecord
 from processor_api.nodes import RecordContext, SinkNode
 from processor_api.partitioner import StreamPartitioner
 from processor_api.record import Forward, HeaderList
 from processor_api.serde import Serde
 from state.cursor import Cursor
+from streams.kafka.deliveries import is_fatal, not_delivered, produced_record
 from streams.kafka.ports import Producer
 
-__all__ = ["Changelog", "RecordCollector", "SerializationHandler"]
-
-SerializationHandler = Callable[[str, str, Exception, str, Any, Cursor], None]
-"""``(node, topic, error, "key" or "value", key, cursor)``: returns to drop the record, else raises."""
+__all__ = ["Changelog", "RecordCollector", "SinkErrors"]
 
 QUEUE_FULL_WAIT_S = 0.1
 QUEUE_FULL_DEADLINE_S = 120.0
+
+Send = Callable[[str, bytes | None, bytes | None, int, int, HeaderList | None], None]
+"""``(topic, value, key, partition or -1, timestamp_ms, headers)``"""
+
+
+class SinkErrors(Protocol):
+    """Whom a sink tells what went wrong: the verdicts are made there."""
+
+    def fail(self, error: Exception, key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+        """A partitioner or topic extractor failed: returns to drop the record, else raises."""
+        ...
+
+    def unserializable(self, error: Exception, part: str, record: ProducerRecord) -> None:
+        """A ``key`` or ``value`` could not be written: returns to drop the record, else raises."""
+        ...
+
+    def undelivered(
+        self, failure: StreamsError, record: ProducerRecord
+    ) -> tuple[StreamsError | None, Iterable[ProducerRecord]]:
+        """The broker refused a record: what to raise, ``None`` to go on without the record, and dead letters. Does not
+        raise."""
+        ...
+
+    def drop(self, why: str) -> None:
+        """A record is dropped on purpose."""
+        ...
 
 
 class Changelog:
@@ -47,6 +72,7 @@ class RecordCollector:
         self._producer = producer
         self._clock = clock
         self._failure: StreamsError | None = None
+        self._dead_letters: list[ProducerRecord] = []
         self.records_sent = 0
 
     @property
@@ -56,19 +82,36 @@ class RecordCollector:
     def replace(self, producer: Producer) -> None:
         """Goes on with a new producer; functions made before belong to the old one and must be made again."""
         self._producer = producer
-        self._failure = None
+        self.forget_failure()
 
     # ------------------------------------------------------------------ results
 
     def delivered(self, error: Any, message: Any) -> None:
-        """The delivery callback shared by all records."""
-        if error is not None and self._failure is None:
-            topic = message.topic() if message is not None else None
-            self._failure = ProductionError(
-                f"the broker refused a record for topic {topic!r}: {error}; no offset after it was committed",
-                topic=topic,
-                partition=message.partition() if message is not None else None,
-            )
+        """The delivery callback of records that no handler is asked about: dead letters, and changelogs, since a store
+        whose changelog has a gap would be restored wrong."""
+        if error is not None:
+            self._refused(error, None if message is None else produced_record(message), None)
+
+    def _raise_unless_refused(self, error: Exception, topic: str) -> None:
+        """Raises what is about the producer, and not about the record that it did not take."""
+        if isinstance(error, (InternalError, RetryableError, TaskMigratedError)):
+            raise error
+        try:
+            self._producer.refused(error, topic)
+        except (RetryableError, TaskMigratedError):
+            raise
+        except StreamsError:
+            return
+
+    def _refused(self, error: Any, record: ProducerRecord | None, errors: SinkErrors | None) -> None:
+        if self._failure is not None:
+            return
+        topic, partition = (None, None) if record is None else (record.topic, record.partition)
+        failure: StreamsError | None = not_delivered(error, topic, partition)
+        if errors is not None and record is not None and failure is not None and not is_fatal(failure):
+            failure, letters = errors.undelivered(failure, record)
+            self._dead_letters.extend(letters)  # sent later: this may be a callback inside of poll
+        self._failure = failure
 
     def check(self) -> None:
         """Raises the first failure, if there was one."""
@@ -78,47 +121,87 @@ class RecordCollector:
     def forget_failure(self) -> None:
         """After an abort: what failed was rolled back."""
         self._failure = None
+        self._dead_letters.clear()
 
     def flush(self) -> None:
         """Waits for all deliveries.
 
         :raises ProductionError: if one failed.
+        :raises NotDelivered: if one failed and the handler wants the records processed again.
+        :raises TaskMigratedError: if the producer is fenced.
         """
         self._producer.flush()
+        while self._dead_letters:
+            self._send_waiting()
+            self._producer.flush()
         self.check()
 
     def poll(self) -> None:
         """Serves callbacks; to be called once per batch."""
         self._producer.poll(0)
+        if self._dead_letters:
+            self._send_waiting()
         if self._failure is not None:
             raise self._failure
 
+    def send_dead_letters(self, records: Iterable[ProducerRecord], *, wait: bool = False) -> None:
+        """Sends what a handler made, inside the transaction if there is one (conformance 115).
+
+        :param wait: until they are delivered, because the task is about to fail.
+        """
+        send = self._sender(self.delivered, None)
+        zero = self._producer.zero_timestamp_ms
+        for topic, key, value, timestamp, headers, partition in records:
+            stamp = self._clock.time_ms() if timestamp is None else timestamp or zero
+            send(topic, value, key, -1 if partition is None else partition, stamp, headers)
+        if wait:
+            self._producer.flush()
+
+    def _send_waiting(self) -> None:
+        letters, self._dead_letters = self._dead_letters, []
+        self.send_dead_letters(letters)
+
     # ------------------------------------------------------------------ writers
 
-    def _make_room(self) -> None:
-        deadline = self._clock.monotonic() + QUEUE_FULL_DEADLINE_S
+    def _make_room(self, since: float) -> None:
         self._producer.poll(QUEUE_FULL_WAIT_S)
         self.check()
-        if self._clock.monotonic() > deadline:
+        if self._clock.monotonic() - since > QUEUE_FULL_DEADLINE_S:
             raise RetryableError("the producer's queue has been full for two minutes: is the broker reachable?")
 
-    def _sender(self) -> Callable[..., None]:
-        produce, make_room = self._producer.produce, self._make_room
+    def _sender(self, delivered: Callable[[Any, Any], None], errors: SinkErrors | None) -> Send:
+        """The careful way to send: waits while the queue is full, and knows what a refusal at once means."""
+        produce, make_room, now, refused = self._producer.produce, self._make_room, self._clock.monotonic, self._refused
 
-        def send(*record: Any) -> None:
+        def send(
+            topic: str,
+            value: bytes | None,
+            key: bytes | None,
+            partition: int,
+            timestamp: int,
+            headers: HeaderList | None,
+        ) -> None:
+            since = None
             while True:
                 try:
-                    produce(*record)
+                    produce(topic, value, key, partition, delivered, None, timestamp, headers)
                     return
                 except BufferError:
-                    make_room()
+                    since = now() if since is None else since
+                    make_room(since)
+                except Exception as error:
+                    self._raise_unless_refused(error, topic)
+                    record = ProducerRecord(topic, key, value, timestamp, headers, None if partition < 0 else partition)
+                    refused(error, record, errors)
+                    self.check()
+                    return
 
         return send
 
     def changelog(self, topic: str, partition: int) -> Changelog:
         """A writer to one partition of a changelog that knows how far the broker has acknowledged."""
         changelog = Changelog(topic, partition)
-        produce, send, delivered_one, clock = self._producer.produce, self._sender(), self.delivered, self._clock
+        delivered_one, clock = self.delivered, self._clock
         zero = self._producer.zero_timestamp_ms
 
         def delivered(error: Any, message: Any) -> None:
@@ -127,33 +210,29 @@ class RecordCollector:
             else:
                 delivered_one(error, message)
 
+        produce, send = self._producer.produce, self._sender(delivered, None)
+
         def log(key: bytes, value: bytes | None, timestamp: int) -> None:
             if timestamp <= 0:
                 timestamp = zero if timestamp == 0 else clock.time_ms()
             try:
-                produce(topic, value, key, partition, None, delivered, timestamp, None)
-            except BufferError:
-                send(topic, value, key, partition, None, delivered, timestamp, None)
+                produce(topic, value, key, partition, delivered, None, timestamp, None)
+            except Exception:
+                send(topic, value, key, partition, timestamp, None)
 
         changelog.log = log
         return changelog
 
     def sink(
-        self,
-        node: SinkNode,
-        topic: str,
-        key_serde: Serde[Any],
-        value_serde: Serde[Any],
-        on_error: SerializationHandler,
-        on_drop: Callable[[], None],
-        cursor: Cursor,
+        self, node: SinkNode, topic: str, key_serde: Serde[Any], value_serde: Serde[Any], errors: SinkErrors
     ) -> Forward:
-        """The function of a sink with a fixed topic; ``on_drop`` counts what a partitioner drops."""
+        """The function of a sink with a fixed topic."""
+        delivered = self._delivery(errors)
+        send = self._sender(delivered, errors)
+        write_key, write_value = key_serde.serialize, value_serde.serialize
         if node.partitioner is not None:
-            return self._partitioned(node, topic, key_serde, value_serde, on_error, on_drop, cursor, node.partitioner)
-        write_key, write_value, name = key_serde.serialize, value_serde.serialize, node.name
-        produce, send, delivered = self._producer.produce, self._sender(), self.delivered
-        zero = self._producer.zero_timestamp_ms
+            return self._partitioned(node, node.partitioner, topic, write_key, write_value, send, errors)
+        produce, zero = self._producer.produce, self._producer.zero_timestamp_ms
 
         def sink(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             part = "key"
@@ -162,60 +241,83 @@ class RecordCollector:
                 part = "value"
                 raw_value = None if value is None else write_value(value)
             except Exception as error:
-                return on_error(name, topic, error, part, key, cursor)
+                return errors.unserializable(error, part, ProducerRecord(topic, key, value, timestamp, headers))
             try:
-                produce(topic, raw_value, raw_key, -1, None, delivered, timestamp or zero, headers)
-            except BufferError:
-                send(topic, raw_value, raw_key, -1, None, delivered, timestamp or zero, headers)
+                produce(topic, raw_value, raw_key, -1, delivered, None, timestamp or zero, headers)
+            except Exception:
+                send(topic, raw_value, raw_key, -1, timestamp or zero, headers)
 
         return sink
+
+    def _delivery(self, errors: SinkErrors) -> Callable[[Any, Any], None]:
+        refused = self._refused
+
+        def delivered(error: Any, message: Any) -> None:
+            if error is not None:
+                refused(error, None if message is None else produced_record(message), errors)
+
+        return delivered
 
     def _partitioned(
         self,
         node: SinkNode,
-        topic: str,
-        key_serde: Serde[Any],
-        value_serde: Serde[Any],
-        on_error: SerializationHandler,
-        on_drop: Callable[[], None],
-        cursor: Cursor,
         partitioner: StreamPartitioner,
+        topic: str,
+        write_key: Callable[[Any], bytes],
+        write_value: Callable[[Any], bytes],
+        send: Send,
+        errors: SinkErrors,
     ) -> Forward:
-        write_key, write_value, name = key_serde.serialize, value_serde.serialize, node.name
-        send, delivered, count = self._sender(), self.delivered, self._producer.partition_count
-        zero = self._producer.zero_timestamp_ms
+        zero, name = self._producer.zero_timestamp_ms, node.name
 
         def sink(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
-            part = "partition"
+            total = self._partition_count(topic, name)
             try:
-                partitions = _chosen(partitioner(topic, key, value, headers, total := count(topic)), total, name)
-                part = "key"
+                partitions = _chosen(partitioner(topic, key, value, headers, total), total, name)
+            except Exception as error:
+                return errors.fail(error, key, value, timestamp, headers)
+            if not partitions:
+                return errors.drop("the partitioner chose no partition")
+            part = "key"
+            try:
                 raw_key = None if key is None else write_key(key)
                 part = "value"
                 raw_value = None if value is None else write_value(value)
             except Exception as error:
-                return on_error(name, topic, error, part, key, cursor)
-            if not partitions:
-                on_drop()
+                return errors.unserializable(error, part, ProducerRecord(topic, key, value, timestamp, headers))
             for partition in partitions:
-                send(topic, raw_value, raw_key, partition, None, delivered, timestamp or zero, headers)
+                send(topic, raw_value, raw_key, partition, timestamp or zero, headers)
 
         return sink
 
-    def dynamic_sink(self, node: SinkNode, sink_for: Callable[[str], Forward], cursor: Cursor) -> Forward:
+    def _partition_count(self, topic: str, node: str) -> int:
+        try:
+            return self._producer.partition_count(topic)
+        except (RetryableError, TaskMigratedError):
+            raise
+        except StreamsError as error:
+            raise ProductionError(
+                f"sink {node!r} cannot write to topic {topic!r}: {error.message}", topic=topic, node=node
+            ) from error
+
+    def dynamic_sink(
+        self, node: SinkNode, sink_for: Callable[[str], Forward], errors: SinkErrors, cursor: Cursor
+    ) -> Forward:
         """The function of a sink that names a topic for each record."""
-        extractor = node.topic_extractor
+        extractor: Any = node.topic_extractor
         sinks: dict[str, Forward] = {}
 
         def sink(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
-            context = RecordContext(*cursor.source, cursor.message.offset(), timestamp, headers)
-            topic = extractor(key, value, context)  # type: ignore[misc]
-            found = sinks.get(topic)
+            try:
+                topic = extractor(
+                    key, value, RecordContext(*cursor.source, cursor.message.offset(), timestamp, headers)
+                )
+                found = sinks.get(topic)
+                if found is None and (type(topic) is not str or not topic):
+                    raise TypeError(f"the topic extractor of sink {node.name!r} returned {topic!r}, not a topic's name")
+            except Exception as error:
+                return errors.fail(error, key, value, timestamp, headers)
             if found is None:
-                if not topic or type(topic) is not str:
-                    raise ProductionError(
-                        f"the topic extractor of sink {node.name!r} returned {topic!r}", node=node.name
-                    )
                 found = sinks[topic] = sink_for(topic)
             found(key, value, timestamp, headers)
 
@@ -226,8 +328,8 @@ def _chosen(partitions: Any, total: int, node: str) -> list[int]:
     """What a partitioner's answer means: -1 leaves the choice to the producer."""
     if partitions is None:
         return [-1]
-    chosen = sorted(set(partitions))
+    chosen = set(partitions)
     for partition in chosen:
-        if not 0 <= partition < total:
-            raise ValueError(f"the partitioner of sink {node!r} chose partition {partition} of {total}")
-    return chosen
+        if type(partition) is not int or not 0 <= partition < total:
+            raise ValueError(f"the partitioner of sink {node!r} chose partition {partition!r} of {total}")
+    return sorted(chosen)

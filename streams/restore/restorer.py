@@ -103,7 +103,13 @@ class Restorer:
                 listener.on_restore_start(job.partition, job.store, job.start, job.end)
             log.info(
                 "restoring",
-                extra={"task": str(job.task), "store": job.store, "changelog": str(job.partition), "to": job.end},
+                extra={
+                    "task": str(job.task),
+                    "store": job.store,
+                    "changelog": str(job.partition),
+                    "from": job.start,
+                    "to": job.end,
+                },
             )
         self._consumer.assign({job.partition: job.start if job.start >= 0 else AT_BEGINNING for job in jobs})
 

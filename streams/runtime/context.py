@@ -14,7 +14,7 @@ from processor_api.record import FixedKeyRecord, Forward, HeaderList, Record, Re
 from processor_api.serde import Serde
 from processor_api.task_id import TaskId
 from state.kinds import OpenStore
-from streams.runtime.environment import Environment
+from streams.runtime.environment import Environment, NodeErrors
 from streams.runtime.punctuations import Punctuations
 
 __all__ = ["NodeContext", "UserContext", "forward_to", "run_processor"]
@@ -58,6 +58,7 @@ class NodeContext:
         self.environment = environment
         self.clock = environment.clock
         self.forward = forward_to(list(children.values()))
+        self.fail = NodeErrors(environment, node).fail
         self._children = children
         self._stores = stores
         self._punctuations = punctuations
@@ -86,9 +87,6 @@ class NodeContext:
 
     def store(self, name: str) -> Any:
         return self.open_store(name).operator
-
-    def fail(self, error: Exception, key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
-        self.environment.errors.processing(self.node, error, key, self.environment.cursor)
 
     def drop(self, why: str, key: Any = None) -> None:
         self.environment.metrics.dropped_records += 1

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from processor_api.clock import Clock
-from processor_api.errors import ConfigError
+from processor_api.errors import ConfigError, StreamsError
+from processor_api.handlers import ProducerRecord
+from processor_api.record import HeaderList
 from processor_api.serde import Serde
 from processor_api.task_id import TaskId
 from processor_api.timestamps import TimestampExtractor
 from state.cursor import Cursor
 from streams.runtime.error_policy import ErrorPolicy
 
-__all__ = ["Environment", "TaskMetrics", "resolve_serde"]
+__all__ = ["Environment", "NodeErrors", "TaskMetrics", "resolve_serde"]
 
 
 @dataclass
@@ -44,6 +46,9 @@ class Environment:
     metrics: TaskMetrics = field(default_factory=TaskMetrics)
     commit_requested: bool = False
 
+    def __post_init__(self) -> None:
+        self.cursor.keeps_messages = self.errors.wants_messages
+
     def key_serde(self, given: Serde[Any] | None, what: str, topic: str) -> Serde[Any]:
         """The serde of keys in a topic, bound to it."""
         return resolve_serde(given, self.default_key_serde, what, "key").bind(topic, is_key=True)
@@ -51,6 +56,37 @@ class Environment:
     def value_serde(self, given: Serde[Any] | None, what: str, topic: str) -> Serde[Any]:
         """The serde of values in a topic, bound to it."""
         return resolve_serde(given, self.default_value_serde, what, "value").bind(topic, is_key=False)
+
+
+class NodeErrors:
+    """What happens to the errors of one node (:class:`streams.kafka.record_collector.SinkErrors`)."""
+
+    def __init__(self, environment: Environment, node: str) -> None:
+        self._environment = environment
+        self._policy = environment.errors
+        self._node = node
+
+    def fail(self, error: Exception, key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+        """User code failed: returns to drop the record, else raises."""
+        self._policy.processing(self._node, error, key, value, timestamp, headers, self._environment.cursor)
+        self.drop("failed")
+
+    def unserializable(self, error: Exception, part: str, record: ProducerRecord) -> None:
+        """A ``key`` or ``value`` could not be written: returns to drop the record, else raises."""
+        self._policy.serialization(self._node, error, part, record, self._environment.cursor)
+        self.drop("cannot be written")
+
+    def undelivered(
+        self, failure: StreamsError, record: ProducerRecord
+    ) -> tuple[StreamsError | None, Iterable[ProducerRecord]]:
+        """The broker refused a record: what to raise, ``None`` to go on without it, and dead letters."""
+        verdict, letters = self._policy.undelivered(self._node, failure, record)
+        if verdict is None:
+            self.drop("refused")
+        return verdict, letters
+
+    def drop(self, why: str) -> None:
+        self._environment.metrics.dropped_records += 1
 
 
 def resolve_serde(given: Serde[Any] | None, default: Serde[Any] | None, what: str, part: str) -> Serde[Any]:

@@ -29,7 +29,7 @@ from streams.restore.restorer import RestoreListener, Restorer
 from streams.runtime.commit import Committer
 from streams.runtime.engines import Engines
 from streams.runtime.environment import Environment
-from streams.runtime.error_policy import ErrorPolicy
+from streams.runtime.error_policy import error_policy_for
 from streams.runtime.idling import Idling
 from streams.runtime.purge import RepartitionPurge
 from streams.runtime.task_manager import TaskManager
@@ -130,7 +130,7 @@ class ThreadLife:
             default_key_serde=config.default_key_serde,
             default_value_serde=config.default_value_serde,
             default_timestamp_extractor=config.default_timestamp_extractor,
-            errors=ErrorPolicy(str(task)),
+            errors=error_policy_for(config, task, self.collector),
         )
 
     def _stores(self, plan: TaskPlan, task: TaskId, environment: Environment) -> TaskStores:

@@ -12,7 +12,7 @@ from processor_api.record import Forward
 from state.kinds import OpenStore
 from streams.kafka.record_collector import RecordCollector
 from streams.runtime.context import NodeContext, forward_to, run_processor
-from streams.runtime.environment import Environment
+from streams.runtime.environment import Environment, NodeErrors
 from streams.runtime.inputs import BoundSource
 from streams.runtime.punctuations import Punctuations
 from streams.runtime.task_plan import TaskPlan
@@ -24,8 +24,10 @@ __all__ = ["NodeChain", "build_chain"]
 class NodeChain:
     """The compiled nodes of a task."""
 
-    sources: Mapping[str, BoundSource]
+    sources: dict[str, BoundSource]
     """By real topic name."""
+    bind_source: Callable[[str, str], BoundSource]
+    """``(node, real topic name)``: a source as it reads a topic."""
     contexts: Mapping[str, NodeContext]
     _initialisers: list[Callable[[], None]]
     _closers: list[Callable[[], None]]
@@ -80,31 +82,28 @@ class _Builder:
         return run_processor(context, processor)
 
     def sink(self, node: SinkNode) -> Forward:
-        environment, collector, metrics = self.environment, self.collector, self.environment.metrics
-
-        def drop() -> None:
-            metrics.dropped_records += 1
+        environment, collector = self.environment, self.collector
+        errors = NodeErrors(environment, node.name)
 
         def to(topic: str) -> Forward:
             what = f"sink {node.name!r}"
             key_serde = environment.key_serde(node.key_serde, what, topic)
             value_serde = environment.value_serde(node.value_serde, what, topic)
-            return collector.sink(
-                node, topic, key_serde, value_serde, environment.errors.serialization, drop, environment.cursor
-            )
+            return collector.sink(node, topic, key_serde, value_serde, errors)
 
         if node.topic is not None:
             return to(self.plan.real_name(node.topic))
-        return collector.dynamic_sink(node, to, environment.cursor)
+        return collector.dynamic_sink(node, to, errors, environment.cursor)
 
-    def source(self, node: SourceNode, topic: str, forward: Forward) -> BoundSource:
-        what = f"source {node.name!r}"
+    def source(self, name: str, topic: str) -> BoundSource:
+        node: Any = self.plan.topology.nodes[name]
+        what = f"source {name!r}"
         return BoundSource(
-            node=node.name,
+            node=name,
             read_key=self.environment.key_serde(node.key_serde, what, topic).deserialize,
             read_value=self.environment.value_serde(node.value_serde, what, topic).deserialize,
             extractor=node.timestamp_extractor or self.environment.default_timestamp_extractor,
-            forward=forward,
+            forward=forward_to(list(reversed(self.children[name].values()))),
         )
 
 
@@ -121,12 +120,9 @@ def build_chain(
     for name in reversed(plan.nodes):
         node: Any = plan.topology.nodes[name]
         if isinstance(node, SourceNode):
-            forward = forward_to(list(reversed(builder.children[name].values())))
-            for topic, reader in plan.topics.items():
-                if reader == name:
-                    sources[topic] = builder.source(node, topic, forward)
+            sources |= {topic: builder.source(name, topic) for topic, reader in plan.topics.items() if reader == name}
             continue
         function = builder.sink(node) if isinstance(node, SinkNode) else builder.processor(node)
         for parent in node.parents:
             builder.children[parent][name] = function
-    return NodeChain(sources, builder.contexts, builder.initialisers, builder.closers)
+    return NodeChain(sources, builder.source, builder.contexts, builder.initialisers, builder.closers)

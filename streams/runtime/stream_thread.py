@@ -17,7 +17,7 @@ from processor_api.clock import Clock
 from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.group import Membership
-from streams.kafka.ports import CommitAgain, Consumer, TransactionAborted
+from streams.kafka.ports import CommitAgain, Consumer, InstanceFenced, TransactionAborted
 from streams.kafka.record_collector import RecordCollector
 from streams.restore.restorer import Restorer
 from streams.runtime.commit import Committer
@@ -144,6 +144,10 @@ class StreamThread:
             self._loop(life)
             self._become(ThreadState.PENDING_SHUTDOWN)
             self._final_commit(life)
+        except InstanceFenced:
+            self._become(ThreadState.PENDING_SHUTDOWN)
+            life.end(clean=False, stay=True)  # leaving would throw out the one that has the place now
+            raise
         except TaskMigratedError as error:
             log.warning("tasks migrated; joining anew", extra={"thread_name": self.name, "error": str(error)})
             self._become(ThreadState.PARTITIONS_ASSIGNED)
@@ -249,6 +253,8 @@ class StreamThread:
         if error.name() in ("UNKNOWN_TOPIC_OR_PART", "_MAX_POLL_EXCEEDED"):
             log.warning("client event", extra={"partition": str(partition), "error": error.str()})
             return
+        if error.name() == "_FATAL":
+            raise InstanceFenced("another process has taken the place of this thread in the group")
         if error.name() == "_AUTO_OFFSET_RESET":
             raise StreamsError(
                 f"the committed offset of {partition} is outside of its log and the reset policy is 'none': records"

@@ -86,9 +86,19 @@ class Task:
         cursor = self.environment.cursor
         cursor.stream_time = max((queue.partition_time for queue in self.queues.values()), default=NO_TIMESTAMP)
         cursor.leave()
-        self._only = next(iter(self.queues.values())) if len(self.queues) == 1 else None
+        self._find_only()
         self._chain.init()
         self.become(TaskState.RUNNING)
+
+    def read_also(self, partition: TopicPartition, source: str) -> None:
+        """Reads one more partition with a source node whose pattern its topic matches, from the next record added."""
+        assert self._chain is not None
+        bound = self._chain.sources[partition.topic] = self._chain.bind_source(source, partition.topic)
+        self.queues[partition] = InputQueue(partition, bound, self.environment)
+        self._find_only()
+
+    def _find_only(self) -> None:
+        self._only = next(iter(self.queues.values())) if len(self.queues) == 1 else None
 
     def rebuild(self) -> None:
         """Throws away everything that uncommitted records may have changed; the engines stay open."""
@@ -135,14 +145,15 @@ class Task:
         :param idle: tells whether an empty partition must be waited for (:class:`streams.runtime.idling.Idling`);
             ``None`` never waits.
         """
-        only = self._only
+        only, metrics = self._only, self.environment.metrics
+        dropped = metrics.dropped_records
         if only is not None:
             count = only.run_all(limit, self._punctuations, self._punctuate_stream_time) if only else 0
         else:
             count = self._process_by_time(limit, idle)
-        if count:
+        if count or metrics.dropped_records != dropped:  # these move positions too, and may have sent dead letters
             self.commit_needed = True
-            self.environment.metrics.records_processed += count
+            metrics.records_processed += count
         return count
 
     def _process_by_time(self, limit: int, idle: Any) -> int:
@@ -207,7 +218,8 @@ class Task:
         try:
             schedule.callback(now_ms)
         except Exception as error:
-            environment.errors.processing(schedule.node, error, None, cursor)
+            environment.errors.punctuation(schedule.node, error, cursor)
+            environment.metrics.dropped_records += 1
         finally:
             cursor.leave()
 

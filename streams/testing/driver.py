@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from processor_api.clock import ManualClock
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import StreamsError, TopologyError
+from processor_api.nodes import SourceNode
 from processor_api.record import HeaderList
 from processor_api.serde import Serde
 from processor_api.task_id import TaskId, TopicPartition
@@ -26,10 +27,11 @@ from processor_api.topology import Topology
 from state.budget import Budget
 from streams.config import StreamsConfig
 from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
+from streams.kafka.internal_topics import source_topics
 from streams.kafka.record_collector import RecordCollector
 from streams.runtime.engines import Engines
 from streams.runtime.environment import Environment
-from streams.runtime.error_policy import ErrorPolicy
+from streams.runtime.error_policy import error_policy_for
 from streams.runtime.task import Task
 from streams.runtime.task_plan import plan_all
 from streams.runtime.task_stores import TaskStores
@@ -95,7 +97,7 @@ class TopologyTestDriver:
             default_key_serde=config.default_key_serde,
             default_value_serde=config.default_value_serde,
             default_timestamp_extractor=config.default_timestamp_extractor,
-            errors=ErrorPolicy(str(task_id)),
+            errors=error_policy_for(config, task_id, self._collector),
         )
         budget = Budget(config.statestore_cache_max_bytes)
         return Task(plan, environment, TaskStores(plan, task_id, environment, budget, Engines(self.clock).open))
@@ -109,16 +111,24 @@ class TopologyTestDriver:
 
         :raises TopologyError: if no source reads the topic.
         """
-        if not any(partition.topic == topic for partition in self._task.queues):
-            raise TopologyError(f"no source of the topology reads topic {topic!r}", topic=topic)
+        partition = TopicPartition(topic, 0)
+        if partition not in self._task.queues:
+            self._task.read_also(partition, self._matching_source(topic))
         self._capture()
         self._input.produce(topic, value, key, 0, None, None, timestamp, headers)
         self._input.poll(0)
-        partition = TopicPartition(topic, 0)
         run, self._read[topic] = self._broker.log(partition).read(self._read.get(topic, 0), 1, False)
         self._task.add(partition, run)
         with self._handing_out_what_was_sent():
             self._complete()
+
+    def _matching_source(self, topic: str) -> str:
+        """The source whose pattern a new topic matches."""
+        topology = self._task.plan.topology
+        for name, node in topology.nodes.items():
+            if isinstance(node, SourceNode) and topic in source_topics(topology, node, {topic: 1}):
+                return name
+        raise TopologyError(f"no source of the topology reads topic {topic!r}", topic=topic)
 
     def advance_wall_clock_time(self, duration: Duration) -> None:
         """Moves the wall clock, then runs what is due and processes what came of it."""

@@ -22,6 +22,7 @@ from golden_support.store_traces import expected_trace
 from golden_support.topologies import load_module, load_topologies
 from golden_support.topology_parts import expected_parts
 from golden_support.typed_values import typed_value
+from processor_api.errors import ConfigError
 
 # ------------------------------------------------------------------ recordings
 
@@ -281,6 +282,8 @@ def test_unknown_serdes_and_java_classes_are_refused() -> None:
     with pytest.raises(ValueError, match="avro"):
         typed_value("avro")
     with pytest.raises(ValueError, match="NoSuchHandler"):
+        config_of({"processing.exception.handler": "parity.Errors$NoSuchHandler"})
+    with pytest.raises(ConfigError, match="NoSuchHandler"):
         config_of({"processing.exception.handler": "org.apache.kafka.streams.errors.NoSuchHandler"})
 
 

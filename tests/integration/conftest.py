@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from integration_support.topics import Topics
+from integration_support.workers import Workers
 from tools.kafka.broker import Broker
 
 HERE = Path(__file__).parent
@@ -77,3 +79,17 @@ def settle(bootstrap: str) -> None:
                 consumer.poll(0.1)
     finally:
         consumer.close()
+
+
+@pytest.fixture
+def topics(kafka: str, unique_name: Callable[[str], str]) -> Topics:
+    """Makes, fills and reads topics of the shared Kafka."""
+    return Topics(kafka, unique_name)
+
+
+@pytest.fixture
+def workers(kafka: str, unique_name: Callable[[str], str], tmp_path: Path) -> Iterator[Workers]:
+    """Starts workers of an application of this test's own; what still runs at its end is killed."""
+    started = Workers(tmp_path, kafka, unique_name("app"))
+    yield started
+    started.close()

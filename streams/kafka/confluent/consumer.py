@@ -12,7 +12,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from processor_api.errors import StreamsError
 from processor_api.task_id import TopicPartition
-from streams.kafka.confluent.errors import mapped, mapping
+from streams.kafka.confluent.errors import instance_fenced, kafka_error, mapped, mapping
 from streams.kafka.ports import AT_BEGINNING, AT_END, OffsetAndMetadata, RebalanceListener
 
 __all__ = ["ConfluentConsumer"]
@@ -37,7 +37,7 @@ class ConfluentConsumer:
     partition_eof: int = KafkaError._PARTITION_EOF
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        self._fatal: KafkaError | None = None
+        self._fenced = False
         self._assigned: set[TopicPartition] = set()
         self._paused: set[TopicPartition] = set()
         try:
@@ -49,21 +49,25 @@ class ConfluentConsumer:
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():
-            self._fatal = error
+            self._fenced = True
         else:
             log.warning("client error", extra={"error": str(error)})
 
-    def _check(self) -> None:
-        if self._fatal is not None:
-            raise mapped(KafkaException(self._fatal), "consume")
+    def _check(self, last: Any) -> None:
+        """The only fatal error of a classic consumer is that its place was taken; it is told once, as a message."""
+        if not self._fenced:
+            error = last.error()
+            self._fenced = error is not None and error.code() == KafkaError._FATAL
+        if self._fenced:
+            raise instance_fenced()
 
     def consume(self, max_messages: int, timeout_s: float) -> Sequence[Any]:
         try:
             messages = self._consume(max_messages, timeout_s)
         except (KafkaException, SystemError) as error:
             raise mapped(error, "consume") from error
-        if self._fatal is not None:
-            self._check()
+        if self._fenced or messages:
+            self._check(messages[-1] if messages else None)
         return messages
 
     def poll(self, timeout_s: float) -> Any:
@@ -71,8 +75,8 @@ class ConfluentConsumer:
             message = self._poll(timeout_s)
         except (KafkaException, SystemError) as error:
             raise mapped(error, "consume") from error
-        if self._fatal is not None:
-            self._check()
+        if self._fenced or message is not None:
+            self._check(message)
         return message
 
     # ------------------------------------------------------------------ group
@@ -159,11 +163,18 @@ class ConfluentConsumer:
             if one.offset >= 0
         }
 
-    @mapping("commit offsets")
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        if offsets:
-            wanted = [ClientPartition(*name, one.offset, one.metadata) for name, one in offsets.items()]
+        if not offsets:
+            return
+        wanted = [ClientPartition(*name, one.offset, one.metadata) for name, one in offsets.items()]
+        try:
             self._raise_first(self._client.commit(offsets=wanted, asynchronous=False))
+        except (KafkaException, SystemError) as error:
+            found = kafka_error(error)
+            if found is not None and found.code() == KafkaError._FATAL:
+                self._fenced = True
+                raise instance_fenced() from error
+            raise mapped(error, "commit offsets") from error
 
     def _raise_first(self, partitions: Sequence[ClientPartition] | None) -> None:
         for one in partitions or ():

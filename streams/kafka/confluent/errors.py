@@ -8,15 +8,15 @@ from typing import Any, ParamSpec, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 
 from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
-from streams.kafka.ports import CommitAgain, TransactionAborted
+from streams.kafka.ports import CommitAgain, InstanceFenced, TransactionAborted
 
-__all__ = ["kafka_error", "mapped", "mapping"]
+__all__ = ["instance_fenced", "kafka_error", "mapped", "mapping"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 AGAIN = {"ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS"}
-MIGRATED = {"UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID", "_FENCED", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"}
+MIGRATED = {"UNKNOWN_MEMBER_ID", "_FATAL", "_FENCED", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"}
 RETRY = {
     "_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN", "_TIMED_OUT_QUEUE", "_WAIT_COORD", "_RESOLVE",
     "REQUEST_TIMED_OUT", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR",
@@ -40,15 +40,26 @@ def mapped(error: BaseException, what: str, **place: Any) -> StreamsError:
         return StreamsError(f"cannot {what}: {error}", **place)
     name = found.name()
     text = f"cannot {what}: {found.str()} ({name})"
+    if found.txn_requires_abort():  # the producer goes on after that, also when the member is known to be gone
+        return TransactionAborted(text, **place)
+    if name == "FENCED_INSTANCE_ID":
+        return instance_fenced(**place)
     if found.fatal() or name in MIGRATED:
         return TaskMigratedError(f"{text}; another member owns the tasks of this thread now", **place)
-    if found.txn_requires_abort():
-        return TransactionAborted(text, **place)
     if name in AGAIN:
         return CommitAgain(text, **place)
     if found.retriable() or name in RETRY:
         return RetryableError(text, **place)
     return StreamsError(text, **place)
+
+
+def instance_fenced(**place: Any) -> InstanceFenced:
+    """Of a consumer whose place in the group another has taken."""
+    return InstanceFenced(
+        "another process has joined the group with the group.instance.id of this thread, which ends: give each process"
+        " a state.dir of its own (not a copy of another's), or its own group.instance.id",
+        **place,
+    )
 
 
 def mapping(what: str) -> Callable[[Callable[P, T]], Callable[P, T]]:

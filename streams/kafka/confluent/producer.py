@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Producer as Client
 from confluent_kafka import TopicPartition as ClientPartition
 
 from processor_api.clock import Clock, SystemClock
-from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
+from processor_api.errors import ProductionError, RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.errors import mapped, mapping
 from streams.kafka.ports import OffsetAndMetadata, TransactionAborted
@@ -23,6 +23,8 @@ log = logging.getLogger("streams.kafka.client")
 TIMEOUT_S = 60.0
 FLUSH_SLICE_S = 1.0
 METADATA_AGE_S = 60.0
+DEFAULTS = {"enable.idempotence": True, "partitioner": "murmur2_random"}
+"""What the port promises, where a configuration does not say it."""
 
 
 class ConfluentProducer:
@@ -35,7 +37,7 @@ class ConfluentProducer:
         self._fatal: KafkaError | None = None
         self._counts: dict[str, tuple[float, int]] = {}
         try:
-            self._client = Client({**config, "error_cb": self._on_error}, logger=log)
+            self._client = Client({**DEFAULTS, **config, "error_cb": self._on_error}, logger=log)
         except KafkaException as error:
             raise mapped(error, "make a producer") from error
         self.produce: Callable[..., None] = self._client.produce
@@ -46,6 +48,12 @@ class ConfluentProducer:
             self._fatal = error
         else:
             log.warning("client error", extra={"error": str(error)})
+
+    def refused(self, error: Exception, topic: str) -> NoReturn:
+        found = mapped(error, f"send a record to topic {topic!r}", topic=topic)
+        if not isinstance(found, (RetryableError, TaskMigratedError)):
+            found = ProductionError(f"{found.message}; no offset after it was committed", topic=topic)
+        raise found from error
 
     def poll(self, timeout_s: float) -> int:
         try:

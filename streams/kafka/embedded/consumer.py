@@ -66,7 +66,7 @@ class EmbeddedConsumer:
     def consume(self, max_messages: int, timeout: float) -> list[Any]:
         """Messages partition by partition, each partition's in order. Returns early when the listener was called.
 
-        :raises TaskMigratedError: if a newer consumer has the same ``group.instance.id``.
+        :raises InstanceFenced: if a newer consumer has the same ``group.instance.id``.
         """
         messages: list[Any] = []
         deadline_s: float | None = None

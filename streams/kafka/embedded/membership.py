@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from processor_api.errors import TaskMigratedError
 from streams.kafka.embedded.broker import EmbeddedBroker
 from streams.kafka.embedded.groups import Group, GroupIdentity, Member, Step
-from streams.kafka.ports import RebalanceListener
+from streams.kafka.ports import InstanceFenced, RebalanceListener
 
 __all__ = ["Membership"]
 
@@ -48,7 +47,7 @@ class Membership:
     def poll(self) -> bool:
         """Takes all steps that are due; says whether there was one.
 
-        :raises TaskMigratedError: if a newer consumer has the same ``group.instance.id``.
+        :raises InstanceFenced: if a newer consumer has the same ``group.instance.id``.
         """
         if self._listener is None:
             return False
@@ -72,7 +71,7 @@ class Membership:
     def touch(self) -> None:
         """A call of the consumer keeps its session; the caller holds the lock.
 
-        :raises TaskMigratedError: if a newer consumer has the same ``group.instance.id``.
+        :raises InstanceFenced: if a newer consumer has the same ``group.instance.id``.
         """
         self._check_not_fenced()
         self._broker.expire()
@@ -111,7 +110,7 @@ class Membership:
 
     def _check_not_fenced(self) -> None:
         if self._fenced:
-            raise TaskMigratedError(
+            raise InstanceFenced(
                 f"a newer consumer of group {self._group.name!r} has group.instance.id {self._instance!r}:"
                 " close this one, its tasks are processed there"
             )

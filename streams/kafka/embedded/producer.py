@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
-from processor_api.errors import StreamsError, TaskMigratedError
+from processor_api.errors import ProductionError, StreamsError, TaskMigratedError
 from processor_api.partitioner import partition_for_key
 from processor_api.record import HeaderList, TimestampType
 from processor_api.task_id import TopicPartition
@@ -100,6 +100,12 @@ class EmbeddedProducer:
                 self._reports.append((report, None, record))
             else:
                 self._report_failure(record, report, refusal)
+
+    def refused(self, error: Exception, topic: str) -> NoReturn:
+        """See `streams.kafka.ports.Producer`; errors of this client are the project's own."""
+        if isinstance(error, TaskMigratedError):
+            raise error
+        raise ProductionError(f"cannot send a record to topic {topic!r}: {error}", topic=topic) from error
 
     def poll(self, timeout: float = 0) -> int:
         """Sends what lingers and serves the delivery callbacks; never waits, since delivery is immediate.

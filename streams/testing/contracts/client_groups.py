@@ -10,7 +10,7 @@ from typing import Any
 
 from processor_api.errors import TaskMigratedError
 from processor_api.task_id import TopicPartition
-from streams.kafka.ports import CommitAgain, Consumer, NewTopic, OffsetAndMetadata, TransactionAborted
+from streams.kafka.ports import CommitAgain, Consumer, InstanceFenced, NewTopic, OffsetAndMetadata, TransactionAborted
 from streams.testing.contracts.client_kit import Cluster, contents, raises, read, send
 
 __all__ = ["GroupContract", "Worker"]
@@ -327,13 +327,13 @@ class GroupContract:
             second.poll()
             try:
                 first.poll()
-            except TaskMigratedError:
+            except InstanceFenced:
                 return True
             return False
 
         self.cluster.until("the replaced member is fenced", fenced)
         offsets = dict.fromkeys(owned, OffsetAndMetadata(1))
-        raises(TaskMigratedError, lambda: first.consumer.commit(offsets))
+        raises(InstanceFenced, lambda: first.consumer.commit(offsets))
         self.commit(replacement, offsets)
         assert second.calls == told
         assert first.faults == second.faults == replacement.faults == []

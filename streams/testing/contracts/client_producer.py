@@ -92,7 +92,7 @@ class ProducerContract:
         topic = self.cluster.topic()
         producer = self.cluster.producer()
         deliveries = Deliveries()
-        producer.produce(topic, b"v", b"k", 0, None, deliveries, 1_000, None)
+        producer.produce(topic, b"v", b"k", 0, deliveries, None, 1_000, None)
         producer.flush()
         assert deliveries.errors == [None]
 

@@ -27,11 +27,15 @@ TO_LONGS: Produced[Any, int] = Produced(key_serde=S, value_serde=L)
 
 
 class IllegalArgumentException(Exception):
-    """Under Java's name, since handlers report it."""
+    """Under Java's name, since handlers and dead letters report it."""
+
+    __module__ = "java.lang"
 
 
 class IllegalStateException(Exception):
-    """Under Java's name, since handlers report it."""
+    """Under Java's name, since handlers and dead letters report it."""
+
+    __module__ = "java.lang"
 
 
 class SerializationException(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from golden_support.user_code import value_time
+from golden_support.user_code import continue_production, own_dead_letter, telling, value_time
 from processor_api.errors import TopologyError
 from processor_api.serde import Serdes
 from streams.config import StreamsConfig
@@ -31,6 +31,11 @@ _CLASSES: Mapping[tuple[str, str], Mapping[str, Any]] = {
         "default.dsl.store": "in_memory"
     },
     ("default.timestamp.extractor", "Processors$ValueTime"): {"default.timestamp.extractor": value_time},
+    ("processing.exception.handler", "Errors$Telling"): {"processing.exception.handler": telling},
+    ("processing.exception.handler", "Errors$OwnDeadLetter"): {"processing.exception.handler": own_dead_letter},
+    ("production.exception.handler", "Errors$ContinueProduction"): {
+        "production.exception.handler": continue_production
+    },
 }
 """Settings that name a Java class, by the setting and the class without its package, and the settings meant by them."""
 
@@ -64,7 +69,9 @@ def unknown_classes(recorded: Mapping[str, Any]) -> list[str]:
 
 
 def _java_class(value: Any) -> str | None:
-    """The name without its package, if the value names a Java class."""
-    if isinstance(value, str) and value.startswith(("org.apache.kafka.", "parity.")):
+    """The name without its package, if the value names a Java class. The configuration itself knows Java's handlers."""
+    if not isinstance(value, str) or value.startswith("org.apache.kafka.streams.errors."):
+        return None
+    if value.startswith(("org.apache.kafka.", "parity.")):
         return value.rpartition(".")[2]
     return None

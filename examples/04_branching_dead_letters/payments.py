@@ -1,0 +1,42 @@
+"""Payments are split by their size; those that cannot be read or worked out go to a dead letter queue.
+
+Without handlers the first bad record stops the application, and is met again after each restart. With these it goes to
+topic `payments-dead`, byte for byte as it came, with headers that say what was wrong and where it lay.
+"""
+
+from typing import Any
+
+from streams import Branched, Consumed, KafkaStreams, Produced, Serdes, StreamsBuilder, json_serde
+
+TEXT, JSON = Serdes.STRING, json_serde()
+
+RATES = {"EUR": 1.0, "USD": 0.9, "GBP": 1.2}
+LARGE = 1000
+
+CONFIG: dict[str, Any] = {
+    "application.id": "payments",
+    "bootstrap.servers": "localhost:9092",
+    "deserialization.exception.handler": "LogAndContinueExceptionHandler",
+    "processing.exception.handler": "LogAndContinueProcessingExceptionHandler",
+    "errors.dead.letter.queue.topic.name": "payments-dead",
+}
+
+
+def in_euros(payment: dict[str, Any]) -> dict[str, Any]:
+    """:raises KeyError: if the currency is not known, or something is missing."""
+    return {**payment, "euros": payment["amount"] * RATES[payment["currency"]]}
+
+
+def topology() -> StreamsBuilder:
+    builder = StreamsBuilder()
+    payments = builder.stream("payments", Consumed(key_serde=TEXT, value_serde=JSON)).map_values(in_euros)
+    sizes = payments.split(name="size-").branch(lambda _, payment: payment["euros"] >= LARGE, Branched.as_("large"))
+    branches = sizes.default_branch(Branched.as_("small"))
+    branches["size-large"].to("payments-large", Produced(key_serde=TEXT, value_serde=JSON))
+    branches["size-small"].to("payments-small", Produced(key_serde=TEXT, value_serde=JSON))
+    return builder
+
+
+if __name__ == "__main__":
+    with KafkaStreams(topology().build(CONFIG), CONFIG) as app:
+        app.wait()

@@ -1,0 +1,226 @@
+"""Exception handlers: what becomes of a record that cannot be read, processed or written (conformance 112 to 115).
+
+A handler is a function that is given the place, the record and the error, and answers with a :class:`Response`. It runs
+on the thread of the task. Records for a dead letter queue go out through the task's own producer, and so in the same
+transaction under exactly-once (KIP-1034); they are sent whatever the result is. A handler that raises, or answers with
+anything else than a response, fails the task.
+
+Errors of the engine and of the broker's fencing are no handler's business, nor are those of timestamp extractors
+(conformance 9).
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from processor_api.errors import RetryableError
+from processor_api.record import HeaderList, Record
+from processor_api.task_id import TaskId
+from processor_api.timestamps import ConsumedRecord
+
+__all__ = [
+    "DeserializationExceptionHandler",
+    "ErrorHandlerContext",
+    "ProcessingExceptionHandler",
+    "ProducerRecord",
+    "ProductionExceptionHandler",
+    "Response",
+    "Result",
+    "SerializationExceptionOrigin",
+    "dead_letter_queue_records",
+    "default_production",
+    "log_and_continue",
+    "log_and_continue_processing",
+    "log_and_fail",
+    "log_and_fail_processing",
+]
+
+log = logging.getLogger("streams.errors")
+
+HEADER_PREFIX = "__streams.errors."
+
+
+class Result(enum.Enum):
+    """What a handler decides."""
+
+    RESUME = "RESUME"
+    """Drop the record, count it as dropped, and go on."""
+    FAIL = "FAIL"
+    """Fail the task."""
+    RETRY = "RETRY"
+    """Process again what was read since the last commit. Only for a record that was not delivered in time, that is for
+    a :class:`~processor_api.errors.RetryableError`; elsewhere it means `FAIL`."""
+
+
+class SerializationExceptionOrigin(enum.Enum):
+    """Which part of a record could not be written."""
+
+    KEY = "KEY"
+    VALUE = "VALUE"
+
+
+class ProducerRecord(NamedTuple):
+    """A record to be sent. A handler is shown the one that failed, and makes its own for a dead letter queue."""
+
+    topic: str
+    key: Any
+    """Bytes; the key as the topology gave it where it could not be written."""
+    value: Any
+    """As the key."""
+    timestamp: int | None = None
+    """In ms; ``None`` is now."""
+    headers: HeaderList | None = None
+    partition: int | None = None
+    """``None`` leaves the choice to Kafka's default partitioner."""
+
+
+@dataclass(frozen=True)
+class Response:
+    """A handler's answer: a result, and records for a dead letter queue, sent before the result takes effect."""
+
+    result: Result
+    dead_letter_queue_records: tuple[ProducerRecord, ...] = ()
+
+    @classmethod
+    def resume(cls, dead_letter_queue_records: Iterable[ProducerRecord] = ()) -> Response:
+        return cls(Result.RESUME, tuple(dead_letter_queue_records))
+
+    @classmethod
+    def fail(cls, dead_letter_queue_records: Iterable[ProducerRecord] = ()) -> Response:
+        return cls(Result.FAIL, tuple(dead_letter_queue_records))
+
+    @classmethod
+    def retry(cls) -> Response:
+        return cls(Result.RETRY)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorHandlerContext:
+    """Where an error happened, and with which record (KIP-1033).
+
+    Topic, partition and offset are those of the source record. They are ``None``, -1 and -1 in a punctuation, and for a
+    record that the broker refused, since by then others are in work.
+    """
+
+    topic: str | None
+    partition: int
+    offset: int
+    timestamp: int
+    """Of the record at the node, in ms; the time of a punctuation; -1 for a record that the broker refused."""
+    headers: HeaderList
+    """Of the record at the node."""
+    processor_node_id: str
+    """The node's name."""
+    task_id: TaskId
+    source_raw_key: bytes | None
+    source_raw_value: bytes | None
+    dead_letter_queue_topic_name: str | None = None
+    """``errors.dead.letter.queue.topic.name``."""
+
+
+DeserializationExceptionHandler = Callable[[ErrorHandlerContext, ConsumedRecord, Exception], Response]
+"""Asked when a serde raises while it reads. The record has its key and value as bytes."""
+
+ProcessingExceptionHandler = Callable[[ErrorHandlerContext, Record[Any, Any] | None, Exception], Response]
+"""Asked when a processor or a function given to the DSL raises: once, at the node where it happened. The record is what
+that node was given, ``None`` in a punctuation; between operators of tables its value is ``(new value, old value)``."""
+
+ProductionExceptionHandler = Callable[
+    [ErrorHandlerContext, ProducerRecord, Exception, SerializationExceptionOrigin | None], Response
+]
+"""Asked when a serde raises while it writes to a topic: the origin says which part, the error is the serde's own. Asked
+also, under at-least-once, when the broker refused a record: without an origin, and with a
+:class:`~processor_api.errors.RetryableError` if a later try may succeed, else a
+:class:`~processor_api.errors.ProductionError`; both have the broker's ``reason``, such as ``MSG_SIZE_TOO_LARGE``."""
+
+
+def dead_letter_queue_records(
+    context: ErrorHandlerContext, error: Exception, topic: str | None = None
+) -> tuple[ProducerRecord, ...]:
+    """The dead letter that Kafka Streams would send, or nothing without a topic (reference 3.12).
+
+    It has the source record's bytes, and its headers followed by ``__streams.errors.`` ``exception``, ``message``,
+    ``stacktrace``, ``topic``, ``partition`` and ``offset``.
+
+    :param topic: the configured one (``errors.dead.letter.queue.topic.name``) if not given.
+    """
+    topic = topic or context.dead_letter_queue_topic_name
+    if not topic:
+        return ()
+    described = {
+        "exception": class_name(error),
+        "message": str(error),
+        "stacktrace": "".join(traceback.format_exception(error)),
+        "topic": context.topic,
+        "partition": str(context.partition),
+        "offset": str(context.offset),
+    }
+    headers = list(context.headers)
+    headers += [
+        (HEADER_PREFIX + name, None if text is None else text.encode("utf-8", "replace"))
+        for name, text in described.items()
+    ]
+    timestamp = context.timestamp if context.timestamp >= 0 else None
+    return (ProducerRecord(topic, context.source_raw_key, context.source_raw_value, timestamp, headers),)
+
+
+def class_name(error: Exception) -> str:
+    """As a traceback names it: with its module, but for Python's own."""
+    kind = type(error)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def log_and_fail(context: ErrorHandlerContext, record: ConsumedRecord, error: Exception) -> Response:
+    """The default for records that cannot be read (Java: ``LogAndFailExceptionHandler``)."""
+    log.error("record cannot be read", extra=_place(context), exc_info=error)
+    return Response.fail(dead_letter_queue_records(context, error))
+
+
+def log_and_continue(context: ErrorHandlerContext, record: ConsumedRecord, error: Exception) -> Response:
+    """Drops records that cannot be read (Java: ``LogAndContinueExceptionHandler``)."""
+    log.warning("record dropped: it cannot be read", extra=_place(context), exc_info=error)
+    return Response.resume(dead_letter_queue_records(context, error))
+
+
+def log_and_fail_processing(
+    context: ErrorHandlerContext, record: Record[Any, Any] | None, error: Exception
+) -> Response:
+    """The default for records that cannot be processed (Java: ``LogAndFailProcessingExceptionHandler``)."""
+    log.error("record cannot be processed", extra=_place(context), exc_info=error)
+    return Response.fail(dead_letter_queue_records(context, error))
+
+
+def log_and_continue_processing(
+    context: ErrorHandlerContext, record: Record[Any, Any] | None, error: Exception
+) -> Response:
+    """Drops records that cannot be processed (Java: ``LogAndContinueProcessingExceptionHandler``)."""
+    log.warning("record dropped: it cannot be processed", extra=_place(context), exc_info=error)
+    return Response.resume(dead_letter_queue_records(context, error))
+
+
+def default_production(
+    context: ErrorHandlerContext,
+    record: ProducerRecord,
+    error: Exception,
+    origin: SerializationExceptionOrigin | None,
+) -> Response:
+    """The default for records that cannot be written (Java: ``DefaultProductionExceptionHandler``): what was not
+    delivered in time is processed again, everything else fails."""
+    if origin is None and isinstance(error, RetryableError):
+        return Response.retry()
+    return Response.fail(dead_letter_queue_records(context, error))
+
+
+def _place(context: ErrorHandlerContext) -> dict[str, Any]:
+    return {
+        "task": str(context.task_id),
+        "node": context.processor_node_id,
+        "topic": context.topic,
+        "partition": context.partition,
+        "offset": context.offset,
+    }

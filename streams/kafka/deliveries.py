@@ -1,0 +1,81 @@
+"""Records that were not delivered: what the client's error means (conformance 114).
+
+The names are librdkafka's; where the embedded broker has Kafka's own name for the same error, both stand here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from processor_api.errors import ProductionError, StreamsError, TaskMigratedError
+from processor_api.handlers import ProducerRecord
+from processor_api.record import TimestampType
+from streams.kafka.ports import NotDelivered
+
+__all__ = ["is_fatal", "not_delivered", "produced_record"]
+
+FENCED = frozenset({
+    "_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING", "OUT_OF_ORDER_SEQUENCE_NUMBER",
+    "PRODUCER_FENCED",
+})  # fmt: skip
+"""Another producer took over: the tasks are closed and the thread joins its group again."""
+
+FATAL = frozenset({
+    "_AUTHENTICATION", "_FATAL", "_INVALID_ARG", "_STATE", "CLUSTER_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED",
+    "ILLEGAL_SASL_STATE", "INVALID_TOPIC_EXCEPTION", "OFFSET_METADATA_TOO_LARGE", "SASL_AUTHENTICATION_FAILED",
+    "SECURITY_DISABLED", "TOPIC_AUTHORIZATION_FAILED", "TOPIC_EXCEPTION", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+    "UNKNOWN", "UNSUPPORTED_SASL_MECHANISM",
+})  # fmt: skip
+"""No record will fare better: no handler is asked."""
+
+RETRIABLE = frozenset({
+    "_ALL_BROKERS_DOWN", "_ISR_INSUFF", "_MSG_TIMED_OUT", "_TIMED_OUT", "_TIMED_OUT_QUEUE", "_TRANSPORT",
+    "_UNKNOWN_TOPIC", "INVALID_MSG", "KAFKA_STORAGE_ERROR", "LEADER_NOT_AVAILABLE", "NETWORK_EXCEPTION",
+    "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "NOT_LEADER_FOR_PARTITION", "REQUEST_TIMED_OUT",
+    "UNKNOWN_TOPIC_ID", "UNKNOWN_TOPIC_OR_PART",
+})  # fmt: skip
+"""A later try may succeed."""
+
+
+def not_delivered(error: Any, topic: str | None, partition: int | None) -> StreamsError:
+    """What a client's error means: :class:`NotDelivered`, :class:`~processor_api.errors.TaskMigratedError`, else
+    :class:`~processor_api.errors.ProductionError`."""
+    name = _name(error)
+    what = f"the broker refused a record for topic {topic!r}: {error}; no offset after it was committed"
+    place = {"topic": topic, "partition": partition if partition is not None and partition >= 0 else None}
+    if name in FENCED:
+        return TaskMigratedError(what, **place)
+    failure = NotDelivered(what, **place) if name in RETRIABLE else ProductionError(what, **place)
+    failure.reason = name
+    return failure
+
+
+def is_fatal(failure: StreamsError) -> bool:
+    """Whether no handler may be asked about it."""
+    if isinstance(failure, ProductionError):
+        return failure.reason is None or failure.reason in FATAL
+    return not isinstance(failure, NotDelivered)
+
+
+def produced_record(message: Any) -> ProducerRecord:
+    """A refused record as a delivery callback is given it."""
+    kind, timestamp = message.timestamp()
+    known = kind != TimestampType.NOT_AVAILABLE and timestamp >= 0
+    partition = message.partition()
+    return ProducerRecord(
+        topic=message.topic(),
+        key=message.key(),
+        value=message.value(),
+        timestamp=timestamp if known else None,
+        headers=message.headers(),
+        partition=partition if partition is not None and partition >= 0 else None,
+    )
+
+
+def _name(error: Any) -> str | None:
+    """Of a client's error, or of an exception that carries one."""
+    arguments = getattr(error, "args", None)
+    if arguments and hasattr(arguments[0], "name"):
+        error = arguments[0]
+    name = getattr(error, "name", None)
+    return name() if callable(name) else None

@@ -1,0 +1,73 @@
+"""A request, its answer, and the bytes of both with their headers."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from streams.kafka.wire.codec import MalformedMessage, Reader, codec_of
+
+__all__ = ["Api", "correlation_id_of"]
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+_HEADER = struct.Struct(">hhih")
+_CORRELATION_ID = struct.Struct(">i")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Api(Generic[Q, R]):
+    """One kind of request: its key and the versions that are declared here."""
+
+    name: str
+    key: int
+    lowest: int
+    highest: int
+    flexible_from: int | None
+    """The first flexible version (KIP-482); ``None`` if there is none."""
+    request: type[Q]
+    response: type[R]
+    needs: str
+    """The oldest Kafka that has the lowest version."""
+    old_response_header: bool = False
+    """Whether the answer's header has no tagged fields even in flexible versions: so it is for ApiVersions, which must
+    be readable by a client that does not know the broker's versions."""
+
+    def is_flexible(self, version: int) -> bool:
+        return self.flexible_from is not None and version >= self.flexible_from
+
+    def encode(self, request: Q, version: int, correlation_id: int, client_id: str) -> bytes:
+        """The request with its header (version 1, or 2 when flexible) and its size in front."""
+        flexible = self.is_flexible(version)
+        client = client_id.encode()
+        out = bytearray(_HEADER.pack(self.key, version, correlation_id, len(client)) + client)
+        if flexible:
+            out.append(0)
+        codec_of(self.request, version, flexible=flexible).write(out, request)
+        return struct.pack(">i", len(out)) + bytes(out)
+
+    def decode(self, answer: bytes, version: int) -> R:
+        """The answer; ``answer`` is without its size.
+
+        :raises MalformedMessage: if it is no such answer.
+        """
+        flexible = self.is_flexible(version)
+        reader = Reader(answer)
+        reader.take(_CORRELATION_ID.size)
+        if flexible and not self.old_response_header:
+            reader.skip_tags()
+        found = codec_of(self.response, version, flexible=flexible).read(reader)
+        if reader.left:
+            raise MalformedMessage(f"it goes on for {reader.left} bytes after its end")
+        return found
+
+
+def correlation_id_of(answer: bytes) -> int:
+    """Which request an answer is for.
+
+    :raises MalformedMessage: if it is too short for an answer.
+    """
+    found: int = _CORRELATION_ID.unpack(Reader(answer).take(_CORRELATION_ID.size))[0]
+    return found

@@ -1,0 +1,44 @@
+"""What a connection needs of librdkafka's settings."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from processor_api.errors import ConfigError
+from streams.kafka.wire.addresses import Address, bootstrap_servers
+from streams.kafka.wire.sasl import Login, login_of
+from streams.kafka.wire.tls import tls_context
+
+__all__ = ["ClientSettings"]
+
+_PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    """Where the brokers are, who we are, and how the line is secured."""
+
+    servers: tuple[Address, ...]
+    client_id: str = "streams"
+    tls: ssl.SSLContext | None = None
+    login: Login | None = None
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> ClientSettings:
+        """From the settings of a librdkafka client; those that are about something else are passed over.
+
+        :raises ConfigError: if a setting is missing, wrong, or not possible here.
+        """
+        given = settings.get("security.protocol") or "plaintext"
+        protocol = str(given).lower()
+        if protocol not in _PROTOCOLS:
+            raise ConfigError(f"security.protocol must be one of {', '.join(_PROTOCOLS)}; got {given!r}")
+        return cls(
+            servers=bootstrap_servers(settings),
+            client_id=str(settings.get("client.id") or cls.client_id),
+            tls=tls_context(settings) if protocol.endswith("ssl") else None,
+            login=login_of(settings) if protocol.startswith("sasl") else None,
+        )

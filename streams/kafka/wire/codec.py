@@ -1,0 +1,291 @@
+"""Kafka's wire types. A frozen dataclass declares a message; its codec for each version follows from the annotations.
+
+* ``Int8`` ... ``Int64`` and ``bool`` are big-endian numbers;
+* ``str``, ``bytes`` and ``tuple[T, ...]`` carry their length, and may be ``| None``;
+* a dataclass inside a dataclass is a structure;
+* ``Since(n)`` is for fields that versions before ``n`` do not have, ``Tag(n)`` for tagged fields; both have a default,
+  which is what is read where they are absent.
+
+In a flexible version lengths are varints of one more than the length, and structures end with their tagged fields
+(KIP-482). Before it, lengths are two bytes for texts and four for bytes and arrays, and there are no tagged fields.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from types import NoneType, UnionType
+from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from processor_api.errors import StreamsError
+
+__all__ = [
+    "Codec",
+    "Int8",
+    "Int16",
+    "Int32",
+    "Int64",
+    "MalformedMessage",
+    "Reader",
+    "Since",
+    "Tag",
+    "codec_of",
+    "write_varint",
+]
+
+T = TypeVar("T")
+
+_MOST_VARINT_BITS = 35
+
+
+class MalformedMessage(StreamsError):
+    """Bytes that are not the message they should be."""
+
+
+@dataclass(frozen=True)
+class _Fixed:
+    format: str
+
+
+@dataclass(frozen=True)
+class Since:
+    """Marks a field that exists from this version on."""
+
+    version: int
+
+
+@dataclass(frozen=True)
+class Tag:
+    """Marks a tagged field: written only when it differs from its default, and skipped by who does not know it."""
+
+    number: int
+
+
+Int8 = Annotated[int, _Fixed("b")]
+Int16 = Annotated[int, _Fixed("h")]
+Int32 = Annotated[int, _Fixed("i")]
+Int64 = Annotated[int, _Fixed("q")]
+
+
+class Reader:
+    """Takes bytes off the front of a message."""
+
+    __slots__ = ("_at", "_data")
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    @property
+    def left(self) -> int:
+        """How many bytes have not been taken."""
+        return len(self._data) - self._at
+
+    def take(self, count: int) -> bytes:
+        """:raises MalformedMessage: if there are fewer."""
+        if not 0 <= count <= self.left:
+            raise MalformedMessage(f"{count} more bytes are needed where it has {self.left}")
+        found = self._data[self._at : self._at + count]
+        self._at += count
+        return found
+
+    def varint(self) -> int:
+        """An unsigned number of at most five bytes, seven bits each, the lowest first."""
+        value = 0
+        for shift in range(0, _MOST_VARINT_BITS, 7):
+            byte = self.take(1)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+        raise MalformedMessage("it has a length of more than five bytes")
+
+    def skip_tags(self) -> None:
+        for _ in range(self.varint()):
+            self.varint()
+            self.take(self.varint())
+
+
+def write_varint(out: bytearray, value: int) -> None:
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Codec(Generic[T]):
+    """Writes values to the end of a buffer and reads them back."""
+
+    write: Callable[[bytearray, T], None]
+    read: Callable[[Reader], T]
+
+
+_codecs: dict[tuple[type, int, bool], Codec[Any]] = {}
+
+
+def codec_of(message: type[T], version: int, *, flexible: bool) -> Codec[T]:
+    """The codec of a declared message in one of its versions.
+
+    :raises TypeError: if the declaration has a field of no wire type.
+    """
+    asked = message, version, flexible
+    if asked not in _codecs:
+        _codecs[asked] = _structure(message, version, flexible)
+    return _codecs[asked]
+
+
+def _structure(message: type[Any], version: int, flexible: bool) -> Codec[Any]:
+    hints = get_type_hints(message, include_extras=True)
+    plain: list[tuple[str, Codec[Any]]] = []
+    tagged: dict[int, tuple[str, Codec[Any], Any]] = {}
+    for field in fields(message):
+        kind, marks = _unmarked(hints[field.name])
+        since = marks.get(Since)
+        tag = marks.get(Tag)
+        if (since is not None or tag is not None) and field.default is MISSING:
+            raise TypeError(f"{message.__name__}.{field.name} may be absent, so it needs a default")
+        if since is not None and version < since.version:
+            continue
+        codec = _value(kind, marks, version, flexible)
+        if tag is None:
+            plain.append((field.name, codec))
+        elif flexible:
+            tagged[tag.number] = field.name, codec, field.default
+
+    def write(out: bytearray, value: Any) -> None:
+        for name, codec in plain:
+            codec.write(out, getattr(value, name))
+        if flexible:
+            _write_tags(out, value, tagged)
+
+    def read(reader: Reader) -> Any:
+        found = {name: codec.read(reader) for name, codec in plain}
+        if flexible:
+            _read_tags(reader, tagged, found)
+        return message(**found)
+
+    return Codec(write, read)
+
+
+def _write_tags(out: bytearray, value: Any, tagged: Mapping[int, tuple[str, Codec[Any], Any]]) -> None:
+    present = [tag for tag, (name, _, default) in sorted(tagged.items()) if getattr(value, name) != default]
+    write_varint(out, len(present))
+    for tag in present:
+        name, codec, _ = tagged[tag]
+        content = bytearray()
+        codec.write(content, getattr(value, name))
+        write_varint(out, tag)
+        write_varint(out, len(content))
+        out += content
+
+
+def _read_tags(reader: Reader, tagged: Mapping[int, tuple[str, Codec[Any], Any]], found: dict[str, Any]) -> None:
+    for _ in range(reader.varint()):
+        tag = reader.varint()
+        content = Reader(reader.take(reader.varint()))
+        if tag in tagged:
+            name, codec, _ = tagged[tag]
+            found[name] = codec.read(content)
+
+
+def _unmarked(hint: Any) -> tuple[Any, dict[type, Any]]:
+    if get_origin(hint) is Annotated:
+        kind, *marks = get_args(hint)
+        return kind, {type(mark): mark for mark in marks}
+    return hint, {}
+
+
+def _value(kind: Any, marks: Mapping[type, Any], version: int, flexible: bool) -> Codec[Any]:
+    if kind is int and _Fixed in marks:
+        return _fixed(marks[_Fixed].format)
+    if kind is bool:
+        return _fixed("?")
+    nullable = False
+    if get_origin(kind) in (Union, UnionType):
+        choices = [one for one in get_args(kind) if one is not NoneType]
+        if len(choices) == 1:
+            nullable, kind = True, choices[0]
+    if kind is str:
+        return _text(_length("h", flexible, nullable))
+    if kind is bytes:
+        return _bytes(_length("i", flexible, nullable))
+    if get_origin(kind) is tuple:
+        element, marked = _unmarked(get_args(kind)[0])
+        return _array(_length("i", flexible, nullable), _value(element, marked, version, flexible))
+    if is_dataclass(kind) and not nullable:
+        return _structure(kind, version, flexible)  # type: ignore[arg-type]
+    raise TypeError(f"{kind!r} is no wire type")
+
+
+def _fixed(code: str) -> Codec[Any]:
+    packed = struct.Struct(">" + code)
+
+    def write(out: bytearray, value: Any) -> None:
+        out += packed.pack(value)
+
+    return Codec(write, lambda reader: packed.unpack(reader.take(packed.size))[0])
+
+
+def _length(code: str, flexible: bool, nullable: bool) -> Codec[int]:
+    """Of what follows; -1 stands for null, which is refused where there must be something."""
+    fixed = _fixed(code)
+
+    def write(out: bytearray, length: int) -> None:
+        if length < 0 and not nullable:
+            raise TypeError("None is given where a value must be")
+        if flexible:
+            write_varint(out, length + 1)
+        else:
+            fixed.write(out, length)
+
+    def read(reader: Reader) -> int:
+        length: int = reader.varint() - 1 if flexible else fixed.read(reader)
+        if length < 0 and not nullable:
+            raise MalformedMessage("it has null where a value must be")
+        return length
+
+    return Codec(write, read)
+
+
+def _bytes(length: Codec[int]) -> Codec[bytes | None]:
+    def write(out: bytearray, value: bytes | None) -> None:
+        length.write(out, -1 if value is None else len(value))
+        out += value or b""
+
+    def read(reader: Reader) -> bytes | None:
+        count = length.read(reader)
+        return None if count < 0 else reader.take(count)
+
+    return Codec(write, read)
+
+
+def _text(length: Codec[int]) -> Codec[str | None]:
+    content = _bytes(length)
+
+    def write(out: bytearray, value: str | None) -> None:
+        content.write(out, None if value is None else value.encode())
+
+    def read(reader: Reader) -> str | None:
+        found = content.read(reader)
+        try:
+            return None if found is None else found.decode()
+        except UnicodeDecodeError:
+            raise MalformedMessage("it has a text that is not UTF-8") from None
+
+    return Codec(write, read)
+
+
+def _array(length: Codec[int], element: Codec[Any]) -> Codec[tuple[Any, ...] | None]:
+    def write(out: bytearray, values: tuple[Any, ...] | None) -> None:
+        length.write(out, -1 if values is None else len(values))
+        for value in values or ():
+            element.write(out, value)
+
+    def read(reader: Reader) -> tuple[Any, ...] | None:
+        count = length.read(reader)
+        if count > reader.left:  # an element has at least a byte: refused before anything is made of it
+            raise MalformedMessage(f"it announces {count} elements and has {reader.left} bytes")
+        return None if count < 0 else tuple(element.read(reader) for _ in range(count))
+
+    return Codec(write, read)

@@ -1,0 +1,231 @@
+"""One connection to one broker: requests and their answers, one at a time, each by a deadline."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import ssl
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from types import TracebackType
+from typing import Self, TypeVar
+
+from processor_api.errors import RetryableError, StreamsError
+from streams.kafka.wire import error_codes
+from streams.kafka.wire.addresses import Address
+from streams.kafka.wire.api import Api, correlation_id_of
+from streams.kafka.wire.client_settings import ClientSettings
+from streams.kafka.wire.codec import MalformedMessage
+from streams.kafka.wire.deadline import Deadline
+from streams.kafka.wire.messages import (
+    API_VERSIONS,
+    SASL_AUTHENTICATE,
+    SASL_HANDSHAKE,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
+)
+from streams.kafka.wire.sasl import Login
+
+__all__ = ["MOST_ANSWER_BYTES", "Connection", "connect"]
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+MOST_ANSWER_BYTES = 16 * 1024 * 1024
+"""An answer that announces more is not read. Four bytes of something else than Kafka announce more nearly always."""
+
+_SOFTWARE = ApiVersionsRequest("streams-for-kafka", "1")
+_SIZE = struct.Struct(">i")
+_MOST_CORRELATION_ID = (1 << 31) - 1
+
+
+def connect(address: Address, settings: ClientSettings, deadline: Deadline) -> Connection:
+    """A connection that knows the broker's versions and is logged in. Finding the host's address is outside the
+    deadline, since the system gives no way to limit it.
+
+    :raises RetryableError: if the broker cannot be reached or does not answer in time.
+    :raises StreamsError: if its certificate or our login is refused, or it is no broker that we understand.
+    """
+    with ExitStack() as unless_ready:
+        line = unless_ready.enter_context(_line(address, settings.tls, deadline))
+        connection = Connection(line, address, settings.client_id)
+        connection.learn_versions(deadline)
+        if settings.login is not None:
+            connection.log_in(settings.login, deadline)
+        unless_ready.pop_all()
+    return connection
+
+
+def _line(address: Address, tls: ssl.SSLContext | None, deadline: Deadline) -> socket.socket:
+    try:
+        line = socket.create_connection(address, _seconds(deadline))
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is None:
+            return line
+        with line:  # which is empty once it is wrapped, and is closed if that fails
+            line.settimeout(_seconds(deadline))
+            return tls.wrap_socket(line, server_hostname=address.host)
+    except OSError as error:
+        raise _trouble(address, error) from error
+    except UnicodeError as error:
+        raise StreamsError(f"{address.host!r} is not the name of a host") from error
+
+
+class Connection:
+    """Sends requests over a connected socket. For one thread; after an error it is closed and cannot be used again."""
+
+    def __init__(self, line: socket.socket, address: Address, client_id: str) -> None:
+        self.address = address
+        self.versions: Mapping[int, tuple[int, int]] = {}
+        """The lowest and the highest version that the broker has of each request, by key."""
+        self._line = line
+        self._client_id = client_id
+        self._ids = itertools.count()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """May be called again."""
+        self._line.close()
+
+    def learn_versions(self, deadline: Deadline) -> ApiVersionsResponse:
+        """Asks for the versions that the broker has; before it, no other request is possible.
+
+        :raises StreamsError: if the broker is older than this request, or no broker.
+        """
+        self.versions = {API_VERSIONS.key: (API_VERSIONS.lowest, API_VERSIONS.highest)}
+        try:
+            answer = self.call(API_VERSIONS, _SOFTWARE, deadline)
+        except MalformedMessage as error:
+            raise StreamsError(
+                f"{self.address} does not answer as a broker of Kafka {API_VERSIONS.needs} or later does"
+            ) from error
+        if answer.error_code != error_codes.NONE:
+            raise StreamsError(f"{self.address} does not tell its versions: {error_codes.described(answer.error_code)}")
+        self.versions = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+        return answer
+
+    def log_in(self, login: Login, deadline: Deadline) -> None:
+        """:raises StreamsError: if the broker refuses the login, or is not who it should be."""
+        with self._closed_on_error():
+            handshake = self.call(SASL_HANDSHAKE, SaslHandshakeRequest(login.mechanism), deadline)
+            if handshake.error_code == error_codes.ILLEGAL_SASL_STATE:
+                raise StreamsError(f"{self.address} takes no login: set security.protocol to plaintext or ssl")
+            if handshake.error_code != error_codes.NONE:
+                known = ", ".join(handshake.mechanisms) or "none"
+                raise StreamsError(f"{self.address} takes no login by {login.mechanism}; its sasl.mechanism is {known}")
+
+            def exchange(data: bytes) -> bytes:
+                answer = self.call(SASL_AUTHENTICATE, SaslAuthenticateRequest(data), deadline)
+                if answer.error_code != error_codes.NONE:
+                    reason = error_codes.described(answer.error_code, answer.error_message)
+                    raise StreamsError(f"{self.address} refused the login by {login.mechanism}: {reason}")
+                return answer.auth_bytes
+
+            login.log_in(exchange)
+
+    def call(self, api: Api[Q, R], request: Q, deadline: Deadline) -> R:
+        """Sends a request, in the highest version that both have, and waits for its answer.
+
+        :raises RetryableError: if the line breaks or the time is over.
+        :raises StreamsError: if the broker has no version of the request, or answers something else.
+        """
+        if self._line.fileno() < 0:
+            raise RetryableError(f"the connection to {self.address} is closed")
+        with self._closed_on_error():
+            version = self._version(api)
+            sent_id = next(self._ids) & _MOST_CORRELATION_ID
+            answer = self._exchange(api.encode(request, version, sent_id, self._client_id), deadline)
+            try:
+                answered_id = correlation_id_of(answer)
+                if answered_id != sent_id:
+                    raise RetryableError(f"{self.address} answered request {answered_id} instead of {sent_id}")
+                return api.decode(answer, version)
+            except MalformedMessage as error:
+                raise MalformedMessage(f"the answer of {self.address} to {api.name} cannot be read: {error}") from error
+
+    def _version(self, api: Api[Q, R]) -> int:
+        low, high = self.versions.get(api.key, (0, -1))
+        version = min(api.highest, high)
+        if version < max(api.lowest, low):
+            raise StreamsError(
+                f"{self.address} has no version of {api.name} from {api.lowest} to {api.highest}: it must be Kafka"
+                f" {api.needs} or later"
+            )
+        return version
+
+    def _exchange(self, request: bytes, deadline: Deadline) -> bytes:
+        try:
+            self._line.settimeout(_seconds(deadline))
+            self._line.sendall(request)
+            size = _SIZE.unpack(self._exactly(_SIZE.size, deadline))[0]
+            if not 0 <= size <= MOST_ANSWER_BYTES:
+                raise StreamsError(
+                    f"{self.address} announces an answer of {size} bytes, as no broker does: see whether it is a Kafka"
+                    " listener, and security.protocol that of the listener"
+                )
+            return self._exactly(size, deadline)
+        except OSError as error:
+            raise _trouble(self.address, error) from error
+
+    def _exactly(self, count: int, deadline: Deadline) -> bytes:
+        found = bytearray()
+        while len(found) < count:
+            self._line.settimeout(_seconds(deadline))
+            part = self._line.recv(count - len(found))
+            if not part:
+                raise ConnectionResetError
+            found += part
+        return bytes(found)
+
+    @contextmanager
+    def _closed_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+
+def _seconds(deadline: Deadline) -> float:
+    """What is left, for the timeout of a socket, to which 0 means something else."""
+    seconds = deadline.left_s()
+    if not seconds:
+        raise TimeoutError
+    return seconds
+
+
+def _trouble(address: Address, error: OSError) -> StreamsError:
+    """What went wrong, as an error that tells whether trying again may help."""
+    match error:
+        case ssl.SSLCertVerificationError():
+            return StreamsError(f"the certificate of {address} is not trusted: {error.verify_message}")
+        case ssl.SSLEOFError() | ssl.SSLZeroReturnError() | ConnectionResetError() | BrokenPipeError():
+            return RetryableError(
+                f"{address} closed the connection: it is going down, or security.protocol is not that of its listener,"
+                " or it wants a certificate of ours that it did not get"
+            )
+        case ssl.SSLError() if "CERTIFICATE" in str(error.reason) or "UNKNOWN_CA" in str(error.reason):
+            return StreamsError(
+                f"{address} refused our certificate, or that there is none: {error.reason}; see to"
+                " ssl.certificate.location and ssl.key.location"
+            )
+        case ssl.SSLError():
+            return StreamsError(
+                f"TLS with {address} failed: {error.reason}; see whether security.protocol is that of its listener"
+            )
+        case TimeoutError():
+            return RetryableError(f"{address} did not answer in time")
+        case socket.gaierror():
+            return RetryableError(f"the host of {address} is not known: {error.strerror}")
+        case _:
+            return RetryableError(f"{address} cannot be reached: {error.strerror or error}")

@@ -1,0 +1,132 @@
+"""The broker that coordinates a group: found through any bootstrap server, and found again when it has moved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Protocol, Self, TypeVar
+
+from processor_api.clock import Clock, SystemClock
+from processor_api.errors import RetryableError, StreamsError
+from streams.kafka.wire import error_codes
+from streams.kafka.wire.addresses import Address
+from streams.kafka.wire.api import Api
+from streams.kafka.wire.client_settings import ClientSettings
+from streams.kafka.wire.connection import Connection, connect
+from streams.kafka.wire.deadline import Deadline
+from streams.kafka.wire.messages import FIND_COORDINATOR, GROUP_KEY, FindCoordinatorRequest
+
+__all__ = ["Answer", "Coordinator", "through_any_server"]
+
+LATER = frozenset(
+    (error_codes.COORDINATOR_LOAD_IN_PROGRESS, error_codes.COORDINATOR_NOT_AVAILABLE, error_codes.NOT_COORDINATOR)
+)
+"""Answers after which the coordinator is looked for anew: it moves, or is not ready."""
+
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 1.0
+
+T = TypeVar("T")
+Q = TypeVar("Q")
+
+
+class Answer(Protocol):
+    """What every answer of a coordinator has."""
+
+    @property
+    def error_code(self) -> int: ...
+
+
+R = TypeVar("R", bound=Answer)
+
+
+class Coordinator:
+    """Sends a group's requests to its coordinator. For one thread."""
+
+    def __init__(self, settings: ClientSettings, group: str, clock: Clock | None = None) -> None:
+        self._settings = settings
+        self._group = group
+        self._clock = clock or SystemClock()
+        self._connection: Connection | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """May be called again; the next call connects anew."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def call(self, api: Api[Q, R], request: Q, timeout_s: float) -> R:
+        """Sends a request, again and again if need be: it must be one that does no harm when it arrives twice.
+
+        :returns: an answer that is not one of `LATER`; other error codes are the caller's.
+        :raises RetryableError: if there was none within the time.
+        :raises StreamsError: at once, if a login or a certificate is refused, or the group may not be seen.
+        """
+        deadline = Deadline(timeout_s, self._clock)
+        pause_s = _FIRST_PAUSE_S
+        failure: RetryableError | None = None
+        while True:
+            try:
+                answer = self._connected(deadline).call(api, request, deadline)
+                if answer.error_code not in LATER:
+                    return answer
+                failure = self._not_ready(answer.error_code)
+            except RetryableError as error:
+                if failure is None or deadline.left_s():  # else it says only that the time was over
+                    failure = error
+            self.close()
+            if not deadline.wait(pause_s):
+                raise failure
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    def _connected(self, deadline: Deadline) -> Connection:
+        if self._connection is None:
+            address = through_any_server(self._settings, deadline, self._find)
+            # Not all of the time: the coordinator may have died, and another be found meanwhile.
+            self._connection = connect(address, self._settings, deadline.share(2))
+        return self._connection
+
+    def _find(self, connection: Connection, deadline: Deadline) -> Address:
+        request = FindCoordinatorRequest(GROUP_KEY, (self._group,))
+        found = connection.call(FIND_COORDINATOR, request, deadline).coordinators
+        if len(found) != 1:
+            raise StreamsError(
+                f"{connection.address} named {len(found)} coordinators of group {self._group!r}, not one"
+            )
+        if found[0].error_code in LATER:
+            raise self._not_ready(found[0].error_code)
+        if found[0].error_code != error_codes.NONE:
+            reason = error_codes.described(found[0].error_code, found[0].error_message)
+            raise StreamsError(f"the coordinator of group {self._group!r} cannot be found: {reason}")
+        return Address(found[0].host, found[0].port)
+
+    def _not_ready(self, code: int) -> RetryableError:
+        return RetryableError(f"the coordinator of group {self._group!r} is not ready: {error_codes.described(code)}")
+
+
+def through_any_server(settings: ClientSettings, deadline: Deadline, ask: Callable[[Connection, Deadline], T]) -> T:
+    """What the first of the bootstrap servers says that can be asked; each has its part of the time.
+
+    :raises StreamsError: if none can. A refused login or certificate comes before a server that did not answer, since
+        it is what somebody must mend.
+    """
+    refused: StreamsError | None = None
+    unreachable: RetryableError | None = None
+    for tried, address in enumerate(settings.servers):
+        part = deadline.share(len(settings.servers) - tried)
+        try:
+            with connect(address, settings, part) as connection:
+                return ask(connection, part)
+        except RetryableError as error:
+            unreachable = error
+        except StreamsError as error:
+            refused = refused or error
+    raise refused or unreachable or StreamsError("there are no bootstrap servers")

@@ -1,0 +1,63 @@
+"""The error codes that answers to our requests carry, by Kafka's names."""
+
+from __future__ import annotations
+
+__all__ = [
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "COORDINATOR_NOT_AVAILABLE",
+    "FENCED_INSTANCE_ID",
+    "GROUP_AUTHORIZATION_FAILED",
+    "GROUP_ID_NOT_FOUND",
+    "ILLEGAL_SASL_STATE",
+    "NONE",
+    "NOT_COORDINATOR",
+    "SASL_AUTHENTICATION_FAILED",
+    "UNKNOWN_MEMBER_ID",
+    "UNSUPPORTED_SASL_MECHANISM",
+    "described",
+]
+
+NONE = 0
+COORDINATOR_LOAD_IN_PROGRESS = 14
+COORDINATOR_NOT_AVAILABLE = 15
+NOT_COORDINATOR = 16
+UNKNOWN_MEMBER_ID = 25
+GROUP_AUTHORIZATION_FAILED = 30
+UNSUPPORTED_SASL_MECHANISM = 33
+ILLEGAL_SASL_STATE = 34
+SASL_AUTHENTICATION_FAILED = 58
+GROUP_ID_NOT_FOUND = 69
+FENCED_INSTANCE_ID = 82
+
+_NAMES = {
+    -1: "UNKNOWN_SERVER_ERROR",
+    3: "UNKNOWN_TOPIC_OR_PARTITION",
+    5: "LEADER_NOT_AVAILABLE",
+    7: "REQUEST_TIMED_OUT",
+    8: "BROKER_NOT_AVAILABLE",
+    13: "NETWORK_EXCEPTION",
+    14: "COORDINATOR_LOAD_IN_PROGRESS",
+    15: "COORDINATOR_NOT_AVAILABLE",
+    16: "NOT_COORDINATOR",
+    17: "INVALID_TOPIC_EXCEPTION",
+    24: "INVALID_GROUP_ID",
+    25: "UNKNOWN_MEMBER_ID",
+    27: "REBALANCE_IN_PROGRESS",
+    29: "TOPIC_AUTHORIZATION_FAILED",
+    30: "GROUP_AUTHORIZATION_FAILED",
+    31: "CLUSTER_AUTHORIZATION_FAILED",
+    33: "UNSUPPORTED_SASL_MECHANISM",
+    34: "ILLEGAL_SASL_STATE",
+    35: "UNSUPPORTED_VERSION",
+    42: "INVALID_REQUEST",
+    58: "SASL_AUTHENTICATION_FAILED",
+    69: "GROUP_ID_NOT_FOUND",
+    82: "FENCED_INSTANCE_ID",
+    89: "THROTTLING_QUOTA_EXCEEDED",
+}
+
+
+def described(code: int, message: str | None = None) -> str:
+    """An error code for the end of a sentence: its name, its number and what the broker said with it."""
+    name = f"{_NAMES[code]} ({code})" if code in _NAMES else f"error {code}"
+    return f"{name}: {message}" if message else name

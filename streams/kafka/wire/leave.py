@@ -1,0 +1,64 @@
+"""Takes a static member out of its group.
+
+librdkafka sends no LeaveGroup for a consumer with a ``group.instance.id``, so that a restart costs no rebalance
+(KIP-345). A member that closes for good would keep its partitions, unread, until its session times out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from processor_api.clock import Clock
+from processor_api.errors import StreamsError
+from streams.kafka.wire import error_codes
+from streams.kafka.wire.client_settings import ClientSettings
+from streams.kafka.wire.coordinator import Coordinator
+from streams.kafka.wire.messages import LEAVE_GROUP, LeaveGroupRequest, LeavingMember
+
+__all__ = ["leave_group"]
+
+_GONE = frozenset(
+    (
+        error_codes.NONE,
+        error_codes.UNKNOWN_MEMBER_ID,
+        error_codes.GROUP_ID_NOT_FOUND,
+        error_codes.FENCED_INSTANCE_ID,
+    )
+)
+_REASON = "the application closed for good"
+
+
+def leave_group(
+    settings: Mapping[str, Any],
+    group: str,
+    instance_id: str,
+    *,
+    member_id: str = "",
+    timeout_s: float = 10.0,
+    clock: Clock | None = None,
+) -> None:
+    """Removes a static member, so that the others get its partitions at once. Call it after the consumer's close.
+
+    A member that is not in the group (any more) is fine, so the call may be repeated. It works for groups of the
+    classic protocol; a member of the newer ``consumer`` protocol is not found, and nothing happens.
+
+    :param settings: of the consumer, under librdkafka's names: servers, TLS and login are taken from them.
+    :param instance_id: the ``group.instance.id`` of the consumer.
+    :param member_id: its member id. If it is given, a successor that has taken over the instance id stays.
+    :param timeout_s: for all of it, but for finding the hosts' addresses.
+    :raises RetryableError: if no coordinator was ready within the time.
+    :raises StreamsError: if it cannot be done: a refused login or certificate, a missing right, a wrong setting.
+    """
+    member = LeavingMember(member_id, instance_id, _REASON)
+    try:
+        with Coordinator(ClientSettings.of(settings), group, clock) as coordinator:
+            answer = coordinator.call(LEAVE_GROUP, LeaveGroupRequest(group, (member,)), timeout_s)
+        for code in (answer.error_code, *(one.error_code for one in answer.members)):
+            if code not in _GONE:
+                raise StreamsError(error_codes.described(code))
+    except StreamsError as error:
+        raise type(error)(
+            f"static member {instance_id!r} could not leave group {group!r}, so that its partitions stay with it until"
+            f" its session times out: {error.message}"
+        ) from error

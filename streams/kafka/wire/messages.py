@@ -1,0 +1,257 @@
+"""The requests we send and their answers, field by field as Kafka's protocol defines them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from streams.kafka.wire.api import Api
+from streams.kafka.wire.codec import Int8, Int16, Int32, Int64, Since, Tag
+from streams.kafka.wire.error_codes import NONE
+
+__all__ = [
+    "API_VERSIONS",
+    "DESCRIBE_GROUPS",
+    "FIND_COORDINATOR",
+    "GROUP_KEY",
+    "LEAVE_GROUP",
+    "SASL_AUTHENTICATE",
+    "SASL_HANDSHAKE",
+    "ApiVersionsRequest",
+    "ApiVersionsResponse",
+    "DescribeGroupsRequest",
+    "DescribeGroupsResponse",
+    "DescribedGroup",
+    "DescribedGroupMember",
+    "FinalizedFeature",
+    "FindCoordinatorRequest",
+    "FindCoordinatorResponse",
+    "FoundCoordinator",
+    "LeaveGroupRequest",
+    "LeaveGroupResponse",
+    "LeavingMember",
+    "LeftMember",
+    "SaslAuthenticateRequest",
+    "SaslAuthenticateResponse",
+    "SaslHandshakeRequest",
+    "SaslHandshakeResponse",
+    "SupportedApi",
+    "SupportedFeature",
+]
+
+GROUP_KEY = 0
+"""The kind of key by which FindCoordinator is asked for the coordinator of a group."""
+UNKNOWN_OPERATIONS = -(1 << 31)
+
+
+@dataclass(frozen=True)
+class ApiVersionsRequest:
+    client_software_name: str
+    client_software_version: str
+
+
+@dataclass(frozen=True)
+class SupportedApi:
+    api_key: Int16
+    min_version: Int16
+    max_version: Int16
+
+
+@dataclass(frozen=True)
+class SupportedFeature:
+    name: str
+    min_version: Int16
+    max_version: Int16
+
+
+@dataclass(frozen=True)
+class FinalizedFeature:
+    name: str
+    max_version_level: Int16
+    min_version_level: Int16
+
+
+@dataclass(frozen=True)
+class ApiVersionsResponse:
+    error_code: Int16
+    api_keys: tuple[SupportedApi, ...]
+    throttle_time_ms: Int32
+    supported_features: Annotated[tuple[SupportedFeature, ...], Tag(0)] = ()
+    finalized_features_epoch: Annotated[Int64, Tag(1)] = -1
+    finalized_features: Annotated[tuple[FinalizedFeature, ...], Tag(2)] = ()
+
+
+@dataclass(frozen=True)
+class SaslHandshakeRequest:
+    mechanism: str
+
+
+@dataclass(frozen=True)
+class SaslHandshakeResponse:
+    error_code: Int16
+    mechanisms: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SaslAuthenticateRequest:
+    auth_bytes: bytes
+
+
+@dataclass(frozen=True)
+class SaslAuthenticateResponse:
+    error_code: Int16
+    error_message: str | None
+    auth_bytes: bytes
+    session_lifetime_ms: Int64
+
+
+@dataclass(frozen=True)
+class FindCoordinatorRequest:
+    key_type: Int8
+    coordinator_keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FoundCoordinator:
+    key: str
+    node_id: Int32
+    host: str
+    port: Int32
+    error_code: Int16
+    error_message: str | None
+
+
+@dataclass(frozen=True)
+class FindCoordinatorResponse:
+    throttle_time_ms: Int32
+    coordinators: tuple[FoundCoordinator, ...]
+
+
+@dataclass(frozen=True)
+class LeavingMember:
+    member_id: str
+    """Empty when the member is named by its instance id alone."""
+    group_instance_id: str | None
+    reason: Annotated[str | None, Since(5)] = None
+    """For the broker's log (KIP-800)."""
+
+
+@dataclass(frozen=True)
+class LeaveGroupRequest:
+    group_id: str
+    members: tuple[LeavingMember, ...]
+
+
+@dataclass(frozen=True)
+class LeftMember:
+    member_id: str
+    group_instance_id: str | None
+    error_code: Int16
+
+
+@dataclass(frozen=True)
+class LeaveGroupResponse:
+    throttle_time_ms: Int32
+    error_code: Int16
+    members: tuple[LeftMember, ...]
+
+
+@dataclass(frozen=True)
+class DescribeGroupsRequest:
+    groups: tuple[str, ...]
+    include_authorized_operations: bool
+
+
+@dataclass(frozen=True)
+class DescribedGroupMember:
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    member_metadata: bytes
+    member_assignment: bytes
+
+
+@dataclass(frozen=True)
+class DescribedGroup:
+    error_code: Int16
+    group_id: str
+    group_state: str
+    protocol_type: str
+    protocol_data: str
+    members: tuple[DescribedGroupMember, ...]
+    authorized_operations: Int32 = UNKNOWN_OPERATIONS
+    """A bit for each operation that we may do, by the numbers of Kafka's ``AclOperation``: 3 is READ."""
+
+
+@dataclass(frozen=True)
+class DescribeGroupsResponse:
+    throttle_time_ms: Int32
+    groups: tuple[DescribedGroup, ...]
+
+    @property
+    def error_code(self) -> int:
+        return next((group.error_code for group in self.groups if group.error_code != NONE), NONE)
+
+
+API_VERSIONS = Api(
+    name="ApiVersions",
+    key=18,
+    lowest=3,
+    highest=3,
+    flexible_from=3,
+    request=ApiVersionsRequest,
+    response=ApiVersionsResponse,
+    needs="2.4",
+    old_response_header=True,
+)
+SASL_HANDSHAKE = Api(
+    name="SaslHandshake",
+    key=17,
+    lowest=1,
+    highest=1,
+    flexible_from=None,
+    request=SaslHandshakeRequest,
+    response=SaslHandshakeResponse,
+    needs="1.0",
+)
+SASL_AUTHENTICATE = Api(
+    name="SaslAuthenticate",
+    key=36,
+    lowest=1,
+    highest=2,
+    flexible_from=2,
+    request=SaslAuthenticateRequest,
+    response=SaslAuthenticateResponse,
+    needs="2.2",
+)
+FIND_COORDINATOR = Api(
+    name="FindCoordinator",
+    key=10,
+    lowest=4,
+    highest=4,
+    flexible_from=3,
+    request=FindCoordinatorRequest,
+    response=FindCoordinatorResponse,
+    needs="3.0",
+)
+LEAVE_GROUP = Api(
+    name="LeaveGroup",
+    key=13,
+    lowest=4,
+    highest=5,
+    flexible_from=4,
+    request=LeaveGroupRequest,
+    response=LeaveGroupResponse,
+    needs="2.4",
+)
+DESCRIBE_GROUPS = Api(
+    name="DescribeGroups",
+    key=15,
+    lowest=5,
+    highest=5,
+    flexible_from=5,
+    request=DescribeGroupsRequest,
+    response=DescribeGroupsResponse,
+    needs="2.4",
+)

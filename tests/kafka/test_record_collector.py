@@ -1,0 +1,433 @@
+"""What a task writes arrives, and what did not arrive is known before a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from processor_api.clock import ManualClock
+from processor_api.errors import (
+    InternalError,
+    ProductionError,
+    RetryableError,
+    StreamsError,
+    TaskMigratedError,
+)
+from processor_api.handlers import ProducerRecord
+from processor_api.nodes import SinkNode
+from processor_api.record import Forward, HeaderList
+from processor_api.serde import Serde, Serdes
+from processor_api.task_id import TopicPartition
+from state.cursor import Cursor
+from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
+from streams.kafka.ports import NotDelivered
+from streams.kafka.record_collector import RecordCollector
+
+S, L = Serdes.STRING, Serdes.LONG
+
+
+class Told:
+    """A :class:`streams.kafka.record_collector.SinkErrors` that goes on, and remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.failed: list[tuple[str, Any, Any, int]] = []
+        self.unwritten: list[tuple[str, str, ProducerRecord]] = []
+        self.refused: list[tuple[StreamsError, ProducerRecord]] = []
+        self.dropped: list[str] = []
+        self.verdict: StreamsError | None = None
+        self.letters: list[ProducerRecord] = []
+
+    def fail(self, error: Exception, key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+        self.failed.append((str(error), key, value, timestamp))
+
+    def unserializable(self, error: Exception, part: str, record: ProducerRecord) -> None:
+        self.unwritten.append((str(error), part, record))
+
+    def undelivered(
+        self, failure: StreamsError, record: ProducerRecord
+    ) -> tuple[StreamsError | None, Iterable[ProducerRecord]]:
+        self.refused.append((failure, record))
+        return self.verdict, self.letters
+
+    def drop(self, why: str) -> None:
+        self.dropped.append(why)
+
+
+class Kit:
+    """A collector on an embedded broker with the topic ``out``."""
+
+    def __init__(self, partitions: int = 1, **producer: Any) -> None:
+        self.clock = ManualClock(1000)
+        self.broker = EmbeddedBroker(self.clock, auto_create_topics=True)
+        self.broker.create_topic("out", partitions)
+        self.producer = EmbeddedClients(self.broker).producer(producer)
+        self.collector = RecordCollector(self.producer, self.clock)
+        self.told = Told()
+
+    def sink(self, key: Serde[Any] = S, value: Serde[Any] = S, topic: str = "out", **node: Any) -> Forward:
+        described = SinkNode(name="sink", parents=("p",), topic=topic, **node)
+        return self.collector.sink(described, topic, key, value, self.told)
+
+    def sent(self, topic: str = "out") -> list[tuple[int, bytes | None, bytes | None, int]]:
+        return [(r.partition(), r.key(), r.value(), r.timestamp()[1]) for r in self.broker.records(topic)]
+
+
+@pytest.fixture
+def kit() -> Kit:
+    return Kit()
+
+
+# -------------------------------------------------------------------------- sinks
+
+
+def test_a_sink_writes_what_it_is_given(kit: Kit) -> None:
+    """Null keys and values stay null, and a timestamp of 0 is one."""
+    sink = kit.sink()
+    sink("k", "v", 5, [("h", None)])
+    sink(None, None, 0, None)
+    kit.collector.flush()
+    assert kit.sent() == [(0, b"k", b"v", 5), (0, None, None, 0)]
+    assert [record.headers() for record in kit.broker.records("out")] == [[("h", None)], None]
+
+
+def test_a_key_or_value_that_cannot_be_written_is_told_and_not_sent(kit: Kit) -> None:
+    """The key is written first."""
+    kit.sink(L, L)("k", "v", 5, None)
+    kit.sink(S, L)("k", "v", 5, None)
+    assert [(part, record) for _, part, record in kit.told.unwritten] == [
+        ("key", ProducerRecord("out", "k", "v", 5)),
+        ("value", ProducerRecord("out", "k", "v", 5)),
+    ]
+    kit.collector.flush()
+    assert kit.sent() == []
+
+
+@pytest.mark.parametrize(("chosen", "partitions"), [(None, None), ([1], [1]), ((2, 0, 2), [0, 2]), ({1}, [1])])
+def test_a_partitioner_chooses(chosen: Any, partitions: list[int] | None) -> None:
+    """``None`` leaves it to the default; several partitions get a record each."""
+    kit = Kit(partitions=3)
+    asked: list[Any] = []
+
+    def partitioner(*arguments: Any) -> Any:
+        asked.append(arguments)
+        return chosen
+
+    kit.sink(partitioner=partitioner)("k", "v", 5, [("h", b"1")])
+    plain = Kit(partitions=3)
+    plain.sink()("k", "v", 5, None)
+    assert [record[0] for record in kit.sent()] == (partitions or [plain.sent()[0][0]])
+    assert asked == [("out", "k", "v", [("h", b"1")], 3)]
+
+
+def test_a_partitioner_that_chooses_nothing_drops_the_record(kit: Kit) -> None:
+    kit.sink(partitioner=lambda *arguments: ())("k", "v", 5, None)
+    assert kit.sent() == []
+    assert len(kit.told.dropped) == 1
+
+
+@pytest.mark.parametrize("chosen", [[-1], [3], ["0"], [True], 1])
+def test_a_partition_that_is_none_is_told_with_the_name_of_the_sink(chosen: Any) -> None:
+    """Nothing is written then, not even to partitions that exist."""
+    kit = Kit(partitions=3)
+    kit.sink(partitioner=lambda *arguments: chosen if chosen == 1 else [0, *chosen])("k", "v", 5, None)
+    assert kit.sent() == []
+    ((why, *record),) = kit.told.failed
+    assert record == ["k", "v", 5]
+    if chosen != 1:
+        assert f"the partitioner of sink 'sink' chose partition {chosen[0]!r} of 3" in why
+
+
+def test_a_topic_that_a_partitioner_cannot_be_asked_about_is_an_error() -> None:
+    """It is not the user's function that failed: no handler is asked."""
+    kit = Kit()
+    kit.broker.auto_create_topics = False
+    with pytest.raises(ProductionError, match="sink 'sink' cannot write to topic 'gone'") as caught:
+        kit.sink(topic="gone", partitioner=lambda *arguments: [0])("k", "v", 5, None)
+    assert (caught.value.node, caught.value.topic) == ("sink", "gone")
+    assert kit.told.failed == []
+
+
+def dynamic(kit: Kit, extractor: Any) -> tuple[Forward, list[str]]:
+    made: list[str] = []
+
+    def sink_for(topic: str) -> Forward:
+        made.append(topic)
+        return kit.sink(topic=topic)
+
+    cursor = Cursor()
+    node = SinkNode(name="dynamic", parents=("p",), topic_extractor=extractor)
+    return kit.collector.dynamic_sink(node, sink_for, kit.told, cursor), made
+
+
+def test_a_topic_extractor_chooses_for_each_record(kit: Kit) -> None:
+    """A sink is made once for each topic; the context has the record's own timestamp and headers."""
+    contexts: list[Any] = []
+
+    def extractor(key: str, value: str, context: Any) -> str:
+        contexts.append(context)
+        return f"out-{value}"
+
+    sink, made = dynamic(kit, extractor)
+    for value in ("a", "b", "a"):
+        sink("k", value, 5, [("h", b"1")])
+    assert made == ["out-a", "out-b"]
+    assert len(kit.sent("out-a")) == 2
+    assert contexts[0] == (None, -1, -1, 5, [("h", b"1")])
+
+
+@pytest.mark.parametrize("topic", [None, "", 5, b"out", ["out"]])
+def test_a_topic_extractor_that_returns_no_name_is_told(kit: Kit, topic: Any) -> None:
+    sink, made = dynamic(kit, lambda key, value, context: topic)
+    sink("k", "v", 5, None)
+    assert made == []
+    assert [record[1:] for record in kit.told.failed] == [("k", "v", 5)]
+
+
+# -------------------------------------------------------------------- refused records
+
+
+def test_what_the_broker_refuses_is_known_at_the_next_flush_or_poll(kit: Kit) -> None:
+    """With what the sink says; the first failure stays until it is forgotten. The client does not tell a refused
+    record's timestamp."""
+    kit.broker.refuse("out", "MSG_SIZE_TOO_LARGE")
+    kit.told.verdict = ProductionError("verdict")
+    kit.sink()("k", "v", 5, [("h", b"1")])
+    kit.sink()("k", "second", 6, None)
+    with pytest.raises(ProductionError, match="verdict"):
+        kit.collector.poll()
+    with pytest.raises(ProductionError, match="verdict"):
+        kit.collector.flush()
+    ((failure, record),) = kit.told.refused
+    assert isinstance(failure, ProductionError)
+    assert (failure.reason, failure.topic, failure.partition) == ("MSG_SIZE_TOO_LARGE", "out", 0)
+    assert record == ProducerRecord("out", b"k", b"v", None, [("h", b"1")], 0)
+    kit.collector.forget_failure()
+    kit.collector.flush()
+
+
+def test_going_on_loses_only_the_refused_record(kit: Kit) -> None:
+    sink = kit.sink()
+    kit.broker.refuse("out", "MSG_SIZE_TOO_LARGE")
+    sink("k", "lost", 5, None)
+    kit.broker.accept("out")
+    sink("k", "kept", 6, None)
+    kit.collector.flush()
+    assert kit.sent() == [(0, b"k", b"kept", 6)]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("TOPIC_AUTHORIZATION_FAILED", ProductionError),
+        ("INVALID_TOPIC_EXCEPTION", ProductionError),
+        ("UNKNOWN", ProductionError),
+        ("OUT_OF_ORDER_SEQUENCE_NUMBER", TaskMigratedError),
+    ],
+)
+def test_nobody_is_asked_when_no_record_would_fare_better(kit: Kit, name: str, kind: type[StreamsError]) -> None:
+    """Security, the topic itself, or a newer producer (conformance 114)."""
+    kit.broker.refuse("out", name)
+    kit.sink()("k", "v", 5, None)
+    with pytest.raises(kind, match="the broker refused a record for topic 'out'"):
+        kit.collector.flush()
+    assert kit.told.refused == []
+
+
+@pytest.mark.parametrize("name", ["REQUEST_TIMED_OUT", "NOT_ENOUGH_REPLICAS", "LEADER_NOT_AVAILABLE"])
+def test_what_may_succeed_later_is_told_as_such(kit: Kit, name: str) -> None:
+    kit.broker.refuse("out", name)
+    kit.sink()("k", "v", 5, None)
+    kit.collector.flush()
+    ((failure, _),) = kit.told.refused
+    assert isinstance(failure, NotDelivered)
+    assert failure.reason == name
+
+
+def test_dead_letters_of_refused_records_are_sent_by_the_flush(kit: Kit) -> None:
+    """With the time of now if they have none, and to the partition that the handler chose."""
+    kit.broker.create_topic("dlq", 2)
+    kit.broker.refuse("out", "MSG_SIZE_TOO_LARGE")
+    kit.told.letters = [ProducerRecord("dlq", b"k", b"v"), ProducerRecord("dlq", b"k", b"v", 0, [("h", b"1")], 1)]
+    kit.sink()("k", "v", 5, None)
+    assert kit.sent("dlq") == []
+    kit.collector.flush()
+    assert sorted(record[1:] for record in kit.sent("dlq")) == [(b"k", b"v", 0), (b"k", b"v", 1000)]
+    assert (1, b"k", b"v", 0) in kit.sent("dlq")
+
+
+def test_dead_letters_of_refused_records_are_sent_by_a_poll(kit: Kit) -> None:
+    kit.broker.refuse("out", "MSG_SIZE_TOO_LARGE")
+    kit.told.letters = [ProducerRecord("dlq", b"k", b"v", 5)]
+    kit.sink()("k", "v", 5, None)
+    kit.collector.poll()
+    assert kit.sent("dlq") == [(0, b"k", b"v", 5)]
+
+
+def test_a_refused_dead_letter_is_an_error(kit: Kit) -> None:
+    """Nobody is asked about it, so that dead letters do not go round in circles."""
+    kit.broker.refuse("out", "MSG_SIZE_TOO_LARGE")
+    kit.told.letters = [ProducerRecord("out", b"k", b"v", 5)]
+    kit.sink()("k", "v", 5, None)
+    with pytest.raises(ProductionError, match="refused a record for topic 'out'"):
+        kit.collector.flush()
+    assert len(kit.told.refused) == 1
+
+
+def test_dead_letters_wait_for_nothing_unless_told_to() -> None:
+    kit = Kit(**{"linger.ms": 5})
+    kit.collector.send_dead_letters([ProducerRecord("dlq", b"k", b"1", 5)])
+    assert kit.sent("dlq") == []
+    kit.collector.send_dead_letters([ProducerRecord("dlq", b"k", b"2", 5)], wait=True)
+    assert [record[2] for record in kit.sent("dlq")] == [b"1", b"2"]
+
+
+# -------------------------------------------------------------------------- changelogs
+
+
+def test_a_changelog_knows_how_far_the_broker_has_acknowledged() -> None:
+    """The offset moves when the delivery is reported."""
+    kit = Kit(partitions=2)
+    changelog = kit.collector.changelog("out", 1)
+    changelog.log(b"k", b"v", 5)
+    changelog.log(b"k", None, 0)
+    changelog.log(b"k", b"untimed", -1)
+    assert changelog.offset is None
+    kit.collector.flush()
+    assert changelog.offset == 2
+    assert kit.sent() == [(1, b"k", b"v", 5), (1, b"k", None, 0), (1, b"k", b"untimed", 1000)]
+
+
+def test_a_changelog_without_a_record_is_never_gone_on_with(kit: Kit) -> None:
+    """A restored store would be wrong, so no handler is asked; the acknowledged offset stays."""
+    changelog = kit.collector.changelog("out", 0)
+    changelog.log(b"k", b"1", 5)
+    kit.collector.flush()
+    kit.broker.refuse("out", "MSG_SIZE_TOO_LARGE")
+    changelog.log(b"k", b"2", 5)
+    with pytest.raises(ProductionError, match="MSG_SIZE_TOO_LARGE"):
+        kit.collector.flush()
+    assert changelog.offset == 0
+
+
+# -------------------------------------------------------------------- producers in trouble
+
+
+@pytest.mark.parametrize("kind", ["sink", "partitioned", "changelog", "dead letters"])
+def test_a_full_queue_is_waited_for(kind: str) -> None:
+    """Nothing is lost or sent twice."""
+    kit = Kit(**{"queue.buffering.max.messages": 2})
+    log = kit.collector.changelog("out", 0).log
+    sink = kit.sink(partitioner=(lambda *arguments: [0]) if kind == "partitioned" else None)
+    for i in range(10):
+        if kind == "changelog":
+            log(b"k", b"%d" % i, i)
+        elif kind == "dead letters":
+            kit.collector.send_dead_letters([ProducerRecord("out", b"k", b"%d" % i, i)])
+        else:
+            sink("k", str(i), i, None)
+    kit.collector.flush()
+    assert [record[2] for record in kit.sent()] == [b"%d" % i for i in range(10)]
+
+
+class Stuck:
+    """A producer whose calls raise, in place of one that reaches no broker."""
+
+    zero_timestamp_ms = 1
+
+    def __init__(self, error: Exception, clock: ManualClock) -> None:
+        self.error, self.clock = error, clock
+        self.calls = 0
+
+    def produce(self, *record: Any) -> None:
+        self.calls += 1
+        raise self.error
+
+    def poll(self, timeout_s: float) -> int:
+        self.clock.advance(int(timeout_s * 1000))
+        return 0
+
+    def flush(self) -> None:
+        pass
+
+    def partition_count(self, topic: str) -> int:
+        raise self.error
+
+    def refused(self, error: Exception, topic: str) -> None:
+        raise ProductionError(str(error), topic=topic)
+
+
+def stuck(error: Exception) -> tuple[Kit, Stuck]:
+    kit = Kit()
+    producer = Stuck(error, kit.clock)
+    kit.collector.replace(producer)  # type: ignore[arg-type]
+    return kit, producer
+
+
+def test_a_queue_that_stays_full_is_an_error_in_the_end() -> None:
+    """Two minutes by the clock."""
+    kit, _ = stuck(BufferError("full"))
+    with pytest.raises(RetryableError, match="the producer's queue has been full for two minutes"):
+        kit.sink()("k", "v", 5, None)
+    assert 120_000 < kit.clock.time_ms() - 1000 < 121_000
+
+
+@pytest.mark.parametrize("error", [RetryableError("later"), TaskMigratedError("fenced"), InternalError("bug")])
+def test_the_ports_own_errors_pass(error: StreamsError) -> None:
+    kit, _ = stuck(error)
+    with pytest.raises(type(error)):
+        kit.sink()("k", "v", 5, None)
+    with pytest.raises(type(error)):
+        kit.collector.changelog("out", 0).log(b"k", b"v", 5)
+    if not isinstance(error, InternalError):
+        with pytest.raises(type(error)):
+            kit.sink(partitioner=lambda *arguments: [0])("k", "v", 5, None)
+    assert kit.told.refused == []
+
+
+class ClientError(Exception):
+    """As the client's own: its argument is the error."""
+
+
+class Kind:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def name(self) -> str:
+        return self._name
+
+
+def test_a_record_refused_before_it_is_sent_is_refused_all_the_same() -> None:
+    """The client itself refuses one that is too large: the sink is told, and may go on."""
+    kit, _ = stuck(ClientError(Kind("MSG_SIZE_TOO_LARGE")))
+    sink = kit.sink()
+    sink("k", "v", 5, None)
+    ((failure, record),) = kit.told.refused
+    assert isinstance(failure, ProductionError)
+    assert failure.reason == "MSG_SIZE_TOO_LARGE"
+    assert record == ProducerRecord("out", b"k", b"v", 5)
+    kit.told.verdict = ProductionError("verdict")
+    with pytest.raises(ProductionError, match="verdict"):
+        sink("k", "v", 5, None)
+
+
+def test_a_record_that_the_client_cannot_take_at_all_fails_at_once() -> None:
+    """An error without a name is nobody's to decide."""
+    kit, _ = stuck(StreamsError("a transactional producer can produce only inside a transaction"))
+    with pytest.raises(ProductionError, match="only inside a transaction"):
+        kit.sink()("k", "v", 5, None)
+    assert kit.told.refused == []
+
+
+def test_a_new_producer_starts_without_the_failures_of_the_old_one(kit: Kit) -> None:
+    kit.broker.refuse("out", "UNKNOWN")
+    kit.sink()("k", "v", 5, None)
+    with pytest.raises(ProductionError):
+        kit.collector.flush()
+    kit.broker.accept("out")
+    kit.collector.replace(EmbeddedClients(kit.broker).producer({}))
+    kit.collector.flush()
+    kit.sink()("k", "again", 6, None)
+    kit.collector.flush()
+    assert kit.broker.log(TopicPartition("out", 0)).end_offset == 1

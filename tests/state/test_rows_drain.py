@@ -1,0 +1,130 @@
+"""Draining a cache: what the one who gets a change sees, what a failure leaves, and what evicting costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from processor_api.errors import ProductionError
+from processor_api.serde import Serdes
+from processor_api.store_spec import Stores
+from state.budget import Budget
+from state.cursor import Cursor
+from state.kinds import OpenStore, open_store
+from state.memory_engine import MemoryEngine
+from state.rows import Rows
+
+Log = Callable[[bytes, "bytes | None", int], None]
+
+
+def opened(budget: Budget, log: Log | None = None, *, caching: bool = True) -> OpenStore:
+    builder = Stores.key_value_store_builder(Stores.in_memory_key_value_store("s"), Serdes.STRING, Serdes.LONG)
+    return open_store(
+        builder.with_caching_enabled() if caching else builder,
+        engine=MemoryEngine(),  # type: ignore[arg-type]
+        cursor=Cursor(),
+        budget=budget,
+        log=log,
+        key_serde=Serdes.STRING,
+        value_serde=Serdes.LONG,
+    )
+
+
+def commit(rows: Rows) -> None:
+    rows.drain()
+    batch = rows.engine.batch()
+    rows.apply(batch)
+    rows.engine.write(batch)
+    rows.applied()
+
+
+def test_whoever_gets_a_change_finds_the_others_in_the_store() -> None:
+    """Changes that waited in the same drain were neither in the cache nor below it, so that reads gave older values."""
+    store = opened(Budget(1 << 20))
+    seen: list[Any] = []
+
+    def look(key: str, *_: Any) -> None:
+        seen.append((key, store.facade.get("a"), store.facade.get("b")))
+
+    store.rows.on_flush(look, old_values=False)
+    for value in (1, 2):
+        store.operator.put("a", value, 0, None)
+        store.operator.put("b", value, 0, None)
+        commit(store.rows)
+    assert seen == [("a", 1, 1), ("b", 1, 1), ("a", 2, 2), ("b", 2, 2)]
+
+
+@pytest.mark.parametrize("limit", [1, 1 << 20])
+def test_what_is_put_during_a_drain_is_logged_last(limit: int) -> None:
+    """With a full cache the newer value was logged at once, and the older one after it."""
+    logged: dict[bytes, bytes | None] = {}
+    store = opened(Budget(limit), lambda key, value, _: logged.__setitem__(key, value))
+
+    def copy_to_b(key: str, value: int, *_: Any) -> None:
+        if key == "a":
+            store.operator.put("b", value + 10, 0, None)
+
+    store.rows.on_flush(copy_to_b, old_values=False)
+    store.operator.put("a", 1, 0, None)
+    store.operator.put("b", 1, 0, None)
+    while store.rows.dirty:
+        commit(store.rows)
+    found = store.facade.get("b")
+    assert logged[b"b"] == Serdes.LONG.serialize(found)
+    assert found == (1 if limit == 1 else 11)  # a full cache has forwarded "a" before "b" was put
+
+
+@pytest.mark.parametrize("fails_at", [1, 2, 3])
+@pytest.mark.parametrize("what", ["log", "callback"])
+def test_a_drain_that_fails_leaves_the_budget_right(what: str, fails_at: int) -> None:
+    """Rows on their way were counted for ever, and each abort made the cache of the thread smaller."""
+    count = 0
+
+    def fail(*_: Any) -> None:
+        nonlocal count
+        count += 1
+        if count == fails_at:
+            raise ProductionError("fenced")
+
+    budget = Budget(1 << 20)
+    store = opened(budget, fail if what == "log" else None)
+    if what == "callback":
+        store.rows.on_flush(fail, old_values=True)
+    for key in "abc":
+        store.operator.put(key, 1, 0, None)
+    with pytest.raises(ProductionError):
+        store.rows.drain()
+    held = [*store.rows.clean.items(), *store.rows.dirty.items()]
+    assert sorted(key for key, _ in held) == ["a", "b", "c"]
+    assert budget.cached == sum(store.rows.cost(key, entry[0]) for key, entry in held)
+    store.close()
+    assert (budget.cached, budget.uncommitted) == (0, 0)
+
+
+@pytest.mark.parametrize("caching", [False, True])
+@pytest.mark.parametrize("limit", [0, 1, 20_000])
+def test_a_cache_full_of_uncommitted_rows_is_not_searched_at_each_put(limit: int, caching: bool) -> None:
+    """Each put passed all rows that wait for the commit: ten thousand keys took seconds."""
+    store = opened(Budget(limit), caching=caching)
+    rows = store.rows
+    passed = 0
+
+    class Counted(dict[str, Any]):
+        def items(self) -> Any:
+            nonlocal passed
+            passed += len(self)
+            return super().items()
+
+    counted = Counted()
+    rows.clean = counted
+    count = 5000
+    for number in range(count):
+        rows.clean[f"key-{number}"] = (number, 0)
+        rows.drained[f"key-{number}"] = (b"", b"", 0)
+        rows.note_clean(f"key-{number}", rows.cost(f"key-{number}", 0))
+    assert passed < 20 * count
+    rows.drained.clear()
+    rows.applied()
+    assert rows.budget.cached <= limit

@@ -1,0 +1,61 @@
+"""An application that counts words, whose totals are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from integration_support.topics import Reader, Topics
+from integration_support.workers import Worker, Workers
+
+PARTITIONS = 4
+TASKS = 2 * PARTITIONS
+WORDS = 3_000
+
+
+class Counting:
+    """A word count with one input, whose words each come once a round."""
+
+    def __init__(
+        self, topics: Topics, workers: Workers, guarantee: str = "exactly_once_v2", **settings: object
+    ) -> None:
+        """:param settings: with ``_`` for ``.``."""
+        self._topics, self._workers = topics, workers
+        self.input = topics.create("lines", PARTITIONS)
+        self.output = topics.create("counts", PARTITIONS)
+        self._settings = {"processing.guarantee": guarantee, "commit.interval.ms": 100}
+        self._settings |= {name.replace("_", "."): str(value) for name, value in settings.items()}
+        self.rounds = 0
+
+    def start(self, *words: str, version: int = 1, state_dir: Path | None = None) -> Worker:
+        """:param version: of the topology; 1 or 2."""
+        env = {"INPUTS": self.input, "OUTPUT": self.output, "VERSION": str(version)}
+        settings = {**self._settings, "state.dir": state_dir or self._workers.state_dir}
+        return self._workers.start("word_count:topology", *words, settings=settings, env=env)
+
+    def send(self, first: int = 0, last: int = WORDS) -> None:
+        """A round, or a part of one."""
+        self.rounds += first == 0
+        self._topics.send(self.input, ((None, f"word-{number}") for number in range(first, last)), PARTITIONS)
+
+    def read_round(self, reader: Reader) -> None:
+        """Until the last counts of all words are those of the rounds sent."""
+        due = {f"word-{number}": str(self.rounds) for number in range(WORDS)}
+        reader.until(
+            f"round {self.rounds} is counted", lambda found: found.latest == due, tell=lambda: self.wrong(reader)
+        )
+
+    def wrong(self, reader: Reader) -> list[tuple[str, str]]:
+        latest = reader.latest
+        return [(f"word-{n}", f) for n in range(WORDS) if (f := latest.get(f"word-{n}", "none")) != str(self.rounds)][
+            :5
+        ]
+
+    def check(self, reader: Reader) -> None:
+        """Exactly once: each word was counted up by one each round. All workers have ended."""
+        reader.to_end()
+        due = [str(number + 1) for number in range(self.rounds)]
+        wrong = {word: counts for word, counts in reader.values.items() if counts[-1:] != due[-1:]}
+        assert wrong == {}
+        assert len(reader.values) == WORDS
+        for word, counts in reader.values.items():  # a round may be left out, since the last count of a commit is told
+            assert counts == sorted(set(counts), key=int), word

@@ -1,0 +1,136 @@
+"""Topics of a test on a real broker: making, filling and reading them."""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from integration_support.workers import DEADLINE_S
+
+
+class Topics:
+    """The topics of one test."""
+
+    def __init__(self, bootstrap: str, unique_name: Callable[[str], str]) -> None:
+        self.bootstrap = bootstrap
+        self._unique_name = unique_name
+        self._admin = AdminClient({"bootstrap.servers": bootstrap})
+
+    def create(self, kind: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
+        name = self._unique_name(kind)
+        self.create_named(name, partitions, config)
+        return name
+
+    def create_named(self, name: str, partitions: int, config: Mapping[str, str] | None = None) -> None:
+        self._admin.create_topics([NewTopic(name, partitions, config=dict(config or {}))])[name].result(60)
+
+    def names(self) -> set[str]:
+        return set(self._admin.list_topics(timeout=60).topics)
+
+    def send(self, topic: str, records: Iterable[tuple[str | None, str]], partitions: int | None = None) -> None:
+        """Sends and waits; with ``partitions`` the records go round robin over so many."""
+        settings = {"bootstrap.servers": self.bootstrap, "linger.ms": 5, "message.max.bytes": 3_000_000}
+        producer = Producer(settings)
+        failed: list[Any] = []
+
+        def delivered(error: Any, _message: Any) -> None:
+            if error is not None:
+                failed.append(error)
+
+        for number, (key, value) in enumerate(records):
+            place = {} if partitions is None else {"partition": number % partitions}
+            producer.produce(topic, value, key, on_delivery=delivered, **place)
+        assert producer.flush(60) == 0
+        assert not failed
+
+    def committed(self, group: str, topic: str, partitions: int = 1) -> dict[int, int]:
+        """The group's committed offsets of a topic, without those partitions that have none."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group, "enable.auto.commit": False})
+        try:
+            found = consumer.committed([TopicPartition(topic, number) for number in range(partitions)], timeout=60)
+        finally:
+            consumer.close()
+        return {one.partition: one.offset for one in found if one.offset >= 0}
+
+    def end_offsets(self, topic: str, partitions: int = 1) -> dict[int, int]:
+        """The end of each partition's log, transaction markers included."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "ends"})
+        try:
+            places = [TopicPartition(topic, number) for number in range(partitions)]
+            return {one.partition: consumer.get_watermark_offsets(one, timeout=60)[1] for one in places}
+        finally:
+            consumer.close()
+
+    def reader(self, topic: str, *, committed_only: bool = True) -> "Reader":
+        return Reader(self.bootstrap, topic, committed_only=committed_only)
+
+
+class Reader:
+    """Reads a topic from its beginning; a context manager."""
+
+    def __init__(self, bootstrap: str, topic: str, *, committed_only: bool) -> None:
+        self.records: list[Any] = []
+        self.values: dict[str | None, list[str | None]] = defaultdict(list)
+        """Of each key, in order."""
+        self._topic = topic
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "reader",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed" if committed_only else "read_uncommitted",
+                "auto.offset.reset": "error",
+            }
+        )
+        count = len(self._consumer.list_topics(topic, timeout=60).topics[topic].partitions)
+        self._places = [TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(count)]
+        self._consumer.assign(self._places)
+
+    def __enter__(self) -> "Reader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()
+
+    @property
+    def latest(self) -> dict[str | None, str | None]:
+        return {key: values[-1] for key, values in self.values.items()}
+
+    def read(self) -> None:
+        """Takes what comes within a moment."""
+        for message in self._consumer.consume(1000, 0.1):
+            error = message.error()
+            if error is None:
+                key, value = message.key(), message.value()
+                self.records.append(message)
+                self.values[key and key.decode()].append(None if value is None else value.decode())
+            else:
+                assert error.code() == KafkaError._PARTITION_EOF or error.retriable(), error
+
+    def until(
+        self, what: str, condition: Callable[["Reader"], Any], deadline_s: float = DEADLINE_S, tell: Any = None
+    ) -> None:
+        """Reads until the condition holds."""
+        deadline = time.monotonic() + deadline_s
+        while not condition(self):
+            assert time.monotonic() < deadline, (
+                f"not within {deadline_s:.0f} s: {what}; {tell() if tell else self.latest}"
+            )
+            self.read()
+
+    def to_end(self) -> None:
+        """Reads what the log holds by now; nothing may be written meanwhile."""
+        ends = {
+            place.partition: self._consumer.get_watermark_offsets(place, timeout=60, cached=False)[1]
+            for place in self._places
+        }
+
+        def at_end(_: Reader) -> bool:
+            positions = {one.partition: one.offset for one in self._consumer.position(self._places)}
+            return all(end == 0 or positions[number] >= end for number, end in ends.items())
+
+        self.until(f"the end of {self._topic} is reached", at_end)
