@@ -25,6 +25,7 @@ FORMAT_KEY = b"streams.format"
 FORMAT_VERSION = b"1"
 STALL_WAIT_S = 0.01
 STALL_DEADLINE_S = 60.0
+STOPPED, SLOWED = "rocksdb.is-write-stopped", "rocksdb.actual-delayed-write-rate"
 
 
 def _mapped(error: Exception, path: str, what: str) -> StateError | RetryableError:
@@ -130,7 +131,6 @@ class RocksEngine:
         self._memory = memory or SharedMemory()
         self._families: dict[str, RocksFamily] = {}
         self._log = WriteOptions()
-        self._log.no_slowdown = True  # a stalled write would hold the interpreter's lock: retried outside it
         self._load = WriteOptions()
         self._load.disable_wal = True  # type: ignore[assignment,method-assign]
         self._db = self._open(path, {*families, OFFSETS, POSITIONS})
@@ -170,25 +170,29 @@ class RocksEngine:
         return WriteBatch(raw_mode=True)
 
     def write(self, batch: WriteBatch) -> None:
-        deadline = None
-        while True:
-            try:
-                self._db.write(batch, self._log)
-                return
-            except Exception as error:
-                if "incomplete" not in str(error).lower():
-                    raise _mapped(error, self.path, "write to") from error
-                now = self._clock.monotonic()
-                deadline = deadline or now + STALL_DEADLINE_S
-                if now > deadline:
-                    raise RetryableError(f"the store at {self.path} has not taken a write for a minute") from error
-                self._clock.wait(STALL_WAIT_S)
+        self._write(batch, self._log)
 
     def load(self, batch: WriteBatch) -> None:
+        self._write(batch, self._load)
+
+    def _write(self, batch: WriteBatch, options: WriteOptions) -> None:
+        state = self._db.property_int_value
+        if state(STOPPED) or state(SLOWED):
+            self._wait_for_compactions()
         try:
-            self._db.write(batch, self._load)
+            self._db.write(batch, options)
         except Exception as error:
             raise _mapped(error, self.path, "write to") from error
+
+    def _wait_for_compactions(self) -> None:
+        """Waits here, since a write that waits inside of RocksDB holds the interpreter's lock. A write that it refuses
+        instead cannot be tried again: the binding's batches can be written once."""
+        state, clock = self._db.property_int_value, self._clock
+        deadline = clock.monotonic() + STALL_DEADLINE_S
+        while state(STOPPED) or state(SLOWED):
+            if clock.monotonic() > deadline:
+                raise RetryableError(f"the store at {self.path} has not taken a write for a minute")
+            clock.wait(STALL_WAIT_S)
 
     def _rows_before_offsets(self) -> list[RocksFamily]:
         """The binding flushes one family at a time. What was loaded is in no log: an offset on disk without the rows it

@@ -132,6 +132,7 @@ class Restorer:
         if not messages:
             first = self._consumer.poll(wait_s)
             if first is None:
+                self._look_at_positions()
                 return False
             messages = [first, *self._consumer.consume(BATCH, 0.0)]
         kind = type(messages[0])
@@ -140,6 +141,14 @@ class Restorer:
                 self._take(list(run))
         self._report_progress()
         return True
+
+    def _look_at_positions(self) -> None:
+        """Ends what is at its end without an event: librdkafka loses some when other partitions are removed."""
+        for job in list(self._jobs.values()):
+            position = self._consumer.position(job.partition)
+            if position is not None and position >= job.end:
+                job.position = position
+                self._finish(job)
 
     def _take(self, messages: list[Any]) -> None:
         first = messages[0]

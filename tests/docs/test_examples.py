@@ -1,0 +1,75 @@
+"""What the documentation shows, works: Python blocks of a page run in order, commands are parsed, settings are read."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streams.cli.main import parser
+from streams.config import StreamsConfig
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]+\]\(([^)#\s]+)(?:#([^)]*))?\)")
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return [text for kind, text in BLOCK.findall(page.read_text()) if kind == language]
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name)
+def test_python_runs(page: Path) -> None:
+    """Also through the test driver, with what the blocks assert."""
+    space: dict[str, Any] = {"__name__": "example"}
+    for number, block in enumerate(blocks(page, "python")):
+        exec(compile(block, f"{name(page)}, block {number}", "exec"), space)
+
+
+def test_there_are_examples() -> None:
+    assert sum(len(blocks(page, "python")) for page in PAGES) >= 4
+    assert any("TopologyTestDriver" in block for block in blocks(ROOT / "README.md", "python"))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "sh")], ids=name)
+def test_commands_are_ones(page: Path) -> None:
+    for line in "".join(blocks(page, "sh")).splitlines():
+        words = shlex.split(line)
+        assert words[0] == "streams", f"only commands of ours are checked: {line}"
+        parser().parse_args(words[1:])
+
+
+def test_settings_are_read() -> None:
+    for block in blocks(ROOT / "README.md", "toml"):
+        config = StreamsConfig.of({"application.id": "a", "bootstrap.servers": "b:9092", **tomllib.loads(block)})
+        assert config.default_key_serde is not None
+        assert config.default_key_serde.serialize("a") == b"a"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target, anchor in LINK.findall(page.read_text()):
+        if "://" in target:
+            continue
+        found = page.parent / target
+        assert found.exists(), target
+        if anchor:
+            titles = re.findall(r"^#+ (.*)$", found.read_text(), re.MULTILINE)
+            assert anchor in [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
+
+
+def test_files_that_are_named_exist() -> None:
+    """Of the packages and tests, in backticks."""
+    named = re.compile(r"`((?:state|dsl|streams|processor_api|tests|benchmarks)/[\w/.]+)`")
+    for page in PAGES:
+        for path in named.findall(page.read_text()):
+            assert (ROOT / path).exists(), f"{name(page)}: {path}"
