@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from processor_api.clock import SystemClock
+from streams.kafka.confluent import ConfluentClients
 from streams.testing.contracts.clients import Cluster, KafkaClientsContract
 
 
@@ -14,8 +15,6 @@ from streams.testing.contracts.clients import Cluster, KafkaClientsContract
 class TestConfluentClients(KafkaClientsContract):
     @pytest.fixture(autouse=True)
     def _cluster(self, kafka: str) -> Iterator[None]:
-        from streams.kafka.confluent import ConfluentClients
-
         self.cluster = Cluster(ConfluentClients(kafka), let_time_pass=SystemClock().wait, patience_s=60)
         yield
         self.cluster.close()

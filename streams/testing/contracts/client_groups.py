@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -223,6 +224,21 @@ class GroupContract:
         expected = dict.fromkeys(owned, OffsetAndMetadata(9))
         assert self.cluster.consumer(group_id=group).committed(owned) == expected
 
+    def test_closing_before_a_rebalance_was_told(self) -> None:
+        """``close`` returns, and what is owned can be committed, also when the last poll was before a rebalance."""
+        topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
+        first, second = (self.worker(group, [topic], owners) for _ in range(2))
+        self.settle([first, second], [2, 2])
+        first.on_revoke = lambda partitions: first.consumer.commit({p: OffsetAndMetadata(9) for p in partitions})
+        second.close()
+        self.cluster.let_time_pass(2)
+        # A client that hangs may hold the interpreter's lock, so that only the end of the process tells.
+        faulthandler.dump_traceback_later(self.cluster.until.patience_s, exit=True)
+        first.close()
+        faulthandler.cancel_dump_traceback_later()
+        assert first.faults == []
+        assert owners == {}
+
     def test_a_member_commits_and_again_when_told(self) -> None:
         """A commit of a member is accepted, at the latest after the polls that end a rebalance."""
         topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
@@ -335,6 +351,17 @@ class GroupContract:
         self.settle([again, second], [2, 2])
         assert again.owned == owned
         assert second.calls == told
+
+    def test_a_static_member_that_closed_can_be_taken_out(self) -> None:
+        """After ``leave_group`` its partitions go to the others at once; an unknown one is passed over."""
+        topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
+        first = self.worker(group, [topic], owners, group_instance_id="one", session_timeout_ms=45_000)
+        second = self.worker(group, [topic], owners, group_instance_id="two")
+        self.settle([first, second], [2, 2])
+        first.close()
+        self.cluster.clients.leave_group({"group.id": group}, group, "one")
+        self.settle([second], [4])
+        self.cluster.clients.leave_group({"group.id": group}, group, "one")
 
     def test_members_are_described(self) -> None:
         """The admin client tells each member's client id, instance id and partitions."""

@@ -75,7 +75,7 @@ class Cluster:
 
     def producer(self, **settings: Any) -> Producer:
         """A producer; settings in keywords, with ``_`` for ``.``."""
-        producer = self.clients.producer(_dotted(settings))
+        producer = self.clients.producer({"partitioner": "murmur2_random", **_dotted(settings)})
         self._opened.callback(producer.close)
         return producer
 
