@@ -21,13 +21,15 @@ NEVER_MS = 280_000
 
 def open_tasks(*workers: Worker) -> set[str]:
     """The tasks that run, as their workers' logs tell."""
-    found = set()
+    found: set[str] = set()
     for worker in workers:
+        own: set[str] = set()
         for event in worker.events():
             if event["event"] == "task runs":
-                found.add(event["task"])
+                own.add(event["task"])
             elif event["event"] == "task closed":
-                found.discard(event["task"])
+                own.discard(event["task"])
+        found |= own
     return found
 
 
