@@ -19,12 +19,14 @@ from __future__ import annotations
 from dsl.branch import BranchedKStream
 from dsl.builder import StreamsBuilder
 from dsl.fluent import KGroupedStream, KGroupedTable, KStream, KTable
+from dsl.global_ktable import GlobalKTable
 from dsl.options import Branched, Consumed, Grouped, Materialized, Named, Produced, Repartitioned
 
 __all__ = [
     "Branched",
     "BranchedKStream",
     "Consumed",
+    "GlobalKTable",
     "Grouped",
     "KGroupedStream",
     "KGroupedTable",

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, overload
 
-from dsl import stream_calls, table_calls
+from dsl import global_calls, stream_calls, table_calls
 from dsl.compile import compile_plan
 from dsl.draft import Draft
 from dsl.fluent import KStream, KTable
+from dsl.global_ktable import GlobalKTable
 from dsl.options import Consumed, Materialized
 from dsl.plan import StateStore
 from dsl.settings import Dotted, read_settings
+from processor_api.processor import Processor
 from processor_api.store_spec import StoreBuilder
 from processor_api.topology import Topology
 
@@ -77,6 +79,51 @@ class StreamsBuilder:
         :raises TopologyError: if no topic is given.
         """
         return KTable(table_calls.table(self._draft, topic, consumed, materialized))
+
+    @overload
+    def global_table(
+        self, topic: str, consumed: Consumed[K, V], *, materialized: Materialized[K, V] | str | None = None
+    ) -> GlobalKTable[K, V]: ...
+    @overload
+    def global_table(self, topic: str, *, materialized: Materialized[K, V]) -> GlobalKTable[K, V]: ...
+    @overload
+    def global_table(self, topic: str, *, materialized: str | None = None) -> GlobalKTable[Any, Any]: ...
+    def global_table(
+        self,
+        topic: str,
+        consumed: Consumed[Any, Any] | None = None,
+        *,
+        materialized: Materialized[Any, Any] | str | None = None,
+    ) -> GlobalKTable[Any, Any]:
+        """A table of the latest values of a topic that every process holds as a whole; see :class:`GlobalKTable`.
+
+        It always has a store. The topic is its changelog, so that the options of ``materialized`` for logging and
+        caching have no effect; serdes as in :meth:`table`. ``consumed.offset_reset`` has none either: a global table
+        is read from the beginning.
+
+        :raises TopologyError: if no topic is given, or the store is versioned.
+        """
+        return GlobalKTable(global_calls.global_table(self._draft, topic, consumed, materialized))
+
+    def add_global_store(
+        self,
+        builder: StoreBuilder[Any, Any],
+        topic: str,
+        consumed: Consumed[Any, Any] | None,
+        supplier: Callable[[], Processor[Any, Any, Any, Any]],
+    ) -> StreamsBuilder:
+        """Adds a store that every process holds as a whole, filled from a topic by a processor; returns the builder.
+
+        A restore runs the processor on each record that has a key. Every processor of the topology may read the store
+        by its name without being connected to it; only this one writes to it. See
+        :meth:`processor_api.topology.Topology.add_global_store`.
+
+        :param builder: its logging is switched off: the topic is the changelog.
+        :param supplier: makes the processor; what it forwards goes nowhere.
+        :raises TopologyError: if no topic is given.
+        """
+        global_calls.add_global_store(self._draft, builder, topic, consumed, supplier)
+        return self
 
     def add_state_store(self, builder: StoreBuilder[Any, Any]) -> StreamsBuilder:
         """Adds a store for processors to be connected to by its name; returns the builder."""

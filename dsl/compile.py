@@ -13,6 +13,7 @@ from dsl.materialize import key_value_builder
 from dsl.merge_repartitions import merge_repartitions
 from dsl.merge_sources import merge_sources
 from dsl.plan import (
+    GlobalSource,
     Materialization,
     Plan,
     PlanNode,
@@ -82,6 +83,8 @@ class _Writer:
                 self._stream_source(node)
             case TableSource():
                 self._table_source(number, node)
+            case GlobalSource():
+                self._global_source(node)
             case StateStore():
                 self.topology.add_state_store(node.builder)
             case Process():
@@ -127,6 +130,20 @@ class _Writer:
             self._add_store(store, node.name)
             if self._reuses_topics:
                 self.topology.use_source_as_changelog(store.name, node.topic)
+
+    def _global_source(self, node: GlobalSource) -> None:
+        is_table = isinstance(node.store, Materialization)
+        self.topology.add_global_store(
+            key_value_builder(node.store, self._settings) if isinstance(node.store, Materialization) else node.store,
+            node.source,
+            node.topic,
+            node.name,
+            node.supplier,
+            key_serde=node.consumed.key_serde,
+            value_serde=node.consumed.value_serde,
+            timestamp_extractor=node.consumed.timestamp_extractor,
+            reprocess_on_restore=not is_table,
+        )
 
     @property
     def _reuses_topics(self) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from dsl.naming import repartition_topic
-from dsl.plan import Plan, PlanNode, Process, Repartition, StateStore, StreamSource, TableSource
+from dsl.plan import GlobalSource, Plan, PlanNode, Process, Repartition, StateStore, StreamSource, TableSource
 from processor_api.serde import Serde
 
 __all__ = ["merge_repartitions"]
@@ -135,7 +135,7 @@ class _Graph:
         return Plan({number: self._rewired(number, node) for number, node in self.nodes.items()}, self._turns)
 
     def _rewired(self, number: int, node: PlanNode) -> PlanNode:
-        if isinstance(node, StreamSource | TableSource | StateStore):
+        if isinstance(node, StreamSource | TableSource | GlobalSource | StateStore):
             return node
         return replace(node, parents=tuple(self._parents[number]))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dsl.plan import Plan, PlanNode, StateStore, StreamSource, TableSource
+from dsl.plan import GlobalSource, Plan, PlanNode, StateStore, StreamSource, TableSource
 from processor_api.errors import TopologyError
 
 __all__ = ["merge_sources"]
@@ -54,7 +54,7 @@ def _check(known: StreamSource, node: StreamSource) -> None:
 
 
 def _reparented(node: PlanNode, merged: dict[int, int]) -> PlanNode:
-    if isinstance(node, StreamSource | TableSource | StateStore):
+    if isinstance(node, StreamSource | TableSource | GlobalSource | StateStore):
         return node
     parents = list(node.parents)
     for parent in node.parents:

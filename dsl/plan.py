@@ -24,6 +24,7 @@ from processor_api.store_spec import StoreBuilder, StoreSupplier
 __all__ = [
     "Answer",
     "Ask",
+    "GlobalSource",
     "Materialization",
     "Plan",
     "PlanNode",
@@ -100,6 +101,24 @@ class TableSource:
     consumed: Consumed[Any, Any]
     operator: TableOperator
     store: Materialization
+
+    @property
+    def parents(self) -> tuple[int, ...]:
+        return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class GlobalSource:
+    """``global_table(...)`` and ``add_global_store(...)``: a source node, and the processor that fills the store."""
+
+    name: str
+    source: str
+    topic: str
+    consumed: Consumed[Any, Any]
+    supplier: Any
+    """The table's operator, or a supplier of processors."""
+    store: Materialization | StoreBuilder[Any, Any]
+    """The table's store, which holds the topic's records as they are; or the builder that the user gave."""
 
     @property
     def parents(self) -> tuple[int, ...]:
@@ -190,7 +209,9 @@ class Sink:
     produced: Produced[Any, Any]
 
 
-PlanNode = StreamSource | TableSource | StateStore | Process | TableStep | Repartition | TableRepartition | Sink
+PlanNode = (
+    StreamSource | TableSource | GlobalSource | StateStore | Process | TableStep | Repartition | TableRepartition | Sink
+)
 
 
 @dataclass(frozen=True)

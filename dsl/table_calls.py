@@ -37,6 +37,7 @@ FILTER = "KTABLE-FILTER-"
 MAPVALUES = "KTABLE-MAPVALUES-"
 AGGREGATE = "KTABLE-AGGREGATE-"
 REDUCE = "KTABLE-REDUCE-"
+TABLE_SOURCE = "KTABLE-SOURCE-"
 
 
 def table(draft: Draft, topic: Any, consumed: Consumed[Any, Any] | None, materialized: MaterializedLike) -> Place:
@@ -48,7 +49,7 @@ def table(draft: Draft, topic: Any, consumed: Consumed[Any, Any] | None, materia
     given = replace(given, key_serde=how.key_serde, value_serde=how.value_serde)
     store = materialize(given, draft, f"{topic}-")
     source = draft.names.suffixed(how.name, "-source", SOURCE)
-    name = draft.names.choose(how.name, "KTABLE-SOURCE-")
+    name = draft.names.choose(how.name, TABLE_SOURCE)
     node = draft.add(
         TableSource(name=name, source=source, topic=topic, consumed=how, operator=TableSourceOperator(), store=store)
     )

@@ -15,6 +15,8 @@ from processor_api.topology_data import TopologyData
 
 __all__ = ["describe", "java_hash_order"]
 
+GLOBAL = " for global store (will not generate tasks)"
+
 
 def describe(topology: TopologyData) -> str:
     """The description of all subtopologies."""
@@ -45,7 +47,7 @@ def _spread(name: str) -> int:
 
 def _subtopology(topology: TopologyData, part: Subtopology) -> str:
     order = _Order(topology, part)
-    lines = [f"Sub-topology: {part.id}"]
+    lines = [f"Sub-topology: {part.id}" + (GLOBAL if part.is_global else "")]
     for name in sorted(part.nodes, key=order.rank):
         node = topology.nodes[name]
         lines.append(f"    {_head(topology, node)}")
@@ -55,7 +57,7 @@ def _subtopology(topology: TopologyData, part: Subtopology) -> str:
         lines.append(f"      --> {_names(order.successors[name])}")
         if isinstance(node, ProcessorNode):
             lines.append(f"      <-- {_names(order.predecessors[name])}")
-    return "\n".join(lines) + "\n\n"
+    return "\n".join(lines) + ("\n" if part.is_global else "\n\n")
 
 
 def _names(names: list[str]) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from processor_api.nodes import SinkNode, SourceNode
 from processor_api.topology_data import TopologyData
 
-__all__ = ["Subtopology", "subtopologies"]
+__all__ = ["Subtopology", "subtopologies", "task_subtopologies"]
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,17 @@ class Subtopology:
     stores: tuple[str, ...]
     """Stores, in the order in which they were added to the topology."""
     sink_topics: tuple[str, ...]
+    is_global: bool = False
+    """Whether it fills a global store: then it has an id, but no tasks."""
+
+
+def task_subtopologies(topology: TopologyData) -> tuple[Subtopology, ...]:
+    """The subtopologies that have tasks, in the order of their ids."""
+    return tuple(part for part in subtopologies(topology) if not part.is_global)
 
 
 def subtopologies(topology: TopologyData) -> tuple[Subtopology, ...]:
-    """The subtopologies in the order of their ids."""
+    """All subtopologies in the order of their ids, those of global stores among them."""
     groups: dict[str, list[str]] = {}
     roots = _Roots(topology)
     for name in topology.nodes:
@@ -49,6 +56,7 @@ def _describe(topology: TopologyData, number: int, names: list[str]) -> Subtopol
         topics=tuple(topic for node in nodes if isinstance(node, SourceNode) for topic in node.topics),
         stores=tuple(store for store in topology.stores if store in used),
         sink_topics=_unique(node.topic for node in nodes if isinstance(node, SinkNode) and node.topic),
+        is_global=any(names[0] == store.source for store in topology.global_stores.values()),
     )
 
 

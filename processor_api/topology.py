@@ -12,6 +12,7 @@ from typing import Any
 
 from processor_api.describe import describe
 from processor_api.errors import TopologyError
+from processor_api.global_store import GlobalStore
 from processor_api.nodes import ProcessorNode, RepartitionTopic, SinkNode, SourceNode, TopicNameExtractor
 from processor_api.offset_reset import AutoOffsetReset
 from processor_api.partitioner import StreamPartitioner
@@ -123,17 +124,100 @@ class Topology(TopologyData):
 
         :raises TopologyError: if another store has the name, or a processor is unknown.
         """
-        if not isinstance(builder, StoreBuilder):
-            raise TopologyError(f"expected a store builder, got {builder!r}; see Stores.key_value_store_builder")
-        known = self._stores.get(builder.name)
-        if known is not None and known is not builder:
-            raise TopologyError(
-                f"a store named {builder.name!r} is already added; store names are unique in a topology",
-                store=builder.name,
-            )
+        if self._stores.get(self._checked_builder(builder).name) is not builder:
+            self._check_new_store(builder.name)
         self._stores[builder.name] = builder
         for processor in processors:
             self.connect_processor_and_state_stores(processor, builder.name)
+        return self
+
+    def add_read_only_state_store(
+        self,
+        store_builder: StoreBuilder[Any, Any],
+        source_name: str,
+        topic: str,
+        processor_name: str,
+        supplier: ProcessorSupplier,
+        *,
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+        timestamp_extractor: TimestampExtractor | None = None,
+    ) -> Topology:
+        """Adds a partitioned store that a topic fills and that no other node writes to (KIP-813).
+
+        The topic is the store's changelog: none is made, and a restore puts the topic's records into the store as they
+        are, without the processor. The processor must therefore store records unchanged. Other processors are connected
+        by :meth:`connect_processor_and_state_stores`; what they get can only be read. The topic is read from its
+        beginning.
+
+        :param store_builder: its logging is switched off.
+        :param source_name: the name of the source node that reads the topic.
+        :param processor_name: the name of the node that keeps the store up to date.
+        :param supplier: makes the processor of that node.
+        :raises TopologyError: if a name is taken, or another source reads the topic.
+        """
+        builder = self._checked_builder(store_builder).with_logging_disabled()
+        self._check_new_store(builder.name)
+        self._check_new_name(processor_name)
+        self.add_source(
+            source_name,
+            topic,
+            key_serde=key_serde,
+            value_serde=value_serde,
+            timestamp_extractor=timestamp_extractor,
+            offset_reset=AutoOffsetReset.earliest(),
+        )
+        self.add_processor(processor_name, supplier, source_name)
+        self.add_state_store(builder, processor_name)
+        self.use_source_as_changelog(builder.name, topic)
+        self._read_only_stores[builder.name] = processor_name
+        return self
+
+    def add_global_store(
+        self,
+        store_builder: StoreBuilder[Any, Any],
+        source_name: str,
+        topic: str,
+        processor_name: str,
+        supplier: ProcessorSupplier | Operator,
+        *,
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+        timestamp_extractor: TimestampExtractor | None = None,
+        reprocess_on_restore: bool = True,
+    ) -> Topology:
+        """Adds a store that every process fills with all partitions of a topic.
+
+        Every processor may read it without being connected; only the processor given here writes to it. It has no
+        children: what it forwards goes nowhere. The topic is the store's changelog.
+
+        :param store_builder: with its logging disabled.
+        :param source_name: the name of the source node that reads the topic.
+        :param processor_name: the name of the node that keeps the store up to date.
+        :param supplier: makes the processor of that node.
+        :param reprocess_on_restore: whether a restore runs the processor on each record that has a key (KAFKA-7663);
+            without, records go into the store as they are, which is for processors that store records unchanged. With a
+            timestamp extractor a restore always runs the processor.
+        :raises TopologyError: if a name is taken, another source reads the topic, or the store logs its changes.
+        """
+        builder = self._checked_builder(store_builder)
+        self._check_global_store(builder, source_name, processor_name, supplier)
+        self.add_source(
+            source_name,
+            topic,
+            key_serde=key_serde,
+            value_serde=value_serde,
+            timestamp_extractor=timestamp_extractor,
+        )
+        self._nodes[processor_name] = ProcessorNode(name=processor_name, parents=(source_name,), supplier=supplier)
+        self._connections[processor_name] = [builder.name]
+        self._global_stores[builder.name] = GlobalStore(
+            builder=builder,
+            source=source_name,
+            processor=processor_name,
+            topic=topic,
+            reprocess=reprocess_on_restore or timestamp_extractor is not None,
+        )
         return self
 
     def connect_processor_and_state_stores(self, processor: str, *stores: str) -> Topology:
@@ -143,8 +227,20 @@ class Topology(TopologyData):
         """
         if not isinstance(self._nodes.get(processor), ProcessorNode):
             raise TopologyError(f"there is no processor named {processor!r} to connect a store to", node=processor)
+        if self._is_global(processor):
+            raise TopologyError(
+                f"processor {processor!r} fills a global store and runs outside of tasks: it can have no other store",
+                node=processor,
+            )
         connected = self._connections.setdefault(processor, [])
         for store in stores:
+            if store in self._global_stores:
+                raise TopologyError(
+                    f"global store {store!r} can be used by every processor as it is: do not connect it to"
+                    f" {processor!r}",
+                    store=store,
+                    node=processor,
+                )
             if store not in self._stores:
                 raise TopologyError(
                     f"store {store!r} is not added to the topology; call add_state_store first",
@@ -201,6 +297,52 @@ class Topology(TopologyData):
                 raise TopologyError(f"parent {parent!r} of node {name!r} is not added yet", node=name)
             if isinstance(found, SinkNode):
                 raise TopologyError(f"sink {parent!r} cannot be the parent of node {name!r}", node=name)
+            if self._is_global(parent):
+                raise TopologyError(
+                    f"node {parent!r} fills a global store and runs outside of tasks: it cannot be the parent of"
+                    f" {name!r}",
+                    node=name,
+                )
+
+    def _checked_builder(self, builder: Any) -> StoreBuilder[Any, Any]:
+        if not isinstance(builder, StoreBuilder):
+            raise TopologyError(f"expected a store builder, got {builder!r}; see Stores.key_value_store_builder")
+        return builder
+
+    def _check_new_store(self, name: str) -> None:
+        if name in self._stores or name in self._global_stores:
+            raise TopologyError(
+                f"a store named {name!r} is already added; store names are unique in a topology", store=name
+            )
+
+    def _is_global(self, node: str) -> bool:
+        return any(node in (store.source, store.processor) for store in self._global_stores.values())
+
+    def _check_global_store(self, builder: StoreBuilder[Any, Any], source: str, processor: str, supplier: Any) -> None:
+        self._check_new_name(source)
+        self._check_new_name(processor)
+        if source == processor:
+            raise TopologyError(f"the source and the processor of a global store need two names, not {source!r} twice")
+        self._check_new_store(builder.name)
+        if builder.logging:
+            raise TopologyError(
+                f"global store {builder.name!r} must not log its changes: its topic is its changelog; use"
+                " with_logging_disabled()",
+                store=builder.name,
+            )
+        if not isinstance(supplier, Operator) and self._check_supplier(processor, supplier):
+            raise TopologyError(
+                f"the supplier of {processor!r} makes a FixedKeyProcessor; a global store needs a Processor",
+                node=processor,
+            )
+        others = [other.name for other in connected_stores(supplier) if other.name != builder.name]
+        if others:
+            raise TopologyError(
+                f"the supplier of {processor!r} brings along store {others[0]!r}: the processor of a global store can"
+                " have no other",
+                node=processor,
+                store=others[0],
+            )
 
     def _topics_or_pattern(
         self, name: str, topics: tuple[str | re.Pattern[str], ...]

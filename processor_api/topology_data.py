@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from processor_api.global_store import GlobalStore
 from processor_api.nodes import Node, RepartitionTopic
 from processor_api.store_spec import StoreBuilder
 
@@ -22,6 +23,8 @@ class TopologyData:
         self._repartition_topics: dict[str, RepartitionTopic] = {}
         self._source_changelogs: dict[str, str] = {}
         self._copartition_groups: list[tuple[str, ...]] = []
+        self._global_stores: dict[str, GlobalStore] = {}
+        self._read_only_stores: dict[str, str] = {}
 
     @property
     def nodes(self) -> Mapping[str, Node]:
@@ -30,7 +33,18 @@ class TopologyData:
 
     @property
     def stores(self) -> Mapping[str, StoreBuilder[Any, Any]]:
+        """The stores of tasks by name; global ones are not among them."""
         return self._stores
+
+    @property
+    def global_stores(self) -> Mapping[str, GlobalStore]:
+        """Stores that every process holds as a whole, by name, in the order in which they were added."""
+        return self._global_stores
+
+    @property
+    def read_only_stores(self) -> Mapping[str, str]:
+        """The only processor that writes to each read-only store (KIP-813), by store."""
+        return self._read_only_stores
 
     @property
     def repartition_topics(self) -> Mapping[str, RepartitionTopic]:

@@ -78,10 +78,11 @@ def open_store(
     log: Log | None,
     key_serde: Serde[Any],
     value_serde: Serde[Any],
+    make_rows: Callable[..., Rows] = Rows,
 ) -> OpenStore:
-    """Opens a store on a task's engine."""
+    """Opens a store on a task's engine; ``make_rows`` makes what is between the store and the engine."""
     kind = kind_of(builder)
-    rows = Rows(
+    rows = make_rows(
         name=builder.name,
         engine=engine,
         codec=kind.codec,

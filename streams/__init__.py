@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Branched,
         BranchedKStream,
         Consumed,
+        GlobalKTable,
         Grouped,
         KGroupedStream,
         KGroupedTable,
@@ -112,6 +113,7 @@ __all__ = [
     "FixedKeyProcessorContext",
     "FixedKeyProcessorSupplier",
     "FixedKeyRecord",
+    "GlobalKTable",
     "Grouped",
     "HeaderList",
     "Headers",
@@ -222,8 +224,8 @@ _HOMES = {
     ),
     "processor_api.topology": "Topology",
     "dsl": (
-        "Branched BranchedKStream Consumed Grouped KGroupedStream KGroupedTable KStream KTable Materialized "
-        "Named Produced Repartitioned StreamsBuilder"
+        "Branched BranchedKStream Consumed GlobalKTable Grouped KGroupedStream KGroupedTable KStream KTable "
+        "Materialized Named Produced Repartitioned StreamsBuilder"
     ),
     "streams.app.kafka_streams": "KafkaStreams",
     "streams.config": "StreamsConfig",

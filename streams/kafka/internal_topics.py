@@ -15,7 +15,7 @@ from typing import Any
 from processor_api.errors import MissingTopicError, TopologyError
 from processor_api.nodes import RepartitionTopic, SourceNode
 from processor_api.store_spec import StoreBuilder
-from processor_api.subtopology import Subtopology, subtopologies
+from processor_api.subtopology import Subtopology, task_subtopologies
 from processor_api.topology_data import TopologyData
 
 __all__ = [
@@ -92,7 +92,7 @@ def internal_topics(topology: TopologyData, config: Mapping[str, Any]) -> dict[s
     """
     prefix = topic_prefix(config)
     found: dict[str, InternalTopic] = {}
-    for part in subtopologies(topology):
+    for part in task_subtopologies(topology):
         for topic in _repartition_topics(topology, part, prefix, config):
             found[topic.name] = topic
         for topic in _changelogs(topology, part, prefix, config):
@@ -268,8 +268,8 @@ _Parts = list[tuple[Subtopology, tuple[str, ...]]]
 def _parts(topology: TopologyData, topic_counts: Mapping[str, int]) -> _Parts:
     """Subtopologies with the topics they read, all of which exist or are repartition topics."""
     parts: _Parts = []
-    missing: set[str] = set()
-    for part in subtopologies(topology):
+    missing = {store.topic for store in topology.global_stores.values() if store.topic not in topic_counts}
+    for part in task_subtopologies(topology):
         nodes = [topology.nodes[name] for name in part.sources]
         topics = [
             t for node in nodes if isinstance(node, SourceNode) for t in source_topics(topology, node, topic_counts)

@@ -1,0 +1,34 @@
+"""A table that every process of the application holds as a whole."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from dsl.global_calls import GlobalTable
+
+__all__ = ["GlobalKTable"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class GlobalKTable(Generic[K, V]):
+    """The latest values of a topic, all partitions of it, in every process.
+
+    It is filled before the application's tasks start and follows the topic from then on, on a thread of its own, which
+    is not synchronised with tasks: a record may meet an older or a newer value (conformance 11). Processors read its
+    store by ``context.get_state_store(name)`` without being connected to it.
+    """
+
+    __slots__ = ("_table",)
+
+    def __init__(self, table: GlobalTable) -> None:
+        self._table = table
+
+    @property
+    def queryable_store_name(self) -> str | None:
+        """The name under which the table can be queried; ``None`` if the user did not name its store."""
+        return self._table.store if self._table.queryable else None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._table.name})"

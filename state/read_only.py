@@ -1,0 +1,53 @@
+"""Stores that others write: the rows of an engine without a buffer, and the face of a store without its writes."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from processor_api.errors import StoreError
+from state.rows import Entry, Rows
+
+__all__ = ["EngineRows", "ReadOnlyStore"]
+
+WRITES = ("put", "put_if_absent", "put_all", "delete", "remove")
+
+
+class EngineRows(Rows):
+    """Rows as the engine has them at the moment of each read. Nothing is kept in memory, since what is kept here would
+    not see what somebody else writes to the engine."""
+
+    def miss(self, key: Any) -> Entry | None:
+        row = self.family.get(self.key_bytes(key))
+        if row is None:
+            return None
+        data, timestamp = self.codec.read(row)
+        return self.stored(data), timestamp
+
+
+class ReadOnlyStore:
+    """A store as those see it who may not write to it.
+
+    :param store: a store as processors see it.
+    :param node: the node that has it.
+    :param why: what to say when it is written to.
+    """
+
+    def __init__(self, store: Any, node: str, why: str) -> None:
+        self._store = store
+        self._node = node
+        self._why = why
+        for name in dir(type(store)):
+            if not name.startswith("_") and name not in WRITES and callable(getattr(type(store), name)):
+                setattr(self, name, getattr(store, name))  # found at once: reads are on the hot path
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise StoreError(
+            f"node {self._node!r} writes to store {self._store.name!r}, which it can only read: {self._why}",
+            node=self._node,
+            store=self._store.name,
+        )
+
+    put = put_if_absent = put_all = delete = remove = _refuse
