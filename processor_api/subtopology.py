@@ -56,7 +56,7 @@ def _describe(topology: TopologyData, number: int, names: list[str]) -> Subtopol
         topics=tuple(topic for node in nodes if isinstance(node, SourceNode) for topic in node.topics),
         stores=tuple(store for store in topology.stores if store in used),
         sink_topics=_unique(node.topic for node in nodes if isinstance(node, SinkNode) and node.topic),
-        is_global=any(names[0] == store.source for store in topology.global_stores.values()),
+        is_global=names[0] in topology.global_nodes,
     )
 
 

@@ -227,7 +227,7 @@ class Topology(TopologyData):
         """
         if not isinstance(self._nodes.get(processor), ProcessorNode):
             raise TopologyError(f"there is no processor named {processor!r} to connect a store to", node=processor)
-        if self._is_global(processor):
+        if processor in self.global_nodes:
             raise TopologyError(
                 f"processor {processor!r} fills a global store and runs outside of tasks: it can have no other store",
                 node=processor,
@@ -297,7 +297,7 @@ class Topology(TopologyData):
                 raise TopologyError(f"parent {parent!r} of node {name!r} is not added yet", node=name)
             if isinstance(found, SinkNode):
                 raise TopologyError(f"sink {parent!r} cannot be the parent of node {name!r}", node=name)
-            if self._is_global(parent):
+            if parent in self.global_nodes:
                 raise TopologyError(
                     f"node {parent!r} fills a global store and runs outside of tasks: it cannot be the parent of"
                     f" {name!r}",
@@ -314,9 +314,6 @@ class Topology(TopologyData):
             raise TopologyError(
                 f"a store named {name!r} is already added; store names are unique in a topology", store=name
             )
-
-    def _is_global(self, node: str) -> bool:
-        return any(node in (store.source, store.processor) for store in self._global_stores.values())
 
     def _check_global_store(self, builder: StoreBuilder[Any, Any], source: str, processor: str, supplier: Any) -> None:
         self._check_new_name(source)

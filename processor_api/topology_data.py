@@ -42,6 +42,11 @@ class TopologyData:
         return self._global_stores
 
     @property
+    def global_nodes(self) -> frozenset[str]:
+        """The nodes that fill global stores, outside of tasks."""
+        return frozenset(name for store in self._global_stores.values() for name in (store.source, store.processor))
+
+    @property
     def read_only_stores(self) -> Mapping[str, str]:
         """The only processor that writes to each read-only store (KIP-813), by store."""
         return self._read_only_stores

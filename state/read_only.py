@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from dataclasses import replace
+from typing import Any, NoReturn, cast
 
 from processor_api.errors import StoreError
+from state.kinds import OpenStore
 from state.rows import Entry, Rows
 
-__all__ = ["EngineRows", "ReadOnlyStore"]
+__all__ = ["EngineRows", "ReadOnlyStore", "read_only"]
 
 WRITES = ("put", "put_if_absent", "put_all", "delete", "remove")
 
@@ -51,3 +53,8 @@ class ReadOnlyStore:
         )
 
     put = put_if_absent = put_all = delete = remove = _refuse
+
+
+def read_only(store: OpenStore, node: str, why: str) -> OpenStore:
+    """A store as a node gets it that may not write to it; see :class:`ReadOnlyStore`."""
+    return replace(store, facade=cast(Any, ReadOnlyStore(store.facade, node, why)))

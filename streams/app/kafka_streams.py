@@ -10,10 +10,11 @@ from typing import Any
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.durations import Duration, to_ms
-from processor_api.errors import StreamsError
+from processor_api.errors import StreamsError, TopologyError
 from processor_api.task_id import TaskId
 from processor_api.topology import Topology
 from state.directory import Slot, StateDirectory
+from streams.app.global_part import GlobalPart
 from streams.app.topics import plan_and_create
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
@@ -81,6 +82,8 @@ class KafkaStreams:
         self._state_listener: StateListener | None = None
         self._restore_listeners: list[RestoreListener] = []
         self._threads: list[StreamThread] = []
+        self._global = GlobalPart(self._global_changed)
+        self._start_is_over = threading.Event()
         self._slot: Slot | None = None
         self._admin: Admin | None = None
         self._closer: threading.Thread | None = None
@@ -133,7 +136,9 @@ class KafkaStreams:
     # ------------------------------------------------------------------ start
 
     def start(self) -> None:
-        """Checks the topics, makes the internal ones and starts the threads.
+        """Checks the topics, makes the internal ones, fills the global stores and starts the threads.
+
+        It returns when the global stores are filled, or when the application was closed by another thread.
 
         :raises TopologyError: if the topology does not fit the cluster's topics.
         :raises StateDirectoryError: if the state directory cannot be used.
@@ -142,19 +147,47 @@ class KafkaStreams:
         self._require_created("an application")
         self._become(ClientState.REBALANCING)
         try:
+            self._start()
+        finally:
+            self._start_is_over.set()
+            self._global_changed()  # it may have died meanwhile
+
+    def _start(self) -> None:
+        try:
             shared = self._open()
+            if not self._fill_global_stores():
+                return
             instance = client_configs.group_instance_id(self.config)
-            for number in range(1, self.config.num_stream_threads + 1):
+            for number in range(1, self._thread_count(shared) + 1):
                 self._threads.append(self._make_thread(shared, number, instance))
         except BaseException as error:
             self.failure = error if isinstance(error, Exception) else None
-            self._release()
             self._become(ClientState.PENDING_ERROR)
+            self._global.close()
+            self._release()
             self._become(ClientState.ERROR)
             raise
         self._collector_before = relax_collector()
         for thread in self._threads:
             thread.start()
+        if not self._threads:  # there are only global stores
+            self._become(ClientState.RUNNING)
+
+    def _fill_global_stores(self) -> bool:
+        """Returns when they are filled; ``False`` if the application was closed meanwhile."""
+        self._global.start()
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._global.filled or self._global.dead or self._state is not ClientState.REBALANCING
+            )
+            if self._global.failure is not None:
+                raise self._global.failure
+            return self._state is ClientState.REBALANCING
+
+    def _thread_count(self, shared: Shared) -> int:
+        if not shared.plans and not self.topology.global_stores:
+            raise TopologyError("the topology reads nothing: add a source, or a global store")
+        return self.config.num_stream_threads if shared.plans else 0
 
     def _open(self) -> Shared:
         config = self.config
@@ -167,6 +200,20 @@ class KafkaStreams:
         self._admin = self._clients.admin(client_configs.admin(config, f"{self._client_id}-admin"))
         settings = config.dotted()
         plans, group = plan_and_create(self.topology, config, settings, self._admin)
+        engines = Engines(self._clock)
+        self._global.open(
+            self.topology,
+            config,
+            settings,
+            client_id=self._client_id,
+            clients=self._clients,
+            admin=self._admin,
+            engines=engines,
+            directory=directory,
+            slot=self._slot,
+            clock=self._clock,
+            listeners=self._restore_listeners,
+        )
         return Shared(
             config=config,
             settings=settings,
@@ -174,10 +221,11 @@ class KafkaStreams:
             group=group,
             clients=self._clients,
             admin=self._admin,
-            engines=Engines(self._clock),
+            engines=engines,
             directory=directory,
             clock=self._clock,
             restore_listeners=tuple(self._restore_listeners),
+            global_store=self._global.reader,
         )
 
     def _make_thread(self, shared: Shared, number: int, instance: str | None) -> StreamThread:
@@ -208,6 +256,16 @@ class KafkaStreams:
         elif self._state is ClientState.RUNNING:
             self._become(ClientState.REBALANCING)
 
+    def _global_changed(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+            starting = not self._start_is_over.is_set()
+        if starting or not self._global.dead or self._state in (ClientState.PENDING_SHUTDOWN, *_ENDED):
+            return
+        self.failure = self.failure or self._global.failure
+        self._become(ClientState.PENDING_ERROR)
+        self._close_soon(ClientState.ERROR)
+
     # ------------------------------------------------------------------ stop
 
     def close(self, timeout: Duration | None = None, *, leave_group: bool | None = None) -> bool:
@@ -236,6 +294,7 @@ class KafkaStreams:
         self._closer.start()
 
     def _finish(self, final: ClientState, stay: bool) -> None:
+        self._start_is_over.wait()
         for thread in self._threads:
             thread.stop(stay=stay)
         for thread in self._threads:
@@ -243,9 +302,20 @@ class KafkaStreams:
             if thread.failure is not None:
                 self.failure = self.failure or thread.failure
                 final = ClientState.ERROR
+        final = self._close_global_stores(final)
         self._release()
         restore_collector(self._collector_before)
         self._become(final)
+
+    def _close_global_stores(self, final: ClientState) -> ClientState:
+        """After the tasks, which read them; returns how the application ends."""
+        try:
+            self._global.close()
+        except Exception as error:
+            log.warning("not closed in order", extra={"error": str(error)}, exc_info=error)
+            self.failure = self.failure or error
+        self.failure = self.failure or self._global.failure
+        return final if self.failure is None else ClientState.ERROR
 
     def _release(self) -> None:
         if self._admin is not None:

@@ -63,6 +63,7 @@ class NodeContext:
         self._stores = stores
         self._punctuations = punctuations
         self._closers = closers
+        self._global_stores: dict[str, OpenStore] = {}
 
     def child(self, name: str) -> Forward:
         found = self._children.get(name)
@@ -75,7 +76,7 @@ class NodeContext:
         return self._children
 
     def open_store(self, name: str) -> OpenStore:
-        found = self._stores.get(name)
+        found = self._stores.get(name) or self._global_store(name)
         if found is None:
             raise TopologyError(
                 f"store {name!r} is not connected to node {self.node!r}; connect it with add_state_store or"
@@ -83,6 +84,13 @@ class NodeContext:
                 node=self.node,
                 store=name,
             )
+        return found
+
+    def _global_store(self, name: str) -> OpenStore | None:
+        """Every node may read a global store, without being connected to it."""
+        found = self._global_stores.get(name) or self.environment.global_store(name, self.node)
+        if found is not None:
+            self._global_stores[name] = found
         return found
 
     def store(self, name: str) -> Any:
@@ -165,6 +173,11 @@ class UserContext:
         return self._environment.clock.time_ms()
 
     def current_stream_time_ms(self) -> int:
+        if self._environment.is_global:
+            raise TopologyError(
+                f"processor {self._node.node!r} fills a global store: there is no stream time outside of tasks",
+                node=self._node.node,
+            )
         return self._cursor.stream_time
 
     def forward(self, record: Record[Any, Any] | FixedKeyRecord[Any, Any], child: str | None = None) -> None:

@@ -15,9 +15,10 @@ from processor_api.serde import Serde
 from processor_api.task_id import TaskId
 from processor_api.timestamps import TimestampExtractor
 from state.cursor import Cursor
+from state.kinds import OpenStore
 from streams.runtime.error_policy import ErrorPolicy
 
-__all__ = ["Environment", "NodeErrors", "TaskMetrics", "resolve_serde"]
+__all__ = ["Environment", "NodeErrors", "TaskMetrics", "no_global_store", "resolve_serde"]
 
 
 @dataclass
@@ -29,9 +30,14 @@ class TaskMetrics:
     punctuations: int = 0
 
 
+def no_global_store(name: str, node: str) -> OpenStore | None:
+    """Where there are none."""
+    return None
+
+
 @dataclass(kw_only=True)
 class Environment:
-    """Of one task."""
+    """Of one task, or of the global stores."""
 
     application_id: str
     task_id: TaskId
@@ -47,6 +53,11 @@ class Environment:
     commit_requested: bool = False
     initialised: bool = False
     """Whether the users' processors are: before, there was no record that a context could tell of."""
+
+    global_store: Callable[[str, str], OpenStore | None] = no_global_store
+    """``(store, node)`` to the global store, for reading."""
+    is_global: bool = False
+    """Whether its nodes fill global stores, outside of tasks."""
 
     def __post_init__(self) -> None:
         self.cursor.keeps_messages = self.errors.wants_messages

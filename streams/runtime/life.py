@@ -13,6 +13,7 @@ from processor_api.errors import RetryableError, StreamsError
 from processor_api.task_id import TaskId
 from state.budget import Budget
 from state.directory import StateDirectory
+from state.kinds import OpenStore
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
 from streams.kafka.group import (
@@ -28,7 +29,7 @@ from streams.kafka.record_collector import RecordCollector
 from streams.restore.restorer import RestoreListener, Restorer
 from streams.runtime.commit import Committer
 from streams.runtime.engines import Engines
-from streams.runtime.environment import Environment
+from streams.runtime.environment import Environment, no_global_store
 from streams.runtime.error_policy import error_policy_for
 from streams.runtime.idling import Idling
 from streams.runtime.purge import RepartitionPurge
@@ -57,6 +58,8 @@ class Shared:
     directory: StateDirectory
     clock: Clock
     restore_listeners: Collection[RestoreListener] = ()
+    global_store: Callable[[str, str], OpenStore | None] = no_global_store
+    """``(store, node)`` to the global store, for reading."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +134,7 @@ class ThreadLife:
             default_value_serde=config.default_value_serde,
             default_timestamp_extractor=config.default_timestamp_extractor,
             errors=error_policy_for(config, task, self.collector),
+            global_store=self._shared.global_store,
         )
 
     def _stores(self, plan: TaskPlan, task: TaskId, environment: Environment) -> TaskStores:

@@ -12,6 +12,7 @@ from processor_api.nodes import ProcessorNode, SinkNode, SourceNode
 from processor_api.processor import Operator
 from processor_api.record import Forward
 from state.kinds import OpenStore
+from state.read_only import read_only
 from streams.kafka.record_collector import RecordCollector
 from streams.runtime.context import NodeContext, forward_to, run_processor
 from streams.runtime.environment import Environment, NodeErrors
@@ -86,7 +87,7 @@ class _Builder:
         self.closers: list[Callable[[], None]] = []
 
     def processor(self, node: ProcessorNode) -> Forward:
-        connected = {store: self.stores[store] for store in self.plan.topology.stores_of(node.name)}
+        connected = {store: self._connected(store, node.name) for store in self.plan.topology.stores_of(node.name)}
         children = dict(reversed(self.children[node.name].items()))
         context = NodeContext(node.name, self.environment, children, connected, self.punctuations, self.closers)
         self.contexts[node.name] = context
@@ -96,6 +97,13 @@ class _Builder:
         processor = supplier()
         self.initialisers.insert(0, partial(_init, context, processor, str(self.environment.task_id)))
         return run_processor(context, processor)
+
+    def _connected(self, store: str, node: str) -> OpenStore:
+        found = self.stores[store]
+        writer = self.plan.topology.read_only_stores.get(store, node)
+        if writer == node:
+            return found
+        return read_only(found, node, f"only node {writer!r} writes to it, from its topic (KIP-813)")
 
     def sink(self, node: SinkNode) -> Forward:
         environment, collector = self.environment, self.collector

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from processor_api.nodes import SourceNode
-from processor_api.subtopology import subtopologies
+from processor_api.subtopology import task_subtopologies
 from processor_api.task_id import TopicPartition
 from processor_api.topology_data import TopologyData
 from streams.kafka.internal_topics import (
@@ -22,7 +22,7 @@ from streams.kafka.internal_topics import (
     topic_prefix,
 )
 
-__all__ = ["TaskPlan", "plan_all", "plan_tasks"]
+__all__ = ["TaskPlan", "plan_all", "plan_globals", "plan_tasks"]
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,22 @@ def plan_tasks(
     prefix = topic_prefix(config)
     counts = dict(topic_counts)
     counts.update((f"{prefix}-{name}", count) for name, count in repartition_counts(topology, topic_counts).items())
-    return tuple(_plan(topology, prefix, part.id, part.nodes, part.stores, counts) for part in subtopologies(topology))
+    return tuple(
+        _plan(topology, prefix, part.id, part.nodes, part.stores, counts) for part in task_subtopologies(topology)
+    )
 
 
 def plan_all(topology: TopologyData, config: Mapping[str, Any], topic_counts: Mapping[str, int]) -> TaskPlan:
-    """One plan over the whole topology, each topic with one partition."""
+    """One plan over all subtopologies that have tasks, each topic with one partition."""
     prefix = topic_prefix(config)
-    return _plan(topology, prefix, 0, tuple(topology.nodes), tuple(topology.stores), dict(topic_counts))
+    nodes = tuple(name for name in topology.nodes if name not in topology.global_nodes)
+    return _plan(topology, prefix, 0, nodes, tuple(topology.stores), dict(topic_counts))
+
+
+def plan_globals(topology: TopologyData, config: Mapping[str, Any]) -> TaskPlan:
+    """The nodes that fill the global stores; they belong to no task."""
+    nodes = tuple(name for name in topology.nodes if name in topology.global_nodes)
+    return _plan(topology, topic_prefix(config), -1, nodes, (), {})
 
 
 def _plan(

@@ -1,0 +1,165 @@
+"""The global stores of a process: one thread writes them, every task reads them.
+
+They have no buffer: what a poll brought is one write to the engine, together with the offset up to which it was read,
+and tasks see it from then on. Offsets are kept for each store and format by itself, so that a store that is new, or is
+written differently, is filled from the beginning.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from processor_api.global_store import GlobalStore
+from processor_api.store_spec import MEMORY
+from processor_api.task_id import TopicPartition
+from processor_api.topology_data import TopologyData
+from state.budget import Budget
+from state.cursor import Cursor
+from state.engine import OFFSETS, Engine
+from state.kinds import OpenStore, family_of, kind_of, open_store
+from state.read_only import EngineRows, read_only
+from streams.runtime.environment import Environment
+from streams.runtime.shared_engine import SharedMemoryEngine
+from streams.runtime.task_stores import EngineOpener
+
+__all__ = ["GlobalStores"]
+
+OFFSET = struct.Struct(">q")
+READ_ONLY = "a global store is written only by the processor that was added with it"
+
+
+class GlobalStores:
+    """Opens the stores in the directory of ``environment``. Written by one thread; read by any through `reader`."""
+
+    def __init__(self, topology: TopologyData, environment: Environment, open_engine: EngineOpener) -> None:
+        self._specs = topology.global_stores
+        self._environment = environment
+        self._engines: dict[str, Engine] = {}
+        builders = [spec.builder for spec in self._specs.values()]
+        for name in sorted({builder.supplier.engine for builder in builders}):
+            families = [family_of(builder) for builder in builders if builder.supplier.engine == name]
+            self._engines[name] = _open_engine(open_engine, name, environment.state_dir, families)
+        self.stores = {name: self._open(spec) for name, spec in self._specs.items()}
+        """As the processors see them that write to them."""
+
+    def _open(self, spec: GlobalStore) -> OpenStore:
+        return self._opened(spec, cursor=self._environment.cursor)
+
+    def _opened(self, spec: GlobalStore, **how: Any) -> OpenStore:
+        builder, environment = replace(spec.builder, caching=False), self._environment
+        what = f"store {spec.name!r}"
+        return open_store(
+            builder,
+            engine=self._engine(spec),
+            budget=Budget(0),
+            log=None,
+            key_serde=environment.key_serde(builder.key_serde, what, spec.topic),
+            value_serde=environment.value_serde(builder.value_serde, what, spec.topic),
+            **how,
+        )
+
+    def _engine(self, spec: GlobalStore) -> Engine:
+        return self._engines[spec.builder.supplier.engine]
+
+    def reader(self, name: str, node: str) -> OpenStore | None:
+        """A store as a node gets it that may only read it; ``None`` if there is no such store.
+
+        What it reads is in the engine; each reader belongs to one thread.
+        """
+        spec = self._specs.get(name)
+        if spec is None:
+            return None
+        found = self._opened(spec, cursor=Cursor(), make_rows=EngineRows)
+        return read_only(found, node, READ_ONLY)
+
+    # ------------------------------------------------------------------ writing
+
+    def apply(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Writes what processors put, and up to where the topics were read, to the engines.
+
+        :param positions: the next offset to read of each partition that was read.
+        """
+        for name, engine in self._engines.items():
+            stores = [store for store in self.stores.values() if store.builder.supplier.engine == name]
+            batch = engine.batch()
+            for store in stores:
+                store.rows.apply(batch)
+            for store in stores:
+                self._put_offsets(batch, self._specs[store.builder.name], positions)
+            engine.write(batch)
+            for store in stores:
+                store.rows.applied()
+
+    def _put_offsets(self, batch: Any, spec: GlobalStore, positions: Mapping[TopicPartition, int]) -> None:
+        handle = self._engine(spec).family(OFFSETS).handle
+        for partition, position in positions.items():
+            if partition.topic == spec.topic:
+                batch.put(_offset_key(spec, partition), OFFSET.pack(position - 1), handle)
+
+    def load(self, spec: GlobalStore, messages: Iterable[Any]) -> int:
+        """Puts records of the topic into the store as they are, without those that have no key; returns how many.
+
+        They survive the process only once :meth:`flush` returned, and must not have an offset before.
+        """
+        engine, write = self._engine(spec), kind_of(spec.builder).codec.write
+        batch, handle = engine.batch(), engine.family(family_of(spec.builder)).handle
+        count = 0
+        for message in messages:
+            key, value = message.key(), message.value()
+            if key is None:
+                continue
+            count += 1
+            if value is None:
+                batch.delete(key, handle)
+            else:
+                batch.put(key, write(value, message.timestamp()[1]), handle)
+        engine.load(batch)
+        return count
+
+    def flush(self) -> None:
+        """Brings what was loaded to disk."""
+        for engine in self._engines.values():
+            engine.flush()
+
+    # ------------------------------------------------------------------ offsets
+
+    def stored_offset(self, spec: GlobalStore, partition: TopicPartition) -> int | None:
+        """Offset of the last record of a partition that the store holds; ``None`` if it holds none."""
+        found = self._engine(spec).family(OFFSETS).get(_offset_key(spec, partition))
+        return None if found is None else OFFSET.unpack(found)[0]
+
+    def wipe(self, spec: GlobalStore) -> None:
+        """Removes the store's offsets, then its rows."""
+        engine = self._engine(spec)
+        offsets, prefix = engine.family(OFFSETS), _offset_prefix(spec)
+        batch = engine.batch()
+        for key in [key for key, _ in offsets.range(prefix, prefix[:-1] + bytes([prefix[-1] + 1]))]:
+            batch.delete(key, offsets.handle)
+        engine.write(batch)
+        engine.clear([family_of(spec.builder)])
+
+    def close(self) -> None:
+        """Closes stores and engines; no task may read any more."""
+        for store in self.stores.values():
+            store.close()
+        engines, self._engines = self._engines, {}
+        for engine in engines.values():
+            engine.close()
+
+
+def _offset_prefix(spec: GlobalStore) -> bytes:
+    return f"{family_of(spec.builder)}/".encode()
+
+
+def _offset_key(spec: GlobalStore, partition: TopicPartition) -> bytes:
+    return _offset_prefix(spec) + str(partition).encode()
+
+
+def _open_engine(open_engine: EngineOpener, name: str, directory: Path, families: list[str]) -> Engine:
+    if name == MEMORY:
+        return cast(Engine, SharedMemoryEngine())
+    return open_engine(name, directory, families)

@@ -1,0 +1,239 @@
+"""The thread that fills the global stores of a process and follows their topics (reference 2.8, conformance 94).
+
+It has a consumer of its own that joins no group and reads all partitions. What a poll brings is in the stores, with the
+offsets, before the next poll. Whoever starts it waits for it to be RUNNING, which is when the stores are filled,, and
+closes the stores when nobody reads them any more.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from processor_api.clock import Clock
+from processor_api.errors import InternalError, MissingTopicError, RetryableError, StreamsError
+from processor_api.task_id import TopicPartition
+from streams.config import StreamsConfig
+from streams.config import clients as client_configs
+from streams.kafka.ports import Consumer, KafkaClients
+from streams.restore.restorer import RestoreListener
+from streams.runtime.global_restore import GlobalRestore
+from streams.runtime.global_task import GlobalTask
+
+__all__ = ["GlobalStreamThread", "GlobalThreadState"]
+
+log = logging.getLogger("streams.global")
+
+RESTORE_BATCH = 10_000
+RESTORE_WAIT_S = 0.02
+
+
+class GlobalThreadState(enum.Enum):
+    """Where the thread is in its life."""
+
+    CREATED = "CREATED"
+    RUNNING = "RUNNING"
+    PENDING_SHUTDOWN = "PENDING_SHUTDOWN"
+    DEAD = "DEAD"
+
+
+_NEXT = {
+    GlobalThreadState.CREATED: {GlobalThreadState.RUNNING, GlobalThreadState.PENDING_SHUTDOWN},
+    GlobalThreadState.RUNNING: {GlobalThreadState.PENDING_SHUTDOWN},
+    GlobalThreadState.PENDING_SHUTDOWN: {GlobalThreadState.DEAD},
+    GlobalThreadState.DEAD: set(),
+}
+
+
+class _OffsetLost(StreamsError):
+    """The records at a position were deleted before they were read."""
+
+
+class GlobalStreamThread:
+    """Runs on a thread of its own by :meth:`start`, or on the caller's by :meth:`run`.
+
+    :param task: the stores, opened; whoever opened them closes them.
+    :param partitions: how many partitions each of their topics has.
+    :param on_state: called by the thread at each change of its state.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        task: GlobalTask,
+        partitions: Mapping[str, int],
+        config: StreamsConfig,
+        clients: KafkaClients,
+        clock: Clock,
+        listeners: Collection[RestoreListener],
+        on_state: Callable[[GlobalStreamThread, GlobalThreadState], None],
+    ) -> None:
+        self.name = name
+        self.state = GlobalThreadState.CREATED
+        self.failure: Exception | None = None
+        self._task = task
+        self._partitions = [
+            TopicPartition(topic, number) for topic in task.specs for number in range(partitions[topic])
+        ]
+        self._config = config
+        self._clients = clients
+        self._clock = clock
+        self._listeners = listeners
+        self._on_state = on_state
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self.run, name=name, daemon=True)
+        self._consumer: Consumer | None = None
+
+    # ------------------------------------------------------------------ from outside
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Asks the thread to end after the poll in work."""
+        self._stopping.set()
+
+    def join(self, timeout_s: float | None) -> bool:
+        """Waits for the end; tells whether it came."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    # ------------------------------------------------------------------ the thread
+
+    def run(self) -> None:
+        """Lives until stopped or until an error."""
+        try:
+            consumer = self._consumer = self._clients.consumer(
+                client_configs.global_consumer(self._config, f"{self.name}-global-consumer")
+            )
+            self._task.start()
+            self._restore(consumer)
+            if not self._stopping.is_set():
+                self._become(GlobalThreadState.RUNNING)
+            self._follow(consumer)
+        except Exception as error:
+            self.failure = error
+            log.error("thread dies", extra={"thread_name": self.name, "error": str(error)}, exc_info=error)
+        self._become(GlobalThreadState.PENDING_SHUTDOWN)
+        self._close_consumer()
+        self._become(GlobalThreadState.DEAD)
+
+    def _become(self, state: GlobalThreadState) -> None:
+        if state not in _NEXT[self.state]:
+            raise InternalError(f"the global thread cannot go from {self.state.value} to {state.value}")
+        self.state = state
+        self._on_state(self, state)
+
+    def _close_consumer(self) -> None:
+        consumer, self._consumer = self._consumer, None
+        if consumer is None:
+            return
+        try:
+            consumer.close()
+        except Exception as error:
+            log.warning("not closed in order", extra={"error": str(error)}, exc_info=error)
+            self.failure = self.failure or error
+
+    # ------------------------------------------------------------------ filling
+
+    def _restore(self, consumer: Consumer) -> None:
+        config = self._config
+        restore = GlobalRestore(self._task, consumer, self._clock, self._listeners, config.task_timeout_ms)
+        restore.start(self._partitions)
+        while not restore.done and not self._stopping.is_set():
+            messages = self._poll(consumer, RESTORE_BATCH, RESTORE_WAIT_S)
+            try:
+                for partition, run in self._runs(messages):
+                    restore.take(partition, run)
+                for partition, offset in self._ends(consumer, messages, restoring=True):
+                    restore.at_end(partition, offset)
+            except _OffsetLost as lost:
+                self._task.apply()
+                restore.restart(TopicPartition(str(lost.topic), int(lost.partition or 0)))
+                continue
+            self._task.apply()
+            if not messages:
+                restore.nothing_came()
+        if restore.done:
+            restore.finish()
+
+    # ------------------------------------------------------------------ following
+
+    def _follow(self, consumer: Consumer) -> None:
+        limit, wait_s = client_configs.max_poll_records(self._config), self._config.poll_ms / 1000
+        while not self._stopping.is_set():
+            messages = self._poll(consumer, limit, wait_s)
+            try:
+                for partition, run in self._runs(messages):
+                    self._task.process(partition, run)
+                for partition, offset in self._ends(consumer, messages, restoring=False):
+                    log.debug("end reached", extra={"partition": str(partition), "offset": offset})
+            except _OffsetLost as lost:
+                raise self._wiped(lost) from lost
+            if messages:
+                self._task.apply()
+
+    def _wiped(self, lost: _OffsetLost) -> StreamsError:
+        """Tasks must not read a store that is being filled again, so that this needs a restart."""
+        spec = self._task.specs[str(lost.topic)]
+        GlobalRestore.tell_rebuild(spec, TopicPartition(spec.topic, int(lost.partition or 0)), lost.offset)
+        self._task.stores.wipe(spec)
+        return StreamsError(
+            f"records of global store {spec.name!r} were deleted from its topic before they were read; it was emptied."
+            " Start the application again to have it filled from what is there",
+            topic=lost.topic,
+            partition=lost.partition,
+            offset=lost.offset,
+            store=spec.name,
+        )
+
+    # ------------------------------------------------------------------ messages
+
+    @staticmethod
+    def _poll(consumer: Consumer, limit: int, wait_s: float) -> Sequence[Any]:
+        messages: Sequence[Any] = consumer.consume(limit, 0.0)
+        if messages:
+            return messages
+        first = consumer.poll(wait_s)
+        return () if first is None else (first, *consumer.consume(limit, 0.0))
+
+    @staticmethod
+    def _runs(messages: Sequence[Any]) -> list[tuple[TopicPartition, list[Any]]]:
+        """The records, in runs of one partition."""
+        records = [message for message in messages if message.error() is None]
+        return [
+            (TopicPartition(topic, number), list(run))
+            for (topic, number), run in groupby(records, lambda message: (message.topic(), message.partition()))
+        ]
+
+    def _ends(
+        self, consumer: Consumer, messages: Sequence[Any], *, restoring: bool
+    ) -> list[tuple[TopicPartition, int]]:
+        """The partitions whose end was reached, and where.
+
+        :raises _OffsetLost: if a position is not in the topic any more.
+        :raises StreamsError: if a topic cannot be read.
+        """
+        ends: list[tuple[TopicPartition, int]] = []
+        for event in messages:
+            error = event.error()
+            if error is None:
+                continue
+            partition = TopicPartition(event.topic() or "", event.partition() or 0)
+            if error.code() == consumer.partition_eof:
+                ends.append((partition, event.offset()))
+                continue
+            place = {"topic": partition.topic, "partition": partition.partition}
+            if error.name() == "_AUTO_OFFSET_RESET":
+                raise _OffsetLost(error.str(), offset=event.offset(), **place)
+            if error.name() != "UNKNOWN_TOPIC_OR_PART":
+                raise RetryableError(f"cannot read {partition}: {error.str()}", **place)
+            if restoring:
+                raise MissingTopicError(f"the topic of a global store does not exist: {error.str()}", **place)
+            log.warning("client event", extra={"partition": str(partition), "error": error.str()})
+        return ends
