@@ -53,6 +53,10 @@ class RestoreJob:
     """First offset to read; `AT_BEGINNING` for all."""
     end: int
     """Offset to reach."""
+    offset_key: bytes
+    """Where the engine keeps the offset of the last record that the store holds."""
+    from_source: bool = False
+    """Whether a source topic serves as the changelog: its records may have no key, and those are not for the store."""
     restored: int = 0
     position: int | None = None
     started_at: float = 0.0
@@ -181,6 +185,9 @@ class Restorer:
         )
 
     def _write(self, job: RestoreJob, messages: list[Any], kind: Any) -> None:
+        last = messages[-1].offset()
+        if job.from_source:
+            messages = [message for message in messages if message.key() is not None]
         batch = job.engine.batch()
         put, delete, handle, write = batch.put, batch.delete, job.handle, job.codec.write
         columns = map(kind.key, messages), map(kind.value, messages), map(kind.timestamp, messages)
@@ -189,9 +196,7 @@ class Restorer:
                 delete(key, handle)
             else:
                 put(key, write(value, stamp[1]), handle)
-        last = messages[-1].offset()
-        offset_key = f"{job.partition.topic}-{job.partition.partition}".encode()
-        batch.put(offset_key, OFFSET.pack(last), job.engine.family(OFFSETS).handle)
+        batch.put(job.offset_key, OFFSET.pack(last), job.engine.family(OFFSETS).handle)
         job.engine.load(batch)
         job.restored += len(messages)
         job.position = last + 1

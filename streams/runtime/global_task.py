@@ -108,17 +108,22 @@ class GlobalTask:
 
     def process(self, partition: TopicPartition, messages: Sequence[Any]) -> None:
         """Processes a run of records of one partition; stores take it up with the next :meth:`apply`."""
-        queue = self._queue(partition)
+        queue = self.queue(partition)
         queue.add(messages)
-        while queue:
-            queue.run_all(len(queue), self._punctuations, _nothing)
-        self.environment.metrics.records_processed += len(messages)
-        self._moved.add(partition)
-        self.environment.cursor.leave()
+        self.run(queue)
+
+    def run(self, queue: InputQueue) -> None:
+        """Processes what is buffered of one partition; stores take it up with the next :meth:`apply`."""
+        try:
+            while queue:
+                self.environment.metrics.records_processed += queue.run_all(len(queue), self._punctuations, _nothing)
+        finally:
+            self.environment.cursor.leave()
+        self._moved.add(queue.partition)
 
     def move(self, partition: TopicPartition, position: int) -> None:
         """The records before ``position`` are dealt with."""
-        self._queue(partition).position = position
+        self.queue(partition).position = position
         self._moved.add(partition)
 
     def apply(self) -> None:
@@ -127,7 +132,8 @@ class GlobalTask:
         self._moved.clear()
         self.stores.apply({partition: position for partition, position in moved.items() if position is not None})
 
-    def _queue(self, partition: TopicPartition) -> InputQueue:
+    def queue(self, partition: TopicPartition) -> InputQueue:
+        """Where records of a partition wait."""
         queue = self._queues.get(partition)
         if queue is None:
             source = self._chain.sources[partition.topic]

@@ -174,15 +174,15 @@ class TaskManager:
         ends = self._restore_consumer.end_offsets(changelogs)
         jobs = []
         for partition, store in changelogs.items():
-            end = ends[partition]
-            if store in task.plan.source_changelogs:  # only what was processed (conformance 95)
-                end = min(end, committed[partition].offset) if partition in committed else 0
+            end, stored = ends[partition], task.stores.stored_offset(store)
+            from_source = store in task.plan.source_changelogs
+            if from_source:  # only what was processed (conformance 95)
+                end, stored = _up_to(committed.get(partition), end, stored)
             builder = task.plan.topology.stores[store]
             engine = task.stores.engine_of(store)
-            stored = task.stores.stored_offset(store)
             start, clear = plan_restore(stored, beginnings[partition], end, store)
             if clear:
-                engine.clear([family_of(builder)])
+                task.stores.wipe(store)
             if start < end:
                 jobs.append(
                     RestoreJob(
@@ -194,6 +194,8 @@ class TaskManager:
                         codec=kind_of(builder).codec,
                         start=start,
                         end=end,
+                        offset_key=task.stores.offset_key(store),
+                        from_source=from_source,
                     )
                 )
         return jobs
@@ -246,6 +248,13 @@ class TaskManager:
         self.owned = frozenset()
         if failure is not None and not dirty:
             raise failure
+
+
+def _up_to(committed: OffsetAndMetadata | None, end: int, stored: int | None) -> tuple[int, int | None]:
+    """The end of a restore from a source topic, and the offset that the store holds. A crash before the commit of the
+    offsets leaves the store ahead of them: it stays, and the records are processed again."""
+    limit = 0 if committed is None else min(end, committed.offset)
+    return limit, limit - 1 if stored is not None and limit <= stored < end else stored
 
 
 def _names(tasks: Collection[TaskId]) -> Any:

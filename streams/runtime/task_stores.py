@@ -80,11 +80,29 @@ class TaskStores:
     def engine_of(self, store: str) -> Engine:
         return self.engines[self._plan.topology.stores[store].supplier.engine]
 
+    def offset_key(self, store: str) -> bytes:
+        """Where the store's changelog offset is. A source topic may serve one store today and another tomorrow, so that
+        there the key names the rows as well."""
+        key = f"{self._plan.changelogs[store]}-{self._task.partition}".encode()
+        return self._rows_prefix(store) + key if store in self._plan.source_changelogs else key
+
+    def _rows_prefix(self, store: str) -> bytes:
+        return f"{family_of(self._plan.topology.stores[store])}/".encode()
+
     def stored_offset(self, store: str) -> int | None:
         """Offset of the last changelog record that the store's engine holds."""
-        key = f"{self._plan.changelogs[store]}-{self._task.partition}".encode()
-        found = self.engine_of(store).family(OFFSETS).get(key)
+        found = self.engine_of(store).family(OFFSETS).get(self.offset_key(store))
         return None if found is None else OFFSET.unpack(found)[0]
+
+    def wipe(self, store: str) -> None:
+        """Removes the store's rows, and before them what says from which source topic they are."""
+        engine, prefix = self.engine_of(store), self._rows_prefix(store)
+        offsets = engine.family(OFFSETS)
+        batch = engine.batch()
+        for key in [key for key, _ in offsets.range(prefix, prefix[:-1] + bytes([prefix[-1] + 1]))]:
+            batch.delete(key, offsets.handle)
+        engine.write(batch)
+        engine.clear([family_of(self._plan.topology.stores[store])])
 
     def stored_positions(self) -> dict[str, int]:
         """Input positions at the last commit that the persistent engine holds, by ``<topic>-<partition>``."""
@@ -124,6 +142,8 @@ class TaskStores:
                 if changelog is not None and changelog.offset is not None:
                     key = f"{changelog.topic}-{changelog.partition}".encode()
                     batch.put(key, OFFSET.pack(changelog.offset), offsets.handle)
+                elif (position := self._source_position(store.builder.name, positions)) is not None:
+                    batch.put(self.offset_key(store.builder.name), OFFSET.pack(position - 1), offsets.handle)
             if name != MEMORY:
                 handle = engine.family(POSITIONS).handle
                 for partition, position in positions.items():
@@ -131,6 +151,12 @@ class TaskStores:
             engine.write(batch)
             for store in stores:
                 store.rows.applied()
+
+    def _source_position(self, store: str, positions: Mapping[TopicPartition, int]) -> int | None:
+        """Up to where a store holds the source topic that is its changelog."""
+        if store not in self._plan.source_changelogs:
+            return None
+        return positions.get(TopicPartition(self._plan.changelogs[store], self._task.partition))
 
     def drop_uncommitted(self) -> None:
         """Forgets everything the engines do not hold, and closes the stores; the engines stay open."""

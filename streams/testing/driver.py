@@ -35,6 +35,7 @@ from streams.runtime.error_policy import error_policy_for
 from streams.runtime.task import Task
 from streams.runtime.task_plan import plan_all
 from streams.runtime.task_stores import TaskStores
+from streams.testing.driver_globals import DriverGlobals
 from streams.testing.topics import TestInputTopic, TestOutputTopic
 
 __all__ = ["Produced", "TopologyTestDriver"]
@@ -77,11 +78,18 @@ class TopologyTestDriver:
         self._produced_topics: set[str] = set()
         self._directory = Path(tempfile.mkdtemp(prefix="streams-driver-"))
         try:
+            self._globals = self._open_globals(topology)
+            self._globals.start()
             self._task = self._open_task(topology)
             self._task.start(self._collector, {})
         except BaseException:
             shutil.rmtree(self._directory, ignore_errors=True)
             raise
+
+    def _open_globals(self, topology: Topology) -> DriverGlobals:
+        directory = self._directory / "global"
+        engines = Engines(self.clock)
+        return DriverGlobals(topology, self.config, self.config.dotted(), directory, self.clock, engines.open)
 
     def _open_task(self, topology: Topology) -> Task:
         config = self.config
@@ -98,6 +106,7 @@ class TopologyTestDriver:
             default_value_serde=config.default_value_serde,
             default_timestamp_extractor=config.default_timestamp_extractor,
             errors=error_policy_for(config, task_id, self._collector),
+            global_store=self._globals.reader,
         )
         budget = Budget(config.statestore_cache_max_bytes)
         return Task(plan, environment, TaskStores(plan, task_id, environment, budget, Engines(self.clock).open))
@@ -112,13 +121,14 @@ class TopologyTestDriver:
         :raises TopologyError: if no source reads the topic.
         """
         partition = TopicPartition(topic, 0)
-        if partition not in self._task.queues:
+        queues = self._globals.queues if partition in self._globals.queues else self._task.queues
+        if partition not in queues:
             self._task.read_also(partition, self._matching_source(topic))
         self._capture()
         self._input.produce(topic, value, key, 0, None, None, timestamp, headers)
         self._input.poll(0)
         run, self._read[topic] = self._broker.log(partition).read(self._read.get(topic, 0), 1, False)
-        self._task.add(partition, run)
+        queues[partition].add(run)
         with self._handing_out_what_was_sent():
             self._complete()
 
@@ -184,20 +194,21 @@ class TopologyTestDriver:
 
         :raises TopologyError: if there is no such store.
         """
-        found = self._task.stores.stores.get(name)
+        found = self._task.stores.stores.get(name) or self._globals.stores.get(name)
         if found is None:
             raise TopologyError(f"the topology has no store {name!r}", store=name)
         return found.facade
 
     def stores(self) -> dict[str, Any]:
-        """All stores by name."""
-        return {name: store.facade for name, store in self._task.stores.stores.items()}
+        """All stores by name, global ones among them."""
+        stores = {**self._task.stores.stores, **self._globals.stores}
+        return {name: store.facade for name, store in stores.items()}
 
     def metrics(self) -> dict[str, float]:
         """The task's metrics under Kafka's names."""
         metrics = self._task.environment.metrics
         return {
-            "dropped-records-total": metrics.dropped_records,
+            "dropped-records-total": metrics.dropped_records + self._globals.dropped_records,
             "process-total": metrics.records_processed,
             "punctuate-total": metrics.punctuations,
         }
@@ -206,8 +217,10 @@ class TopologyTestDriver:
 
     def _complete(self) -> None:
         self._capture()
+        self._globals.run()
         while self._task.process(1):
             self._commit()
+            self._globals.run()
 
     @contextmanager
     def _handing_out_what_was_sent(self) -> Iterator[None]:
@@ -243,8 +256,9 @@ class TopologyTestDriver:
             self._taken.setdefault(name, []).extend(produced)
             self._outputs.setdefault(name, deque()).extend(produced)
             partition = TopicPartition(name, 0)
-            if partition in self._task.queues:
-                self._task.add(partition, run)
+            for queues in (self._globals.queues, self._task.queues):
+                if partition in queues:
+                    queues[partition].add(run)
 
     # ------------------------------------------------------------------ end
 
@@ -252,6 +266,7 @@ class TopologyTestDriver:
         """Closes the task and removes its state."""
         try:
             self._task.close()
+            self._globals.close()
         finally:
             shutil.rmtree(self._directory, ignore_errors=True)
 

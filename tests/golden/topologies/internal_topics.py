@@ -48,6 +48,12 @@ def table(config: Any) -> Topology:
     return builder.build(config)
 
 
+def global_table(config: Any) -> Topology:
+    builder = StreamsBuilder()
+    builder.global_table("left", STRINGS, materialized=kv("global"))
+    return builder.build(config)
+
+
 def aggregate(config: Any) -> Topology:
     builder = StreamsBuilder()
     groups = builder.stream("left", STRINGS).group_by(lambda k, v: v[:1], BY_LETTER)
@@ -98,6 +104,7 @@ CASES: dict[str, Callable[[Any], Topology]] = {
     "kv_store_no_logging": attach(KV(Stores.persistent_key_value_store("store"), S, S).with_logging_disabled()),
     "kv_store_settings": attach(KV(Stores.persistent_key_value_store("store"), S, S).with_logging_enabled(SETTINGS)),
     "table": table,
+    "global_table": global_table,
     "aggregate": aggregate,
     "table_aggregate": table_aggregate,
     "repartition": repartition,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from golden_support.replay import start_driver
-from processor_api.subtopology import subtopologies
+from processor_api.subtopology import task_subtopologies
 from streams.config import StreamsConfig
 from streams.kafka.internal_topics import InternalTopic, TopicRole, full_name, internal_topics, topic_prefix
 
@@ -72,7 +72,7 @@ def topics(build: Callable[[Any], Any], config: StreamsConfig, *, names_only: bo
                 if topic.subtopology == part.id and topic.role is TopicRole.REPARTITION
             },
         }
-        for part in subtopologies(topology)
+        for part in task_subtopologies(topology)
     }
 
 

@@ -1,0 +1,69 @@
+"""The global stores of a topology in the test driver: up to date as soon as a record was piped or written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from processor_api.clock import Clock
+from processor_api.task_id import TopicPartition
+from processor_api.topology import Topology
+from state.kinds import OpenStore
+from streams.config import StreamsConfig
+from streams.runtime.environment import no_global_store
+from streams.runtime.global_task import GlobalTask
+from streams.runtime.inputs import InputQueue
+from streams.runtime.task_stores import EngineOpener
+
+__all__ = ["DriverGlobals"]
+
+
+class DriverGlobals:
+    """Nothing at all for a topology without global stores."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        config: StreamsConfig,
+        settings: Mapping[str, Any],
+        directory: Path,
+        clock: Clock,
+        open_engine: EngineOpener,
+    ) -> None:
+        self.queues: dict[TopicPartition, InputQueue] = {}
+        """Where records of the only partition of each topic wait for :meth:`run`."""
+        self.stores: Mapping[str, OpenStore] = {}
+        self.reader: Callable[[str, str], OpenStore | None] = no_global_store
+        self._task: GlobalTask | None = None
+        if topology.global_stores:
+            task = self._task = GlobalTask(topology, config, settings, directory, clock, open_engine)
+            self.queues = {
+                partition: task.queue(partition) for partition in (TopicPartition(topic, 0) for topic in task.specs)
+            }
+            self.stores, self.reader = task.stores.stores, task.stores.reader
+
+    def start(self) -> None:
+        """Initialises the processors."""
+        if self._task is not None:
+            self._task.start()
+
+    def run(self) -> None:
+        """Brings the stores up to date, also with what a test put into them."""
+        task = self._task
+        if task is None:
+            return
+        for queue in self.queues.values():
+            if queue:
+                task.run(queue)
+        task.apply()
+
+    @property
+    def dropped_records(self) -> int:
+        return 0 if self._task is None else self._task.environment.metrics.dropped_records
+
+    def close(self) -> None:
+        """Closes processors and stores."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.close()
