@@ -270,7 +270,8 @@ class ErrorPolicy:
         )
 
     def _failure(self, kind: type[StreamsError], what: str, context: ErrorHandlerContext, key: Any) -> StreamsError:
-        place: dict[str, Any] = {"task": str(self._task), "node": context.processor_node_id, "key": key}
+        task = str(self._task) if self._task.partition >= 0 else None  # what fills global stores is no task
+        place: dict[str, Any] = {"task": task, "node": context.processor_node_id, "key": key}
         if context.topic is not None:
             place |= {"topic": context.topic, "partition": context.partition, "offset": context.offset}
         return kind(what, **place)

@@ -1,0 +1,512 @@
+"""Global stores in a running application, on a broker in memory."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dsl import Consumed, Materialized, Produced, StreamsBuilder
+from processor_api.errors import (
+    DeserializationError,
+    MissingTopicError,
+    ProcessingError,
+    StreamsError,
+    TopologyError,
+)
+from processor_api.handlers import ProducerRecord, Response
+from processor_api.processor import Processor
+from processor_api.punctuation import PunctuationType
+from processor_api.record import Record
+from processor_api.serde import Serde, Serdes
+from processor_api.store_spec import Stores
+from processor_api.task_id import TaskId, TopicPartition
+from processor_api.topology import Topology
+from runtime_support.app_kit import DEADLINE_S, AppKit, Restores
+from streams.app.kafka_streams import ClientState, KafkaStreams
+
+S = Serdes.STRING
+STRINGS: Consumed[str, str] = Consumed(key_serde=S, value_serde=S)
+TO_STRINGS: Produced[str, str] = Produced(key_serde=S, value_serde=S)
+PARTITIONS = 3
+
+
+class LookUp(Processor[str, str, str, str]):
+    """Forwards what the global table has for the key."""
+
+    def process(self, record: Record[str, str]) -> None:
+        found = self.context.get_state_store("g").get(record.key)
+        self.context.forward(record.with_value("none" if found is None else f"{found.value}@{found.timestamp}"))
+
+
+def with_table(engine: str = "rocksdb", value_serde: Serde[Any] = S) -> Topology:
+    builder = StreamsBuilder()
+    how: Consumed[str, Any] = Consumed(key_serde=S, value_serde=value_serde)
+    builder.global_table("global", how, materialized=Materialized(name="g", store_type=engine))
+    builder.stream("in", STRINGS).process(LookUp).to("out", TO_STRINGS)
+    return builder.build()
+
+
+@pytest.fixture(name="kit")
+def kit_fixture(tmp_path: Path) -> Iterator[AppKit]:
+    with AppKit(tmp_path, {"global": PARTITIONS, "in": 1, "out": 1}) as kit:
+        yield kit
+
+
+def ask(kit: AppKit, *keys: str) -> list[str]:
+    """What the application's tasks see of some keys now."""
+    before = len(kit.values("out"))
+    kit.send("in", [(key, "?") for key in keys])
+    kit.until(lambda: len(kit.values("out")) >= before + len(keys))
+    return kit.values("out")[before:]
+
+
+# ------------------------------------------------------------------ filling and following
+
+
+@pytest.mark.parametrize("engine", ["rocksdb", "memory"])
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+def test_tasks_see_the_whole_topic_from_their_first_record(kit: AppKit, engine: str, guarantee: str) -> None:
+    """All partitions of it, whatever the task's own; then what comes, and what is deleted (conformance 93)."""
+    for partition in range(PARTITIONS):
+        kit.send("global", [(f"k{partition}", "old"), (f"k{partition}", f"v{partition}")], partition)
+    kit.send("global", [(None, "no key")], 0)
+    kit.send("in", [(f"k{partition}", "?") for partition in range(PARTITIONS)])
+    app = kit.start(with_table(engine), processing_guarantee=guarantee)
+    kit.until(lambda: len(kit.values("out")) == PARTITIONS)
+    assert kit.values("out") == ["v0@1", "v1@1", "v2@1"]
+    kit.send("global", [("k1", None), ("new", "n")], 1)
+    kit.until(lambda: ask(kit, "new") == ["n@3"])
+    assert ask(kit, "k1", "k2") == ["none", "v2@1"]
+    assert app.state is ClientState.RUNNING
+
+
+def test_global_stores_are_filled_when_start_returns(kit: AppKit) -> None:
+    kit.send("global", [("a", "1"), (None, "no key"), ("b", "2")], 2)
+    restores = Restores()
+    app = kit.make(with_table(), restores)
+    app.start()
+    assert restores.started == [("g", "global-2", 0, 3)]
+    assert restores.ended == [("g", "global-2", 2)]
+    assert app.state in (ClientState.REBALANCING, ClientState.RUNNING)
+
+
+def test_the_consumer_of_global_stores_joins_no_group(kit: AppKit) -> None:
+    """Nobody's offsets are committed but the tasks', and no other topic is made than the tasks'."""
+    kit.send("global", [("a", "1")])
+    kit.start(with_table())
+    assert ask(kit, "a") == ["1@0"]
+    committed = kit.broker.groups.group("app").offsets
+    kit.until(lambda: committed)
+    assert {partition.topic for partition in committed} == {"in"}
+    assert not any("changelog" in name for name in kit.broker.topics)
+
+
+@pytest.mark.parametrize(("engine", "again"), [("rocksdb", []), ("memory", [("g", "global-0", 0, 2)])])
+def test_a_restart_goes_on_where_the_store_is(kit: AppKit, engine: str, again: list[Any]) -> None:
+    """A store on disk reads what it does not hold; one in memory all of the topic."""
+    kit.send("global", [("a", "1"), ("b", "1")])
+    kit.start(with_table(engine)).close()
+    same = Restores()
+    kit.start(with_table(engine), same).close()
+    assert same.started == again
+
+    kit.send("global", [("b", "2")])
+    tail = Restores()
+    kit.start(with_table(engine), tail)
+    assert tail.started == [("g", "global-0", 0 if again else 2, 3)]
+    assert ask(kit, "a", "b") == ["1@0", "2@2"]
+
+
+def test_what_was_followed_is_kept_like_what_was_restored(kit: AppKit) -> None:
+    app = kit.start(with_table())
+    kit.send("global", [("a", "1")])
+    kit.until(lambda: ask(kit, "a") == ["1@0"])
+    app.close()
+    restores = Restores()
+    kit.start(with_table(), restores)
+    assert restores.started == []
+    assert ask(kit, "a") == ["1@0"]
+
+
+def test_a_partition_that_is_new_is_read_from_its_beginning(kit: AppKit) -> None:
+    """It is no reason to fill the store anew."""
+    kit.send("global", [("a", "1")], 0)
+    kit.start(with_table()).close()
+    kit.send("global", [("b", "2")], 1)
+    restores = Restores()
+    kit.start(with_table(), restores)
+    assert restores.started == [("g", "global-1", 0, 1)]
+    assert ask(kit, "a", "b") == ["1@0", "2@0"]
+
+
+def test_a_store_of_another_name_on_the_same_topic_is_filled_from_the_beginning(kit: AppKit) -> None:
+    """As is one whose rows are written otherwise: the offset belongs to the rows."""
+    kit.send("global", [("a", "1")])
+    kit.start(with_table()).close()
+    builder = StreamsBuilder()
+    plain = Stores.key_value_store_builder(Stores.persistent_key_value_store("g"), S, S)
+    builder.add_global_store(plain, "global", STRINGS, Upper)
+    restores = Restores()
+    kit.start(builder.build(), restores)
+    assert restores.started == [("g", "global-0", 0, 1)]
+
+
+# ------------------------------------------------------------------ offsets that are gone
+
+
+def test_a_store_whose_offset_is_not_in_the_topic_any_more_is_rebuilt_loudly(
+    kit: AppKit, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Records were deleted that the store had not seen: what it holds may be wrong."""
+    kit.send("global", [("a", "1"), ("b", "1")])
+    kit.start(with_table()).close()
+    kit.send("global", [("b", "2"), ("c", "3")])
+    kit.broker.log(TopicPartition("global", 0)).delete_before(3)
+    with caplog.at_level(logging.ERROR, "streams.restore"):
+        restores = Restores()
+        kit.start(with_table(), restores)
+    assert [record.message for record in caplog.records] == [
+        "global store is rebuilt from its topic: its offset is outside of the topic"
+    ]
+    assert restores.started == [("g", "global-0", 3, 4)]
+    assert ask(kit, "a", "b", "c") == ["none", "none", "3@3"]
+
+
+def test_records_deleted_before_they_were_followed_end_the_application_and_a_restart_rebuilds(kit: AppKit) -> None:
+    """Tasks must not read a store that is being filled again (conformance 94)."""
+    release = threading.Event()
+    entered = threading.Event()
+
+    class Waits(Processor[str, str, None, None]):
+        def process(self, record: Record[str, str]) -> None:
+            if record.value == "wait":
+                entered.set()
+                release.wait(DEADLINE_S)
+            self.context.get_state_store("g").put(record.key, record.value)
+
+    app = kit.start(with_processor(Waits))
+    kit.send("global", [("a", "wait")])
+    assert entered.wait(DEADLINE_S)
+    kit.send("global", [("b", "lost"), ("c", "kept")])
+    kit.broker.log(TopicPartition("global", 0)).delete_before(2)
+    release.set()
+    kit.until(lambda: app.state is ClientState.ERROR)
+    assert isinstance(app.failure, StreamsError)
+    assert "Start the application again" in str(app.failure)
+    assert (app.failure.store, app.failure.topic) == ("g", "global")
+    restores = Restores()
+    kit.start(with_processor(Waits), restores)
+    assert restores.started == [("g", "global-0", 2, 3)]
+
+
+# ------------------------------------------------------------------ global stores with a processor
+
+
+class Upper(Processor[str, str, None, None]):
+    """Stores values in upper case, also those without a key."""
+
+    def process(self, record: Record[str, str]) -> None:
+        store = self.context.get_state_store("g")
+        store.put(record.key or "no-key", None if record.value is None else record.value.upper())
+
+
+class LookUpPlain(Processor[str, str, str, str]):
+    def process(self, record: Record[str, str]) -> None:
+        self.context.forward(record.with_value(str(self.context.get_state_store("g").get(record.key))))
+
+
+def with_processor(supplier: Any, reader: Any = LookUpPlain, **source: Any) -> Topology:
+    builder = StreamsBuilder()
+    store = Stores.key_value_store_builder(Stores.persistent_key_value_store("g"), S, S)
+    how: Consumed[str, str] = Consumed(**{"key_serde": S, "value_serde": S, **source})
+    builder.add_global_store(store, "global", how, supplier)
+    builder.stream("in", STRINGS).process(reader).to("out", TO_STRINGS)
+    return builder.build()
+
+
+def test_a_restore_runs_the_processor_on_what_has_a_key(kit: AppKit) -> None:
+    """KAFKA-7663; records without a key reach it only while it follows."""
+    kit.send("global", [("a", "x"), (None, "y"), ("b", "z")])
+    restores = Restores()
+    kit.start(with_processor(Upper), restores)
+    assert restores.ended == [("g", "global-0", 2)]
+    assert ask(kit, "a", "b", "no-key") == ["X", "Z", "None"]
+    kit.send("global", [(None, "y")])
+    kit.until(lambda: ask(kit, "no-key") == ["Y"])
+
+
+class Counts(Processor[str, str, None, None]):
+    """Counts the records of each key, and tells what the context tells."""
+
+    told: list[Any] = []  # noqa: RUF012 - of all instances
+
+    def process(self, record: Record[str, str]) -> None:
+        store = self.context.get_state_store("g")
+        store.put(record.key, str(int(store.get(record.key) or "0") + 1))
+        metadata = self.context.record_metadata
+        assert metadata is not None
+        self.told.append((self.context.task_id, metadata.topic, metadata.offset, record.timestamp))
+        self.context.forward(record)  # goes nowhere
+        self.context.commit()  # means nothing
+
+
+def test_each_record_is_processed_once_across_restarts(kit: AppKit) -> None:
+    """Rows and the offset up to which the topic was read are one write: a processor may add to what is there."""
+    Counts.told.clear()
+    for _ in range(3):
+        kit.send("global", [("a", "x")] * 5)
+        app = kit.start(with_processor(Counts))
+        kit.send("global", [("a", "x")] * 5)
+        kit.until(lambda: len(Counts.told) % 10 == 0)
+        app.close()
+    kit.start(with_processor(Counts))
+    assert ask(kit, "a") == ["30"]
+    assert Counts.told == [(TaskId(-1, -1), "global", number, number) for number in range(30)]
+
+
+def test_a_timestamp_extractor_decides_in_restore_and_after(kit: AppKit) -> None:
+    builder = StreamsBuilder()
+    how: Consumed[str, str] = Consumed(
+        key_serde=S, value_serde=S, timestamp_extractor=lambda record, partition_time: int(record.value)
+    )
+    builder.global_table("global", how, materialized="g")
+    builder.stream("in", STRINGS).process(LookUp).to("out", TO_STRINGS)
+    kit.send("global", [("a", "100")])
+    kit.start(builder.build())
+    kit.send("global", [("b", "200")])
+    kit.until(lambda: ask(kit, "b") == ["200@200"])
+    assert ask(kit, "a") == ["100@100"]
+
+
+def test_several_global_stores_may_read_each_other(kit: AppKit) -> None:
+    """But each is written by its own processor alone."""
+
+    class FromG(Processor[str, str, None, None]):
+        def process(self, record: Record[str, str]) -> None:
+            self.context.get_state_store("h").put(record.key, str(self.context.get_state_store("g").get("a")))
+
+    class LookUpH(Processor[str, str, str, str]):
+        def process(self, record: Record[str, str]) -> None:
+            self.context.forward(record.with_value(str(self.context.get_state_store("h").get(record.key))))
+
+    kit.broker.create_topic("second", 1)
+    topology = with_processor(Upper, LookUpH)
+    other = Stores.key_value_store_builder(Stores.in_memory_key_value_store("h"), S, S).with_logging_disabled()
+    topology.add_global_store(other, "hs", "second", "hp", FromG, key_serde=S, value_serde=S)
+    app = kit.start(topology)
+    kit.send("global", [("a", "x")])
+    kit.until(lambda: kit.send("second", [("b", "?")]) or ask(kit, "b") == ["X"])
+    assert app.state is ClientState.RUNNING
+
+
+# ------------------------------------------------------------------ only global stores
+
+
+def test_an_application_of_global_stores_alone_has_no_stream_threads(kit: AppKit) -> None:
+    builder = StreamsBuilder()
+    builder.global_table("global", STRINGS, materialized="g")
+    kit.send("global", [("a", "1")])
+    app = kit.make(builder.build(), num_stream_threads=2)
+    app.start()
+    assert app.state is ClientState.RUNNING
+    assert app.tasks() == {}
+    assert app.close(10_000)
+    assert app.state is ClientState.NOT_RUNNING
+
+
+def test_a_topology_that_reads_nothing_is_refused(kit: AppKit) -> None:
+    app = kit.make(Topology())
+    with pytest.raises(TopologyError, match="reads nothing"):
+        app.start()
+    assert app.state is ClientState.ERROR
+
+
+# ------------------------------------------------------------------ errors
+
+
+def start_fails(kit: AppKit, kind: type[Exception], topology: Topology, **config: Any) -> Exception:
+    app = kit.make(topology, **config)
+    with pytest.raises(kind) as found:
+        app.start()
+    assert app.state is ClientState.ERROR
+    assert app.failure is found.value
+    return found.value
+
+
+def ends_with(kit: AppKit, app: KafkaStreams, kind: type[Exception]) -> Exception:
+    kit.until(lambda: app.state is ClientState.ERROR)
+    assert isinstance(app.failure, kind), app.failure
+    return app.failure
+
+
+def test_a_topic_that_is_missing_is_named(tmp_path: Path) -> None:
+    with AppKit(tmp_path, {"in": 1, "out": 1}) as kit:
+        error = start_fails(kit, MissingTopicError, with_table())
+        assert "'global'" in str(error)
+        kit.broker.create_topic("global")
+        kit.start(with_table())  # nothing was left locked
+
+
+def test_a_topic_that_goes_while_it_is_read_is_named(kit: AppKit) -> None:
+    class Deletes(Upper):
+        def init(self, context: Any) -> None:
+            kit.clients.admin({}).delete_topics(["global"])
+
+    kit.send("global", [("a", "1")])
+    error = start_fails(kit, StreamsError, with_processor(Deletes), task_timeout_ms=200)
+    assert "global" in str(error)
+
+
+class WritesGlobal(Processor[str, str, str, str]):
+    def process(self, record: Record[str, str]) -> None:
+        self.context.get_state_store("g").put(record.key, record.value)
+
+
+def test_a_task_that_writes_a_global_store_fails_with_node_and_store(kit: AppKit) -> None:
+    app = kit.start(with_processor(Upper, WritesGlobal))
+    kit.send("in", [("a", "x")])
+    error = ends_with(kit, app, ProcessingError)
+    assert "node 'KSTREAM-PROCESSOR-0000000003' writes to store 'g', which it can only read" in str(error)
+    assert kit.broker.groups.group("app").offsets.get(TopicPartition("in", 0)) in (None, (0, ""))
+
+
+def test_a_record_that_cannot_be_read_goes_to_the_handler(kit: AppKit) -> None:
+    """While it follows: a restore of a global table does not read what it puts into the store (conformance 93)."""
+    asked: list[Any] = []
+
+    def handler(context: Any, record: Any, error: Exception) -> Response:
+        asked.append((context.processor_node_id, context.task_id, record.topic, record.offset))
+        return Response.resume([ProducerRecord(topic="out", key=None, value=b"letter")])
+
+    config = {
+        "deserialization_exception_handler": handler,
+        "errors_dead_letter_queue_topic_name": "out",
+    }
+    app = kit.start(with_table(value_serde=Serdes.LONG), **config)
+    kit.send("global", [("a", "short"), ("b", "8 bytes.")])
+    kit.until(lambda: ask(kit, "b") == ["4044340739162075950@1"])
+    assert ask(kit, "a") == ["none"]
+    assert asked == [("KSTREAM-SOURCE-0000000000", TaskId(-1, -1), "global", 0)]
+    assert app.state is ClientState.RUNNING
+    assert "letter" not in kit.values("out")  # dead letters are not for global stores (KIP-1034)
+
+
+def test_without_a_handler_a_record_that_cannot_be_read_ends_the_application(kit: AppKit) -> None:
+    app = kit.start(with_processor(Upper, key_serde=Serdes.LONG))
+    kit.send("global", [("short", "x")])
+    error: Any = ends_with(kit, app, DeserializationError)
+    assert (error.topic, error.partition, error.offset) == ("global", 0, 0)
+    assert error.node == "KSTREAM-SOURCE-0000000000"
+
+
+def test_a_restored_record_that_cannot_be_read_goes_to_the_handler_too(kit: AppKit) -> None:
+    """Where a processor restores."""
+    kit.send("global", [("short", "x")])
+    start_fails(kit, DeserializationError, with_processor(Upper, key_serde=Serdes.LONG))
+    go_on = {"deserialization_exception_handler": "LogAndContinueExceptionHandler"}
+    kit.start(with_processor(Upper, key_serde=Serdes.LONG), **go_on)
+
+
+class Fails(Processor[str, str, None, None]):
+    def process(self, record: Record[str, str]) -> None:
+        if record.value == "bad":
+            raise ValueError("bad")
+        self.context.get_state_store("g").put(record.key, record.value)
+
+
+@pytest.mark.parametrize("restored", [True, False])
+def test_the_processing_handler_is_asked_only_if_told_so(kit: AppKit, restored: bool) -> None:
+    """KIP-1270."""
+    records = [("a", "1"), ("a", "bad"), ("b", "2")]
+    go_on = {"processing_exception_handler": "LogAndContinueProcessingExceptionHandler"}
+    if restored:
+        kit.send("global", records)
+        error: Any = start_fails(kit, ProcessingError, with_processor(Fails), **go_on)
+    else:
+        app = kit.start(with_processor(Fails), **go_on)
+        kit.send("global", records)
+        error = ends_with(kit, app, ProcessingError)
+    assert (error.topic, error.offset, error.node) == ("global", 1, "KTABLE-SOURCE-0000000001")
+    kit.start(with_processor(Fails), processing_exception_handler_global_enabled=True, **go_on)
+    kit.until(lambda: ask(kit, "a", "b") == ["1", "2"])
+
+
+def test_what_the_processor_of_a_global_store_cannot_do_is_told(kit: AppKit) -> None:
+    class Schedules(Upper):
+        def init(self, context: Any) -> None:
+            context.schedule(10, PunctuationType.WALL_CLOCK_TIME, lambda now: None)
+
+    error = start_fails(kit, TopologyError, with_processor(Schedules))
+    assert "'KTABLE-SOURCE-0000000001' fills a global store and cannot schedule" in str(error)
+
+    class AsksTime(Upper):
+        def init(self, context: Any) -> None:
+            context.current_stream_time_ms()
+
+    assert "no stream time" in str(start_fails(kit, TopologyError, with_processor(AsksTime)))
+
+
+def test_a_processor_that_cannot_be_initialised_is_named(kit: AppKit) -> None:
+    class Fails(Upper):
+        def init(self, context: Any) -> None:
+            raise KeyError("mine")
+
+    error: Any = start_fails(kit, ProcessingError, with_processor(Fails))
+    assert error.node == "KTABLE-SOURCE-0000000001"
+
+
+# ------------------------------------------------------------------ the end
+
+
+def test_close_ends_a_start_that_fills_global_stores(kit: AppKit) -> None:
+    """From another thread, since the start waits for the stores."""
+    kit.send("global", [("a", "x")] * 10)
+    entered, release = threading.Event(), threading.Event()
+    closed: list[str] = []
+
+    class Waits(Processor[str, str, None, None]):
+        def process(self, record: Record[str, str]) -> None:
+            entered.set()
+            release.wait(DEADLINE_S)
+
+        def close(self) -> None:
+            closed.append("closed")
+
+    app = kit.make(with_processor(Waits))
+    starter = threading.Thread(target=app.start)
+    starter.start()
+    assert entered.wait(DEADLINE_S)
+    assert app.close(0) is False
+    release.set()
+    starter.join(DEADLINE_S)
+    assert app.close(10_000)
+    assert (app.state, app.failure, closed) == (ClientState.NOT_RUNNING, None, ["closed"])
+    assert app.tasks() == {}
+    kit.start(with_processor(Upper))  # the place in the state directory is free
+
+
+def test_state_can_be_cleaned_up_after_the_end(kit: AppKit) -> None:
+    kit.send("global", [("a", "1")])
+    app = kit.start(with_table())
+    with pytest.raises(StreamsError):
+        app.clean_up()
+    app.close()
+    app.clean_up()
+    restores = Restores()
+    kit.start(with_table(), restores)
+    assert restores.started == [("g", "global-0", 0, 1)]
+
+
+def test_two_processes_of_one_state_directory_have_a_copy_each(kit: AppKit) -> None:
+    kit.send("global", [("a", "1")])
+    first = kit.start(with_table())
+    restores = Restores()
+    kit.make(with_table(), restores).start()
+    assert restores.started == [("g", "global-0", 0, 1)]
+    assert sorted(path.name for path in (kit.directory / "app" / "global").iterdir()) == ["0", "1"]
+    assert first.state in (ClientState.RUNNING, ClientState.REBALANCING)
