@@ -1,0 +1,181 @@
+"""Stores whose source topic is their changelog: read-only ones (KIP-813), and tables under topology.optimization."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dsl import Consumed, Materialized, Produced, StreamsBuilder
+from processor_api.errors import ProcessingError
+from processor_api.processor import Processor
+from processor_api.record import Record
+from processor_api.serde import Serdes
+from processor_api.store_spec import MEMORY, ROCKSDB, Stores, StoreSupplier
+from processor_api.task_id import TopicPartition
+from processor_api.topology import Topology
+from runtime_support.app_kit import AppKit, Restores
+from streams.app.kafka_streams import ClientState, KafkaStreams
+from streams.config import StreamsConfig
+
+S = Serdes.STRING
+STRINGS: Consumed[str, str] = Consumed(key_serde=S, value_serde=S)
+
+
+class Keep(Processor[str, str, str, str]):
+    """Stores records as they are."""
+
+    def process(self, record: Record[str, str]) -> None:
+        if record.key is not None:
+            self.context.get_state_store("r").put(record.key, record.value)
+
+
+class LookUp(Processor[str, str, str, str]):
+    def process(self, record: Record[str, str]) -> None:
+        self.context.forward(record.with_value(str(self.context.get_state_store("r").get(record.key))))
+
+
+class Writes(Processor[str, str, str, str]):
+    def process(self, record: Record[str, str]) -> None:
+        self.context.get_state_store("r").put(record.key, record.value)
+
+
+def read_only(engine: str, reader: Any = LookUp) -> Topology:
+    supplier = StoreSupplier(name="r", kind="key-value", engine=engine)
+    topology = Topology().add_read_only_state_store(
+        Stores.key_value_store_builder(supplier, S, S), "rs", "ref", "rp", Keep, key_serde=S, value_serde=S
+    )
+    topology.add_source("s", "in", key_serde=S, value_serde=S).add_processor("p", reader, "s")
+    topology.connect_processor_and_state_stores("p", "r")
+    return topology.add_sink("out", "out", "p", key_serde=S, value_serde=S)
+
+
+class LookUpTable(Processor[str, str, str, str]):
+    def process(self, record: Record[str, str]) -> None:
+        found = self.context.get_state_store("r").get(record.key)
+        self.context.forward(record.with_value("None" if found is None else found.value))
+
+
+def optimized_table(engine: str) -> Topology:
+    builder = StreamsBuilder()
+    table: Materialized[str, str] = Materialized(name="r", store_type=engine)
+    builder.table("ref", STRINGS, materialized=table)
+    builder.stream("in", STRINGS).process(LookUpTable, "r").to("out", Produced(key_serde=S, value_serde=S))
+    settings = {"application.id": "app", "bootstrap.servers": "x:1", "topology.optimization": "all"}
+    return builder.build(StreamsConfig.of(settings))
+
+
+Build = Callable[[str], Topology]
+
+
+@pytest.fixture(name="build", params=[read_only, optimized_table])
+def build_fixture(request: pytest.FixtureRequest) -> Build:
+    build: Build = request.param
+    return build
+
+
+@pytest.fixture(name="kit")
+def kit_fixture(tmp_path: Path) -> Iterator[AppKit]:
+    with AppKit(tmp_path, {"ref": 1, "in": 1, "out": 1}) as kit:
+        yield kit
+
+
+def ask(kit: AppKit, *keys: str) -> list[str]:
+    before = len(kit.values("out"))
+    kit.send("in", [(key, "?") for key in keys])
+    kit.until(lambda: len(kit.values("out")) >= before + len(keys))
+    return kit.values("out")[before:]
+
+
+def committed(kit: AppKit) -> int:
+    """Of the source topic."""
+    found = kit.broker.groups.group("app").offsets.get(TopicPartition("ref", 0))
+    return 0 if found is None else found.offset
+
+
+@pytest.mark.parametrize("engine", [ROCKSDB, MEMORY])
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+def test_a_removed_store_is_restored_up_to_the_committed_offset(
+    kit: AppKit, build: Build, engine: str, guarantee: str
+) -> None:
+    """The rest comes through the processor; what has no key is not for the store (conformance 95)."""
+    config = {"processing_guarantee": guarantee}
+    kit.send("ref", [("a", "1"), (None, "no key"), ("b", "1"), ("b", None)])
+    app = kit.start(build(engine), **config)
+    kit.until(lambda: ask(kit, "a", "b") == ["1", "None"])
+    kit.until(lambda: committed(kit) == 4)
+    app.close()
+    shutil.rmtree(kit.directory)
+    kit.send("ref", [("c", "3")])
+    restores = Restores()
+    kit.start(build(engine), restores, **config)
+    assert restores.started == [("r", "ref-0", 0, 4)]
+    kit.until(lambda: ask(kit, "a", "b", "c") == ["1", "None", "3"])
+    assert sorted(name for name in kit.broker.topics if "tasks" not in name) == ["in", "out", "ref"]
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+def test_a_kept_store_reads_nothing_again(kit: AppKit, build: Build, guarantee: str) -> None:
+    config = {"processing_guarantee": guarantee}
+    kit.send("ref", [("a", "1"), ("b", "2")])
+    app = kit.start(build(ROCKSDB), **config)
+    kit.until(lambda: committed(kit) == 2)
+    app.close()
+    kit.send("ref", [("b", "3")])
+    restores = Restores()
+    kit.start(build(ROCKSDB), restores, **config)
+    assert restores.started == []
+    kit.until(lambda: ask(kit, "a", "b") == ["1", "3"])
+
+
+def test_a_store_that_is_ahead_of_the_committed_offset_stays(
+    kit: AppKit, build: Build, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At least once, engines are written before offsets are committed: a crash may come between."""
+    kit.send("ref", [("a", "1"), ("b", "2"), ("a", "3")])
+    app = kit.start(build(ROCKSDB))
+    kit.until(lambda: committed(kit) == 3)
+    app.close()
+    offsets = kit.broker.groups.group("app").offsets
+    place = TopicPartition("ref", 0)
+    offsets[place] = offsets[place]._replace(offset=1)
+    restores = Restores()
+    with caplog.at_level(logging.ERROR):
+        kit.start(build(ROCKSDB), restores)
+        assert restores.started == []
+        kit.until(lambda: committed(kit) == 3)
+    assert ask(kit, "a", "b") == ["3", "2"]
+    assert caplog.records == []
+
+
+def test_a_topic_that_serves_another_store_now_fills_it_from_the_beginning(kit: AppKit) -> None:
+    """The offset that is stored says what the rows of one store hold."""
+    kit.send("ref", [("a", "1")])
+    app = kit.start(read_only(ROCKSDB))
+    kit.until(lambda: committed(kit) == 1)
+    app.close()
+    restores = Restores()
+    kit.start(optimized_table(ROCKSDB), restores)  # rows of another format
+    assert restores.started == [("r", "ref-0", 0, 1)]
+    assert ask(kit, "a") == ["1"]
+
+
+def test_only_its_own_processor_writes_to_a_read_only_store(kit: AppKit) -> None:
+    app = kit.start(read_only(MEMORY, Writes))
+    kit.send("in", [("a", "x")])
+    kit.until(lambda: app.state is ClientState.ERROR)
+    assert isinstance(app.failure, ProcessingError)
+    assert "node 'p' writes to store 'r', which it can only read: only node 'rp'" in str(app.failure)
+
+
+def test_new_records_are_seen_by_connected_processors_at_once(kit: AppKit) -> None:
+    """They are in one task: also what is not committed."""
+    app: KafkaStreams = kit.start(read_only(ROCKSDB), commit_interval_ms=60_000)
+    kit.send("ref", [("a", "1")])
+    kit.until(lambda: ask(kit, "a") == ["1"])
+    assert committed(kit) == 0
+    assert app.state is ClientState.RUNNING
