@@ -69,6 +69,24 @@ class Puts(Processor):
     def init(self, context): self.store = context.get_state_store("kept")
     def process(self, record): self.store.put(record.key, record.value)
 
+def global_store(name, topic="global", logs=False):
+    builder = store(name) if logs else store(name).with_logging_disabled()
+    return lambda topology: topology.add_global_store(builder, f"{name}-s", topic, f"{name}-p", Same)
+
+def globally(*adds, supplier=Same):
+    topology = processor(supplier)
+    for add in adds:
+        add(topology)
+    return topology
+
+def read_only(topology):
+    topology.add_read_only_state_store(store("kept"), "kept-s", "table", "kept-p", Same)
+    topology.connect_processor_and_state_stores("user", "kept")
+
+class Late(Puts):
+    def init(self, context): self.context = context
+    def process(self, record): self.context.get_state_store("kept").put(record.key, record.value)
+
 def twice(builder):
     builder.stream("a").group_by_key().count(materialized="counts")
     builder.stream("b").group_by_key().count(materialized="counts")
@@ -90,6 +108,16 @@ CASES = {
     "store-twice": lambda: processor(Same, store("kept"), store("kept", BROKEN)),
     "store-twice-dsl": lambda: stream(twice),
     "no-serde": lambda: processor(Same),
+    "global-written": lambda: globally(global_store("kept"), supplier=Late),
+    "global-logged": lambda: globally(global_store("kept", logs=True)),
+    "global-topic-twice": lambda: globally(global_store("kept"), global_store("more")),
+    "global-topic-read": lambda: globally(global_store("kept", "events")),
+    "global-connected": lambda: globally(
+        global_store("kept"), lambda t: t.connect_processor_and_state_stores("user", "kept")
+    ),
+    "global-parent": lambda: globally(global_store("kept"), lambda t: t.add_sink("sink", "out", "kept-p")),
+    "global-tables-twice": lambda: stream(lambda b: (b.global_table("a"), b.global_table("a"))),
+    "read-only-written": lambda: globally(read_only, supplier=Late),
 }
 
 def run(case):
@@ -123,6 +151,7 @@ class Told:
 
 AT_ONE = ("topic='events'", "partition=0", "offset=0")
 OF_USER = "KeyError"
+REFUSED = "StoreError"
 TABLE: dict[str, Told] = {
     "read-value": Told("DeserializationError", ("the value cannot be read", "KSTREAM-SOURCE-", *AT_ONE), OF_USER),
     "read-key": Told("DeserializationError", ("the key cannot be read", "KSTREAM-SOURCE-", *AT_ONE), OF_USER),
@@ -149,6 +178,18 @@ TABLE: dict[str, Told] = {
     "store-twice": Told("TopologyError", ("'kept'",)),
     "store-twice-dsl": Told("TopologyError", ("'counts'",)),
     "no-serde": Told("ConfigError", ("source 'in' has no key serde", "default.key.serde")),
+    "global-written": Told(
+        "ProcessingError", ("node 'user' writes to store 'kept'", "a global store is written only by", *AT_ONE), REFUSED
+    ),
+    "global-logged": Told("TopologyError", ("global store 'kept' must not log", "with_logging_disabled()")),
+    "global-topic-twice": Told("TopologyError", ("topic 'global' is already read by source 'kept-s'",)),
+    "global-topic-read": Told("TopologyError", ("topic 'events' is already read by source 'in'",)),
+    "global-connected": Told("TopologyError", ("do not connect it to 'user'", "store='kept'")),
+    "global-parent": Told("TopologyError", ("'kept-p' fills a global store", "the parent of 'sink'")),
+    "global-tables-twice": Told("TopologyError", ("topic 'a' is already read by source 'KSTREAM-SOURCE-",)),
+    "read-only-written": Told(
+        "ProcessingError", ("node 'user' writes to store 'kept'", "only node 'kept-p' writes to it", *AT_ONE), REFUSED
+    ),
 }
 
 
