@@ -78,8 +78,12 @@ def open_store(
     log: Log | None,
     key_serde: Serde[Any],
     value_serde: Serde[Any],
+    log_each: bool = True,
 ) -> OpenStore:
-    """Opens a store on a task's engine."""
+    """Opens a store on a task's engine.
+
+    :param log_each: logs each put of a store without caching when it happens, not the last of each key at the drain.
+    """
     kind = kind_of(builder)
     rows = Rows(
         name=builder.name,
@@ -90,6 +94,7 @@ def open_store(
         cursor=cursor,
         budget=budget,
         log=log,
+        log_each=log_each,
         caching=builder.caching,
     )
     return OpenStore(builder=builder, rows=rows, facade=kind.facade(rows), operator=OperatorStore(rows))

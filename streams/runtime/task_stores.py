@@ -66,6 +66,7 @@ class TaskStores:
             cursor=environment.cursor,
             budget=self._budget,
             log=log,
+            log_each=environment.log_each_put,
             key_serde=environment.key_serde(builder.key_serde, what, topic or name),
             value_serde=environment.value_serde(builder.value_serde, what, topic or name),
         )
@@ -97,8 +98,8 @@ class TaskStores:
     # ------------------------------------------------------------------ commit
 
     def drain(self) -> None:
-        """Forwards and logs what the caches hold back, in topological order, until nothing is left."""
-        stores = [store.rows for store in self.stores.values() if store.rows.cached]
+        """Logs what was put, and forwards what the caches hold back, in topological order, until nothing is left."""
+        stores = [store.rows for store in self.stores.values()]
         for _ in range(DRAIN_ROUNDS_MAX):
             drained = False
             for rows in stores:
