@@ -319,5 +319,5 @@ def test_what_is_dropped_is_gone_and_its_users_are_told(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="store 'store' is closed: its task is not on this worker any more"):
             store.get("a")
         assert kit.task.stores.changelogs == {}
-        kit.task.stores.open(kit.collector)
+        kit.task.stores.open(kit.collector, {})
         assert kit.store("store").get("a") is None
