@@ -101,6 +101,7 @@ def make_put(rows: Rows) -> Put:
 def _cached_put(rows: Rows) -> Put:
     dirty, cursor, note, budget = rows.dirty, rows.cursor, rows.note_dirty, rows.budget
     dirty_pop, row_key, keep, plain = dirty.pop, row_key_maker(rows), make_keep(rows), rows.plain_keys
+    drained, clean_pop = rows.drained, rows.clean.pop
     sized, cost_of, evict, limit = rows.sized_values, rows.cost, rows.evict, rows.budget.cache_limit
     exact = rows.value_serde.exact or _never
     keeps_messages, note_message = cursor.keeps_messages, rows.note_message
@@ -121,6 +122,10 @@ def _cached_put(rows: Rows) -> Put:
             if rows.index is not None:
                 rows.fresh.append(key)
             budget.dirty = held = budget.dirty + (cost_of(key, value) if sized else len(key) + FIXED_ENTRY_BYTES)
+            if not rows.wants_old and key not in drained:
+                known = clean_pop(key, None)  # nobody looks below a dirty row, but for its old value
+                if known is not None:
+                    budget.clean -= cost_of(key, known[0])
             if held + budget.clean > limit:
                 evict(key)
         else:

@@ -98,12 +98,14 @@ class Rows:
         self.clean: dict[Any, Entry] = {}
         self.drained: dict[Any, tuple[bytes, bytes | None, int]] = {}
         self._callback: FlushCallback | None = None
-        self._wants_old = False
+        self.wants_old = False
+        """Whether the old value of each change is asked for."""
         self.index: SortedDict[bytes, Any] | None = None
         """Keys of what is not in the engine, in order of their bytes: while somebody reads ranges."""
         self.fresh: list[Any] = []
         """Keys that the index lacks."""
         self._pending_bytes = 0
+        self._deleted: list[Any] = []
         self._evict_from = 0
         self.message_bytes = 0
         """Of the messages that dirty rows keep."""
@@ -118,7 +120,7 @@ class Rows:
     def on_flush(self, callback: FlushCallback, *, old_values: bool) -> None:
         """Sets who is told of cached changes when they are drained."""
         self._callback = callback
-        self._wants_old = old_values
+        self.wants_old = old_values
 
     # ------------------------------------------------------------------ slow paths of get and put
 
@@ -163,6 +165,8 @@ class Rows:
     def note_logged(self, key: Any, value: Any, known: Entry | None) -> None:
         """A row was put, in place of ``known``, and logged at once; not yet in `drained`."""
         budget, cost = self.budget, self.cost(key, value)
+        if value is None:
+            self._deleted.append(key)
         if key not in self.drained:
             self._pending_bytes += cost
             budget.uncommitted += cost
@@ -254,7 +258,7 @@ class Rows:
         for key in deleted:
             if self._below(key) is None:
                 del rows[key]
-        return [self._below(key) for key in rows] if self._wants_old else repeat(None)
+        return [self._below(key) for key in rows] if self.wants_old else repeat(None)
 
     def _log_all(self, rows: dict[Any, Entry]) -> None:
         """Moves rows from dirty to drained. All of them, before any is forwarded: whoever gets one change finds the
@@ -267,7 +271,11 @@ class Rows:
         try:
             for key, entry in rows.items():
                 value, timestamp = entry[0], entry[1]
-                data = None if value is None else write_value(value)
+                data = None
+                if value is not None:
+                    data = write_value(value)
+                else:
+                    self._deleted.append(key)
                 raw_key = write_key(key)
                 if log is not None:
                     log(raw_key, data, timestamp)
@@ -315,10 +323,11 @@ class Rows:
     def applied(self) -> None:
         """The engine holds what was drained."""
         clean, budget = self.clean, self.budget
-        for key in [key for key, (_, data, _) in self.drained.items() if data is None]:
+        for key in self._deleted:
             entry = clean.get(key)
             if entry is not None and entry[0] is None:
                 budget.clean -= self.cost(key, clean.pop(key)[0])
+        self._deleted.clear()
         self.drained.clear()
         budget.uncommitted -= self._pending_bytes
         self._pending_bytes = 0
@@ -335,6 +344,7 @@ class Rows:
         self._forget_messages()
         self.budget.uncommitted -= self._pending_bytes
         self._pending_bytes = self._evict_from = 0
+        self._deleted.clear()
         for rows in (self.dirty, self.clean, self.drained):
             rows.clear()
         self.index = None
