@@ -78,9 +78,14 @@ def open_store(
     log: Log | None,
     key_serde: Serde[Any],
     value_serde: Serde[Any],
+    log_each: bool = True,
     make_rows: Callable[..., Rows] = Rows,
 ) -> OpenStore:
-    """Opens a store on a task's engine; ``make_rows`` makes what is between the store and the engine."""
+    """Opens a store on a task's engine.
+
+    :param log_each: logs each put of a store without caching when it happens, not the last of each key at the drain.
+    :param make_rows: makes what is between the store and the engine.
+    """
     kind = kind_of(builder)
     rows = make_rows(
         name=builder.name,
@@ -91,6 +96,7 @@ def open_store(
         cursor=cursor,
         budget=budget,
         log=log,
+        log_each=log_each,
         caching=builder.caching,
     )
     return OpenStore(builder=builder, rows=rows, facade=kind.facade(rows), operator=OperatorStore(rows))

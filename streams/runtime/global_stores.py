@@ -57,6 +57,7 @@ class GlobalStores:
             engine=self._engine(spec),
             budget=Budget(0),
             log=None,
+            log_each=False,
             key_serde=environment.key_serde(builder.key_serde, what, spec.topic),
             value_serde=environment.value_serde(builder.value_serde, what, spec.topic),
             **how,
@@ -87,8 +88,8 @@ class GlobalStores:
             stores = [store for store in self.stores.values() if store.builder.supplier.engine == name]
             batch = engine.batch()
             for store in stores:
+                store.rows.drain()
                 store.rows.apply(batch)
-            for store in stores:
                 self._put_offsets(batch, self._specs[store.builder.name], positions)
             engine.write(batch)
             for store in stores:

@@ -135,6 +135,7 @@ class ThreadLife:
             default_timestamp_extractor=config.default_timestamp_extractor,
             errors=error_policy_for(config, task, self.collector),
             global_store=self._shared.global_store,
+            log_each_put=config.changelog_updates == "each",
         )
 
     def _stores(self, plan: TaskPlan, task: TaskId, environment: Environment) -> TaskStores:
