@@ -318,8 +318,9 @@ class KafkaStreams:
         return final if self.failure is None else ClientState.ERROR
 
     def _release(self) -> None:
-        if self._admin is not None:
-            self._admin.close()
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            admin.close()
         if self._slot is not None:
             self._slot.release()
             self._slot = None

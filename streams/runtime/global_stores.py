@@ -43,11 +43,14 @@ class GlobalStores:
         for name in sorted({builder.supplier.engine for builder in builders}):
             families = [family_of(builder) for builder in builders if builder.supplier.engine == name]
             self._engines[name] = _open_engine(open_engine, name, environment.state_dir, families)
-        self.stores = {name: self._open(spec) for name, spec in self._specs.items()}
+        self.stores: dict[str, OpenStore] = {}
         """As the processors see them that write to them."""
-
-    def _open(self, spec: GlobalStore) -> OpenStore:
-        return self._opened(spec, cursor=self._environment.cursor)
+        try:
+            for name, spec in self._specs.items():
+                self.stores[name] = self._opened(spec, cursor=environment.cursor)
+        except BaseException:
+            self.close()
+            raise
 
     def _opened(self, spec: GlobalStore, **how: Any) -> OpenStore:
         builder, environment = replace(spec.builder, caching=False), self._environment

@@ -78,7 +78,6 @@ class GlobalTask:
         clock: Clock,
         open_engine: EngineOpener,
     ) -> None:
-        self._plan = plan_globals(topology, settings)
         self.environment = Environment(
             application_id=config.application_id,
             task_id=NO_TASK,
@@ -98,7 +97,12 @@ class GlobalTask:
         self._queues: dict[TopicPartition, InputQueue] = {}
         self._moved: set[TopicPartition] = set()
         self._punctuations = _NoPunctuations()
-        self._chain = build_chain(self._plan, self.environment, _no_collector(), self.stores.stores, self._punctuations)
+        plan = plan_globals(topology, settings)
+        try:
+            self._chain = build_chain(plan, self.environment, _no_collector(), self.stores.stores, self._punctuations)
+        except BaseException:
+            self.stores.close()
+            raise
 
     def start(self) -> None:
         """Initialises the processors."""

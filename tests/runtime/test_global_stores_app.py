@@ -12,6 +12,7 @@ import pytest
 
 from dsl import Consumed, Materialized, Produced, StreamsBuilder
 from processor_api.errors import (
+    ConfigError,
     DeserializationError,
     MissingTopicError,
     ProcessingError,
@@ -342,6 +343,17 @@ def ends_with(kit: AppKit, app: KafkaStreams, kind: type[Exception]) -> Exceptio
     kit.until(lambda: app.state is ClientState.ERROR)
     assert isinstance(app.failure, kind), app.failure
     return app.failure
+
+
+@pytest.mark.parametrize("missing", ["store", "source"])
+def test_a_serde_that_is_missing_is_named(kit: AppKit, missing: str) -> None:
+    """And nothing stays open: the next start finds the stores free."""
+    key_serde = None if missing == "store" else S
+    store = Stores.key_value_store_builder(Stores.persistent_key_value_store("g"), key_serde, S).with_logging_disabled()
+    topology = Topology().add_global_store(store, "gs", "global", "gp", Upper)
+    error = start_fails(kit, ConfigError, topology)
+    assert ("store 'g'" if missing == "store" else "source 'gs'") in str(error)
+    kit.start(with_table())
 
 
 def test_a_topic_that_is_missing_is_named(tmp_path: Path) -> None:
