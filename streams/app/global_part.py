@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from processor_api.clock import Clock
+from processor_api.errors import MissingTopicError
 from processor_api.topology import Topology
 from state.directory import Slot, StateDirectory
 from state.kinds import OpenStore
@@ -52,6 +53,11 @@ class GlobalPart:
         path = directory.global_directory(slot)
         task = self._task = GlobalTask(topology, config, settings, path, clock, engines.open)
         counts = {name: info.partitions for name, info in admin.topics(list(task.specs)).items()}
+        for topic, spec in task.specs.items():
+            if not counts.get(topic):
+                raise MissingTopicError(
+                    f"the topic of global store {spec.name!r} does not exist: create it, then start again", topic=topic
+                )
         name = f"{client_id}-GlobalStreamThread"
         self._thread = GlobalStreamThread(name, task, counts, config, clients, clock, listeners, self._changed)
 

@@ -186,8 +186,9 @@ class Restorer:
 
     def _write(self, job: RestoreJob, messages: list[Any], kind: Any) -> None:
         last = messages[-1].offset()
-        if job.from_source:
-            messages = [message for message in messages if message.key() is not None]
+        if job.from_source:  # what comes after the end was not processed, and what has no key is not for the store
+            last = min(last, job.end - 1)
+            messages = [message for message in messages if message.offset() <= last and message.key() is not None]
         batch = job.engine.batch()
         put, delete, handle, write = batch.put, batch.delete, job.handle, job.codec.write
         columns = map(kind.key, messages), map(kind.value, messages), map(kind.timestamp, messages)

@@ -27,6 +27,7 @@ class Lookups:
         self.answers = topics.create("answers", PARTITIONS)
         self._settings: Mapping[str, Any] = {"processing.guarantee": guarantee, "commit.interval.ms": 100}
         self.expected: dict[str, str] = {}
+        self._round = 0
 
     def start(self) -> Worker:
         env = {"TABLE": self.table, "INPUTS": self.questions, "OUTPUT": self.answers}
@@ -39,11 +40,12 @@ class Lookups:
 
     def check(self, reader: Reader, *keys: str) -> None:
         """Asks until the answers are those expected: the table is not synchronised with the questions."""
-        reader.values.clear()
-        due = {key: self.expected.get(key, "none") for key in keys}
+        self._round += 1
+        asked = f"round {self._round}"
+        due = {key: f"{asked}: {self.expected.get(key, 'none')}" for key in keys}
 
         def answered(found: Reader) -> bool:
-            self._topics.send(self.questions, [(key, "?") for key in keys])
+            self._topics.send(self.questions, [(key, asked) for key in keys])
             found.read()
             return {key: value for key, value in found.latest.items() if key in due} == due
 
@@ -67,7 +69,7 @@ def test_a_global_table_is_filled_followed_kept_and_rebuilt(topics: Topics, work
     worker = lookups.start()
     with topics.reader(lookups.answers) as reader:
         lookups.check(reader, "key-0", "key-1", f"key-{ROWS - 1}")
-        assert all(values[0] != "none" for values in reader.values.values())
+        assert all(values[0] != "round 1: none" for values in reader.values.values())
         assert sum(restored(worker).values()) == ROWS
         assert len(restored(worker)) == PARTITIONS
 
@@ -102,7 +104,8 @@ def test_nobody_in_the_group_reads_the_topic_of_a_global_table(topics: Topics, w
     with topics.reader(lookups.answers) as reader:
         lookups.check(reader, "key-0")
     group = workers.application
-    described = AdminClient({"bootstrap.servers": kafka}).describe_consumer_groups([group])[group].result(60)
+    admin = AdminClient({"bootstrap.servers": kafka})  # it must live as long as its answers are waited for
+    described = admin.describe_consumer_groups([group])[group].result(60)
     assigned = {one.topic for member in described.members for one in member.assignment.topic_partitions}
     assert lookups.table not in assigned
     worker.stop()
@@ -135,7 +138,8 @@ def delete_too(kafka: str, topic: str) -> None:
     """Records of a topic that is only compacted cannot be deleted."""
     entry = ConfigEntry("cleanup.policy", "delete", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    AdminClient({"bootstrap.servers": kafka}).incremental_alter_configs([resource])[resource].result(60)
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.incremental_alter_configs([resource])[resource].result(60)
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])

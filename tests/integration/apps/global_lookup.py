@@ -13,7 +13,7 @@ class LookUp(Processor[str, str, str, str]):
 
     def process(self, record: Record[str, str]) -> None:
         found = self.context.get_state_store("table").get(record.key)
-        self.context.forward(record.with_value("none" if found is None else found.value))
+        self.context.forward(record.with_value(f"{record.value}: {'none' if found is None else found.value}"))
 
 
 def global_table() -> StreamsBuilder:
@@ -37,7 +37,8 @@ class LookUpKept(Processor[str, str, str, str]):
     """Forwards what the read-only store has for the key."""
 
     def process(self, record: Record[str, str]) -> None:
-        self.context.forward(record.with_value(str(self.context.get_state_store("kept").get(record.key))))
+        found = self.context.get_state_store("kept").get(record.key)
+        self.context.forward(record.with_value(f"{record.value}: {'none' if found is None else found}"))
 
 
 def read_only_store() -> Topology:

@@ -8,7 +8,7 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from integration_support.workers import DEADLINE_S
+from integration_support.workers import DEADLINE_S, wait_until
 
 PASSING = (KafkaError._PARTITION_EOF, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 
@@ -27,7 +27,12 @@ class Topics:
         return name
 
     def create_named(self, name: str, partitions: int, config: Mapping[str, str] | None = None) -> None:
+        """The broker knows it when this returns: a moment after it was made, it may say that there is no such topic."""
         self._admin.create_topics([NewTopic(name, partitions, config=dict(config or {}))])[name].result(60)
+        wait_until(
+            f"topic {name} is known",
+            lambda: len(self._admin.list_topics(name, timeout=60).topics[name].partitions) == partitions,
+        )
 
     def names(self) -> set[str]:
         return set(self._admin.list_topics(timeout=60).topics)
