@@ -239,7 +239,7 @@ def _zsh_spec(option: Option) -> str:
         return _quoted(f"1:{text}:{what}")
     alone = f"({' '.join(option.flags)})" if len(option.flags) > 1 else ""
     flags = f"{{{','.join(option.flags)}}}" if len(option.flags) > 1 else option.flags[0]
-    many = "*" if option.value == "setting" else ""
+    many = "*" if option.value in ("setting", "file") else ""
     value = f":value:{what}" if option.value else ""
     return f"{_quoted(many + alone) if many or alone else ''}{flags}{_quoted(f'[{text}]{value}')}"
 
