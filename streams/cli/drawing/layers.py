@@ -115,22 +115,22 @@ class _Placing:
         best, fewest = [list(row) for row in rows], _crossings(rows, above)
         for sweep in range(_SWEEPS):
             down = sweep % 2 == 0
-            for row in rows if down else reversed(rows):
-                self._sort(rows, row, above if down else below)
+            for beside, row in pairwise(rows if down else rows[::-1]):
+                self._sort(row, beside, above if down else below)
             crossings = _crossings(rows, above)
             if crossings < fewest:
                 best, fewest = [list(row) for row in rows], crossings
         return best
 
     def _sort(
-        self, rows: list[list[str]], row: list[str], neighbours: Mapping[str, list[tuple[str, float, float]]]
+        self, row: list[str], beside: list[str], neighbours: Mapping[str, list[tuple[str, float, float]]]
     ) -> None:
-        """By the mean place of the neighbours; a box without any stays where it is."""
-        places = {name: index for other in rows for index, name in enumerate(other)}
+        """By the mean place of the neighbours in the row beside; a box without any stays where it is."""
+        own, places = ({name: index for index, name in enumerate(names)} for names in (row, beside))
 
         def mean(name: str) -> float:
             at = [places[other] + port / (self._sizes[other][0] or 1) for other, port, _ in neighbours[name]]
-            return sum(at) / len(at) if at else places[name] + 0.5
+            return sum(at) / len(at) if at else own[name] + 0.5
 
         row.sort(key=mean)
 
