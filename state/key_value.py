@@ -9,10 +9,12 @@ from typing import Any
 from processor_api.errors import StoreError
 from processor_api.serde import Serde
 from processor_api.stores import ValueAndTimestamp
+from state.codec import PLAIN, TIMESTAMPED
+from state.kind import Opening, OpenStore, StoreKind, open_rows
 from state.row_functions import make_get, make_keep, make_put, row_key_maker
 from state.rows import Rows
 
-__all__ = ["KeyValueFacade", "OperatorStore", "RowIterator", "TimestampedFacade"]
+__all__ = ["KINDS", "KeyValueFacade", "OperatorStore", "RowIterator", "TimestampedFacade"]
 
 
 class OperatorStore:
@@ -199,6 +201,20 @@ class TimestampedFacade(KeyValueFacade):
                 store=self.name,
             )
         return None if value[0] is None else value[0], value[1]
+
+
+def _open_with(facade: Callable[[Rows], KeyValueFacade]) -> Callable[[Opening], OpenStore]:
+    def opened(opening: Opening) -> OpenStore:
+        rows = open_rows(opening)
+        return OpenStore(builder=opening.builder, rows=rows, facade=facade(rows), operator=OperatorStore(rows))
+
+    return opened
+
+
+KINDS = {
+    "key-value": StoreKind(PLAIN, _open_with(KeyValueFacade)),
+    "timestamped-key-value": StoreKind(TIMESTAMPED, _open_with(TimestampedFacade)),
+}
 
 
 def _increment(prefix: bytes) -> bytes | None:

@@ -68,6 +68,7 @@ class TaskStores:
             log=log,
             key_serde=environment.key_serde(builder.key_serde, what, topic or name),
             value_serde=environment.value_serde(builder.value_serde, what, topic or name),
+            drop=environment.drop,
         )
 
     # ------------------------------------------------------------------ positions
@@ -98,11 +99,11 @@ class TaskStores:
 
     def drain(self) -> None:
         """Forwards and logs what the caches hold back, in topological order, until nothing is left."""
-        stores = [store.rows for store in self.stores.values() if store.rows.cached]
+        stores = [store for store in self.stores.values() if store.cached]
         for _ in range(DRAIN_ROUNDS_MAX):
             drained = False
-            for rows in stores:
-                drained = rows.drain() or drained
+            for store in stores:
+                drained = store.drain() or drained
             if not drained:
                 return
         raise InternalError(
@@ -114,12 +115,12 @@ class TaskStores:
         """Writes what was drained to the engines, each with its changelog offsets and the input positions."""
         for name, engine in self.engines.items():
             stores = [store for store in self.stores.values() if store.builder.supplier.engine == name]
-            if not any(store.rows.drained for store in stores):
+            if not any(store.pending for store in stores):
                 continue
             batch = engine.batch()
             offsets = engine.family(OFFSETS)
             for store in stores:
-                store.rows.apply(batch)
+                store.apply(batch)
                 changelog = self.changelogs.get(store.builder.name)
                 if changelog is not None and changelog.offset is not None:
                     key = f"{changelog.topic}-{changelog.partition}".encode()
@@ -130,7 +131,7 @@ class TaskStores:
                     batch.put(str(partition).encode(), OFFSET.pack(position), handle)
             engine.write(batch)
             for store in stores:
-                store.rows.applied()
+                store.applied()
 
     def drop_uncommitted(self) -> None:
         """Forgets everything the engines do not hold, and closes the stores; the engines stay open."""

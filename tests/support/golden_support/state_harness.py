@@ -11,7 +11,7 @@ from processor_api.serde import Serdes
 from processor_api.store_spec import StoreBuilder, Stores, StoreSupplier
 from state.budget import Budget
 from state.cursor import Cursor
-from state.kinds import family_of, kind_of, open_store
+from state.kinds import family_of, open_store, restore_of
 from state.memory_engine import MemoryEngine
 from state.rocksdb_engine import RocksEngine
 
@@ -60,9 +60,12 @@ class StateHarness:
 
     :param commits: whether every call is followed by a commit, so that reads go to the engine, or none is, so that they
         go to the buffer. A cached store would be flushed by a commit.
+    :param changelog: what the store is restored from before it opens.
     """
 
-    def __init__(self, store: Mapping[str, Any], directory: Path, *, commits: bool) -> None:
+    def __init__(
+        self, store: Mapping[str, Any], directory: Path, *, commits: bool, changelog: Sequence[LogRecord] = ()
+    ) -> None:
         self.kind = store["kind"]
         self._store, self._directory, self._commits = store, directory, commits
         self._logged: list[LogRecord] = []
@@ -71,6 +74,7 @@ class StateHarness:
         self._engine: Any = MemoryEngine()
         if builder.supplier.persistent:
             self._engine = RocksEngine(directory / "store", [family_of(builder)])
+        self._restore(builder, changelog)
         self._cursor = Cursor()
         opened = open_store(
             builder,
@@ -82,9 +86,14 @@ class StateHarness:
             value_serde=Serdes.STRING,
         )
         self._opened, self._rows, self._facade = opened, opened.rows, opened.facade
-        self._codec = kind_of(builder).codec
         if store["caching"]:
             self._rows.on_flush(self._forward, old_values=True)
+
+    def _restore(self, builder: StoreBuilder[Any, Any], records: Sequence[LogRecord]) -> None:
+        batch = self._engine.batch()
+        keys, values, timestamps, headers = ([record[i] for record in records] for i in range(4))
+        restore_of(builder, self._engine)(batch, keys, values, timestamps, headers)
+        self._engine.load(batch)
 
     def _log(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         self._logged.append((key, value, timestamp, []))
@@ -122,16 +131,7 @@ class StateHarness:
         return forwarded
 
     def restored(self, records: Sequence[LogRecord]) -> StateHarness:
-        """Rows are converted as a restore does: a row of a timestamped store gets the record's timestamp."""
-        other = StateHarness(self._store, self._directory / "restored", commits=self._commits)
-        batch, handle, write = other._engine.batch(), other._rows.family.handle, other._codec.write
-        for key, value, timestamp, _ in records:
-            if value is None:
-                batch.delete(key, handle)
-            else:
-                batch.put(key, write(value, timestamp), handle)
-        other._engine.load(batch)
-        return other
+        return StateHarness(self._store, self._directory / "restored", commits=self._commits, changelog=records)
 
     def close(self) -> None:
         self._opened.close()
