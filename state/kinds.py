@@ -8,7 +8,7 @@ from typing import Any
 from processor_api.errors import TopologyError
 from processor_api.serde import Serde
 from processor_api.store_spec import StoreBuilder
-from state import key_value
+from state import key_value, session, window
 from state.budget import Budget
 from state.cursor import Cursor
 from state.engine import Engine
@@ -19,6 +19,8 @@ __all__ = ["KINDS", "OpenStore", "StoreKind", "family_of", "kind_of", "open_stor
 
 KINDS: dict[str, StoreKind] = {
     **key_value.KINDS,
+    **window.KINDS,
+    **session.KINDS,
 }
 
 
