@@ -85,11 +85,12 @@ class Segments:
         self._least = 0
         self._changed = self._sweep = False
         self._drops = 0
+        self._ids = self._find()
+        """Segments that may have rows, in order."""
+        self._known = set(self._ids)
         facts = family.get(FACTS_KEY)
         if facts is not None:
             self._read(facts)
-        self.ids = self._find()
-        """Segments that may have rows, in order."""
 
     def _read(self, facts: bytes) -> None:
         """The interval stays what it was when the rows were written, also where the retention has changed since."""
@@ -102,7 +103,7 @@ class Segments:
         stream_time, self.interval, self.sequence = FACTS.unpack(facts)
         if stream_time >= 0:
             self.observe(stream_time)
-            self._changed = False
+            self._changed = self._sweep = False
 
     def _find(self) -> list[int]:
         found: list[int] = []
@@ -124,17 +125,10 @@ class Segments:
         least = limit // self.interval
         if least > self._least:
             self._least, self._sweep = least, True
-            if self.ids and self.ids[0] < least:
-                self.ids = [id_ for id_ in self.ids if id_ >= least]
+            if self._ids and self._ids[0] < least:
+                self._ids = [id_ for id_ in self._ids if id_ >= least]
+                self._known = set(self._ids)
         self.dropped_before = self.live_from if retention.drop_early else self._least * self.interval
-
-    @property
-    def ids(self) -> list[int]:
-        return self._ids
-
-    @ids.setter
-    def ids(self, ids: list[int]) -> None:
-        self._ids, self._known = ids, set(ids)
 
     def hold(self, id_: int) -> None:
         """A row was put into a segment."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from golden_support.store_calls import plain_key
 from golden_support.store_traces import Change, LogRecord
 from processor_api.serde import Serdes
 from processor_api.store_spec import StoreBuilder, Stores, StoreSupplier
@@ -20,24 +21,42 @@ __all__ = ["StateHarness", "is_built"]
 BUILDERS: Mapping[str, Callable[..., StoreBuilder[Any, Any]]] = {
     "kv": Stores.key_value_store_builder,
     "timestamped-kv": Stores.timestamped_key_value_store_builder,
+    "window": Stores.window_store_builder,
+    "timestamped-window": Stores.timestamped_window_store_builder,
+    "session": Stores.session_store_builder,
 }
 """The kinds of store that are built, by their recorded names."""
-SUPPLIERS: Mapping[str, Callable[[str], StoreSupplier]] = {
-    "memory": Stores.in_memory_key_value_store,
-    "rocksdb": Stores.persistent_key_value_store,
-}
-"""By the recorded names of engines."""
 CACHE_BYTES = 10 * 1024 * 1024
+TIME_ORDERED = "rocksdb-time-ordered"
 
 
 def is_built(store: Mapping[str, Any]) -> bool:
     """Whether a recorded store has a counterpart here. Changelog records carry no positions (``consistency``)."""
-    return store["kind"] in BUILDERS and store["engine"] in SUPPLIERS and not store.get("consistency", False)
+    return store["kind"] in BUILDERS and _supplier(store) is not None and not store.get("consistency", False)
+
+
+def _supplier(store: Mapping[str, Any]) -> StoreSupplier | None:
+    """By the recorded names of kinds and engines."""
+    kind = store["kind"].removeprefix("timestamped-")
+    match kind, store["engine"]:
+        case "kv", "memory":
+            return Stores.in_memory_key_value_store("store")
+        case "kv", "rocksdb":
+            return Stores.persistent_key_value_store("store")
+        case "window", engine:
+            times = store["retention_ms"], store["window_size_ms"], store["retain_duplicates"]
+            if engine == "memory":
+                return Stores.in_memory_window_store("store", *times)
+            return Stores.persistent_window_store("store", *times, time_ordered=engine == TIME_ORDERED)
+        case "session", engine:
+            if engine == "memory":
+                return Stores.in_memory_session_store("store", store["retention_ms"])
+            return Stores.persistent_session_store("store", store["retention_ms"], time_ordered=engine == TIME_ORDERED)
+    return None
 
 
 def _builder(store: Mapping[str, Any]) -> StoreBuilder[Any, Any]:
-    supplier = SUPPLIERS[store["engine"]]("store")
-    builder = BUILDERS[store["kind"]](supplier, Serdes.STRING, Serdes.STRING)
+    builder = BUILDERS[store["kind"]](_supplier(store), Serdes.STRING, Serdes.STRING)
     return builder.with_caching_enabled() if store["caching"] else builder
 
 
@@ -85,9 +104,9 @@ class StateHarness:
             key_serde=Serdes.STRING,
             value_serde=Serdes.STRING,
         )
-        self._opened, self._rows, self._facade = opened, opened.rows, opened.facade
+        self._opened, self._facade = opened, opened.facade
         if store["caching"]:
-            self._rows.on_flush(self._forward, old_values=True)
+            opened.operator.on_flush(self._forward, old_values=True)
 
     def _restore(self, builder: StoreBuilder[Any, Any], records: Sequence[LogRecord]) -> None:
         batch = self._engine.batch()
@@ -99,7 +118,7 @@ class StateHarness:
         self._logged.append((key, value, timestamp, []))
 
     def _forward(self, key: Any, new: Any, old: Any, timestamp: int, headers: Any) -> None:
-        self._forwarded.append((key, new, old, timestamp))
+        self._forwarded.append((plain_key(key), new, old, timestamp))
 
     def run(self, timestamp: int, offset: int, call: Callable[[Any], Any]) -> Any:
         cursor = self._cursor
@@ -113,14 +132,14 @@ class StateHarness:
                 self.commit()
 
     def flush_cache(self) -> None:
-        self._rows.drain()
+        self._opened.drain()
 
     def commit(self) -> None:
-        self._rows.drain()
+        self._opened.drain()
         batch = self._engine.batch()
-        self._rows.apply(batch)
+        self._opened.apply(batch)
         self._engine.write(batch)
-        self._rows.applied()
+        self._opened.applied()
 
     def take_changelog(self) -> Sequence[LogRecord]:
         logged, self._logged = self._logged, []
