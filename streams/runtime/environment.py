@@ -53,6 +53,10 @@ class Environment:
     def __post_init__(self) -> None:
         self.cursor.keeps_messages = self.errors.wants_messages
 
+    def drop(self) -> None:
+        """Counts a record that was dropped."""
+        self.metrics.dropped_records += 1
+
     def key_serde(self, given: Serde[Any] | None, what: str, topic: str) -> Serde[Any]:
         """The serde of keys in a topic, bound to it."""
         return resolve_serde(given, self.default_key_serde, what, "key").bind(topic, is_key=True)

@@ -15,7 +15,7 @@ from processor_api.errors import RetryableError, TaskMigratedError
 from processor_api.offset_reset import AutoOffsetReset
 from processor_api.task_id import TaskId, TopicPartition
 from state.directory import StateDirectory, TaskLock
-from state.kinds import family_of, kind_of
+from state.kinds import family_of, restore_of
 from streams.kafka.group import Tasks
 from streams.kafka.ports import Consumer, OffsetAndMetadata
 from streams.kafka.record_collector import RecordCollector
@@ -192,8 +192,7 @@ class TaskManager:
                         store=store,
                         partition=partition,
                         engine=engine,
-                        family=family_of(builder),
-                        codec=kind_of(builder).codec,
+                        restore=restore_of(builder, engine),
                         start=start,
                         end=end,
                     )
