@@ -158,7 +158,7 @@ def test_no_worker_outlives_a_killed_supervisor(tmp_path: Path) -> None:
 
 @linux
 def test_a_worker_that_cannot_close_ends_all_the_same_when_its_supervisor_was_killed(tmp_path: Path) -> None:
-    with supervised(tmp_path, workers=1, behaviour="stuck", close_timeout_ms=100) as found:
+    with supervised(tmp_path, workers=1, behaviour="stuck", close_timeout_ms=1000) as found:
         wait_until(lambda: len(found.pids("started")) == 1)
         found.process.kill()
         wait_until(lambda: not any(alive(pid) for pid in found.pids("started")))
