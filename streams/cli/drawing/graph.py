@@ -66,8 +66,9 @@ class _Builder:
             boxes = self.graph.groups[f"Sub-topology {part.id}"] = []
             for name in part.nodes:
                 boxes.append(self._node(topology.nodes[name]))
-            for name in part.stores:
-                boxes.append(Box(self._id("store", name), Kind.STORE, name))
+            for name in dict.fromkeys(store for node in part.nodes for store in topology.stores_of(node)):
+                if ("store", name) not in self._ids:
+                    boxes.append(Box(self._id("store", name), Kind.STORE, name))
             for name in part.nodes:
                 self._link_stores(name)
 
