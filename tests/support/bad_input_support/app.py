@@ -188,11 +188,13 @@ CASES: dict[str, Callable[[], Topology]] = {
     "process-handler-raises": uppered,
     "process-handler-nothing": uppered,
     "write-handler-nothing": lambda: dsl(lambda b: b.stream("events").to("out", Produced(value_serde=BROKEN))),
+    "state-listener-raises": lambda: processors(Same),
     "source-missing": lambda: dsl(lambda b: b.stream("no-such-topic").to("out")),
 }
-NOT_TO_BE_MENDED = ("store-twice", "store-twice-dsl", "no-serde", "source-missing", "extractor-negative")
-"""The rest runs on once mended; these show their mistake before anything is read, or are none."""
-LOGS = ("extractor-negative",)
+GOES_ON = {"extractor-negative": 2, "state-listener-raises": 3}
+"""These are no reason to stop: what is written, and the rest is in the log."""
+NOT_TO_BE_MENDED = ("store-twice", "store-twice-dsl", "no-serde", "source-missing", *GOES_ON)
+"""The rest runs on once mended; these show their mistake before anything is read, or go on."""
 
 READ, PROCESS, WRITE = (f"{kind}.exception.handler" for kind in ("deserialization", "processing", "production"))
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -203,6 +205,15 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "write-handler-nothing": {WRITE: lambda *_: Response},
     "no-serde": {"default.key.serde": None, "default.value.serde": None},
 }
+
+
+class Lines(logging.StreamHandler[Any]):
+    """A line for each record of the log, with its fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        names = ("node", "topic", "partition", "offset", "time", "error")
+        fields = [str(vars(record)[name]) for name in names if name in vars(record)]
+        return " ".join([record.levelname, record.getMessage(), *fields])
 
 
 class Run:
@@ -241,8 +252,11 @@ class Run:
         feeder = threading.Thread(target=self._feed, daemon=True)
         feeder.start()
         try:
-            with KafkaStreams(CASES[self.case](), self.settings, clients=self.clients) as app:
-                app.wait(DEADLINE_S if self.case != "extractor-negative" else self.until_dropped())
+            app = KafkaStreams(CASES[self.case](), self.settings, clients=self.clients)
+            if self.case == "state-listener-raises":
+                app.set_state_listener(fails)
+            with app:
+                app.wait(self.until_written(GOES_ON[self.case]) if self.case in GOES_ON else DEADLINE_S)
         finally:
             self.ended.set()
             feeder.join()
@@ -252,10 +266,10 @@ class Run:
             pass
         self.send(range(1, 3))
 
-    def until_dropped(self) -> float:
-        """This one goes on: how long to wait for the end once the rest is written."""
+    def until_written(self, records: int) -> float:
+        """How long to wait for the end once so many records are written."""
         deadline = time.monotonic() + DEADLINE_S
-        while len(self.written()) < 2 and time.monotonic() < deadline:
+        while len(self.written()) < records and time.monotonic() < deadline:
             time.sleep(0.01)
         return 0.0
 
@@ -280,8 +294,8 @@ class Run:
 def main(case: str, directory: str) -> None:
     global broken
     run = Run(case, directory)
-    if case in LOGS:
-        logging.basicConfig(format="%(levelname)s %(message)s %(node)s %(topic)s %(partition)s %(offset)s %(time)s")
+    if case in GOES_ON:
+        logging.basicConfig(handlers=[Lines()])
     try:
         run.run()
     finally:
