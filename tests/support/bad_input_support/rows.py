@@ -103,7 +103,7 @@ def script(case: str, kind: str, *told: str, cause: str = "", after_first: bool 
 
     return Row(
         name=case,
-        run=lambda folder: run_python([str(APP), case, str(folder)], folder),
+        run=lambda folder: run_python([str(APP), case, str(folder), *(["mend"] if mended else [])], folder),
         status=1,
         told=told,
         checks=(kind_of_error, nothing_too_much, *((nothing_lost,) if mended else ())),

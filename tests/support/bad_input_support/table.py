@@ -128,7 +128,7 @@ def goes_on(case: str, written: list[str], *words: str) -> Row:
         assert told, outcome.err
         assert "Traceback" not in outcome.err
 
-    return Row(case, script(case, "").run, status=0, told=(), checks=(check,))
+    return Row(case, script(case, "", mended=False).run, status=0, told=(), checks=(check,))
 
 
 CODE += [
