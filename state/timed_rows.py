@@ -105,11 +105,11 @@ class TimedRows:
     def of_key(self, key: bytes, low: int, high: int, *, reverse: bool) -> Iterator[Found]:
         """Rows of one key with times from ``low`` to ``high``, in order of time."""
         layout, scan = self._by_key, self._scan
-        length = layout.length(key)
+        value_of = self._value_of if self._index is None and self.rows.encoded else None
 
         def of_segment(segment: int, first: int, last: int) -> Iterator[Found]:
             rows = scan(*layout.key_bounds(segment, key, first, last), reverse=reverse)
-            return self._found(layout, ((row, entry) for row, entry in rows if len(row) == length), self._value_of)
+            return layout.of_key(key, rows, value_of)
 
         return self._by_segment(of_segment, low, high, reverse)
 

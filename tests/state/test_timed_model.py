@@ -49,7 +49,7 @@ class Model(RuleBasedStateMachine):
         sessions=st.booleans(),
         timestamped=st.booleans(),
         time_ordered=st.booleans(),
-        rocksdb=st.sampled_from([False, False, True]),
+        rocksdb=st.sampled_from([False, False, False, True]),
         cached=st.booleans(),
         duplicates=st.booleans(),
         values=st.sampled_from(sorted(VALUES)),
@@ -383,7 +383,7 @@ class Model(RuleBasedStateMachine):
 
 
 class TestTimedStores(Model.TestCase):  # type: ignore[misc,name-defined]
-    settings = settings(max_examples=80, stateful_step_count=30)
+    settings = settings(max_examples=40, stateful_step_count=30)
 
 
 @pytest.mark.slow
