@@ -37,7 +37,9 @@ class TimedRows:
     def __init__(self, opening: Opening, layout: KeyFirst | TimeFirst, retention: Retention) -> None:
         self.layout: RowLayout = layout
         self.log = _logged_as(layout, opening.log)
-        self.rows = rows = open_rows(opening, key_serde=Serdes.BYTES, log=self.log)
+        numbered = opening.builder.supplier.parameters.get("retain_duplicates", False)  # no key is put twice
+        log_each = opening.log_each or numbered
+        self.rows = rows = open_rows(opening, key_serde=Serdes.BYTES, log=self.log, log_each=log_each)
         self.segments = Segments(rows.name, rows.family, retention, opening.drop)
         self._get, self._put, self._keep = make_get(rows), make_put(rows), make_keep(rows)
         self._index: IndexRows | None = None

@@ -56,6 +56,7 @@ class Model(RuleBasedStateMachine):
         cache_bytes=st.sampled_from([1, 300, 1 << 20]),
         retention=st.sampled_from([SIZE, 40]),
         interval=st.sampled_from([None, 1, 7]),
+        log_each=st.booleans(),
     )
     def start(
         self,
@@ -69,9 +70,10 @@ class Model(RuleBasedStateMachine):
         cache_bytes: int,
         retention: int,
         interval: int | None,
+        log_each: bool,
     ) -> None:
         self.sessions, self.timestamped, self.time_ordered, self.rocksdb = sessions, timestamped, time_ordered, rocksdb
-        self.duplicates = duplicates and not sessions
+        self.duplicates, self.log_each = duplicates and not sessions, log_each
         self.retention = retention
         self.value_serde, self.values = VALUES[values]
         builder = self._builder(self._supplier(interval))
@@ -128,6 +130,7 @@ class Model(RuleBasedStateMachine):
             log=lambda key, value, timestamp: self.log_since.append((key, value, timestamp)),
             key_serde=Serdes.BYTES,
             value_serde=self.value_serde,
+            log_each=self.log_each,
             drop=self._count_drop,
         )
 
