@@ -113,6 +113,6 @@ def test_what_was_not_committed_is_gone_after_an_abort(memory: bool, tmp_path: P
         kit.commit()
         kit.pipe("in", b"a", b"future", 5000)
         kit.task.stores.drop_uncommitted()
-        kit.task.stores.open(kit.collector)
+        kit.task.stores.open(kit.collector, {})
         with kit.store("windows").all() as rows:
             assert list(rows) == [(Windowed("a", Window(0, SIZE)), ValueAndTimestamp(1, 1))]
