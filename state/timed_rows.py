@@ -23,7 +23,7 @@ from state.segments import Retention, Segments
 from state.timed_index import IndexRows
 from state.timed_layout import KeyFirst, RowLayout, TimeFirst
 
-__all__ = ["Found", "TimedRows", "key_writer"]
+__all__ = ["Found", "TimedRows", "key_reader", "key_writer"]
 
 Found = tuple[bytes, int, int, Any, int]
 """Key, time, rest, value, timestamp."""
@@ -211,6 +211,21 @@ def key_writer(serde: Serde[Any], store: str) -> Callable[[Any], bytes]:
             ) from error
 
     return write
+
+
+def key_reader(serde: Serde[Any], store: str) -> Callable[[bytes], Any]:
+    """A key from its bytes, or an error that names the store."""
+    deserialize = serde.deserialize
+
+    def read(data: bytes) -> Any:
+        try:
+            return deserialize(data)
+        except Exception as error:
+            raise StoreError(
+                f"store {store!r}: the {serde.name} serde cannot read the key: {error}", store=store
+            ) from error
+
+    return read
 
 
 def _logged_as(layout: RowLayout, log: Log | None) -> Log | None:
