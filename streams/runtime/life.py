@@ -83,8 +83,6 @@ class ThreadLife:
             config, f"{identity.thread}-producer", identity.transactional_id if eos else None
         )
         self._producer = clients.producer(producer_config)
-        if eos:
-            self._producer.init_transactions()  # fences the dead self and ends its transaction before offsets are read
         consumer_id = client_id_with_hash(f"{identity.thread}-consumer", shared.group.hash)
         self._consumer_config = client_configs.main_consumer(config, consumer_id, identity.instance_id)
         self.consumer = clients.consumer(self._consumer_config)
@@ -140,6 +138,8 @@ class ThreadLife:
 
     def join(self, stopping: threading.Event) -> None:
         """Joins the group, once no member of it runs another topology."""
+        if self._shared.config.exactly_once:
+            self._producer.init_transactions()  # fences the dead self and ends its transaction before offsets are read
         self._wait_for_other_topologies(stopping)
         self.membership.join(self._shared.group, self)
 

@@ -194,6 +194,11 @@ class Task:
         return bool(only) if only is not None else any(map(len, self.queues.values()))
 
     @property
+    def at_end(self) -> bool:
+        """Whether every input was read and processed to its end, and nothing waits for a commit."""
+        return not self.commit_needed and all(queue.caught_up and not queue for queue in self.queues.values())
+
+    @property
     def next_wall_clock_ms(self) -> int:
         """When the next punctuation by the wall clock is due."""
         return self._punctuations.next_wall_clock

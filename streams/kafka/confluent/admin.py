@@ -22,6 +22,7 @@ __all__ = ["ConfluentAdmin"]
 log = logging.getLogger("streams.kafka.client")
 
 TIMEOUT_S = 30.0
+DESCRIBE_S = 5.0
 VISIBLE_DEADLINE_S = 30.0
 PAUSE_S = 0.05
 
@@ -109,7 +110,7 @@ class ConfluentAdmin:
 
     @mapping("describe the group")
     def group_members(self, group: str) -> list[GroupMember]:
-        future = self._client.describe_consumer_groups([group], request_timeout=10.0)[group]
+        future = self._client.describe_consumer_groups([group], request_timeout=DESCRIBE_S)[group]
         try:
             found = future.result(TIMEOUT_S)
         except KafkaException as error:

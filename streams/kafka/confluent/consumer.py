@@ -11,7 +11,7 @@ from confluent_kafka import Consumer as Client
 from confluent_kafka import TopicPartition as ClientPartition
 
 from processor_api.clock import SystemClock
-from processor_api.errors import StreamsError
+from processor_api.errors import RetryableError
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.errors import instance_fenced, kafka_error, mapped, mapping
 from streams.kafka.ports import AT_BEGINNING, AT_END, OffsetAndMetadata, RebalanceListener
@@ -197,7 +197,7 @@ class ConfluentConsumer:
     def _watermarks(self, name: TopicPartition) -> tuple[int, int]:
         found = self._client.get_watermark_offsets(ClientPartition(*name), timeout=TIMEOUT_S, cached=False)
         if found is None:
-            raise StreamsError("the broker did not answer", topic=name.topic, partition=name.partition)
+            raise RetryableError("the broker did not answer", topic=name.topic, partition=name.partition)
         return found
 
     @mapping("search offsets by time")
