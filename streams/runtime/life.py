@@ -100,7 +100,7 @@ class ThreadLife:
         self._budget = Budget(
             config.statestore_cache_max_bytes // threads, uncommitted // threads if uncommitted > 0 else uncommitted
         )
-        self.idling = Idling(config.max_task_idle_ms, clock)
+        self.idling = Idling(config.max_task_idle_ms, clock, self.consumer)
         self.purge = RepartitionPurge(shared.admin, clock, config.repartition_purge_interval_ms)
         self.tasks = TaskManager(
             plans=shared.plans,

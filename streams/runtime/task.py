@@ -82,6 +82,7 @@ class Task:
         for partition, queue in self.queues.items():
             found = committed.get(partition)
             if found is not None:
+                queue.start = found.offset
                 queue.partition_time = TopicPartitionMetadata.decode(found.metadata).partition_time
         cursor = self.environment.cursor
         cursor.stream_time = max((queue.partition_time for queue in self.queues.values()), default=NO_TIMESTAMP)

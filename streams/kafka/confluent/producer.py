@@ -14,17 +14,18 @@ from processor_api.clock import Clock, SystemClock
 from processor_api.errors import ProductionError, RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.courier import Courier, Overdue
-from streams.kafka.confluent.errors import mapped, mapping
+from streams.kafka.confluent.errors import ErrorLog, mapped, mapping
 from streams.kafka.ports import OffsetAndMetadata, TransactionAborted
 
 __all__ = ["ConfluentProducer"]
 
 log = logging.getLogger("streams.kafka.client")
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 10.0
 CALL_S = 5.0
 OVERDUE_S = CALL_S + 2.0
 FLUSH_SLICE_S = 1.0
+CLOSE_S = 3.0
 METADATA_AGE_S = 60.0
 DEFAULTS = {"enable.idempotence": True, "partitioner": "murmur2_random"}
 """What the port promises, where a configuration does not say it."""
@@ -38,7 +39,8 @@ class ConfluentProducer:
     def __init__(self, config: Mapping[str, Any], clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._fatal: KafkaError | None = None
-        self._courier = Courier(f"{config.get('client.id', 'producer')}-offsets")
+        self._log_error = ErrorLog(self._clock)
+        self._courier = Courier(f"{config.get('client.id', 'producer')}-courier")
         self._knows_coordinator = False
         self._stale: str | None = None
         """Why no transaction can be ended any more by this client."""
@@ -55,7 +57,7 @@ class ConfluentProducer:
         if error.fatal():
             self._fatal = error
             return
-        log.warning("client error", extra={"error": str(error)})
+        self._log_error(error)
         if error.code() == KafkaError._ALL_BROKERS_DOWN and self._knows_coordinator:
             self._stale = "all brokers were gone meanwhile"
 
@@ -82,9 +84,9 @@ class ConfluentProducer:
 
     # ------------------------------------------------------------------ transactions
 
-    def _until_done(self, what: str, call: Callable[[], Any]) -> None:
+    def _until_done(self, what: str, call: Callable[[], Any], limit_s: float = TIMEOUT_S) -> None:
         """:raises RetryableError: if it was not done in some seconds, after which a new client may do better."""
-        deadline = self._clock.monotonic() + TIMEOUT_S
+        deadline = self._clock.monotonic() + limit_s
         while True:
             try:
                 call()
@@ -130,7 +132,7 @@ class ConfluentProducer:
     def abort_transaction(self) -> None:
         if self._overdue:
             self._check_stale()
-        self._until_done("abort the transaction", lambda: self._client.abort_transaction(CALL_S))
+        self._until_done("abort the transaction", lambda: self._client.abort_transaction(CALL_S), CALL_S)
 
     # ------------------------------------------------------------------ metadata
 
@@ -149,14 +151,17 @@ class ConfluentProducer:
         return len(found.partitions)
 
     def close(self) -> None:
-        """Drops what is not sent. An open transaction is left to `init_transactions` of the next of its id."""
-        self._courier.close()
-        if self._overdue:
-            return  # a call is still inside of the client, which goes when that has come back
+        """Drops what is not sent and rolls back an open transaction, if a broker answers soon; else that is left to
+        `init_transactions` of the next producer of its id."""
         try:
-            self._client.purge()
-            self._client.close() if hasattr(self._client, "close") else self._client.flush(0)
+            if not self._overdue:
+                self._client.purge()
+                self._courier.call(self._client.close, CLOSE_S)
+        except Overdue:
+            log.info("the producer goes when a broker answers")
         except (KafkaException, SystemError, RuntimeError) as error:
             found = mapped(error, "close the producer")
             if not isinstance(found, (RetryableError, TaskMigratedError)):
                 log.warning("producer not closed in order", extra={"error": str(error)})
+        finally:
+            self._courier.close()

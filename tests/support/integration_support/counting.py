@@ -47,6 +47,16 @@ class Counting:
             tell=lambda: self.wrong(reader),
         )
 
+    def read_round_or_more(self, reader: Reader, deadline_s: float = DEADLINE_S) -> None:
+        """Until the last counts of all words are at least those of the rounds sent: at least once."""
+        words = [f"word-{number}" for number in range(WORDS)]
+        reader.until(
+            f"round {self.rounds} is counted",
+            lambda found: all(int(found.latest.get(word) or "0") >= self.rounds for word in words),
+            deadline_s,
+            tell=lambda: self.wrong(reader),
+        )
+
     def wrong(self, reader: Reader) -> list[tuple[str, str]]:
         latest = reader.latest
         return [(f"word-{n}", f) for n in range(WORDS) if (f := latest.get(f"word-{n}", "none")) != str(self.rounds)][
