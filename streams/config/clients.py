@@ -23,6 +23,7 @@ __all__ = [
     "producer",
     "restore_consumer",
     "retry_backoff_ms",
+    "topic_refresh_ms",
     "topic_settings",
 ]
 
@@ -47,6 +48,7 @@ _EXACTLY_ONCE_PRODUCER = {
     "transaction.timeout.ms": 10_000,
 }
 _MAX_POLL_RECORDS = 1000
+_METADATA_MAX_AGE_MS = 300_000
 _RETRY_BACKOFF_MS, _RETRY_BACKOFF_MAX_MS = 100, 1000
 
 
@@ -113,6 +115,12 @@ def auto_offset_reset(config: StreamsConfig) -> AutoOffsetReset:
 def max_poll_records(config: StreamsConfig) -> int:
     """How many records a stream thread takes from the consumer at once."""
     return int(_handled(config, "max.poll.records", _MAX_POLL_RECORDS))
+
+
+def topic_refresh_ms(config: StreamsConfig) -> int:
+    """How often the topics of the cluster are looked at for new ones (``metadata.max.age.ms``)."""
+    found = main_consumer(config, "").get("topic.metadata.refresh.interval.ms", _METADATA_MAX_AGE_MS)
+    return int(found) if int(found) > 0 else _METADATA_MAX_AGE_MS
 
 
 def retry_backoff_ms(config: StreamsConfig) -> tuple[int, int]:

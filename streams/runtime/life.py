@@ -32,6 +32,7 @@ from streams.runtime.environment import Environment
 from streams.runtime.error_policy import error_policy_for
 from streams.runtime.idling import Idling
 from streams.runtime.purge import RepartitionPurge
+from streams.runtime.source_watch import SourceWatch
 from streams.runtime.task_manager import TaskManager
 from streams.runtime.task_plan import TaskPlan
 from streams.runtime.task_stores import TaskStores
@@ -102,6 +103,7 @@ class ThreadLife:
         )
         self.idling = Idling(config.max_task_idle_ms, clock, self.consumer)
         self.purge = RepartitionPurge(shared.admin, clock, config.repartition_purge_interval_ms)
+        self.watch = SourceWatch(shared.admin, clock, client_configs.topic_refresh_ms(config))
         self.tasks = TaskManager(
             plans=shared.plans,
             consumer=self.consumer,
@@ -186,6 +188,7 @@ class ThreadLife:
             lambda: self.membership.leave(stay=stay),
             self.restorer.close,
             self.purge.close,
+            self.watch.close,
             self._producer.close,
         ]
         for step in steps:

@@ -25,6 +25,7 @@ from streams.runtime.client_events import client_event
 from streams.runtime.commit import Committer
 from streams.runtime.idling import Idling
 from streams.runtime.purge import RepartitionPurge
+from streams.runtime.source_watch import SourceWatch
 from streams.runtime.task_manager import TaskManager
 from streams.runtime.trouble import Trouble
 
@@ -59,6 +60,7 @@ class Life(Protocol):
     restorer: Restorer
     idling: Idling
     purge: RepartitionPurge
+    watch: SourceWatch
     assigned: bool
     """Whether membership has said what this thread owns."""
 
@@ -335,6 +337,7 @@ class StreamThread:
             self._next_commit = now + self._trouble.met(error)
             log.info("commit is tried again", extra={"error": str(error)})
         life.purge.run(running)
+        life.watch.run(running)
 
     def _nothing_is_left(self, life: Life) -> bool:
         """Whether trouble is over without a commit: everything was read, and there is nothing to commit."""

@@ -108,7 +108,7 @@ def test_a_disk_that_is_full_ends_the_application_and_loses_nothing(guarantee: s
     assert full["state"] == "ERROR"
     assert "the disk is full" in full["error"]
     assert str(tmp_path / "state") in full["error"]
-    if guarantee == "at_least_once":  # exactly once, offsets are committed before the store has the rows: it replays them
+    if guarantee == "at_least_once":  # exactly once the store has the rows after the commit, and replays them
         assert full["committed"] < RECORDS
     assert again["state"] == "NOT_RUNNING"
     assert again["committed"] == RECORDS
