@@ -69,7 +69,7 @@ def run_fixture(tmp_path: Path, failing: Failing) -> Iterator[Run]:
     def run(guarantee: str, **config: Any) -> Running:
         settings = {"processing_guarantee": guarantee, **config}
         started.append(Running(tmp_path / str(len(started)), topology(), trap=failing, **settings))
-        return started[-1].start()
+        return started[-1]
 
     yield run
     for each in started:

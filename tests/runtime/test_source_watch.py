@@ -33,7 +33,7 @@ def run_fixture(tmp_path: Path) -> Iterator[Run]:
         settings = {"metadata_max_age_ms": 20, "max_task_idle_ms": -1, **config}
         running = Running(tmp_path / str(len(started)), copying("a", "b"), topics=topics, trap=trap, **settings)
         started.append(running)
-        return running.start()
+        return running
 
     yield run
     for each in started:

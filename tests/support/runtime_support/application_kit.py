@@ -97,7 +97,7 @@ class FailingClients:
 
 
 class Running:
-    """An application with the topics ``in`` and ``out``, or those given with their partition counts."""
+    """A running application with the topics ``in`` and ``out``, or those given with their partition counts."""
 
     def __init__(
         self,
@@ -107,14 +107,16 @@ class Running:
         topics: Mapping[str, int] | None = None,
         trap: Trap = no_trap,
         deaf: bool = False,
+        make_clients: Callable[[EmbeddedBroker], Any] = EmbeddedClients,
         **config: Any,
     ) -> None:
         self.broker = EmbeddedBroker()
         for topic, partitions in (topics or {"in": 1, "out": 1}).items():
             self.broker.create_topic(topic, partitions)
-        self.clients = EmbeddedClients(self.broker)
+        self.clients = make_clients(self.broker)
+        self._failing = FailingClients(self.clients, trap, deaf=deaf)
         self._input = self.clients.producer({})
-        settings = {
+        self._settings = {
             "application.id": "app",
             "bootstrap.servers": "in-memory:9092",
             "state.dir": str(directory),
@@ -124,11 +126,13 @@ class Running:
             "retry.backoff.max.ms": 40,
             **{name.replace("_", "."): value for name, value in config.items()},
         }
-        self.app = KafkaStreams(topology, settings, clients=FailingClients(self.clients, trap, deaf=deaf))
         self.states: list[ClientState] = []
-        self.app.set_state_listener(lambda new, old: self.states.append(new))
+        self.restart(topology)
 
-    def start(self) -> Running:
+    def restart(self, topology: Topology) -> Running:
+        """Starts again, on what the last run left, once it has ended."""
+        self.app = KafkaStreams(topology, self._settings, clients=self._failing)
+        self.app.set_state_listener(lambda new, old: self.states.append(new))
         self.app.start()
         return self
 
