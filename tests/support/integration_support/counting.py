@@ -26,11 +26,11 @@ class Counting:
         self._settings |= {name.replace("_", "."): str(value) for name, value in settings.items()}
         self.rounds = 0
 
-    def start(self, *words: str, version: int = 1, state_dir: Path | None = None) -> Worker:
+    def start(self, *words: str, version: int = 1, state_dir: Path | None = None, terminal: bool = False) -> Worker:
         """:param version: of the topology; 1 or 2."""
         env = {"INPUTS": self.input, "OUTPUT": self.output, "VERSION": str(version)}
         settings = {**self._settings, "state.dir": state_dir or self._workers.state_dir}
-        return self._workers.start("word_count:topology", *words, settings=settings, env=env)
+        return self._workers.start("word_count:topology", *words, settings=settings, env=env, terminal=terminal)
 
     def send(self, first: int = 0, last: int = WORDS) -> None:
         """A round, or a part of one."""
