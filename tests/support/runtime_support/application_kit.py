@@ -63,13 +63,23 @@ class Deaf:
         return message if message is None or self._told(message) else None
 
 
+class JumpingClock(SystemClock):
+    """The machine's clock, but for what a test adds to it."""
+
+    def __init__(self) -> None:
+        self.ahead_s = 0.0
+
+    def monotonic(self) -> float:  # type: ignore[override]
+        return CLOCK.monotonic() + self.ahead_s
+
+
 class FailingClients:
     """Makes the clients of another, with traps in them.
 
     :param deaf: consumers are not told of the ends of partitions.
     """
 
-    CONSUMER = frozenset(("committed", "commit", "end_offsets"))
+    CONSUMER = frozenset(("committed", "commit", "end_offsets", "poll"))
     PRODUCER = frozenset(("init_transactions", "send_offsets", "commit_transaction", "abort_transaction"))
     ADMIN = frozenset(("topics", "group_members"))
 
@@ -126,12 +136,13 @@ class Running:
             "retry.backoff.max.ms": 40,
             **{name.replace("_", "."): value for name, value in config.items()},
         }
+        self.clock = JumpingClock()
         self.states: list[ClientState] = []
         self.restart(topology)
 
     def restart(self, topology: Topology) -> Running:
         """Starts again, on what the last run left, once it has ended."""
-        self.app = KafkaStreams(topology, self._settings, clients=self._failing)
+        self.app = KafkaStreams(topology, self._settings, clients=self._failing, clock=self.clock)
         self.app.set_state_listener(lambda new, old: self.states.append(new))
         self.app.start()
         return self
