@@ -32,9 +32,7 @@ def test_trouble_that_lasts_is_an_error_with_the_place_of_the_last_one() -> None
     trouble.met(ERROR)
     assert trouble.lasts
     clock.advance(1)
-    with pytest.raises(
-        LastingTrouble, match="no progress for 60 s .task.timeout.ms., the last error was: no broker"
-    ) as e:
+    with pytest.raises(LastingTrouble, match="no progress for 60 s") as e:
         trouble.met(ERROR)
     assert (e.value.topic, e.value.partition) == ("t", 3)
     assert e.value.__cause__ is ERROR
