@@ -53,6 +53,8 @@ class _LoopSettings:
         self.poll_ms = config.poll_ms
         self.max_poll_records = client_configs.max_poll_records(config)
         self.buffered_records_per_partition = config.buffered_records_per_partition
+        self.retry_backoff_ms, self.retry_backoff_max_ms = client_configs.retry_backoff_ms(config)
+        self.task_timeout_ms = config.task_timeout_ms
 
 
 class KafkaStreams:

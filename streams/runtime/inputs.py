@@ -55,6 +55,8 @@ class InputQueue:
         self.head: Head | None = None
         self.position: int | None = None
         """Offset of the next record to process; ``None`` while nothing was processed."""
+        self.start: int | None = None
+        """Offset of the first record to process, if it is known."""
         self.partition_time = NO_TIMESTAMP
         self.caught_up = False
         """Whether the end of the partition was reached after the last record handed over."""
@@ -62,6 +64,11 @@ class InputQueue:
 
     def __len__(self) -> int:
         return len(self.messages) + (self.head is not None)
+
+    @property
+    def next_offset(self) -> int | None:
+        """Offset of the next record to process, if it is known."""
+        return self.start if self.position is None else self.position
 
     def add(self, messages: Sequence[Any]) -> None:
         """Takes over consumed messages, in order."""
