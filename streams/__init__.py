@@ -6,11 +6,13 @@ A name is loaded when it is first asked for, so that a script that only describe
 client nor RocksDB nor pydantic.
 """
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from streams.origin import check_origin
 
 check_origin()
+logging.getLogger("streams").addHandler(logging.NullHandler())  # silent, unless the application sets up its logs
 
 __version__ = "0.1.0"
 
@@ -78,9 +80,16 @@ if TYPE_CHECKING:
         KeyValueIterator,
         KeyValueStore,
         ReadOnlyKeyValueStore,
+        ReadOnlySessionStore,
+        ReadOnlyWindowStore,
+        SessionStore,
         StateStore,
         TimestampedKeyValueStore,
+        TimestampedSessionStore,
+        TimestampedWindowStore,
         ValueAndTimestamp,
+        WindowStore,
+        WindowStoreIterator,
     )
     from processor_api.task_id import TaskId, TopicPartition
     from processor_api.timestamps import (
@@ -92,6 +101,8 @@ if TYPE_CHECKING:
         wallclock_timestamp_extractor,
     )
     from processor_api.topology import Topology
+    from processor_api.windowed import Window, Windowed
+    from state.windowed_serdes import WindowedSerdes
     from streams.app.kafka_streams import KafkaStreams  # type: ignore[import-not-found,unused-ignore]
     from streams.config import StreamsConfig
     from streams.serdes import json_serde, list_serde, pydantic_serde, serde_of
@@ -141,6 +152,8 @@ __all__ = [
     "PunctuationType",
     "Punctuator",
     "ReadOnlyKeyValueStore",
+    "ReadOnlySessionStore",
+    "ReadOnlyWindowStore",
     "Record",
     "RecordContext",
     "RecordMetadata",
@@ -153,6 +166,7 @@ __all__ = [
     "Serdes",
     "SerializationError",
     "SerializationExceptionOrigin",
+    "SessionStore",
     "StateDirectoryError",
     "StateError",
     "StateStore",
@@ -169,6 +183,8 @@ __all__ = [
     "TimestampExtractor",
     "TimestampType",
     "TimestampedKeyValueStore",
+    "TimestampedSessionStore",
+    "TimestampedWindowStore",
     "TopicNameExtractor",
     "TopicPartition",
     "Topology",
@@ -176,6 +192,11 @@ __all__ = [
     "TopologyTestDriver",
     "UserCodeError",
     "ValueAndTimestamp",
+    "Window",
+    "WindowStore",
+    "WindowStoreIterator",
+    "Windowed",
+    "WindowedSerdes",
     "__version__",
     "dead_letter_queue_records",
     "default_production",
@@ -215,7 +236,9 @@ _HOMES = {
     "processor_api.serde": "Serde Serdes",
     "processor_api.store_spec": "StoreBuilder StoreSupplier Stores",
     "processor_api.stores": (
-        "KeyValueIterator KeyValueStore ReadOnlyKeyValueStore StateStore TimestampedKeyValueStore ValueAndTimestamp"
+        "KeyValueIterator KeyValueStore ReadOnlyKeyValueStore ReadOnlySessionStore ReadOnlyWindowStore SessionStore "
+        "StateStore TimestampedKeyValueStore TimestampedSessionStore TimestampedWindowStore ValueAndTimestamp "
+        "WindowStore WindowStoreIterator"
     ),
     "processor_api.task_id": "TaskId TopicPartition",
     "processor_api.timestamps": (
@@ -223,6 +246,8 @@ _HOMES = {
         "use_partition_time_on_invalid_timestamp wallclock_timestamp_extractor"
     ),
     "processor_api.topology": "Topology",
+    "processor_api.windowed": "Window Windowed",
+    "state.windowed_serdes": "WindowedSerdes",
     "dsl": (
         "Branched BranchedKStream Consumed GlobalKTable Grouped KGroupedStream KGroupedTable KStream KTable "
         "Materialized Named Produced Repartitioned StreamsBuilder"

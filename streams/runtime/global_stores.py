@@ -8,7 +8,7 @@ written differently, is filled from the beginning.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -20,7 +20,7 @@ from processor_api.topology_data import TopologyData
 from state.budget import Budget
 from state.cursor import Cursor
 from state.engine import OFFSETS, Engine
-from state.kinds import OpenStore, family_of, kind_of, open_store
+from state.kinds import OpenStore, family_of, open_store, restore_of
 from state.read_only import EngineRows, read_only
 from streams.runtime.environment import Environment
 from streams.runtime.shared_engine import SharedMemoryEngine
@@ -32,6 +32,22 @@ OFFSET = struct.Struct(">q")
 READ_ONLY = "a global store is written only by the processor that was added with it"
 
 
+class _Reopened:
+    """A store of a kind that keeps more than rows (stream times, segments): opened anew when there may be others."""
+
+    def __init__(self, stores: GlobalStores, opened: Callable[[], OpenStore]) -> None:
+        self._stores = stores
+        self._opened = opened
+        self._at = -1
+        self._facade: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        writes = self._stores.writes
+        if writes != self._at:
+            self._facade, self._at = self._opened().facade, writes
+        return getattr(self._facade, name)
+
+
 class GlobalStores:
     """Opens the stores in the directory of ``environment``. Written by one thread; read by any through `reader`."""
 
@@ -39,6 +55,8 @@ class GlobalStores:
         self._specs = topology.global_stores
         self._environment = environment
         self._engines: dict[str, Engine] = {}
+        self.writes = 0
+        """Counts up when rows were written."""
         builders = [spec.builder for spec in self._specs.values()]
         for name in sorted({builder.supplier.engine for builder in builders}):
             families = [family_of(builder) for builder in builders if builder.supplier.engine == name]
@@ -77,7 +95,13 @@ class GlobalStores:
         spec = self._specs.get(name)
         if spec is None:
             return None
-        found = self._opened(spec, cursor=Cursor(), make_rows=EngineRows)
+
+        def opened() -> OpenStore:
+            return self._opened(spec, cursor=Cursor(), make_rows=EngineRows)
+
+        found = opened()
+        if found.upkeep:
+            found = replace(found, facade=_Reopened(self, opened))
         return read_only(found, node, READ_ONLY)
 
     # ------------------------------------------------------------------ writing
@@ -91,12 +115,13 @@ class GlobalStores:
             stores = [store for store in self.stores.values() if store.builder.supplier.engine == name]
             batch = engine.batch()
             for store in stores:
-                store.rows.drain()
-                store.rows.apply(batch)
+                store.drain()
+                store.apply(batch)
                 self._put_offsets(batch, self._specs[store.builder.name], positions)
             engine.write(batch)
             for store in stores:
-                store.rows.applied()
+                store.applied()
+        self.writes += 1
 
     def _put_offsets(self, batch: Any, spec: GlobalStore, positions: Mapping[TopicPartition, int]) -> None:
         handle = self._engine(spec).family(OFFSETS).handle
@@ -109,20 +134,18 @@ class GlobalStores:
 
         They survive the process only once :meth:`flush` returned, and must not have an offset before.
         """
-        engine, write = self._engine(spec), kind_of(spec.builder).codec.write
-        batch, handle = engine.batch(), engine.family(family_of(spec.builder)).handle
-        count = 0
-        for message in messages:
-            key, value = message.key(), message.value()
-            if key is None:
-                continue
-            count += 1
-            if value is None:
-                batch.delete(key, handle)
-            else:
-                batch.put(key, write(value, message.timestamp()[1]), handle)
+        engine = self._engine(spec)
+        batch = engine.batch()
+        keyed = [message for message in messages if message.key() is not None]
+        restore_of(spec.builder, engine)(
+            batch,
+            (message.key() for message in keyed),
+            (message.value() for message in keyed),
+            (message.timestamp()[1] for message in keyed),
+            (message.headers() for message in keyed),
+        )
         engine.load(batch)
-        return count
+        return len(keyed)
 
     def flush(self) -> None:
         """Brings what was loaded to disk."""

@@ -15,12 +15,13 @@ from itertools import groupby
 from typing import Any
 
 from processor_api.clock import Clock
-from processor_api.errors import InternalError, MissingTopicError, RetryableError, StreamsError
+from processor_api.errors import InternalError, MissingTopicError, StreamsError
 from processor_api.task_id import TopicPartition
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
 from streams.kafka.ports import Consumer, KafkaClients
 from streams.restore.restorer import RestoreListener
+from streams.runtime.client_events import client_event
 from streams.runtime.global_restore import GlobalRestore
 from streams.runtime.global_task import GlobalTask
 
@@ -231,9 +232,7 @@ class GlobalStreamThread:
             place = {"topic": partition.topic, "partition": partition.partition}
             if error.name() == "_AUTO_OFFSET_RESET":
                 raise _OffsetLost(error.str(), offset=event.offset(), **place)
-            if error.name() != "UNKNOWN_TOPIC_OR_PART":
-                raise RetryableError(f"cannot read {partition}: {error.str()}", **place)
-            if restoring:
+            if restoring and error.name() == "UNKNOWN_TOPIC_OR_PART":
                 raise MissingTopicError(f"the topic of a global store does not exist: {error.str()}", **place)
-            log.warning("client event", extra={"partition": str(partition), "error": error.str()})
+            client_event(error, partition)
         return ends

@@ -72,6 +72,7 @@ class TaskStores:
             log_each=environment.log_each_put,
             key_serde=environment.key_serde(builder.key_serde, what, topic or name),
             value_serde=environment.value_serde(builder.value_serde, what, topic or name),
+            drop=environment.drop,
         )
 
     # ------------------------------------------------------------------ positions
@@ -120,11 +121,11 @@ class TaskStores:
 
     def drain(self) -> None:
         """Logs what was put, and forwards what the caches hold back, in topological order, until nothing is left."""
-        stores = [store.rows for store in self.stores.values()]
+        stores = list(self.stores.values())
         for _ in range(DRAIN_ROUNDS_MAX):
             drained = False
-            for rows in stores:
-                drained = rows.drain() or drained
+            for store in stores:
+                drained = store.drain() or drained
             if not drained:
                 return
         raise InternalError(
@@ -136,12 +137,12 @@ class TaskStores:
         """Writes what was drained to the engines, each with its changelog offsets and the input positions."""
         for name, engine in self.engines.items():
             stores = [store for store in self.stores.values() if store.builder.supplier.engine == name]
-            if not any(store.rows.drained for store in stores):
+            if not any(store.pending for store in stores):
                 continue
             batch = engine.batch()
             offsets = engine.family(OFFSETS)
             for store in stores:
-                store.rows.apply(batch)
+                store.apply(batch)
                 changelog = self.changelogs.get(store.builder.name)
                 if changelog is not None and changelog.offset is not None:
                     key = f"{changelog.topic}-{changelog.partition}".encode()
@@ -154,7 +155,7 @@ class TaskStores:
                     batch.put(str(partition).encode(), OFFSET.pack(position), handle)
             engine.write(batch)
             for store in stores:
-                store.rows.applied()
+                store.applied()
 
     def _source_position(self, store: str, positions: Mapping[TopicPartition, int]) -> int | None:
         """Up to where a store holds the source topic that is its changelog."""

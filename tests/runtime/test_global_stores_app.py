@@ -305,6 +305,31 @@ def test_several_global_stores_may_read_each_other(kit: AppKit) -> None:
     assert app.state is ClientState.RUNNING
 
 
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_store_of_windows_may_be_global(kit: AppKit, persistent: bool) -> None:
+    """Readers see segments that are newer than themselves."""
+
+    class KeepByTime(Processor[str, str, None, None]):
+        def process(self, record: Record[str, str]) -> None:
+            self.context.get_state_store("g").put(record.key, record.value, record.timestamp * 60_000)
+
+    class Fetch(Processor[str, str, str, str]):
+        def process(self, record: Record[str, str]) -> None:
+            with self.context.get_state_store("g").fetch(record.key, 0, 10**12) as rows:
+                self.context.forward(record.with_value(" ".join(f"{start}:{value}" for start, value in rows)))
+
+    make = Stores.persistent_window_store if persistent else Stores.in_memory_window_store
+    store = Stores.window_store_builder(make("g", 600_000, 60_000), S, S)
+    builder = StreamsBuilder()
+    builder.add_global_store(store, "global", STRINGS, KeepByTime)
+    builder.stream("in", STRINGS).process(Fetch).to("out", TO_STRINGS)
+    kit.send("global", [("a", "0")])
+    kit.start(builder.build())
+    assert ask(kit, "a") == ["0:0"]
+    kit.send("global", [("a", str(number)) for number in range(1, 4)])
+    kit.until(lambda: ask(kit, "a") == ["0:0 60000:1 120000:2 180000:3"])
+
+
 # ------------------------------------------------------------------ only global stores
 
 
