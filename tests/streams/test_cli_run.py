@@ -117,8 +117,8 @@ def test_a_signal_that_a_module_catches_while_loading_counts_all_the_same(tmp_pa
 
 
 def test_a_stop_while_it_starts_does_not_wait_for_the_start(capfd: pytest.CaptureFixture[str]) -> None:
-    """A broker that does not answer is asked for half a minute. Nothing runs yet, so the process may just end, after the
-    application was told: a start that fills global stores gives up then."""
+    """A broker that does not answer is asked for half a minute. Nothing runs yet, so the process may just end; the
+    application is told before, since a start that fills global stores gives up then."""
     over = threading.Event()
 
     class Starting(Scripted):
