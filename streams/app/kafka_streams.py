@@ -280,8 +280,11 @@ class KafkaStreams:
         self.start()
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
+        """Closes it; what it failed with is raised, so that a script does not end as if all were well."""
         self.close()
+        if kind is None and self.failure is not None:
+            raise self.failure
 
 
 def _librdkafka(clock: Clock) -> KafkaClients:

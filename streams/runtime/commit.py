@@ -16,6 +16,7 @@ from processor_api.task_id import TopicPartition
 from streams.kafka.group import Membership
 from streams.kafka.ports import CommitAgain, OffsetAndMetadata
 from streams.kafka.record_collector import RecordCollector
+from streams.log import working_on
 from streams.runtime.task import Task
 
 __all__ = ["Committer"]
@@ -63,7 +64,8 @@ class Committer:
             return False
         for task in needing:
             self.begin()
-            task.drain()
+            with working_on(task.id):
+                task.drain()
         self._collector.flush()
         offsets = {name: one for task in needing for name, one in task.committable().items()}
         if self._exactly_once:

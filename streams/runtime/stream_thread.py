@@ -20,6 +20,7 @@ from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.group import Membership
 from streams.kafka.ports import CommitAgain, Consumer, InstanceFenced, TransactionAborted
 from streams.kafka.record_collector import RecordCollector
+from streams.log import in_work
 from streams.restore.restorer import Restorer
 from streams.runtime.client_events import client_event
 from streams.runtime.commit import Committer
@@ -149,6 +150,7 @@ class StreamThread:
         self._become(ThreadState.DEAD)
 
     def _live(self) -> None:
+        in_work.task = None
         life = self._life = self._make_life()
         try:
             life.join(self._stopping)
@@ -303,12 +305,14 @@ class StreamThread:
         busy = False
         committer = life.committer
         for task in life.tasks.all_running():
+            in_work.task = task.id
             if task.has_records():
                 committer.begin()
                 busy = task.process(PROCESS_LIMIT, life.idling) == PROCESS_LIMIT or busy
             if task.wall_clock_due():
                 committer.begin()
                 task.punctuate_wall_clock()
+        in_work.task = None
         life.collector.poll()
         if self._paused:
             self._resume(life)

@@ -19,6 +19,7 @@ from state.kinds import family_of, restore_of
 from streams.kafka.group import Tasks
 from streams.kafka.ports import CommitAgain, Consumer, OffsetAndMetadata
 from streams.kafka.record_collector import RecordCollector
+from streams.log import working_on
 from streams.restore.restorer import RestoreJob, Restorer, plan_restore
 from streams.runtime.commit import Committer
 from streams.runtime.environment import Environment
@@ -204,7 +205,8 @@ class TaskManager:
 
     def _start(self, task: Task) -> None:
         starts = self._starts.pop(task.id)
-        task.start(self._collector, starts, self._changelog_ends.pop(task.id, {}))
+        with working_on(task.id):
+            task.start(self._collector, starts, self._changelog_ends.pop(task.id, {}))
         self._consumer.assign({name: one.offset for name, one in starts.items()})
         for name in starts:
             self.running[name] = task
@@ -232,7 +234,8 @@ class TaskManager:
         self._restorer.remove(task.id)
         del self.tasks[task.id]
         try:
-            task.close(dirty=dirty)
+            with working_on(task.id):
+                task.close(dirty=dirty)
         finally:
             lock = self._locks.pop(task.id, None)
             if lock is not None:
