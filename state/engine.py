@@ -41,6 +41,15 @@ class Family(Protocol):
         """
         ...
 
+    def seek(self, key: bytes) -> tuple[bytes, bytes] | None:
+        """The first row whose key is ``key`` or follows it, as of the engine's last write; half the cost of a range.
+
+        For the thread that writes.
+
+        :raises StateError: if a block on the way is damaged.
+        """
+        ...
+
     def approximate_count(self) -> int: ...
 
 
@@ -50,6 +59,10 @@ class Engine(Protocol):
     persistent: bool
 
     def family(self, name: str) -> Family: ...
+
+    def holds(self, name: str) -> bool:
+        """Whether there is a family of this name with a row in it."""
+        ...
 
     def batch(self) -> Batch: ...
 

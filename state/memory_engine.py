@@ -39,13 +39,20 @@ class MemoryFamily:
     def range(
         self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        if self.sorted is None:
-            self.sorted = SortedList(self.rows)
         if low is not None and high is not None and low >= high:
             return iter(())
-        keys = self.sorted.irange(low, high, inclusive=(True, False), reverse=reverse)
+        keys = self._index().irange(low, high, inclusive=(True, False), reverse=reverse)
         rows = self.rows
         return iter([(key, rows[key]) for key in keys])
+
+    def seek(self, key: bytes) -> tuple[bytes, bytes] | None:
+        found = next(self._index().irange(key), None)
+        return None if found is None else (found, self.rows[found])
+
+    def _index(self) -> SortedList[bytes]:
+        if self.sorted is None:
+            self.sorted = SortedList(self.rows)
+        return self.sorted
 
     def approximate_count(self) -> int:
         return len(self.rows)
@@ -61,6 +68,10 @@ class MemoryEngine:
 
     def family(self, name: str) -> MemoryFamily:
         return self._families.setdefault(name, MemoryFamily(name))
+
+    def holds(self, name: str) -> bool:
+        family = self._families.get(name)
+        return family is not None and bool(family.rows)
 
     def batch(self) -> _Batch:
         return _Batch()
