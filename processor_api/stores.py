@@ -12,12 +12,17 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkabl
 from processor_api.serde import Serde
 
 __all__ = [
+    "NOT_PUT",
+    "VALID_TO_UNDEFINED",
     "KeyValueIterator",
     "KeyValueStore",
     "ReadOnlyKeyValueStore",
     "StateStore",
     "TimestampedKeyValueStore",
     "ValueAndTimestamp",
+    "VersionedKeyValueStore",
+    "VersionedRecord",
+    "VersionedRecordIterator",
 ]
 
 K = TypeVar("K")
@@ -29,6 +34,22 @@ class ValueAndTimestamp(NamedTuple, Generic[V]):
 
     value: V
     timestamp: int
+
+
+VALID_TO_UNDEFINED = -1
+"""Result of a versioned put: the version is the latest of its key (KIP-889)."""
+
+NOT_PUT = -(1 << 63)
+"""Result of a versioned put: older than the history that is kept, and dropped (KIP-889)."""
+
+
+class VersionedRecord(NamedTuple, Generic[V]):
+    """A version of a key: its value, valid from ``timestamp`` (ms) until ``valid_to`` (ms, exclusive), or ``None`` if
+    it is the latest (KIP-889)."""
+
+    value: V
+    timestamp: int
+    valid_to: int | None = None
 
 
 @runtime_checkable
@@ -104,3 +125,91 @@ class KeyValueStore(ReadOnlyKeyValueStore[K, V], Protocol[K, V]):
 
 class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]], Protocol[K, V]):
     """A key-value store whose values carry the timestamp of the record that set them (KIP-258)."""
+
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class VersionedRecordIterator(Iterator[T_co], Protocol[T_co]):
+    """What was found, as it was when the iterator was opened. Fails after it or its store is closed."""
+
+    def __enter__(self) -> VersionedRecordIterator[T_co]: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class VersionedKeyValueStore(StateStore, Protocol[K, V]):
+    """A key-value store that keeps older versions of its values for a time, the history retention (KIP-889).
+
+    A version is valid from its timestamp until that of the next version or deletion of its key; times are in ms and not
+    negative. The store's time is the highest timestamp put. Puts older than that by more than the history retention are
+    dropped, and so are versions that ended before, by whole segments; the latest version of a key never expires.
+    """
+
+    def put(self, key: K, value: V | None, timestamp: int) -> int:
+        """Puts a version, which may be older than others; ``None`` deletes. One of the same timestamp is replaced.
+
+        :returns: the end of its validity in ms; `VALID_TO_UNDEFINED` if it is the latest, `NOT_PUT` if it was dropped.
+        """
+        ...
+
+    def delete(self, key: K, timestamp: int) -> VersionedRecord[V] | None:
+        """Deletes the key as of a time; returns the version that was valid then."""
+        ...
+
+    def get(self, key: K, as_of: int | None = None) -> VersionedRecord[V] | None:
+        """The latest version, or the one that was valid at ``as_of``.
+
+        For a time before the history only the latest version is an answer, if it is that old; this is logged.
+        """
+        ...
+
+    def versions(
+        self, key: K, from_time: int | None = None, to_time: int | None = None
+    ) -> VersionedRecordIterator[VersionedRecord[V]]:
+        """The versions that were valid at some time from ``from_time`` to ``to_time``, both included, oldest first
+        (KIP-968)."""
+        ...
+
+    def backward_versions(
+        self, key: K, from_time: int | None = None, to_time: int | None = None
+    ) -> VersionedRecordIterator[VersionedRecord[V]]:
+        """As :meth:`versions`, newest first: the newest n cost O(n)."""
+        ...
+
+    def range(
+        self, from_key: K | None = None, to_key: K | None = None, as_of: int | None = None
+    ) -> VersionedRecordIterator[tuple[K, VersionedRecord[V]]]:
+        """The keys of a range, both ends included, with their latest versions or those that were valid at ``as_of``, in
+        the order of the keys' bytes. As of a time it passes all versions of these keys."""
+        ...
+
+    def reverse_range(
+        self, from_key: K | None = None, to_key: K | None = None, as_of: int | None = None
+    ) -> VersionedRecordIterator[tuple[K, VersionedRecord[V]]]: ...
+
+    def range_versions(
+        self,
+        from_key: K | None = None,
+        to_key: K | None = None,
+        from_time: int | None = None,
+        to_time: int | None = None,
+    ) -> VersionedRecordIterator[tuple[K, VersionedRecord[V]]]:
+        """As :meth:`versions` for each key of a range: by key, then by time (asked for as KIP-969)."""
+        ...
+
+    def reverse_range_versions(
+        self,
+        from_key: K | None = None,
+        to_key: K | None = None,
+        from_time: int | None = None,
+        to_time: int | None = None,
+    ) -> VersionedRecordIterator[tuple[K, VersionedRecord[V]]]:
+        """As :meth:`range_versions`, in the opposite order."""
+        ...
+
+    def approximate_num_entries(self) -> int: ...

@@ -33,9 +33,16 @@ class Family(Protocol):
     get: Callable[[bytes], bytes | None]
 
     def range(
-        self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
+        self,
+        low: bytes | None = None,
+        high: bytes | None = None,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
     ) -> Iterator[tuple[bytes, bytes]]:
         """Rows with ``low <= key < high`` (``None`` is open) as they were when this was called.
+
+        :param limit: at most so many rows.
 
         :raises StateError: if a row in the range is damaged, rather than ending early.
         """

@@ -135,6 +135,8 @@ class StoreKind:
     codec: RowCodec
     open: Callable[[Opening], OpenStore]
     restoring: Callable[[StoreBuilder[Any, Any], Engine, RowCodec], Restore] = _restore_rows
+    families: tuple[str, ...] = ()
+    """Suffixes of the engine's families that it has besides the codec's."""
 
 
 def open_rows(opening: Opening, *, key_serde: Serde[Any] | None = None, log: Log | None = None) -> Rows:

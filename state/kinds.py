@@ -8,17 +8,18 @@ from typing import Any
 from processor_api.errors import TopologyError
 from processor_api.serde import Serde
 from processor_api.store_spec import StoreBuilder
-from state import key_value
+from state import key_value, versioned
 from state.budget import Budget
 from state.cursor import Cursor
 from state.engine import Engine
 from state.kind import Opening, OpenStore, Restore, StoreKind
 from state.rows import Log
 
-__all__ = ["KINDS", "OpenStore", "StoreKind", "family_of", "kind_of", "open_store", "restore_of"]
+__all__ = ["KINDS", "OpenStore", "StoreKind", "families_of", "kind_of", "open_store", "restore_of"]
 
 KINDS: dict[str, StoreKind] = {
     **key_value.KINDS,
+    **versioned.KINDS,
 }
 
 
@@ -33,9 +34,10 @@ def kind_of(builder: StoreBuilder[Any, Any]) -> StoreKind:
     return kind
 
 
-def family_of(builder: StoreBuilder[Any, Any]) -> str:
-    """The engine's family that holds the store's rows."""
-    return f"{builder.name}.{kind_of(builder).codec.family_suffix}"
+def families_of(builder: StoreBuilder[Any, Any]) -> list[str]:
+    """The engine's families that hold the store's rows."""
+    kind = kind_of(builder)
+    return [f"{builder.name}.{suffix}" for suffix in (kind.codec.family_suffix, *kind.families)]
 
 
 def restore_of(builder: StoreBuilder[Any, Any], engine: Engine) -> Restore:

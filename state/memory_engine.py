@@ -7,6 +7,7 @@ for it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from itertools import islice
 
 from sortedcontainers import SortedList
 
@@ -37,13 +38,18 @@ class MemoryFamily:
         self.sorted: SortedList[bytes] | None = None
 
     def range(
-        self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
+        self,
+        low: bytes | None = None,
+        high: bytes | None = None,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
     ) -> Iterator[tuple[bytes, bytes]]:
         if low is not None and high is not None and low >= high:
             return iter(())
         keys = self._index().irange(low, high, inclusive=(True, False), reverse=reverse)
         rows = self.rows
-        return iter([(key, rows[key]) for key in keys])
+        return iter([(key, rows[key]) for key in islice(keys, limit)])
 
     def seek(self, key: bytes) -> tuple[bytes, bytes] | None:
         found = next(self._index().irange(key), None)

@@ -9,6 +9,7 @@ end of every range.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,12 @@ class RocksFamily:
         return checked
 
     def range(
-        self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
+        self,
+        low: bytes | None = None,
+        high: bytes | None = None,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
     ) -> Iterator[tuple[bytes, bytes]]:
         options = ReadOptions()  # no lower bound: the binding's call for it sets the upper one (rocksdict 0.3.29)
         if high is not None:
@@ -77,12 +83,12 @@ class RocksFamily:
             return iter(())
         if reverse:
             rows.seek_to_last()
-            return self._rows(rows, rows.prev, low, options)
+            return islice(self._rows(rows, rows.prev, low, options), limit)
         if low:
             rows.seek(low)
         else:
             rows.seek_to_first()
-        return self._rows(rows, rows.next, None, options)
+        return islice(self._rows(rows, rows.next, None, options), limit)
 
     def _rows(
         self, rows: Any, advance: Callable[[], None], low: bytes | None, options: ReadOptions

@@ -10,7 +10,7 @@ from processor_api.store_spec import MEMORY, StoreBuilder
 from processor_api.task_id import TaskId, TopicPartition
 from state.budget import Budget
 from state.engine import OFFSETS, POSITIONS, Engine
-from state.kinds import OpenStore, family_of, open_store
+from state.kinds import OpenStore, families_of, open_store
 from state.offsets import offset_key, read_offset, write_offset
 from streams.kafka.record_collector import Changelog, RecordCollector
 from streams.runtime.environment import Environment
@@ -39,7 +39,7 @@ class TaskStores:
         self.changelogs: dict[str, Changelog] = {}
         builders = [plan.topology.stores[name] for name in plan.stores]
         for engine in sorted({builder.supplier.engine for builder in builders}):
-            families = [family_of(builder) for builder in builders if builder.supplier.engine == engine]
+            families = [family for b in builders if b.supplier.engine == engine for family in families_of(b)]
             self.engines[engine] = open_engine(engine, environment.state_dir, families)
 
     def open(self, collector: RecordCollector) -> None:

@@ -11,7 +11,7 @@ from processor_api.serde import Serdes
 from processor_api.store_spec import StoreBuilder, Stores, StoreSupplier
 from state.budget import Budget
 from state.cursor import Cursor
-from state.kinds import family_of, open_store, restore_of
+from state.kinds import families_of, open_store, restore_of
 from state.memory_engine import MemoryEngine
 from state.rocksdb_engine import RocksEngine
 
@@ -73,7 +73,7 @@ class StateHarness:
         builder = _builder(store)
         self._engine: Any = MemoryEngine()
         if builder.supplier.persistent:
-            self._engine = RocksEngine(directory / "store", [family_of(builder)])
+            self._engine = RocksEngine(directory / "store", families_of(builder))
         self._restore(builder, changelog)
         self._cursor = Cursor()
         opened = open_store(
