@@ -23,6 +23,8 @@ class Batch(Protocol):
 
     put: Callable[[bytes, bytes, Any], None]
     delete: Callable[[bytes, Any], None]
+    delete_range: Callable[[bytes, bytes, Any], None]
+    """``(low, high, handle)``: every row with ``low <= key < high``, those put before in the same batch included."""
 
 
 class Family(Protocol):
@@ -33,16 +35,9 @@ class Family(Protocol):
     get: Callable[[bytes], bytes | None]
 
     def range(
-        self,
-        low: bytes | None = None,
-        high: bytes | None = None,
-        *,
-        reverse: bool = False,
-        limit: int | None = None,
+        self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         """Rows with ``low <= key < high`` (``None`` is open) as they were when this was called.
-
-        :param limit: at most so many rows.
 
         :raises StateError: if a row in the range is damaged, rather than ending early.
         """

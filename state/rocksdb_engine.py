@@ -9,7 +9,6 @@ end of every range.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -68,12 +67,7 @@ class RocksFamily:
         return checked
 
     def range(
-        self,
-        low: bytes | None = None,
-        high: bytes | None = None,
-        *,
-        reverse: bool = False,
-        limit: int | None = None,
+        self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         options = ReadOptions()  # no lower bound: the binding's call for it sets the upper one (rocksdict 0.3.29)
         if high is not None:
@@ -83,12 +77,12 @@ class RocksFamily:
             return iter(())
         if reverse:
             rows.seek_to_last()
-            return islice(self._rows(rows, rows.prev, low, options), limit)
+            return self._rows(rows, rows.prev, low, options)
         if low:
             rows.seek(low)
         else:
             rows.seek_to_first()
-        return islice(self._rows(rows, rows.next, None, options), limit)
+        return self._rows(rows, rows.next, None, options)
 
     def _rows(
         self, rows: Any, advance: Callable[[], None], low: bytes | None, options: ReadOptions

@@ -15,6 +15,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
+from itertools import islice
 
 from sortedcontainers import SortedList
 
@@ -217,7 +218,7 @@ class History:
             self._sweep_at, self._sweeping = _FIRST, expired
         left = SWEEP_LEAST + SWEEP_FACTOR * self._count
         handle, key = self._family.handle, b""
-        for key, _ in self._family.range(self._sweep_at, limit=left):
+        for key, _ in islice(self._family.range(self._sweep_at), left):
             left -= 1
             if _unpack(key, len(key) - 8)[0] < expired:
                 batch.delete(key, handle)
