@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+from processor_api.record import HeaderList
 from processor_api.serde import Serde
 
 __all__ = [
@@ -16,10 +17,13 @@ __all__ = [
     "VALID_TO_UNDEFINED",
     "KeyValueIterator",
     "KeyValueStore",
+    "ListStore",
     "ReadOnlyKeyValueStore",
     "StateStore",
     "TimestampedKeyValueStore",
+    "TimestampedKeyValueStoreWithHeaders",
     "ValueAndTimestamp",
+    "ValueTimestampHeaders",
     "VersionedKeyValueStore",
     "VersionedRecord",
     "VersionedRecordIterator",
@@ -34,6 +38,14 @@ class ValueAndTimestamp(NamedTuple, Generic[V]):
 
     value: V
     timestamp: int
+
+
+class ValueTimestampHeaders(NamedTuple, Generic[V]):
+    """A value with the timestamp in ms and the headers of the record that set it (KIP-1271)."""
+
+    value: V
+    timestamp: int
+    headers: HeaderList
 
 
 VALID_TO_UNDEFINED = -1
@@ -125,6 +137,34 @@ class KeyValueStore(ReadOnlyKeyValueStore[K, V], Protocol[K, V]):
 
 class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]], Protocol[K, V]):
     """A key-value store whose values carry the timestamp of the record that set them (KIP-258)."""
+
+
+class TimestampedKeyValueStoreWithHeaders(KeyValueStore[K, ValueTimestampHeaders[V]], Protocol[K, V]):
+    """A key-value store whose values carry the timestamp and the headers of the record that set them (KIP-1271)."""
+
+
+class ListStore(StateStore, Protocol[K, V]):
+    """A list of values for each key."""
+
+    def put(self, key: K, value: V | None) -> None:
+        """Adds a value to the end of the key's list; ``None`` deletes the list."""
+        ...
+
+    def delete(self, key: K) -> None: ...
+
+    def get(self, key: K) -> list[V]:
+        """The key's values in the order in which they were put; empty if there are none."""
+        ...
+
+    def range(self, from_key: K | None = None, to_key: K | None = None) -> KeyValueIterator[K, V]:
+        """Every value with its key: keys in the order of their bytes, both bounds included, values as they were put."""
+        ...
+
+    def all(self) -> KeyValueIterator[K, V]: ...
+
+    def approximate_num_entries(self) -> int:
+        """Keys, not values."""
+        ...
 
 
 T_co = TypeVar("T_co", covariant=True)

@@ -148,9 +148,11 @@ class History:
         self, key: bytes, from_time: int, to_time: int, *, reverse: bool
     ) -> Iterator[tuple[int, int, bytes | None]]:
         """End, start and value of the versions that were valid at some time from ``from_time`` to ``to_time``, both
-        included, in order of time."""
+        included, in order of time. None ends after the stream time."""
+        if from_time >= self.stream_time:
+            return iter(())
         front = front_of(key)
-        last = self.after(key, to_time)
+        last = None if to_time >= self.stream_time else self.after(key, to_time)
         first = max(from_time + 1, self.expired_before())
         high = _LAST if last is None else _pack(last[0]) + _FIRST
         over = self._over(key, front, first, None if last is None else last[0])

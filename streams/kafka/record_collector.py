@@ -62,7 +62,8 @@ class Changelog:
         self.partition = partition
         self.offset: int | None = None
         """Offset of the last record the broker has acknowledged; ``None`` before the first."""
-        self.log: Callable[[bytes, bytes | None, int], None]
+        self.log: Callable[..., None]
+        """``(key, value, timestamp_ms, headers)``; the headers may be left out."""
 
 
 class RecordCollector:
@@ -212,13 +213,13 @@ class RecordCollector:
 
         produce, send = self._producer.produce, self._sender(delivered, None)
 
-        def log(key: bytes, value: bytes | None, timestamp: int) -> None:
+        def log(key: bytes, value: bytes | None, timestamp: int, headers: HeaderList | None = None) -> None:
             if timestamp <= 0:
                 timestamp = zero if timestamp == 0 else clock.time_ms()
             try:
-                produce(topic, value, key, partition, delivered, None, timestamp, None)
+                produce(topic, value, key, partition, delivered, None, timestamp, headers)
             except Exception:
-                send(topic, value, key, partition, timestamp, None)
+                send(topic, value, key, partition, timestamp, headers)
 
         changelog.log = log
         return changelog

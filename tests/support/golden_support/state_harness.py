@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from golden_support.store_traces import Change, LogRecord
+from processor_api.record import HeaderList
 from processor_api.serde import Serdes
 from processor_api.store_spec import StoreBuilder, Stores, StoreSupplier
 from state.budget import Budget
@@ -15,28 +16,57 @@ from state.kinds import families_of, open_store, restore_of
 from state.memory_engine import MemoryEngine
 from state.rocksdb_engine import RocksEngine
 
-__all__ = ["StateHarness", "is_built"]
+__all__ = ["StateHarness", "is_built", "on_every_engine"]
 
 BUILDERS: Mapping[str, Callable[..., StoreBuilder[Any, Any]]] = {
     "kv": Stores.key_value_store_builder,
     "timestamped-kv": Stores.timestamped_key_value_store_builder,
+    "headers-kv": Stores.timestamped_key_value_store_with_headers_builder,
+    "list-kv": Stores.list_store_builder,
+    "versioned": Stores.versioned_key_value_store_builder,
 }
 """The kinds of store that are built, by their recorded names."""
-SUPPLIERS: Mapping[str, Callable[[str], StoreSupplier]] = {
-    "memory": Stores.in_memory_key_value_store,
-    "rocksdb": Stores.persistent_key_value_store,
+
+_KEY_VALUE: Mapping[str, Callable[[Mapping[str, Any]], StoreSupplier]] = {
+    "memory": lambda store: Stores.in_memory_key_value_store("store"),
+    "rocksdb": lambda store: Stores.persistent_key_value_store("store"),
 }
-"""By the recorded names of engines."""
+SUPPLIERS: Mapping[str, Mapping[str, Callable[[Mapping[str, Any]], StoreSupplier]]] = {
+    "kv": {**_KEY_VALUE, "lru": lambda store: Stores.lru_map("store", store["max_entries"])},
+    "timestamped-kv": _KEY_VALUE,
+    "headers-kv": _KEY_VALUE,
+    "list-kv": {
+        "memory": lambda store: Stores.in_memory_list_store("store"),
+        "rocksdb": lambda store: Stores.persistent_list_store("store"),
+    },
+    "versioned": {
+        "memory": lambda store: Stores.in_memory_versioned_key_value_store(
+            "store", store["history_retention_ms"], store["segment_interval_ms"]
+        ),
+        "rocksdb": lambda store: Stores.persistent_versioned_key_value_store(
+            "store", store["history_retention_ms"], store["segment_interval_ms"]
+        ),
+    },
+}
+"""By the recorded names of kinds and engines."""
+ONLY_ON_ROCKSDB = ("versioned",)
+"""Kinds that Java has on RocksDB only, and that are on both engines here."""
 CACHE_BYTES = 10 * 1024 * 1024
 
 
 def is_built(store: Mapping[str, Any]) -> bool:
     """Whether a recorded store has a counterpart here. Changelog records carry no positions (``consistency``)."""
-    return store["kind"] in BUILDERS and store["engine"] in SUPPLIERS and not store.get("consistency", False)
+    engines = SUPPLIERS.get(store["kind"], {})
+    return store["engine"] in engines and not store.get("consistency", False)
+
+
+def on_every_engine(store: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """A recorded store, and the same in memory where Java has none."""
+    return [store, {**store, "engine": "memory"}] if store["kind"] in ONLY_ON_ROCKSDB else [store]
 
 
 def _builder(store: Mapping[str, Any]) -> StoreBuilder[Any, Any]:
-    supplier = SUPPLIERS[store["engine"]]("store")
+    supplier = SUPPLIERS[store["kind"]][store["engine"]](store)
     builder = BUILDERS[store["kind"]](supplier, Serdes.STRING, Serdes.STRING)
     return builder.with_caching_enabled() if store["caching"] else builder
 
@@ -85,9 +115,9 @@ class StateHarness:
             key_serde=Serdes.STRING,
             value_serde=Serdes.STRING,
         )
-        self._opened, self._rows, self._facade = opened, opened.rows, opened.facade
+        self._opened, self._facade = opened, opened.facade
         if store["caching"]:
-            self._rows.on_flush(self._forward, old_values=True)
+            opened.operator.on_flush(self._forward, old_values=True)
 
     def _restore(self, builder: StoreBuilder[Any, Any], records: Sequence[LogRecord]) -> None:
         batch = self._engine.batch()
@@ -95,8 +125,8 @@ class StateHarness:
         restore_of(builder, self._engine)(batch, keys, values, timestamps, headers)
         self._engine.load(batch)
 
-    def _log(self, key: bytes, value: bytes | None, timestamp: int) -> None:
-        self._logged.append((key, value, timestamp, []))
+    def _log(self, key: bytes, value: bytes | None, timestamp: int, headers: HeaderList | None = None) -> None:
+        self._logged.append((key, value, timestamp, headers or []))
 
     def _forward(self, key: Any, new: Any, old: Any, timestamp: int, headers: Any) -> None:
         self._forwarded.append((key, new, old, timestamp))
@@ -113,14 +143,14 @@ class StateHarness:
                 self.commit()
 
     def flush_cache(self) -> None:
-        self._rows.drain()
+        self._opened.drain()
 
     def commit(self) -> None:
-        self._rows.drain()
+        self._opened.drain()
         batch = self._engine.batch()
-        self._rows.apply(batch)
+        self._opened.apply(batch)
         self._engine.write(batch)
-        self._rows.applied()
+        self._opened.applied()
 
     def take_changelog(self) -> Sequence[LogRecord]:
         logged, self._logged = self._logged, []

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from golden_support.versioned_calls import VERSIONED_CALLS, VERSIONED_QUERIES
 from processor_api.errors import StreamsError
-from processor_api.stores import ValueAndTimestamp
+from processor_api.stores import ValueAndTimestamp, ValueTimestampHeaders
 
-__all__ = ["CALLS", "StoreCalls"]
+__all__ = ["CALLS", "StoreCalls", "has_call"]
 
 Args = Mapping[str, Any]
 ERROR = {"error": True}
@@ -20,7 +21,8 @@ class StoreCalls:
     """Makes calls on a store of one kind; remembers the iterators that a trace holds open."""
 
     def __init__(self, kind: str) -> None:
-        self._timestamped = kind == "timestamped-kv"
+        self._kind = kind
+        self._calls = CALLS_OF.get(kind, CALLS)
         self._open: dict[int, Any] = {}
 
     def prepare(self, name: str, args: Args) -> Callable[[Any], Any]:
@@ -28,7 +30,7 @@ class StoreCalls:
 
         def call(store: Any) -> Any:
             try:
-                return CALLS[name](self, store, args)
+                return self._calls[name](self, store, args)
             except REFUSALS:
                 return ERROR
 
@@ -43,12 +45,20 @@ class StoreCalls:
 
     def to_value(self, args: Args) -> Any:
         value = args["value"]
-        return ValueAndTimestamp(value, args["timestamp"]) if self._timestamped and value is not None else value
+        if value is None or self._kind not in ("timestamped-kv", "headers-kv"):
+            return value
+        if self._kind == "timestamped-kv":
+            return ValueAndTimestamp(value, args["timestamp"])
+        headers = [(name, None if data is None else bytes.fromhex(data)) for name, data in args["headers"]]
+        return ValueTimestampHeaders(value, args["timestamp"], headers)
 
     def shown(self, value: Any) -> Any:
-        if self._timestamped and value is not None:
-            return {"value": value.value, "timestamp": value.timestamp}
-        return value
+        if value is None or self._kind not in ("timestamped-kv", "headers-kv"):
+            return value
+        shown = {"value": value.value, "timestamp": value.timestamp}
+        if self._kind == "headers-kv":
+            shown["headers"] = [[name, None if data is None else data.hex()] for name, data in value.headers]
+        return shown
 
     def listed(self, rows: Any) -> list[Any]:
         with rows:
@@ -116,3 +126,24 @@ CALLS: Mapping[str, Callable[[StoreCalls, Any, Args], Any]] = {
     "has_next": lambda calls, store, args: calls.has_next(args),
     "close": lambda calls, store, args: calls.close(args),
 }
+
+LIST_CALLS: Mapping[str, Callable[[StoreCalls, Any, Args], Any]] = {
+    **CALLS,
+    "put_if_absent": lambda calls, store, args: store.put(args["key"], args["value"]) if store.get(args["key"]) else None,
+    **dict.fromkeys(("delete", "range", "put_all"), lambda calls, store, args: ERROR),
+}
+"""Calls of list stores, without those that Java's refuse. Java's ``putIfAbsent``, which puts only if the key is present, has
+no counterpart: what it does is done here."""
+
+CALLS_OF: Mapping[str, Mapping[str, Callable[[Any, Any, Args], Any]]] = {
+    "list-kv": LIST_CALLS,
+    "versioned": VERSIONED_CALLS,
+}
+"""By kinds, where they are not `CALLS`."""
+
+
+def has_call(kind: str, op: Mapping[str, Any]) -> bool:
+    """Whether a recorded call has a counterpart here."""
+    if op["op"] == "query":
+        return kind == "versioned" and op["args"]["type"] in VERSIONED_QUERIES
+    return op["op"] in CALLS_OF.get(kind, CALLS)
