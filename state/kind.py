@@ -54,6 +54,10 @@ class Upkeep(Protocol):
         """The engine holds it."""
         ...
 
+    def close(self) -> None:
+        """Forgets what the engine does not hold."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class Opening:
@@ -110,6 +114,8 @@ class OpenStore:
     def close(self) -> None:
         self.facade.close()
         self.rows.close()
+        for part in self.upkeep:
+            part.close()
 
 
 def _restore_rows(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec) -> Restore:

@@ -8,7 +8,7 @@ from typing import Any
 from processor_api.errors import StateError, TopologyError
 from processor_api.serde import Serde
 from processor_api.store_spec import StoreBuilder
-from state import headers_key_value, key_value, list_store, lru_map, versioned
+from state import headers_key_value, key_value, list_store, lru_map, session, versioned, window
 from state.budget import Budget
 from state.codec import RowCodec
 from state.cursor import Cursor
@@ -35,6 +35,8 @@ KINDS: dict[str, StoreKind] = {
     **list_store.KINDS,
     **lru_map.KINDS,
     **versioned.KINDS,
+    **window.KINDS,
+    **session.KINDS,
 }
 
 

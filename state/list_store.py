@@ -15,9 +15,9 @@ from processor_api.serde import Serdes
 from state.checked import key_writer, reader, value_writer
 from state.codec import PLAIN
 from state.formats.list_value import add_item, read_items
-from state.key_value import RowIterator
 from state.kind import Opening, OpenStore, StoreKind
 from state.row_functions import make_get, make_put
+from state.row_iterator import OpenIterators, RowIterator
 from state.rows import Rows
 
 __all__ = ["KINDS", "ListFacade"]
@@ -37,6 +37,7 @@ class ListFacade:
         self._write_value = value_writer(opening.value_serde, name)
         self._read_value = reader(opening.value_serde, "value", name)
         self._open = True
+        self._iterators = OpenIterators(name)
 
     @property
     def is_open(self) -> bool:
@@ -45,6 +46,7 @@ class ListFacade:
     def close(self) -> None:
         """Every later call fails."""
         self._open = False
+        self._iterators.close()
 
     def put(self, key: Any, value: Any) -> None:
         self._check()
@@ -78,7 +80,7 @@ class ListFacade:
 
     def _range(self, low: bytes | None, high: bytes | None) -> RowIterator:
         self._check()
-        return RowIterator(self._decoded(self._rows.range(low, high, reverse=False)), self.name)
+        return self._iterators.open(self._decoded(self._rows.range(low, high, reverse=False)))
 
     def _decoded(self, rows: Iterator[tuple[bytes, Any]]) -> Iterator[tuple[Any, Any]]:
         for raw, entry in rows:

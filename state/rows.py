@@ -320,6 +320,12 @@ class Rows:
         if budget.cached > budget.cache_limit:
             self._drop_clean(None)
 
+    def forget_below(self, key: bytes) -> None:
+        """Forgets clean rows whose keys, which are bytes, are smaller: the engine does not hold them any more."""
+        clean, drained = self.clean, self.drained
+        for gone in [known for known in clean if known < key and known not in drained]:
+            self.budget.cached -= self.cost(gone, clean.pop(gone)[0])
+
     def close(self) -> None:
         """Forgets everything that is not in the engine."""
         for key, entry in (*self.clean.items(), *self.dirty.items()):

@@ -231,10 +231,9 @@ class History:
 
     def applied(self) -> None:
         self._stored_time = self.stream_time
-        self.forget()
+        self.close()
 
-    def forget(self) -> None:
-        """Drops what waits for the commit."""
+    def close(self) -> None:
         self._waiting.clear()
         self._index = None
         self._budget.uncommitted -= self._bytes

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from processor_api.errors import StoreError
 from processor_api.record import HeaderList
@@ -18,43 +17,16 @@ from state.codec import TIMESTAMPED, RowCodec
 from state.cursor import Cursor
 from state.engine import Batch, Engine
 from state.kind import Opening, OpenStore, Restore, StoreKind
+from state.row_iterator import OpenIterators, RowIterator
 from state.rows import Rows
 from state.version_rows import VERSIONS, History
 from state.versions import Found, Versions
 
-__all__ = ["KINDS", "VersionIterator", "VersionedFacade", "VersionedOperator"]
-
-T = TypeVar("T")
+__all__ = ["KINDS", "VersionedFacade", "VersionedOperator"]
 
 FIRST_TIME, LAST_TIME = -1, (1 << 63) - 1
 RESTORE_CACHE_BYTES = 16 << 20
 LATEST = replace(TIMESTAMPED, family_suffix="latest")
-
-
-class VersionIterator(Iterator[T], Generic[T]):
-    """Decodes as it goes. A context manager; fails once it or its store is closed."""
-
-    def __init__(self, rows: Iterator[T], check: Callable[[], None], store: str) -> None:
-        self._rows: Iterator[T] | None = rows
-        self._check = check
-        self._store = store
-
-    def __enter__(self) -> VersionIterator[T]:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __next__(self) -> T:
-        self._check()
-        if self._rows is None:
-            raise StoreError(f"the iterator of store {self._store!r} is closed", store=self._store)
-        return next(self._rows)
-
-    def close(self) -> None:
-        self._rows = None
 
 
 class VersionedFacade:
@@ -69,15 +41,16 @@ class VersionedFacade:
         self._write_value = value_writer(opening.value_serde, name)
         self._read_value = reader(opening.value_serde, "value", name)
         self._open = True
+        self._iterators = OpenIterators(name)
 
     @property
     def is_open(self) -> bool:
         return self._open
 
     def close(self) -> None:
-        """Every later call fails, and what waits for the commit is forgotten."""
+        """Every later call fails."""
         self._open = False
-        self._versions.history.forget()
+        self._iterators.close()
 
     # ------------------------------------------------------------------ writes
 
@@ -108,34 +81,26 @@ class VersionedFacade:
         self._check_time(as_of, "as_of")
         return self._shown(self._versions.as_of(raw, as_of))
 
-    def versions(
-        self, key: Any, from_time: int | None = None, to_time: int | None = None
-    ) -> VersionIterator[VersionedRecord[Any]]:
+    def versions(self, key: Any, from_time: int | None = None, to_time: int | None = None) -> RowIterator:
         return self._between(key, from_time, to_time, reverse=False)
 
-    def backward_versions(
-        self, key: Any, from_time: int | None = None, to_time: int | None = None
-    ) -> VersionIterator[VersionedRecord[Any]]:
+    def backward_versions(self, key: Any, from_time: int | None = None, to_time: int | None = None) -> RowIterator:
         return self._between(key, from_time, to_time, reverse=True)
 
-    def range(
-        self, from_key: Any = None, to_key: Any = None, as_of: int | None = None
-    ) -> VersionIterator[tuple[Any, VersionedRecord[Any]]]:
+    def range(self, from_key: Any = None, to_key: Any = None, as_of: int | None = None) -> RowIterator:
         return self._range(from_key, to_key, as_of, as_of, reverse=False, newest=as_of is None)
 
-    def reverse_range(
-        self, from_key: Any = None, to_key: Any = None, as_of: int | None = None
-    ) -> VersionIterator[tuple[Any, VersionedRecord[Any]]]:
+    def reverse_range(self, from_key: Any = None, to_key: Any = None, as_of: int | None = None) -> RowIterator:
         return self._range(from_key, to_key, as_of, as_of, reverse=True, newest=as_of is None)
 
     def range_versions(
         self, from_key: Any = None, to_key: Any = None, from_time: int | None = None, to_time: int | None = None
-    ) -> VersionIterator[tuple[Any, VersionedRecord[Any]]]:
+    ) -> RowIterator:
         return self._range(from_key, to_key, from_time, to_time, reverse=False)
 
     def reverse_range_versions(
         self, from_key: Any = None, to_key: Any = None, from_time: int | None = None, to_time: int | None = None
-    ) -> VersionIterator[tuple[Any, VersionedRecord[Any]]]:
+    ) -> RowIterator:
         return self._range(from_key, to_key, from_time, to_time, reverse=True)
 
     def approximate_num_entries(self) -> int:
@@ -146,15 +111,13 @@ class VersionedFacade:
 
     # ------------------------------------------------------------------ helpers
 
-    def _between(
-        self, key: Any, from_time: int | None, to_time: int | None, *, reverse: bool
-    ) -> VersionIterator[VersionedRecord[Any]]:
+    def _between(self, key: Any, from_time: int | None, to_time: int | None, *, reverse: bool) -> RowIterator:
         self._check()
         first, last = self._times(from_time, to_time)
         found = self._versions.between(self._write_key(key), first, last, reverse=reverse)
         read = self._read_value
-        shown = (VersionedRecord(read(value), start, end) for value, start, end in found)
-        return VersionIterator(shown, self._check, self.name)
+        shown: Iterator[Any] = (VersionedRecord(read(value), start, end) for value, start, end in found)
+        return self._iterators.open(shown)
 
     def _range(
         self,
@@ -165,7 +128,7 @@ class VersionedFacade:
         *,
         reverse: bool,
         newest: bool = False,
-    ) -> VersionIterator[tuple[Any, VersionedRecord[Any]]]:
+    ) -> RowIterator:
         self._check()
         first, last = self._times(from_time, to_time)
         low = None if from_key is None else self._write_key(from_key)
@@ -177,7 +140,7 @@ class VersionedFacade:
         )
         read_key, read = self._read_key, self._read_value
         shown = ((read_key(key), VersionedRecord(read(value), start, end)) for key, (value, start, end) in found)
-        return VersionIterator(shown, self._check, self.name)
+        return self._iterators.open(shown)
 
     def _times(self, from_time: int | None, to_time: int | None) -> tuple[int, int]:
         for time, what in ((from_time, "from_time"), (to_time, "to_time")):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from golden_support.store_calls import plain_key
 from golden_support.store_traces import Change, LogRecord
 from processor_api.record import HeaderList
 from processor_api.serde import Serdes
@@ -24,40 +25,20 @@ BUILDERS: Mapping[str, Callable[..., StoreBuilder[Any, Any]]] = {
     "headers-kv": Stores.timestamped_key_value_store_with_headers_builder,
     "list-kv": Stores.list_store_builder,
     "versioned": Stores.versioned_key_value_store_builder,
+    "window": Stores.window_store_builder,
+    "timestamped-window": Stores.timestamped_window_store_builder,
+    "session": Stores.session_store_builder,
 }
 """The kinds of store that are built, by their recorded names."""
-
-_KEY_VALUE: Mapping[str, Callable[[Mapping[str, Any]], StoreSupplier]] = {
-    "memory": lambda store: Stores.in_memory_key_value_store("store"),
-    "rocksdb": lambda store: Stores.persistent_key_value_store("store"),
-}
-SUPPLIERS: Mapping[str, Mapping[str, Callable[[Mapping[str, Any]], StoreSupplier]]] = {
-    "kv": {**_KEY_VALUE, "lru": lambda store: Stores.lru_map("store", store["max_entries"])},
-    "timestamped-kv": _KEY_VALUE,
-    "headers-kv": _KEY_VALUE,
-    "list-kv": {
-        "memory": lambda store: Stores.in_memory_list_store("store"),
-        "rocksdb": lambda store: Stores.persistent_list_store("store"),
-    },
-    "versioned": {
-        "memory": lambda store: Stores.in_memory_versioned_key_value_store(
-            "store", store["history_retention_ms"], store["segment_interval_ms"]
-        ),
-        "rocksdb": lambda store: Stores.persistent_versioned_key_value_store(
-            "store", store["history_retention_ms"], store["segment_interval_ms"]
-        ),
-    },
-}
-"""By the recorded names of kinds and engines."""
 ONLY_ON_ROCKSDB = ("versioned",)
 """Kinds that Java has on RocksDB only, and that are on both engines here."""
 CACHE_BYTES = 10 * 1024 * 1024
+TIME_ORDERED = "rocksdb-time-ordered"
 
 
 def is_built(store: Mapping[str, Any]) -> bool:
     """Whether a recorded store has a counterpart here. Changelog records carry no positions (``consistency``)."""
-    engines = SUPPLIERS.get(store["kind"], {})
-    return store["engine"] in engines and not store.get("consistency", False)
+    return store["kind"] in BUILDERS and _supplier(store) is not None and not store.get("consistency", False)
 
 
 def on_every_engine(store: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -65,9 +46,37 @@ def on_every_engine(store: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [store, {**store, "engine": "memory"}] if store["kind"] in ONLY_ON_ROCKSDB else [store]
 
 
+def _supplier(store: Mapping[str, Any]) -> StoreSupplier | None:
+    """By the recorded names of kinds and engines."""
+    kind = store["kind"].removeprefix("timestamped-").removeprefix("headers-")
+    match kind, store["engine"]:
+        case "kv", "memory":
+            return Stores.in_memory_key_value_store("store")
+        case "kv", "rocksdb":
+            return Stores.persistent_key_value_store("store")
+        case "kv", "lru":
+            return Stores.lru_map("store", store["max_entries"])
+        case "list-kv", engine:
+            return (Stores.in_memory_list_store if engine == "memory" else Stores.persistent_list_store)("store")
+        case "versioned", engine:
+            times = store["history_retention_ms"], store["segment_interval_ms"]
+            if engine == "memory":
+                return Stores.in_memory_versioned_key_value_store("store", *times)
+            return Stores.persistent_versioned_key_value_store("store", *times)
+        case "window", engine:
+            times = store["retention_ms"], store["window_size_ms"], store["retain_duplicates"]
+            if engine == "memory":
+                return Stores.in_memory_window_store("store", *times)
+            return Stores.persistent_window_store("store", *times, time_ordered=engine == TIME_ORDERED)
+        case "session", engine:
+            if engine == "memory":
+                return Stores.in_memory_session_store("store", store["retention_ms"])
+            return Stores.persistent_session_store("store", store["retention_ms"], time_ordered=engine == TIME_ORDERED)
+    return None
+
+
 def _builder(store: Mapping[str, Any]) -> StoreBuilder[Any, Any]:
-    supplier = SUPPLIERS[store["kind"]][store["engine"]](store)
-    builder = BUILDERS[store["kind"]](supplier, Serdes.STRING, Serdes.STRING)
+    builder = BUILDERS[store["kind"]](_supplier(store), Serdes.STRING, Serdes.STRING)
     return builder.with_caching_enabled() if store["caching"] else builder
 
 
@@ -129,7 +138,7 @@ class StateHarness:
         self._logged.append((key, value, timestamp, headers or []))
 
     def _forward(self, key: Any, new: Any, old: Any, timestamp: int, headers: Any) -> None:
-        self._forwarded.append((key, new, old, timestamp))
+        self._forwarded.append((plain_key(key), new, old, timestamp))
 
     def run(self, timestamp: int, offset: int, call: Callable[[Any], Any]) -> Any:
         cursor = self._cursor

@@ -8,8 +8,9 @@ from typing import Any
 from golden_support.versioned_calls import VERSIONED_CALLS, VERSIONED_QUERIES
 from processor_api.errors import StreamsError
 from processor_api.stores import ValueAndTimestamp, ValueTimestampHeaders
+from processor_api.windowed import Window, Windowed
 
-__all__ = ["CALLS", "StoreCalls", "has_call"]
+__all__ = ["CALLS", "StoreCalls", "has_call", "plain_key"]
 
 Args = Mapping[str, Any]
 ERROR = {"error": True}
@@ -21,8 +22,10 @@ class StoreCalls:
     """Makes calls on a store of one kind; remembers the iterators that a trace holds open."""
 
     def __init__(self, kind: str) -> None:
-        self._kind = kind
-        self._calls = CALLS_OF.get(kind, CALLS)
+        self._calls = _calls_of(kind)
+        self._timestamped = kind.startswith("timestamped-")
+        self._headers = kind.startswith("headers-")
+        self.timed = kind.endswith(("window", "session"))
         self._open: dict[int, Any] = {}
 
     def prepare(self, name: str, args: Args) -> Callable[[Any], Any]:
@@ -45,29 +48,34 @@ class StoreCalls:
 
     def to_value(self, args: Args) -> Any:
         value = args["value"]
-        if value is None or self._kind not in ("timestamped-kv", "headers-kv"):
+        if value is None or not (self._timestamped or self._headers):
             return value
-        if self._kind == "timestamped-kv":
+        if self._timestamped:
             return ValueAndTimestamp(value, args["timestamp"])
         headers = [(name, None if data is None else bytes.fromhex(data)) for name, data in args["headers"]]
         return ValueTimestampHeaders(value, args["timestamp"], headers)
 
     def shown(self, value: Any) -> Any:
-        if value is None or self._kind not in ("timestamped-kv", "headers-kv"):
+        if value is None or not (self._timestamped or self._headers):
             return value
         shown = {"value": value.value, "timestamp": value.timestamp}
-        if self._kind == "headers-kv":
+        if self._headers:
             shown["headers"] = [[name, None if data is None else data.hex()] for name, data in value.headers]
         return shown
 
     def listed(self, rows: Any) -> list[Any]:
         with rows:
-            return [[key, self.shown(value)] for key, value in rows]
+            return [self._row(key, value) for key, value in rows]
+
+    def _row(self, key: Any, value: Any) -> list[Any]:
+        """A row of a windowed store is flat."""
+        plain = plain_key(key)
+        return [*(plain if isinstance(plain, list) else [plain]), self.shown(value)]
 
     # -------------------------------------------------------------- iterators
 
     def open(self, store: Any, args: Args) -> None:
-        self._open[args["id"]] = READS[args["call"]](store, args)
+        self._open[args["id"]] = (TIMED_READS if self.timed else READS)[args["call"]](store, args)
 
     def next(self, args: Args) -> list[Any]:
         rows = self._open[args["id"]]
@@ -77,11 +85,11 @@ class StoreCalls:
                 key, value = next(rows)
             except StopIteration:
                 return [*found, ERROR]
-            found.append([key, self.shown(value)])
+            found.append(self._row(key, value))
         return found
 
     def peek(self, args: Args) -> Any:
-        return self._open[args["id"]].peek_next_key()
+        return plain_key(self._open[args["id"]].peek_next_key())
 
     def has_next(self, args: Args) -> bool:
         try:
@@ -92,6 +100,11 @@ class StoreCalls:
 
     def close(self, args: Args) -> None:
         self._open[args["id"]].close()
+
+
+def plain_key(key: Any) -> Any:
+    """A windowed key is key, start and end."""
+    return [key.key, *key.window] if isinstance(key, Windowed) else key
 
 
 def _put_all(calls: StoreCalls, store: Any, args: Args) -> None:
@@ -109,7 +122,67 @@ READS: Mapping[str, Callable[[Any, Args], Any]] = {
 
 
 def _listing(name: str) -> Callable[[StoreCalls, Any, Args], Any]:
-    return lambda calls, store, args: calls.listed(READS[name](store, args))
+    return lambda calls, store, args: calls.listed((TIMED_READS if calls.timed else READS)[name](store, args))
+
+
+def _forwards_and_back(
+    reads: Mapping[str, tuple[str, Callable[[Args], tuple[Any, ...]]]],
+) -> dict[str, Callable[[Any, Args], Any]]:
+    """The reads of a table, and the same with `backward_`."""
+    table: dict[str, Callable[[Any, Args], Any]] = {}
+    for recorded, (method, arguments) in reads.items():
+        for way in ("", "backward_"):
+            table[way + recorded] = _read(way + method, arguments)
+    return table
+
+
+def _read(method: str, arguments: Callable[[Args], tuple[Any, ...]]) -> Callable[[Any, Args], Any]:
+    return lambda store, args: getattr(store, method)(*arguments(args))
+
+
+def _fetch_keys(args: Args) -> tuple[Any, ...]:
+    """Of windows or of sessions."""
+    times = (args["from"], args["to"]) if "from" in args else ()
+    return args["key_from"], args["key_to"], *times
+
+
+def _ends(args: Args) -> tuple[Any, ...]:
+    return args["earliest_end"], args["latest_start"]
+
+
+TIMED_READS: Mapping[str, Callable[[Any, Args], Any]] = {
+    **_forwards_and_back(
+        {
+            "fetch_range": ("fetch", lambda args: (args["key"], args["from"], args["to"])),
+            "fetch_keys": ("fetch", _fetch_keys),
+            "fetch_all": ("fetch_all", lambda args: (args["from"], args["to"])),
+            "all": ("all", lambda args: ()),
+            "fetch": ("fetch", lambda args: (args["key"],)),
+            "find_sessions": ("find_sessions", lambda args: (args["key"], *_ends(args))),
+            "find_sessions_keys": ("find_sessions", lambda args: (args["key_from"], args["key_to"], *_ends(args))),
+        }
+    ),
+    "find_sessions_ending": lambda store, args: store.find_sessions(args["earliest_end"], args["latest_end"]),
+}
+"""Reads of window and session stores that give an iterator."""
+
+
+def _session(args: Args) -> Windowed[Any]:
+    return Windowed(args["key"], Window(args["start"], args["end"]))
+
+
+def _put_timed(calls: StoreCalls, store: Any, args: Args) -> None:
+    if "window_start" in args:
+        store.put(args["key"], calls.to_value(args), args["window_start"])
+    else:
+        store.put(_session(args), calls.to_value(args))
+
+
+def _fetch_timed(calls: StoreCalls, store: Any, args: Args) -> Any:
+    """One window, or all sessions of a key."""
+    if "time" in args:
+        return calls.shown(store.fetch(args["key"], args["time"]))
+    return calls.listed(store.fetch(args["key"]))
 
 
 CALLS: Mapping[str, Callable[[StoreCalls, Any, Args], Any]] = {
@@ -127,23 +200,45 @@ CALLS: Mapping[str, Callable[[StoreCalls, Any, Args], Any]] = {
     "close": lambda calls, store, args: calls.close(args),
 }
 
+TIMED_CALLS: Mapping[str, Callable[[StoreCalls, Any, Args], Any]] = {
+    **CALLS,
+    **{name: _listing(name) for name in TIMED_READS},
+    "put": _put_timed,
+    "remove": lambda calls, store, args: store.remove(_session(args)),
+    "fetch": _fetch_timed,
+    "fetch_session": lambda calls, store, args: calls.shown(
+        store.fetch_session(args["key"], args["start"], args["end"])
+    ),
+}
+"""Calls of window and session stores."""
+
+
+def _put_if_present(calls: StoreCalls, store: Any, args: Args) -> None:
+    """What the library's list store does for ``putIfAbsent``; here it has no such call."""
+    if store.get(args["key"]):
+        store.put(args["key"], args["value"])
+
+
 LIST_CALLS: Mapping[str, Callable[[StoreCalls, Any, Args], Any]] = {
     **CALLS,
-    "put_if_absent": lambda calls, store, args: store.put(args["key"], args["value"]) if store.get(args["key"]) else None,
+    "put_if_absent": _put_if_present,
     **dict.fromkeys(("delete", "range", "put_all"), lambda calls, store, args: ERROR),
 }
-"""Calls of list stores, without those that Java's refuse. Java's ``putIfAbsent``, which puts only if the key is present, has
-no counterpart: what it does is done here."""
+"""Calls of list stores; those that Java's refuse have no counterpart."""
 
 CALLS_OF: Mapping[str, Mapping[str, Callable[[Any, Any, Args], Any]]] = {
     "list-kv": LIST_CALLS,
     "versioned": VERSIONED_CALLS,
 }
-"""By kinds, where they are not `CALLS`."""
+"""By kinds, where they are neither `CALLS` nor `TIMED_CALLS`."""
+
+
+def _calls_of(kind: str) -> Mapping[str, Callable[[Any, Any, Args], Any]]:
+    return CALLS_OF.get(kind, TIMED_CALLS if kind.endswith(("window", "session")) else CALLS)
 
 
 def has_call(kind: str, op: Mapping[str, Any]) -> bool:
     """Whether a recorded call has a counterpart here."""
     if op["op"] == "query":
         return kind == "versioned" and op["args"]["type"] in VERSIONED_QUERIES
-    return op["op"] in CALLS_OF.get(kind, CALLS)
+    return op["op"] in _calls_of(kind)
