@@ -7,13 +7,14 @@ from typing import Any
 
 from processor_api.errors import StoreError
 from processor_api.serde import Serde
+from processor_api.stores import ValueAndTimestamp
 from state.codec import PLAIN, TIMESTAMPED
 from state.formats.value_and_timestamp import from_plain
 from state.kind import Opening, OpenStore, StoreKind, open_rows
 from state.row_functions import make_get, make_keep, make_put, row_key_maker
 from state.row_iterator import OpenIterators, RowIterator
 from state.rows import Rows
-from state.shown import Plain, Shown, Timestamped
+from state.shown import Timestamped
 
 __all__ = ["KINDS", "KeyValueFacade", "OperatorStore", "TimestampedFacade"]
 
@@ -34,12 +35,8 @@ class OperatorStore:
 class KeyValueFacade:
     """A plain key-value store."""
 
-    shown: Callable[..., Shown] = Plain
-
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
-        shown = self.shown(rows.name, rows.cursor)
-        self._shown, self._parts = shown.show, shown.parts
         self._get = make_get(rows)
         self._put = make_put(rows)
         self._row_key = row_key_maker(rows)
@@ -63,6 +60,15 @@ class KeyValueFacade:
         """Every later call fails."""
         self._open = False
         self._iterators.close()
+
+    # ------------------------------------------------------------------ values as this kind shows them
+
+    def _shown(self, value: Any, timestamp: int) -> Any:
+        return value
+
+    def _parts(self, value: Any) -> tuple[Any, int]:
+        """The value and the timestamp to put."""
+        return value, self._rows.cursor.timestamp
 
     # ------------------------------------------------------------------ reads
 
@@ -150,7 +156,15 @@ class KeyValueFacade:
 class TimestampedFacade(KeyValueFacade):
     """A key-value store of :class:`~processor_api.stores.ValueAndTimestamp` (KIP-258)."""
 
-    shown = Timestamped
+    def __init__(self, rows: Rows) -> None:
+        super().__init__(rows)
+        self._timestamped = Timestamped(rows.name, rows.cursor)
+
+    def _shown(self, value: Any, timestamp: int) -> Any:
+        return ValueAndTimestamp(value, timestamp)
+
+    def _parts(self, value: Any) -> tuple[Any, int]:
+        return self._timestamped.parts(value)
 
 
 def _open_with(facade: Callable[[Rows], KeyValueFacade]) -> Callable[[Opening], OpenStore]:

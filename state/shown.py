@@ -8,7 +8,7 @@ from processor_api.errors import StoreError
 from processor_api.stores import ValueAndTimestamp
 from state.cursor import Cursor
 
-__all__ = ["Plain", "Shown", "Timestamped"]
+__all__ = ["Plain", "Shown", "Timestamped", "Untimed"]
 
 
 class Shown(Protocol):
@@ -35,6 +35,14 @@ class Plain:
 
     def parts(self, value: Any) -> tuple[Any, int]:
         return value, self._cursor.timestamp
+
+
+class Untimed(Plain):
+    """Values of a timestamped store without their timestamps. What is put while no record is in work has timestamp 0:
+    there is none, and the row must have one."""
+
+    def parts(self, value: Any) -> tuple[Any, int]:
+        return value, max(self._cursor.timestamp, 0)
 
 
 class Timestamped:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 from processor_api.errors import StateError, StoreError
 from processor_api.record import HeaderList
@@ -16,7 +17,7 @@ from state.kind import Opening, Restore
 from state.row_iterator import OpenIterators, RowIterator
 from state.rows import FlushCallback
 from state.segments import Retention, Segments
-from state.shown import Shown
+from state.shown import Shown, Untimed
 from state.timed_layout import KeyFirst, TimeFirst
 from state.timed_rows import Found, TimedRows, key_writer
 
@@ -41,7 +42,14 @@ class TimedFacade:
         self._read_key = opening.key_serde.deserialize
         self._serde_name = opening.key_serde.name
         self._open = True
+        self._owner = self
         self._iterators = OpenIterators(self.name)
+
+    def without_timestamps(self) -> Self:
+        """The same store, its values shown alone."""
+        view = copy(self)
+        view._shown = Untimed(self.name, self._rows.cursor)
+        return view
 
     @property
     def name(self) -> str:
@@ -53,11 +61,11 @@ class TimedFacade:
 
     @property
     def is_open(self) -> bool:
-        return self._open
+        return self._owner._open
 
     def close(self) -> None:
         """Every later call fails, also of its iterators."""
-        self._open = False
+        self._owner._open = False
         self._iterators.close()
 
     # ---------------------------------------------------------------- helpers
@@ -104,7 +112,7 @@ class TimedFacade:
         return value
 
     def _check(self) -> None:
-        if not self._open:
+        if not self._owner._open:
             raise StoreError(f"store {self.name!r} is closed: its task is not on this worker any more", store=self.name)
 
     def _wrong_arguments(self, call: str, forms: str, given: int) -> TypeError:
