@@ -14,8 +14,8 @@ from processor_api.serde import Serde
 from processor_api.windowed import Windowed
 
 __all__ = [
-    "NOT_PUT",
-    "VALID_TO_UNDEFINED",
+    "PUT_RETURN_CODE_NOT_PUT",
+    "PUT_RETURN_CODE_VALID_TO_UNDEFINED",
     "KeyValueIterator",
     "KeyValueStore",
     "ListStore",
@@ -56,10 +56,10 @@ class ValueTimestampHeaders(NamedTuple, Generic[V]):
     headers: HeaderList
 
 
-VALID_TO_UNDEFINED = -1
+PUT_RETURN_CODE_VALID_TO_UNDEFINED = -1
 """Result of a versioned put: the version is the latest of its key (KIP-889)."""
 
-NOT_PUT = -(1 << 63)
+PUT_RETURN_CODE_NOT_PUT = -(1 << 63)
 """Result of a versioned put: older than the history that is kept, and dropped (KIP-889)."""
 
 
@@ -201,7 +201,8 @@ class VersionedKeyValueStore(StateStore, Protocol[K, V]):
     def put(self, key: K, value: V | None, timestamp: int) -> int:
         """Puts a version, which may be older than others; ``None`` deletes. One of the same timestamp is replaced.
 
-        :returns: the end of its validity in ms; `VALID_TO_UNDEFINED` if it is the latest, `NOT_PUT` if it was dropped.
+        :returns: the end of its validity in ms; `PUT_RETURN_CODE_VALID_TO_UNDEFINED` if it is the latest,
+            `PUT_RETURN_CODE_NOT_PUT` if it was dropped.
         """
         ...
 

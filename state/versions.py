@@ -14,7 +14,7 @@ from heapq import merge
 from operator import itemgetter
 from typing import Any
 
-from processor_api.stores import NOT_PUT, VALID_TO_UNDEFINED
+from processor_api.stores import PUT_RETURN_CODE_NOT_PUT, PUT_RETURN_CODE_VALID_TO_UNDEFINED
 from state.row_functions import make_put
 from state.rows import Rows
 from state.version_rows import History
@@ -56,14 +56,14 @@ class Versions:
             self._drop()
             self._expired_puts += 1
             self._warn(self._expired_puts, "put", timestamp)
-            return NOT_PUT
+            return PUT_RETURN_CODE_NOT_PUT
         before = history.stream_time
         if timestamp > before:
             history.stream_time = timestamp
         latest = self.newest(key)
         if latest is not None and timestamp >= latest[1]:
             self._replace(key, latest[0], latest[1], value, timestamp)
-            return VALID_TO_UNDEFINED
+            return PUT_RETURN_CODE_VALID_TO_UNDEFINED
         found = None if timestamp >= before else history.after(key, timestamp)
         if found is not None:
             end, start, old = found
@@ -80,7 +80,7 @@ class Versions:
                 self._put_latest(key, value, timestamp)
             elif self._keeps and not (timestamp <= before and history.ends_at(key, timestamp)):
                 history.put(key, timestamp, timestamp, None)
-            return VALID_TO_UNDEFINED
+            return PUT_RETURN_CODE_VALID_TO_UNDEFINED
         history.put(key, follower, timestamp, value)
         return follower
 

@@ -10,7 +10,7 @@ from processor_api.store_spec import MEMORY, StoreBuilder
 from processor_api.task_id import TaskId, TopicPartition
 from state.budget import Budget
 from state.engine import OFFSETS, POSITIONS, Engine
-from state.kinds import OpenStore, families_of, open_store
+from state.kinds import OpenStore, check_kind, families_of, open_store
 from state.offsets import offset_key, read_offset, write_offset
 from streams.kafka.record_collector import Changelog, RecordCollector
 from streams.runtime.environment import Environment
@@ -41,6 +41,12 @@ class TaskStores:
         for engine in sorted({builder.supplier.engine for builder in builders}):
             families = [family for b in builders if b.supplier.engine == engine for family in families_of(b)]
             self.engines[engine] = open_engine(engine, environment.state_dir, families)
+        try:
+            for builder in builders:
+                check_kind(builder, self.engines[builder.supplier.engine])
+        except BaseException:
+            self.close()
+            raise
 
     def open(self, collector: RecordCollector) -> None:
         """Opens every store on the engines, writing its changelog through ``collector``."""
