@@ -181,8 +181,8 @@ class Topology(TopologyData):
         builder = self._stores.get(store)
         if builder is not None and builder.kind == "versioned-key-value":
             log.warning(
-                "a source topic serves as the changelog of a versioned store: compaction takes older versions out of it,"
-                " and so out of a restored store; set the topic's min.compaction.lag.ms above the history retention",
+                "a source topic serves as the changelog of a versioned store: compaction removes older versions,"
+                " which a restored store then lacks; set the topic's min.compaction.lag.ms above the history retention",
                 extra={"store": store, "topic": topic},
             )
         self._source_changelogs[store] = topic
