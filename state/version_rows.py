@@ -13,7 +13,7 @@ Nothing tells the engine when that is: a sweep goes through the family now and t
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import islice
 
@@ -23,13 +23,16 @@ from state.budget import Budget
 from state.engine import Batch, Engine
 from state.merge import merged
 
-__all__ = ["VERSIONS", "History", "Version", "front_of"]
+__all__ = ["VERSIONS", "History", "Row", "front_of"]
 
 VERSIONS = "versions"
 """Suffix of the family."""
 
 Version = tuple[int, bytes | None]
 """Start of the validity in ms, and the value's bytes; ``None`` where the key was deleted."""
+
+Row = tuple[int, int, bytes | None]
+"""End of the validity, start and value."""
 
 _TIME = struct.Struct(">q")
 _pack, _unpack = _TIME.pack, _TIME.unpack_from
@@ -55,22 +58,8 @@ def _key_of(row_key: bytes) -> bytes:
     return row_key[:-10].replace(b"\x00\xff", b"\x00")
 
 
-def _write(start: int, value: bytes | None) -> bytes:
-    return _pack(start) if value is None else _pack(start) + _HAS_VALUE + value
-
-
 def _read(row: bytes) -> Version:
     return _unpack(row)[0], (row[9:] if len(row) > 8 else None)
-
-
-class _Waiting:
-    """Rows of one key that wait for the commit."""
-
-    __slots__ = ("ends", "rows")
-
-    def __init__(self) -> None:
-        self.ends: list[int] = []
-        self.rows: dict[int, Version] = {}
 
 
 class History:
@@ -80,7 +69,8 @@ class History:
         self._family = engine.family(f"{store}.{VERSIONS}")
         self._budget = budget
         self._retention, self._segment = retention_ms, segment_ms
-        self._waiting: dict[bytes, _Waiting] = {}
+        self._waiting: dict[bytes, list[Row]] = {}
+        """Rows that wait for the commit, by key, in order of their ends."""
         self._index: SortedList[bytes] | None = None
         self._count = self._bytes = 0
         found = self._family.get(_STREAM_TIME)
@@ -103,38 +93,41 @@ class History:
 
     def put(self, key: bytes, end: int, start: int, value: bytes | None) -> None:
         """The version that ends at ``end``, in place of the one that did."""
-        waiting = self._waiting.get(key)
-        if waiting is None:
-            waiting = self._waiting[key] = _Waiting()
+        size = len(key) + ROW_OVERHEAD_BYTES if value is None else len(key) + len(value) + ROW_OVERHEAD_BYTES
+        rows = self._waiting.get(key)
+        if rows is None:
+            self._waiting[key] = [(end, start, value)]
+            self._count += 1
             if self._index is not None:
                 self._index.add(key)
-        size = len(key) + ROW_OVERHEAD_BYTES + (0 if value is None else len(value))
-        before = waiting.rows.get(end)
-        if before is None:
-            insort(waiting.ends, end)
-            self._count += 1
         else:
-            size -= len(key) + ROW_OVERHEAD_BYTES + (0 if before[1] is None else len(before[1]))
-        waiting.rows[end] = start, value
+            place = bisect_left(rows, (end,))
+            if place < len(rows) and rows[place][0] == end:
+                before = rows[place][2]
+                rows[place] = end, start, value
+                size -= len(key) + ROW_OVERHEAD_BYTES + (0 if before is None else len(before))
+            else:
+                rows.insert(place, (end, start, value))
+                self._count += 1
         self._bytes += size
         self._budget.uncommitted += size
 
     def ends_at(self, key: bytes, end: int) -> bool:
         """Whether there is a row for the end of a validity."""
-        waiting = self._waiting.get(key)
-        if waiting is not None and end in waiting.rows:
+        rows = self._waiting.get(key, ())
+        place = bisect_left(rows, (end,))
+        if place < len(rows) and rows[place][0] == end:
             return True
         return self._family.get(front_of(key) + _pack(end)) is not None
 
-    def after(self, key: bytes, time: int) -> tuple[int, int, bytes | None] | None:
+    def after(self, key: bytes, time: int) -> Row | None:
         """End, start and value of the first version that ends after a time; it may start after it too."""
-        waiting = self._waiting.get(key)
+        rows = self._waiting.get(key)
         found = None
-        if waiting is not None:
-            place = bisect_right(waiting.ends, time)
-            if place < len(waiting.ends):
-                end = waiting.ends[place]
-                found = end, *waiting.rows[end]
+        if rows is not None:
+            place = bisect_left(rows, (time + 1,))
+            if place < len(rows):
+                found = rows[place]
                 if found[1] <= time:
                     return found
         front = front_of(key)
@@ -144,9 +137,7 @@ class History:
         end = _unpack(row[0], len(front))[0]
         return found if found is not None and found[0] <= end else (end, *_read(row[1]))
 
-    def between(
-        self, key: bytes, from_time: int, to_time: int, *, reverse: bool
-    ) -> Iterator[tuple[int, int, bytes | None]]:
+    def between(self, key: bytes, from_time: int, to_time: int, *, reverse: bool) -> Iterator[Row]:
         """End, start and value of the versions that were valid at some time from ``from_time`` to ``to_time``, both
         included, in order of time. None ends after the stream time."""
         if from_time >= self.stream_time:
@@ -163,12 +154,9 @@ class History:
         return ((_unpack(row_key, at)[0], start, value) for row_key, (start, value) in rows if start <= to_time)
 
     def _over(self, key: bytes, front: bytes, first: int, last: int | None) -> list[tuple[bytes, Version]]:
-        waiting = self._waiting.get(key)
-        if waiting is None:
-            return []
-        stop = len(waiting.ends) if last is None else bisect_right(waiting.ends, last)
-        ends = waiting.ends[bisect_left(waiting.ends, first) : stop]
-        return [(front + _pack(end), waiting.rows[end]) for end in ends]
+        rows = self._waiting.get(key, ())
+        stop = len(rows) if last is None else bisect_left(rows, (last + 1,))
+        return [(front + _pack(end), (start, value)) for end, start, value in rows[bisect_left(rows, (first,)) : stop]]
 
     # ------------------------------------------------------------------ many keys
 
@@ -203,11 +191,11 @@ class History:
         return bool(self._waiting) or self.stream_time != self._stored_time
 
     def apply(self, batch: Batch) -> None:
-        handle, put = self._family.handle, batch.put
-        for key, waiting in self._waiting.items():
+        handle, put, pack = self._family.handle, batch.put, _pack
+        for key, rows in self._waiting.items():
             front = front_of(key)
-            for end, (start, value) in waiting.rows.items():
-                put(front + _pack(end), _write(start, value), handle)
+            for end, start, value in rows:
+                put(front + pack(end), pack(start) if value is None else pack(start) + _HAS_VALUE + value, handle)
         if self.stream_time != self._stored_time:
             put(_STREAM_TIME, _pack(self.stream_time), handle)
         self._sweep(batch)

@@ -42,6 +42,7 @@ class VersionedFacade:
         self._read_value = reader(opening.value_serde, "value", name)
         self._open = True
         self._iterators = OpenIterators(name)
+        self.get: Callable[..., VersionedRecord[Any] | None] = self._make_get(opening)
 
     @property
     def is_open(self) -> bool:
@@ -50,6 +51,7 @@ class VersionedFacade:
     def close(self) -> None:
         """Every later call fails."""
         self._open = False
+        self.get = self._closed
         self._iterators.close()
 
     # ------------------------------------------------------------------ writes
@@ -67,19 +69,45 @@ class VersionedFacade:
         self._check_time(timestamp, "timestamp")
         old = None
         if timestamp >= self._versions.history.oldest:
-            old = self._shown(self._versions.as_of(self._write_key(key), timestamp))
+            old = self.get(key, timestamp)
         self.put(key, None, timestamp)
         return old
 
     # ------------------------------------------------------------------ reads
 
-    def get(self, key: Any, as_of: int | None = None) -> VersionedRecord[Any] | None:
+    def _make_get(self, opening: Opening) -> Callable[..., VersionedRecord[Any] | None]:
+        """`get`, a function that runs for every record of a join: without calls of ours where that can be."""
+        write_slowly, read_slowly, check_time = self._write_key, self._read_value, self._check_time
+        write = str.encode if opening.key_serde is Serdes.STRING else opening.key_serde.serialize
+        read, as_of_time, new = opening.value_serde.deserialize, self._versions.as_of, tuple.__new__
+        latest = self._versions.latest
+        dirty_get, clean_get, miss = latest.dirty.get, latest.clean.get, latest.miss
+
+        def get(key: Any, as_of: int | None = None) -> VersionedRecord[Any] | None:
+            found: Found | None
+            try:
+                raw = write(key) if key is not None else write_slowly(key)
+            except Exception:
+                raw = write_slowly(key)  # writes it after all, or raises the same again, with the name of the store
+            if as_of is None:
+                entry = dirty_get(raw) or clean_get(raw) or miss(raw)
+                if entry is None or entry[0] is None:
+                    return None
+                found = entry[0], entry[1], None
+            else:
+                check_time(as_of, "as_of")
+                found = as_of_time(raw, as_of)
+                if found is None:
+                    return None
+            try:
+                return new(VersionedRecord, (read(found[0]), found[1], found[2]))
+            except Exception:
+                return VersionedRecord(read_slowly(found[0]), found[1], found[2])
+
+        return get
+
+    def _closed(self, *arguments: Any) -> None:
         self._check()
-        raw = self._write_key(key)
-        if as_of is None:
-            return self._shown(self._versions.newest(raw))
-        self._check_time(as_of, "as_of")
-        return self._shown(self._versions.as_of(raw, as_of))
 
     def versions(self, key: Any, from_time: int | None = None, to_time: int | None = None) -> RowIterator:
         return self._between(key, from_time, to_time, reverse=False)
@@ -150,9 +178,6 @@ class VersionedFacade:
         if first > last:
             raise StoreError(f"store {self.name!r}: from_time {first} is after to_time {last}", store=self.name)
         return first, last
-
-    def _shown(self, found: Found | None) -> VersionedRecord[Any] | None:
-        return None if found is None else VersionedRecord(self._read_value(found[0]), found[1], found[2])
 
     def _check_time(self, time: Any, what: str) -> None:
         if type(time) is not int or not 0 <= time <= LAST_TIME:

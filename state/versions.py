@@ -100,9 +100,9 @@ class Versions:
         return None if entry is None or entry[0] is None else (entry[0], entry[1], None)
 
     def as_of(self, key: bytes, time: int) -> Found | None:
-        latest = self.newest(key)
-        if latest is not None and latest[1] <= time:
-            return latest
+        latest = self._dirty(key) or self._clean(key) or self._miss(key)
+        if latest is not None and latest[1] <= time and latest[0] is not None:
+            return latest[0], latest[1], None
         if time < self.history.oldest:
             self._expired_reads += 1
             self._warn(self._expired_reads, "read", time)

@@ -18,6 +18,7 @@ from processor_api.store_spec import StoreBuilder, Stores, StoreSupplier
 from processor_api.stores import PUT_RETURN_CODE_NOT_PUT, PUT_RETURN_CODE_VALID_TO_UNDEFINED, VersionedRecord
 from processor_api.topology import Topology
 from state_support.store_kit import StoreKit, restored
+from streams.serdes import json_serde
 
 S = Serdes.STRING
 MAKERS = {
@@ -184,6 +185,17 @@ def test_a_call_that_fails_names_the_store_and_changes_nothing(
     assert caught.value.store == "history"
     assert list(kit.facade.range_versions()) == [("a", VersionedRecord("1", 10, None))]
     assert len(kit.logged) == 1
+
+
+def test_a_key_of_none_is_refused_whatever_its_serde_says(tmp_path: Path) -> None:
+    builder = Stores.versioned_key_value_store_builder(
+        Stores.in_memory_versioned_key_value_store("history", 10), json_serde(), S
+    )
+    kit = StoreKit(builder, tmp_path)
+    for call in (lambda: kit.facade.get(None), lambda: kit.facade.put(None, "v", 1)):
+        with pytest.raises(StoreError, match="store 'history' takes no null keys"):
+            call()
+    kit.close()
 
 
 def test_a_value_that_cannot_be_read_names_the_store(make: Callable[..., StoreKit]) -> None:
