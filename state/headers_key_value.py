@@ -76,39 +76,29 @@ class _Changelog:
         self._deleted.clear()
 
 
-class _Shown:
-    """:class:`~processor_api.stores.ValueTimestampHeaders`; a value of rows is a pair of value and headers."""
-
-    def __init__(self, store: str, cursor: Cursor) -> None:
-        self._store = store
-        self._cursor = cursor
-
-    def show(self, value: Any, timestamp: int) -> Any:
-        return ValueTimestampHeaders(value[0], timestamp, value[1])
-
-    def parts(self, value: Any) -> tuple[Any, int]:
-        if value is None:
-            return None, self._cursor.timestamp
-        if not isinstance(value, tuple) or len(value) != 3:
-            raise StoreError(f"store {self._store!r} takes ValueTimestampHeaders, got {value!r}", store=self._store)
-        value, timestamp, headers = value
-        if type(timestamp) is not int or timestamp < 0:
-            raise StoreError(
-                f"store {self._store!r} takes timestamps in ms that are not negative, got {timestamp!r}: the changelog"
-                " could hold no other",
-                store=self._store,
-            )
-        return None if value is None else (value, headers), timestamp
-
-
 class HeadersFacade(KeyValueFacade):
-    """For processors."""
-
-    shown = _Shown
+    """For processors: a value of rows is a pair of value and headers."""
 
     def __init__(self, rows: Rows, changelog: _Changelog | None) -> None:
         super().__init__(rows)
         self._put = _noting(rows, self._put, changelog)
+
+    def _shown(self, value: Any, timestamp: int) -> Any:
+        return ValueTimestampHeaders(value[0], timestamp, value[1])
+
+    def _parts(self, value: Any) -> tuple[Any, int]:
+        if value is None:
+            return None, self._rows.cursor.timestamp
+        if not isinstance(value, tuple) or len(value) != 3:
+            raise StoreError(f"store {self.name!r} takes ValueTimestampHeaders, got {value!r}", store=self.name)
+        value, timestamp, headers = value
+        if type(timestamp) is not int or timestamp < 0:
+            raise StoreError(
+                f"store {self.name!r} takes timestamps in ms that are not negative, got {timestamp!r}: the changelog"
+                " could hold no other",
+                store=self.name,
+            )
+        return None if value is None else (value, headers), timestamp
 
 
 class HeadersOperator:
@@ -149,7 +139,9 @@ def _noting(rows: Rows, put: Callable[..., None], changelog: _Changelog | None) 
 
 def _open(opening: Opening) -> OpenStore:
     changelog = None if opening.log is None else _Changelog(opening.log, opening.cursor)
-    rows = open_rows(replace(opening, value_serde=_WithHeaders(opening.value_serde)), log=changelog)
+    rows = open_rows(
+        replace(opening, value_serde=_WithHeaders(opening.value_serde)), log=changelog, log_each=opening.log_each
+    )
     return OpenStore(
         builder=opening.builder,
         rows=rows,

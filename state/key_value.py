@@ -169,7 +169,7 @@ class TimestampedFacade(KeyValueFacade):
 
 def _open_with(facade: Callable[[Rows], KeyValueFacade]) -> Callable[[Opening], OpenStore]:
     def opened(opening: Opening) -> OpenStore:
-        rows = open_rows(opening)
+        rows = open_rows(opening, log_each=opening.log_each)
         return OpenStore(builder=opening.builder, rows=rows, facade=facade(rows), operator=OperatorStore(rows))
 
     return opened

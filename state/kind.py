@@ -69,6 +69,8 @@ class Opening:
     cursor: Cursor
     budget: Budget
     log: Log | None
+    log_each: bool
+    """Whether a key-value store without caching logs each put when it happens, or the last of each key at the drain."""
     key_serde: Serde[Any]
     value_serde: Serde[Any]
     drop: Callable[[], None]
@@ -148,11 +150,14 @@ class StoreKind:
     from one of theirs."""
 
 
-def open_rows(opening: Opening, *, key_serde: Serde[Any] | None = None, log: Log | None = None) -> Rows:
+def open_rows(
+    opening: Opening, *, key_serde: Serde[Any] | None = None, log: Log | None = None, log_each: bool = True
+) -> Rows:
     """The rows of a store.
 
     :param key_serde: between the keys of the kind and those of its rows, if the rows have others than the store.
     :param log: in place of the changelog, for rows whose keys stand otherwise on it.
+    :param log_each: logs each put of a store without caching when it happens, not the last of each key at the drain.
     """
     return Rows(
         name=opening.builder.name,
@@ -163,5 +168,6 @@ def open_rows(opening: Opening, *, key_serde: Serde[Any] | None = None, log: Log
         cursor=opening.cursor,
         budget=opening.budget,
         log=log or opening.log,
+        log_each=log_each,
         caching=opening.builder.caching,
     )

@@ -113,9 +113,13 @@ def open_store(
     log: Log | None,
     key_serde: Serde[Any],
     value_serde: Serde[Any],
+    log_each: bool = True,
     drop: Callable[[], None] = _count_nothing,
 ) -> OpenStore:
-    """Opens a store on a task's engine."""
+    """Opens a store on a task's engine.
+
+    :param log_each: logs each put of a store without caching when it happens, not the last of each key at the drain.
+    """
     engine, codec = _upgraded(builder, engine)
     return kind_of(builder).open(
         Opening(
@@ -125,6 +129,7 @@ def open_store(
             cursor=cursor,
             budget=budget,
             log=log,
+            log_each=log_each,
             key_serde=key_serde,
             value_serde=value_serde,
             drop=drop,

@@ -76,7 +76,7 @@ class ListFacade:
     def approximate_num_entries(self) -> int:
         """Keys that have a list."""
         self._check()
-        return self._rows.family.approximate_count() + len(self._rows.drained)
+        return self._rows.family.approximate_count() + len(self._rows.dirty) + len(self._rows.drained)
 
     def _range(self, low: bytes | None, high: bytes | None) -> RowIterator:
         self._check()
@@ -109,6 +109,7 @@ def _open(opening: Opening) -> OpenStore:
         cursor=opening.cursor,
         budget=opening.budget,
         log=opening.log,
+        log_each=opening.log_each,
         caching=False,
     )
     facade = ListFacade(rows, opening)

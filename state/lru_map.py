@@ -110,7 +110,7 @@ class _TimestampedLru(_Lru, TimestampedFacade):
 
 def _open_with(facade: Callable[[Rows], _Lru]) -> Callable[[Opening], OpenStore]:
     def opened(opening: Opening) -> OpenStore:
-        rows = open_rows(opening)
+        rows = open_rows(opening, log_each=opening.log_each)
         known = _by_number(opening.engine, rows.name)
         rows.codec = _numbered(_next_number(known))
         shown, operator = facade(rows), OperatorStore(rows)

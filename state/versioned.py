@@ -135,7 +135,7 @@ class VersionedFacade:
         """Keys that have a latest version."""
         self._check()
         latest = self._versions.latest
-        return latest.family.approximate_count() + len(latest.drained)
+        return latest.family.approximate_count() + len(latest.dirty) + len(latest.drained)
 
     # ------------------------------------------------------------------ helpers
 
@@ -234,6 +234,7 @@ def _versions(
         cursor=cursor,
         budget=budget,
         log=None,  # the store logs each of its puts itself
+        log_each=False,
         caching=False,
     )
     parameters = builder.supplier.parameters
@@ -275,6 +276,7 @@ def _restoring(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec)
         history.applied()
         for key, value, timestamp in zip(keys, values, timestamps, strict=True):
             put(key, value, timestamp)
+        latest.drain()
         latest.apply(batch)
         history.apply(batch)
 

@@ -42,6 +42,8 @@ class Environment:
     default_value_serde: Serde[Any] | None
     default_timestamp_extractor: TimestampExtractor | None
     errors: ErrorPolicy
+    log_each_put: bool = True
+    """Whether stores without a cache log each put when it happens, or the last of each key before a commit."""
     cursor: Cursor = field(default_factory=Cursor)
     metrics: TaskMetrics = field(default_factory=TaskMetrics)
     commit_requested: bool = False

@@ -208,4 +208,4 @@ class TestVersions(Machine.TestCase):  # type: ignore[misc,name-defined]
 
 @pytest.mark.slow
 class TestVersionsForLong(Machine.TestCase):  # type: ignore[misc,name-defined]
-    settings = settings(max_examples=1500, stateful_step_count=60)
+    settings = settings(max_examples=400, stateful_step_count=60)
