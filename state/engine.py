@@ -31,8 +31,12 @@ class Family(Protocol):
     """One ordered byte space. Keys compare as unsigned bytes."""
 
     name: str
-    handle: Any
     get: Callable[[bytes], bytes | None]
+
+    @property
+    def handle(self) -> Any:
+        """What batches call the family. Not to be kept: an engine may not be able to close while somebody holds it."""
+        ...
 
     def range(
         self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False

@@ -28,10 +28,13 @@ class UpgradingFamily:
 
     def __init__(self, family: Family, older: Older) -> None:
         self.name = family.name
-        self.handle = family.handle
         self._family = family
         self._older = older
         self.get: Callable[[bytes], bytes | None] = self._get
+
+    @property
+    def handle(self) -> Any:
+        return self._family.handle
 
     def _get(self, key: bytes) -> bytes | None:
         row = self._family.get(key)

@@ -24,8 +24,10 @@ LogRecord = tuple[bytes, bytes | None, int, HeaderList | None]
 class StoreKit:
     """Opened on ``directory``, or in memory where the store is not persistent."""
 
-    def __init__(self, builder: StoreBuilder[Any, Any], directory: Path, *, cache_bytes: int = 1 << 20) -> None:
-        self.builder, self.directory = builder, directory
+    def __init__(
+        self, builder: StoreBuilder[Any, Any], directory: Path, *, cache_bytes: int = 1 << 20, log_each: bool = True
+    ) -> None:
+        self.builder, self.directory, self.log_each = builder, directory, log_each
         self.budget, self.cursor = Budget(cache_bytes), Cursor()
         self.logged: list[LogRecord] = []
         self.committed: list[LogRecord] = []
@@ -47,6 +49,7 @@ class StoreKit:
             cursor=self.cursor,
             budget=self.budget,
             log=self.log if self.builder.logging else None,
+            log_each=self.log_each,
             key_serde=self.serde(self.builder.key_serde),
             value_serde=self.serde(self.builder.value_serde),
             drop=self._drop,
