@@ -24,6 +24,7 @@ __all__ = [
     "check_kind",
     "families_held",
     "families_of",
+    "family_of",
     "kind_of",
     "open_store",
     "restore_of",
@@ -51,10 +52,14 @@ def kind_of(builder: StoreBuilder[Any, Any]) -> StoreKind:
     return kind
 
 
+def family_of(builder: StoreBuilder[Any, Any]) -> str:
+    """The engine's family that holds the store's rows, or the first of them."""
+    return f"{builder.name}.{kind_of(builder).codec.family_suffix}"
+
+
 def families_of(builder: StoreBuilder[Any, Any]) -> list[str]:
     """The engine's families that hold the store's rows."""
-    kind = kind_of(builder)
-    return [f"{builder.name}.{suffix}" for suffix in (kind.codec.family_suffix, *kind.families)]
+    return [family_of(builder), *(f"{builder.name}.{suffix}" for suffix in kind_of(builder).families)]
 
 
 def families_held(builder: StoreBuilder[Any, Any], engine: Engine) -> list[str]:
