@@ -10,12 +10,14 @@ import pytest
 
 from processor_api.clock import SystemClock
 from processor_api.context import ProcessorContext
+from processor_api.errors import StateError
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.store_spec import StoreBuilder, Stores
 from processor_api.stores import ValueTimestampHeaders
 from processor_api.topology import Topology
+from runtime_support.task_kit import TaskKit
 from streams.app.kafka_streams import KafkaStreams
 from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 
@@ -114,3 +116,43 @@ def test_a_worker_without_state_restores_it(memory: bool, guarantee: str, tmp_pa
     assert again.endswith("b+2 b+4 b+5 b190:5 b210:4")
     assert answer("three", ("a", "?", 210)) == again
     assert broker.topic("app-versioned-changelog").configs["min.compaction.lag.ms"] == str(100 + 86_400_000)
+
+
+def one_store(builder: StoreBuilder[Any, Any]) -> Topology:
+    class Put(Processor[str, str, str, str]):
+        def init(self, context: ProcessorContext[str, str]) -> None:
+            self.store = context.get_state_store("s")
+
+        def process(self, record: Record[str, str]) -> None:
+            if builder.kind == "versioned-key-value":
+                self.store.put(record.key, record.value, record.timestamp)
+            else:
+                self.store.put(record.key, record.value)
+
+    made = Topology().add_source("source", "in", key_serde=S, value_serde=S).add_processor("put", Put, "source")
+    return made.add_state_store(builder, "put")
+
+
+def test_a_task_does_not_open_a_store_whose_rows_it_cannot_read(tmp_path: Path) -> None:
+    """It says which and what to do, lets go of the database, and the old topology still finds its rows."""
+    plain = one_store(Stores.key_value_store_builder(Stores.persistent_key_value_store("s"), S, S))
+    supplier = Stores.persistent_versioned_key_value_store("s", 1000)
+    versioned = one_store(Stores.versioned_key_value_store_builder(supplier, S, S))
+    with TaskKit(plain, tmp_path) as kit:
+        kit.pipe("in", b"a", b"1", 10)
+        kit.commit()
+    with pytest.raises(StateError, match=r"store 's' is a versioned-key-value store.*remove the task's directory"):
+        TaskKit(versioned, tmp_path)
+    with TaskKit(plain, tmp_path) as kit:
+        assert kit.store("s").get("a") == "1"
+    with TaskKit(versioned, tmp_path / "new") as kit:
+        kit.pipe("in", b"a", b"1", 10)
+        kit.pipe("in", b"a", b"2", 30)
+        kit.pipe("in", b"a", b"late", 20)
+        assert kit.sent("app-s-changelog") == [(b"a", b"1", 10), (b"a", b"2", 30), (b"a", b"late", 20)]
+        kit.pipe("in", b"b", b"x", 2000)
+        kit.pipe("in", b"a", b"too late", 999)
+        assert kit.dropped == 1
+        kit.commit()
+    with TaskKit(versioned, tmp_path / "new") as kit:
+        assert [row.value for row in kit.store("s").versions("a")] == ["1", "late", "2"]
