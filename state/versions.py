@@ -2,8 +2,8 @@
 
 The latest versions are rows of one family, under their keys; all others are rows of another
 (:mod:`state.version_rows`). What a put does to them is what Kafka Streams' store does (reference 3.3), with the same
-results. But a deletion at the very time of the latest version leaves its mark here, where Java forgets it, and so does
-not hide that an older put comes too late to be the latest.
+results; but a deletion at the very time of the latest version leaves a mark here, where Java forgets it and may then
+take an older put for the latest.
 """
 
 from __future__ import annotations
