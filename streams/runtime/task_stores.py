@@ -5,13 +5,15 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from processor_api.errors import InternalError
-from processor_api.store_spec import MEMORY, StoreBuilder
+from processor_api.store_spec import StoreBuilder
 from processor_api.task_id import TaskId, TopicPartition
 from state.budget import Budget
-from state.engine import OFFSETS, POSITIONS, Engine
+from state.engine import OFFSETS, POSITIONS, Batch, Engine
 from state.kinds import OpenStore, family_of, open_store
+from state.rows import Rows
 from streams.kafka.record_collector import Changelog, RecordCollector
 from streams.runtime.environment import Environment
 from streams.runtime.task_plan import TaskPlan
@@ -20,6 +22,9 @@ __all__ = ["EngineOpener", "TaskStores"]
 
 EngineOpener = Callable[[str, Path, list[str]], Engine]
 """``(engine name, task directory, families)`` to an open engine."""
+
+_Applied = tuple[Rows, Changelog | None, bytes]
+"""What a store writes at a commit: its rows, and the offset of its changelog under a key."""
 
 OFFSET = struct.Struct(">q")
 DRAIN_ROUNDS_MAX = 1000
@@ -38,6 +43,9 @@ class TaskStores:
         self.engines: dict[str, Engine] = {}
         self.stores: dict[str, OpenStore] = {}
         self.changelogs: dict[str, Changelog] = {}
+        self._of_engine: list[tuple[Engine, list[_Applied]]] = []
+        self._cached: list[Rows] = []
+        self._position_keys: dict[TopicPartition, bytes] = {}
         builders = [plan.topology.stores[name] for name in plan.stores]
         for engine in sorted({builder.supplier.engine for builder in builders}):
             families = [family_of(builder) for builder in builders if builder.supplier.engine == engine]
@@ -50,6 +58,16 @@ class TaskStores:
         for name in self._plan.stores:
             builder = self._plan.topology.stores[name]
             self.stores[name] = self._open(builder, collector)
+        self._cached = [store.rows for store in self.stores.values() if store.rows.cached]
+        self._of_engine = [
+            (engine, [self._applied(store) for store in self.stores.values() if store.builder.supplier.engine == name])
+            for name, engine in self.engines.items()
+        ]
+
+    def _applied(self, store: OpenStore) -> _Applied:
+        changelog = self.changelogs.get(store.builder.name)
+        key = b"" if changelog is None else f"{changelog.topic}-{changelog.partition}".encode()
+        return store.rows, changelog, key
 
     def _open(self, builder: StoreBuilder, collector: RecordCollector) -> OpenStore:  # type: ignore[type-arg]
         name = builder.name
@@ -98,10 +116,9 @@ class TaskStores:
 
     def drain(self) -> None:
         """Forwards and logs what the caches hold back, in topological order, until nothing is left."""
-        stores = [store.rows for store in self.stores.values() if store.rows.cached]
         for _ in range(DRAIN_ROUNDS_MAX):
             drained = False
-            for rows in stores:
+            for rows in self._cached:
                 drained = rows.drain() or drained
             if not drained:
                 return
@@ -112,25 +129,28 @@ class TaskStores:
 
     def apply(self, positions: Mapping[TopicPartition, int]) -> None:
         """Writes what was drained to the engines, each with its changelog offsets and the input positions."""
-        for name, engine in self.engines.items():
-            stores = [store for store in self.stores.values() if store.builder.supplier.engine == name]
-            if not any(store.rows.drained for store in stores):
+        for engine, stores in self._of_engine:
+            if not any([rows.drained for rows, _, _ in stores]):  # noqa: C419 - a list is quicker than a generator
                 continue
             batch = engine.batch()
-            offsets = engine.family(OFFSETS)
-            for store in stores:
-                store.rows.apply(batch)
-                changelog = self.changelogs.get(store.builder.name)
+            offsets = engine.family(OFFSETS).handle
+            for rows, changelog, key in stores:
+                rows.apply(batch)
                 if changelog is not None and changelog.offset is not None:
-                    key = f"{changelog.topic}-{changelog.partition}".encode()
-                    batch.put(key, OFFSET.pack(changelog.offset), offsets.handle)
-            if name != MEMORY:
-                handle = engine.family(POSITIONS).handle
-                for partition, position in positions.items():
-                    batch.put(str(partition).encode(), OFFSET.pack(position), handle)
+                    batch.put(key, OFFSET.pack(changelog.offset), offsets)
+            if engine.persistent:
+                self._put_positions(batch, engine.family(POSITIONS).handle, positions)
             engine.write(batch)
-            for store in stores:
-                store.rows.applied()
+            for rows, _, _ in stores:
+                rows.applied()
+
+    def _put_positions(self, batch: Batch, handle: Any, positions: Mapping[TopicPartition, int]) -> None:
+        keys = self._position_keys
+        for partition, position in positions.items():
+            key = keys.get(partition)
+            if key is None:
+                key = keys[partition] = str(partition).encode()
+            batch.put(key, OFFSET.pack(position), handle)
 
     def drop_uncommitted(self) -> None:
         """Forgets everything the engines do not hold, and closes the stores; the engines stay open."""
@@ -138,6 +158,8 @@ class TaskStores:
             store.close()
         self.stores.clear()
         self.changelogs.clear()
+        self._of_engine.clear()
+        self._cached.clear()
 
     def close(self) -> None:
         """Closes stores and engines."""

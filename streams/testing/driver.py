@@ -2,44 +2,56 @@
 
 As Kafka Streams' driver does, a piped record is processed to the end before the call returns, internal topics and user
 topics that are read again included, with a commit after each record that the task processes; wall-clock time moves only
-when told. It runs the runtime's own task code on an embedded broker's log.
+when told. It runs the runtime's own task code; what stands for Kafka is `streams/testing/driver_log.py`.
 """
 
 from __future__ import annotations
 
+import difflib
+import logging
 import shutil
 import tempfile
-from collections import deque
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from processor_api.clock import ManualClock
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import StreamsError, TopologyError
-from processor_api.nodes import SourceNode
+from processor_api.nodes import SinkNode, SourceNode
 from processor_api.record import HeaderList
 from processor_api.serde import Serde
+from processor_api.store_spec import ROCKSDB
+from processor_api.stores import KeyValueStore, TimestampedKeyValueStore
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology import Topology
 from state.budget import Budget
+from state.engine import Engine
 from streams.config import StreamsConfig
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.internal_topics import source_topics
 from streams.kafka.record_collector import RecordCollector
 from streams.runtime.engines import Engines
 from streams.runtime.environment import Environment
 from streams.runtime.error_policy import error_policy_for
+from streams.runtime.idling import Idling
+from streams.runtime.inputs import InputQueue
 from streams.runtime.task import Task
 from streams.runtime.task_plan import plan_all
 from streams.runtime.task_stores import TaskStores
-from streams.testing.topics import TestInputTopic, TestOutputTopic
+from streams.testing.driver_engine import DriverEngine
+from streams.testing.driver_log import DriverProducer, DriverTopic, new_message
+from streams.testing.store_views import KEY_VALUE, TIMESTAMPED_KEY_VALUE, StoreView
+from streams.testing.topics import TestInputTopic, TestOutputTopic, Timestamp, to_timestamp_ms
 
 __all__ = ["Produced", "TopologyTestDriver"]
 
+log = logging.getLogger(__name__)
+
 DEFAULTS: Mapping[str, Any] = {"application.id": "test-application", "bootstrap.servers": "embedded:9092"}
+
+THROTTLES = ("outer_join_emit_interval_ms", "windowed_aggregation_emit_interval_ms")
+"""Settings that hold results back by the wall clock, which stands still here: 0 unless they are given."""
 
 
 class Produced(NamedTuple):
@@ -54,8 +66,10 @@ class Produced(NamedTuple):
 class TopologyTestDriver:
     """See the module's text. A context manager; close it to remove its state.
 
-    :param config: a configuration or a mapping of settings; an application id is made up if there is none.
-    :param initial_wall_clock_ms: the wall clock at the start, ms since 1970.
+    :param config: a configuration or a mapping of settings; an application id is made up if there is none. Of settings
+        that concern clients, threads or a cluster nothing is used.
+    :param initial_wall_clock_ms: the wall clock at the start: ms since 1970, or a ``datetime`` with a time zone.
+    :raises TopologyError: if the topology cannot run, for instance because a serde is missing.
     """
 
     def __init__(
@@ -63,18 +77,15 @@ class TopologyTestDriver:
         topology: Topology,
         config: StreamsConfig | Mapping[str, Any] | None = None,
         *,
-        initial_wall_clock_ms: int = 0,
+        initial_wall_clock_ms: Timestamp = 0,
     ) -> None:
-        self.config = config if isinstance(config, StreamsConfig) else StreamsConfig.of({**DEFAULTS, **(config or {})})
-        self.clock = ManualClock(initial_wall_clock_ms)
-        self._broker = EmbeddedBroker(self.clock, default_partitions=1, auto_create_topics=True)
-        clients = EmbeddedClients(self._broker)
-        self._input = clients.producer({})
-        self._collector = RecordCollector(clients.producer({}), self.clock)
-        self._read: dict[str, int] = {}
-        self._outputs: dict[str, deque[Produced]] = {}
-        self._taken: dict[str, list[Produced]] = {}
-        self._produced_topics: set[str] = set()
+        self.config = _with_defaults(config)
+        self.clock = ManualClock(to_timestamp_ms(initial_wall_clock_ms, "initial_wall_clock_ms"))
+        self._topics: dict[str, DriverTopic] = {}
+        self._collector = RecordCollector(DriverProducer(self._topics), self.clock)
+        idle_ms = self.config.max_task_idle_ms
+        self._idling = Idling(idle_ms, self.clock) if idle_ms > 0 else None  # there is never more to fetch
+        self._closed = False
         self._directory = Path(tempfile.mkdtemp(prefix="streams-driver-"))
         try:
             self._task = self._open_task(topology)
@@ -82,6 +93,9 @@ class TopologyTestDriver:
         except BaseException:
             shutil.rmtree(self._directory, ignore_errors=True)
             raise
+        for partition, queue in self._task.queues.items():
+            self._topic(partition.topic).queue = queue
+            queue.caught_up = True
 
     def _open_task(self, topology: Topology) -> Task:
         config = self.config
@@ -100,7 +114,13 @@ class TopologyTestDriver:
             errors=error_policy_for(config, task_id, self._collector),
         )
         budget = Budget(config.statestore_cache_max_bytes)
-        return Task(plan, environment, TaskStores(plan, task_id, environment, budget, Engines(self.clock).open))
+        return Task(plan, environment, TaskStores(plan, task_id, environment, budget, self._open_engine))
+
+    def _open_engine(self, name: str, directory: Path, families: list[str]) -> Engine:
+        engines = Engines(self.clock)
+        if name != ROCKSDB or self.config.rocksdb_config_setter is not None:  # who sets options wants the database
+            return engines.open(name, directory, families)
+        return cast(Engine, DriverEngine(lambda: engines.open(name, directory, families)))
 
     # ------------------------------------------------------------------ input
 
@@ -110,17 +130,30 @@ class TopologyTestDriver:
         """Pipes one record of bytes and processes it to the end.
 
         :raises TopologyError: if no source reads the topic.
+        :raises StreamsError: what the topology raises; what it produced before can be read.
         """
-        partition = TopicPartition(topic, 0)
-        if partition not in self._task.queues:
-            self._task.read_also(partition, self._matching_source(topic))
-        self._capture()
-        self._input.produce(topic, value, key, 0, None, None, timestamp, headers)
-        self._input.poll(0)
-        run, self._read[topic] = self._broker.log(partition).read(self._read.get(topic, 0), 1, False)
-        self._task.add(partition, run)
-        with self._handing_out_what_was_sent():
-            self._complete()
+        found = self._topics.get(topic)
+        if found is None or found.queue is None or self._closed:
+            found = self._read_also(topic)
+        queue = cast(InputQueue, found.queue)
+        queue.messages.append(new_message(found, key, value, timestamp, headers))
+        if self._idling is not None:
+            self._idling.arrived(queue.partition)
+        self._complete()
+
+    def _topic(self, name: str) -> DriverTopic:
+        return self._topics.setdefault(name, DriverTopic(name))
+
+    def _read_also(self, name: str) -> DriverTopic:
+        """A topic that is piped for the first time: one that a pattern matches."""
+        self._check_open()
+        source = self._matching_source(name)
+        partition = TopicPartition(name, 0)
+        self._task.read_also(partition, source)
+        topic = self._topic(name)
+        topic.queue = self._task.queues[partition]
+        topic.queue.caught_up = True
+        return topic
 
     def _matching_source(self, topic: str) -> str:
         """The source whose pattern a new topic matches."""
@@ -128,15 +161,19 @@ class TopologyTestDriver:
         for name, node in topology.nodes.items():
             if isinstance(node, SourceNode) and topic in source_topics(topology, node, {topic: 1}):
                 return name
-        raise TopologyError(f"no source of the topology reads topic {topic!r}", topic=topic)
+        known = [name for name, found in self._topics.items() if found.queue is not None]
+        raise TopologyError(f"no source of the topology reads topic {topic!r}{_nearest(topic, known)}", topic=topic)
 
     def advance_wall_clock_time(self, duration: Duration) -> None:
-        """Moves the wall clock, then runs what is due and processes what came of it."""
+        """Moves the wall clock, then runs what is due and processes what came of it.
+
+        :raises ValueError: if the duration is negative.
+        """
+        self._check_open()
         self.clock.advance(to_ms(duration, "duration"))
-        with self._handing_out_what_was_sent():
-            self._task.punctuate_wall_clock()
-            self._commit()
-            self._complete()
+        self._task.punctuate_wall_clock()
+        self._commit()
+        self._complete()
 
     def create_input_topic(
         self,
@@ -144,24 +181,30 @@ class TopologyTestDriver:
         key_serde: Serde[Any] | None = None,
         value_serde: Serde[Any] | None = None,
         *,
-        start_timestamp: int | None = None,
+        start_timestamp: Timestamp | None = None,
         auto_advance: Duration = 0,
     ) -> TestInputTopic:
-        """A writer of typed records to a topic.
+        """A writer of typed records to a topic. Serdes not given are the application's defaults.
 
         :param start_timestamp: of the first record, in ms; the driver's clock if not given.
         :param auto_advance: how much later each following record is.
+        :raises ConfigError: if a serde is neither given nor a default.
         """
-        start = self.clock.time_ms() if start_timestamp is None else start_timestamp
+        self._check_open()
+        start = self.clock.time_ms() if start_timestamp is None else to_timestamp_ms(start_timestamp, "start_timestamp")
         key, value = self._serdes(topic, key_serde, value_serde)
         return TestInputTopic(self.pipe_raw, topic, key, value, start, to_ms(auto_advance, "auto_advance"))
 
     def create_output_topic(
         self, topic: str, key_serde: Serde[Any] | None = None, value_serde: Serde[Any] | None = None
     ) -> TestOutputTopic:
-        """A reader of typed records from a topic."""
+        """A reader of typed records from a topic. Serdes not given are the application's defaults.
+
+        :raises ConfigError: if a serde is neither given nor a default.
+        """
+        self._check_open()
         key, value = self._serdes(topic, key_serde, value_serde)
-        return TestOutputTopic(self._outputs.setdefault(topic, deque()), topic, key, value)
+        return TestOutputTopic(self._topic(topic).unread, topic, key, value, self._nothing_to_read)
 
     def _serdes(self, topic: str, key: Serde[Any] | None, value: Serde[Any] | None) -> tuple[Serde[Any], Serde[Any]]:
         environment = self._task.environment
@@ -171,27 +214,77 @@ class TopologyTestDriver:
     # ------------------------------------------------------------------ output
 
     def take_produced(self) -> dict[str, list[Produced]]:
-        """Everything produced since the last call, internal topics included, in order for each topic."""
-        taken, self._taken = self._taken, {}
+        """Everything that was produced and not read yet, internal topics included, in order for each topic; it counts
+        as read then."""
+        taken: dict[str, list[Produced]] = {}
+        for name, topic in self._topics.items():
+            unread = topic.unread
+            if unread:
+                taken[name] = [Produced(key, value, time, list(headers or ())) for key, value, time, headers in unread]
+                unread.clear()
         return taken
 
     def produced_topic_names(self) -> frozenset[str]:
         """The topics that anything was produced to."""
-        return frozenset(self._produced_topics)
+        return frozenset(name for name, topic in self._topics.items() if topic.written)
 
-    def store(self, name: str) -> Any:
-        """A store as a processor sees it.
+    def _nothing_to_read(self, topic: str) -> str:
+        if self._topics[topic].written:
+            return f"topic {topic!r} has no more records"
+        plan = self._task.plan
+        sinks = [node for node in plan.topology.nodes.values() if isinstance(node, SinkNode)]
+        written = {plan.real_name(node.topic) for node in sinks if node.topic is not None}
+        written |= {*self.produced_topic_names(), *plan.changelogs.values()}
+        if topic in written or any(node.topic is None for node in sinks):
+            return f"topic {topic!r} has no records: nothing was written to it yet"
+        return f"topic {topic!r} has no records: no sink of the topology writes to it{_nearest(topic, written)}"
+
+    # ------------------------------------------------------------------ stores
+
+    def get_state_store(self, name: str) -> Any:
+        """A store as a processor sees it. What a test puts into it is committed with the next record.
 
         :raises TopologyError: if there is no such store.
         """
-        found = self._task.stores.stores.get(name)
-        if found is None:
-            raise TopologyError(f"the topology has no store {name!r}", store=name)
-        return found.facade
+        return self._open_store(name).facade
+
+    def get_all_state_stores(self) -> dict[str, Any]:
+        """All stores by name, as processors see them."""
+        self._check_open()
+        return {name: store.facade for name, store in self._task.stores.stores.items()}
+
+    def get_key_value_store(self, name: str) -> KeyValueStore[Any, Any]:
+        """A key-value store; one with timestamps is shown without them.
+
+        :raises TopologyError: if there is no such store, or it is of another kind.
+        """
+        return cast(KeyValueStore[Any, Any], self._view(name, KEY_VALUE))
+
+    def get_timestamped_key_value_store(self, name: str) -> TimestampedKeyValueStore[Any, Any]:
+        """A key-value store with timestamps.
+
+        :raises TopologyError: if there is no such store, or it is of another kind.
+        """
+        return cast(TimestampedKeyValueStore[Any, Any], self._view(name, TIMESTAMPED_KEY_VALUE))
+
+    def store(self, name: str) -> Any:
+        """Short for :meth:`get_state_store`."""
+        return self.get_state_store(name)
 
     def stores(self) -> dict[str, Any]:
-        """All stores by name."""
-        return {name: store.facade for name, store in self._task.stores.stores.items()}
+        """Short for :meth:`get_all_state_stores`."""
+        return self.get_all_state_stores()
+
+    def _view(self, name: str, view: StoreView) -> Any:
+        return view.of(self._open_store(name))
+
+    def _open_store(self, name: str) -> Any:
+        self._check_open()
+        stores = self._task.stores.stores
+        found = stores.get(name)
+        if found is None:
+            raise TopologyError(f"the topology has no store {name!r}{_nearest(name, stores)}", store=name)
+        return found
 
     def metrics(self) -> dict[str, float]:
         """The task's metrics under Kafka's names."""
@@ -205,51 +298,30 @@ class TopologyTestDriver:
     # ------------------------------------------------------------------ running
 
     def _complete(self) -> None:
-        self._capture()
-        while self._task.process(1):
+        process, idling = self._task.process, self._idling
+        while process(1, idling):
             self._commit()
-
-    @contextmanager
-    def _handing_out_what_was_sent(self) -> Iterator[None]:
-        """Also when the topology fails: what it had produced until then is there to be looked at."""
-        try:
-            yield
-        except BaseException:
-            self._collector.producer.flush()
-            self._capture()
-            raise
 
     def _commit(self) -> None:
         task = self._task
-        try:
-            task.drain()
-            self._collector.flush()
-        finally:
-            self._capture()
+        task.drain()
+        self._collector.flush()
         task.apply()
         task.committed()
 
-    def _capture(self) -> None:
-        """Hands out what was produced, and feeds topics that are read again."""
-        for name, topic in self._broker.topics.items():
-            log = topic.partitions[0]
-            position = self._read.get(name, 0)
-            if log.end_offset <= position:
-                continue
-            run, self._read[name] = log.read(position, log.end_offset - position, False)
-            log.delete_before(log.end_offset)
-            self._produced_topics.add(name)
-            produced = [Produced(m.key(), m.value(), m.timestamp()[1], m.headers() or []) for m in run]
-            self._taken.setdefault(name, []).extend(produced)
-            self._outputs.setdefault(name, deque()).extend(produced)
-            partition = TopicPartition(name, 0)
-            if partition in self._task.queues:
-                self._task.add(partition, run)
-
     # ------------------------------------------------------------------ end
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StreamsError("the test driver is closed: make a new one, or do this before close()")
+
     def close(self) -> None:
-        """Closes the task and removes its state."""
+        """Closes the task and removes its state. What was produced before can still be read."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._task.has_records():
+            log.warning("records wait for another input (max.task.idle.ms) and were not processed")
         try:
             self._task.close()
         finally:
@@ -266,3 +338,17 @@ class TopologyTestDriver:
         except StreamsError:
             if error is None:
                 raise
+
+
+def _with_defaults(config: StreamsConfig | Mapping[str, Any] | None) -> StreamsConfig:
+    found = config if isinstance(config, StreamsConfig) else StreamsConfig.of({**DEFAULTS, **(config or {})})
+    return found.model_copy(update={name: 0 for name in THROTTLES if found.origin(name) == "default"})
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    """What was perhaps meant, else everything there is."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names)
+    if near:
+        return f"; did you mean {' or '.join(map(repr, near))}?"
+    return f"; there are {', '.join(map(repr, names))}" if names else "; there are none"

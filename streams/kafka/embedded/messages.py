@@ -7,9 +7,20 @@ changed once it is in the log, and gives its headers out as a copy.
 
 from __future__ import annotations
 
+from typing import Any
+
 from processor_api.record import HeaderList
 
-__all__ = ["ERROR_CODES", "PARTITION_EOF", "ErrorInfo", "Event", "Record", "RefusedRecord"]
+__all__ = [
+    "ERROR_CODES",
+    "PARTITION_EOF",
+    "ErrorInfo",
+    "Event",
+    "Record",
+    "RefusedRecord",
+    "as_bytes",
+    "normal_headers",
+]
 
 PARTITION_EOF = -191
 
@@ -172,3 +183,16 @@ class Event:
 
     def __repr__(self) -> str:
         return f"Event({self._topic}-{self._partition}@{self._offset}, {self._error})"
+
+
+def as_bytes(data: Any) -> bytes:
+    """What the client makes of a key, a value or a header's value that is not bytes.
+
+    :raises TypeError: if it is neither text nor like bytes.
+    """
+    return data.encode() if isinstance(data, str) else bytes(memoryview(data))
+
+
+def normal_headers(headers: HeaderList) -> HeaderList:
+    """A copy, with values as bytes."""
+    return [(name, value if value is None or type(value) is bytes else as_bytes(value)) for name, value in headers]

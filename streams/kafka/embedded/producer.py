@@ -12,7 +12,7 @@ from processor_api.record import HeaderList, TimestampType
 from processor_api.task_id import TopicPartition
 from streams.kafka.embedded.broker import EmbeddedBroker
 from streams.kafka.embedded.groups import GroupIdentity
-from streams.kafka.embedded.messages import ErrorInfo, Record, RefusedRecord
+from streams.kafka.embedded.messages import ErrorInfo, Record, RefusedRecord, as_bytes, normal_headers
 from streams.kafka.embedded.topics import Topic
 from streams.kafka.embedded.transactions import TransactionalId
 from streams.kafka.ports import OffsetAndMetadata, OnDelivery, TransactionAborted
@@ -79,15 +79,17 @@ class EmbeddedProducer:
         if self._queued >= self._queue_max:
             raise BufferError("the producer's queue is full: call poll() and produce again")
         if type(value) is not bytes and value is not None:
-            value = _to_bytes(value)
+            value = as_bytes(value)
         if type(key) is not bytes and key is not None:
-            key = _to_bytes(key)
+            key = as_bytes(key)
         found = self._topics.get(topic) or self._unknown_topic(topic)
         if found is not None and not 0 <= partition < len(found.partitions):
             partition = self._choose_partition(found, partition, key)
         if timestamp is None:
             timestamp = self._broker.clock.time_ms()
-        record = Record(topic, partition, key, value, (_CREATE_TIME, timestamp), _normal(headers) if headers else None)
+        record = Record(
+            topic, partition, key, value, (_CREATE_TIME, timestamp), normal_headers(headers) if headers else None
+        )
         self._queued += 1
         report = callback or on_delivery
         if found is None:
@@ -286,11 +288,3 @@ class EmbeddedProducer:
             self._fenced = True
         elif self._author is not None and self._failure is None:
             self._failure = f"a record for {record.topic()!r} was not delivered: {error}"
-
-
-def _to_bytes(data: Any) -> bytes:
-    return data.encode() if isinstance(data, str) else bytes(memoryview(data))
-
-
-def _normal(headers: HeaderList) -> HeaderList:
-    return [(name, value if value is None or type(value) is bytes else _to_bytes(value)) for name, value in headers]
