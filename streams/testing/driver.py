@@ -7,11 +7,10 @@ when told. It runs the runtime's own task code; what stands for Kafka is `stream
 
 from __future__ import annotations
 
-import difflib
 import logging
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, cast
@@ -41,17 +40,13 @@ from streams.runtime.task_plan import plan_all
 from streams.runtime.task_stores import TaskStores
 from streams.testing.driver_engine import DriverEngine
 from streams.testing.driver_log import DriverProducer, DriverTopic, new_message
+from streams.testing.settings import config_for_tests, nearest
 from streams.testing.store_views import KEY_VALUE, TIMESTAMPED_KEY_VALUE, StoreView
 from streams.testing.topics import TestInputTopic, TestOutputTopic, Timestamp, to_timestamp_ms
 
 __all__ = ["Produced", "TopologyTestDriver"]
 
 log = logging.getLogger(__name__)
-
-DEFAULTS: Mapping[str, Any] = {"application.id": "test-application", "bootstrap.servers": "embedded:9092"}
-
-THROTTLES = ("outer_join_emit_interval_ms", "windowed_aggregation_emit_interval_ms")
-"""Settings that hold results back by the wall clock, which stands still here: 0 unless they are given."""
 
 
 class Produced(NamedTuple):
@@ -67,7 +62,8 @@ class TopologyTestDriver:
     """See the module's text. A context manager; close it to remove its state.
 
     :param config: a configuration or a mapping of settings; an application id is made up if there is none. Of settings
-        that concern clients, threads or a cluster nothing is used.
+        that concern clients, threads or a cluster nothing is used. State is kept in a temporary directory, inside of
+        ``state.dir`` if that is given.
     :param initial_wall_clock_ms: the wall clock at the start: ms since 1970, or a ``datetime`` with a time zone.
     :raises TopologyError: if the topology cannot run, for instance because a serde is missing.
     """
@@ -79,14 +75,14 @@ class TopologyTestDriver:
         *,
         initial_wall_clock_ms: Timestamp = 0,
     ) -> None:
-        self.config = _with_defaults(config)
+        self.config = config_for_tests(config)
         self.clock = ManualClock(to_timestamp_ms(initial_wall_clock_ms, "initial_wall_clock_ms"))
         self._topics: dict[str, DriverTopic] = {}
         self._collector = RecordCollector(DriverProducer(self._topics), self.clock)
         idle_ms = self.config.max_task_idle_ms
         self._idling = Idling(idle_ms, self.clock) if idle_ms > 0 else None  # there is never more to fetch
         self._closed = False
-        self._directory = Path(tempfile.mkdtemp(prefix="streams-driver-"))
+        self._directory = self._make_directory()
         try:
             self._task = self._open_task(topology)
             self._task.start(self._collector, {})
@@ -96,6 +92,13 @@ class TopologyTestDriver:
         for partition, queue in self._task.queues.items():
             self._topic(partition.topic).queue = queue
             queue.caught_up = True
+
+    def _make_directory(self) -> Path:
+        parent = None
+        if self.config.origin("state.dir") == "given":
+            parent = Path(self.config.state_dir)
+            parent.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix="streams-driver-", dir=parent))
 
     def _open_task(self, topology: Topology) -> Task:
         config = self.config
@@ -162,7 +165,7 @@ class TopologyTestDriver:
             if isinstance(node, SourceNode) and topic in source_topics(topology, node, {topic: 1}):
                 return name
         known = [name for name, found in self._topics.items() if found.queue is not None]
-        raise TopologyError(f"no source of the topology reads topic {topic!r}{_nearest(topic, known)}", topic=topic)
+        raise TopologyError(f"no source of the topology reads topic {topic!r}{nearest(topic, known)}", topic=topic)
 
     def advance_wall_clock_time(self, duration: Duration) -> None:
         """Moves the wall clock, then runs what is due and processes what came of it.
@@ -237,7 +240,7 @@ class TopologyTestDriver:
         written |= {*self.produced_topic_names(), *plan.changelogs.values()}
         if topic in written or any(node.topic is None for node in sinks):
             return f"topic {topic!r} has no records: nothing was written to it yet"
-        return f"topic {topic!r} has no records: no sink of the topology writes to it{_nearest(topic, written)}"
+        return f"topic {topic!r} has no records: no sink of the topology writes to it{nearest(topic, written)}"
 
     # ------------------------------------------------------------------ stores
 
@@ -283,7 +286,7 @@ class TopologyTestDriver:
         stores = self._task.stores.stores
         found = stores.get(name)
         if found is None:
-            raise TopologyError(f"the topology has no store {name!r}{_nearest(name, stores)}", store=name)
+            raise TopologyError(f"the topology has no store {name!r}{nearest(name, stores)}", store=name)
         return found
 
     def metrics(self) -> dict[str, float]:
@@ -338,17 +341,3 @@ class TopologyTestDriver:
         except StreamsError:
             if error is None:
                 raise
-
-
-def _with_defaults(config: StreamsConfig | Mapping[str, Any] | None) -> StreamsConfig:
-    found = config if isinstance(config, StreamsConfig) else StreamsConfig.of({**DEFAULTS, **(config or {})})
-    return found.model_copy(update={name: 0 for name in THROTTLES if found.origin(name) == "default"})
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    """What was perhaps meant, else everything there is."""
-    names = sorted(known)
-    near = difflib.get_close_matches(name, names)
-    if near:
-        return f"; did you mean {' or '.join(map(repr, near))}?"
-    return f"; there are {', '.join(map(repr, names))}" if names else "; there are none"

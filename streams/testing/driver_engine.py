@@ -117,6 +117,7 @@ class DriverEngine:
         return _Batch()
 
     def write(self, batch: _Batch) -> None:
+        """See the port; if the database cannot take what is too much, the batch stays in memory like the rest."""
         size = 0
         keeps_deletions = self._below is not None
         for family, key, value in batch.operations:
