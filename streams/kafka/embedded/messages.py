@@ -27,6 +27,7 @@ PARTITION_EOF = -191
 ERROR_CODES = {
     "_PARTITION_EOF": PARTITION_EOF,
     "_PURGE_QUEUE": -152,
+    "_INVALID_DIFFERENT_RECORD": -138,
     "_FENCED": -144,
     "_AUTO_OFFSET_RESET": -140,
     "UNKNOWN": -1,
@@ -134,12 +135,12 @@ class Record:
 
 
 class RefusedRecord(Record):
-    """A record that the broker did not take, as the delivery callback gets it: without offset and timestamp."""
+    """A record that the broker did not take, as a delivery callback gets it: without offset, timestamp and headers."""
 
     __slots__ = ("_error",)
 
     def __init__(self, record: Record, error: ErrorInfo) -> None:
-        super().__init__(record.topic(), record.partition(), record.key(), record.value(), (0, -1), record.headers())
+        super().__init__(record.topic(), record.partition(), record.key(), record.value(), (0, -1), None)
         self._error = error
 
     def error(self) -> ErrorInfo:

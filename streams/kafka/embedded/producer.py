@@ -97,11 +97,11 @@ class EmbeddedProducer:
         elif self._batch_max:
             self._add_to_batch(found, partition, record, report)
         else:
-            refusal = self._append(found, partition, (record,))
-            if refusal is None:
+            refusals = self._append(found, partition, (record,))
+            if refusals is None:
                 self._reports.append((report, None, record))
             else:
-                self._report_failure(record, report, refusal)
+                self._report_failure(record, report, refusals[0])
 
     def refused(self, error: Exception, topic: str) -> NoReturn:
         """See `streams.kafka.ports.Producer`; errors of this client are the project's own."""
@@ -265,22 +265,23 @@ class EmbeddedProducer:
     def _send_batches(self) -> None:
         batches, self._batches = self._batches, {}
         for (topic, partition), batch in batches.items():
-            refusal = self._append(topic, partition, [record for record, _ in batch])
-            for record, report in batch:
-                if refusal is None:
+            refusals = self._append(topic, partition, [record for record, _ in batch])
+            for number, (record, report) in enumerate(batch):
+                if refusals is None:
                     self._reports.append((report, None, record))
                 else:
-                    self._report_failure(record, report, refusal)
+                    self._report_failure(record, report, refusals[number])
 
-    def _append(self, topic: Topic, partition: int, batch: Sequence[Record]) -> ErrorInfo | None:
+    def _append(self, topic: Topic, partition: int, batch: Sequence[Record]) -> Sequence[ErrorInfo] | None:
+        """Appends a batch, or none of it: then the error of each record is returned."""
         author = self._author
         with self._lock:
             if author is not None and author.epoch != self._epoch:
-                return ErrorInfo("_FENCED", "a newer producer has the same transactional id")
-            refusal = self._broker.append(topic, partition, batch, author)
-        if refusal is None:
+                return [ErrorInfo("_FENCED", "a newer producer has the same transactional id")] * len(batch)
+            refusals = self._broker.append(topic, partition, batch, author)
+        if refusals is None:
             self._written = True
-        return refusal
+        return refusals
 
     def _report_failure(self, record: Record, report: OnDelivery | None, error: ErrorInfo) -> None:
         self._reports.append((report, error, RefusedRecord(record, error)))
