@@ -39,8 +39,8 @@ class Topic:
     Settings with a meaning here: ``cleanup.policy``, ``retention.ms``, ``retention.bytes``, ``segment.ms``,
     ``segment.bytes``, ``delete.retention.ms``, ``min.compaction.lag.ms``, ``max.message.bytes``,
     ``message.timestamp.type``, ``message.timestamp.before.max.ms`` and ``message.timestamp.after.max.ms``. Other
-    settings of Kafka's are kept and ignored. Unlike a broker since Kafka 4.0, which refuses what is more than an hour ahead, timestamps have no
-    limit unless one is set, because a test's records are seldom of today.
+    settings of Kafka's are kept and ignored. Unlike a broker since Kafka 4.0, which refuses what is more than an hour
+    ahead, timestamps have no limit unless one is set, because a test's records are seldom of today.
 
     :raises StreamsError: if the name or a setting is not one that Kafka takes.
     """
