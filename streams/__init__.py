@@ -77,9 +77,16 @@ if TYPE_CHECKING:
         KeyValueIterator,
         KeyValueStore,
         ReadOnlyKeyValueStore,
+        ReadOnlySessionStore,
+        ReadOnlyWindowStore,
+        SessionStore,
         StateStore,
         TimestampedKeyValueStore,
+        TimestampedSessionStore,
+        TimestampedWindowStore,
         ValueAndTimestamp,
+        WindowStore,
+        WindowStoreIterator,
     )
     from processor_api.task_id import TaskId, TopicPartition
     from processor_api.timestamps import (
@@ -91,6 +98,8 @@ if TYPE_CHECKING:
         wallclock_timestamp_extractor,
     )
     from processor_api.topology import Topology
+    from processor_api.windowed import Window, Windowed
+    from state.windowed_serdes import WindowedSerdes
     from streams.app.kafka_streams import KafkaStreams  # type: ignore[import-not-found,unused-ignore]
     from streams.config import StreamsConfig
     from streams.serdes import json_serde, list_serde, pydantic_serde, serde_of
@@ -139,6 +148,8 @@ __all__ = [
     "PunctuationType",
     "Punctuator",
     "ReadOnlyKeyValueStore",
+    "ReadOnlySessionStore",
+    "ReadOnlyWindowStore",
     "Record",
     "RecordContext",
     "RecordMetadata",
@@ -151,6 +162,7 @@ __all__ = [
     "Serdes",
     "SerializationError",
     "SerializationExceptionOrigin",
+    "SessionStore",
     "StateDirectoryError",
     "StateError",
     "StateStore",
@@ -167,6 +179,8 @@ __all__ = [
     "TimestampExtractor",
     "TimestampType",
     "TimestampedKeyValueStore",
+    "TimestampedSessionStore",
+    "TimestampedWindowStore",
     "TopicNameExtractor",
     "TopicPartition",
     "Topology",
@@ -174,6 +188,11 @@ __all__ = [
     "TopologyTestDriver",
     "UserCodeError",
     "ValueAndTimestamp",
+    "Window",
+    "WindowStore",
+    "WindowStoreIterator",
+    "Windowed",
+    "WindowedSerdes",
     "__version__",
     "dead_letter_queue_records",
     "default_production",
@@ -213,7 +232,9 @@ _HOMES = {
     "processor_api.serde": "Serde Serdes",
     "processor_api.store_spec": "StoreBuilder StoreSupplier Stores",
     "processor_api.stores": (
-        "KeyValueIterator KeyValueStore ReadOnlyKeyValueStore StateStore TimestampedKeyValueStore ValueAndTimestamp"
+        "KeyValueIterator KeyValueStore ReadOnlyKeyValueStore ReadOnlySessionStore ReadOnlyWindowStore SessionStore "
+        "StateStore TimestampedKeyValueStore TimestampedSessionStore TimestampedWindowStore ValueAndTimestamp "
+        "WindowStore WindowStoreIterator"
     ),
     "processor_api.task_id": "TaskId TopicPartition",
     "processor_api.timestamps": (
@@ -221,6 +242,8 @@ _HOMES = {
         "use_partition_time_on_invalid_timestamp wallclock_timestamp_extractor"
     ),
     "processor_api.topology": "Topology",
+    "processor_api.windowed": "Window Windowed",
+    "state.windowed_serdes": "WindowedSerdes",
     "dsl": (
         "Branched BranchedKStream Consumed Grouped KGroupedStream KGroupedTable KStream KTable Materialized "
         "Named Produced Repartitioned StreamsBuilder"

@@ -42,6 +42,8 @@ class Environment:
     default_value_serde: Serde[Any] | None
     default_timestamp_extractor: TimestampExtractor | None
     errors: ErrorPolicy
+    log_each_put: bool = True
+    """Whether stores without a cache log each put when it happens, or the last of each key before a commit."""
     cursor: Cursor = field(default_factory=Cursor)
     metrics: TaskMetrics = field(default_factory=TaskMetrics)
     commit_requested: bool = False
@@ -50,6 +52,10 @@ class Environment:
 
     def __post_init__(self) -> None:
         self.cursor.keeps_messages = self.errors.wants_messages
+
+    def drop(self) -> None:
+        """Counts a record that was dropped."""
+        self.metrics.dropped_records += 1
 
     def key_serde(self, given: Serde[Any] | None, what: str, topic: str) -> Serde[Any]:
         """The serde of keys in a topic, bound to it."""

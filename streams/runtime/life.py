@@ -131,6 +131,7 @@ class ThreadLife:
             default_value_serde=config.default_value_serde,
             default_timestamp_extractor=config.default_timestamp_extractor,
             errors=error_policy_for(config, task, self.collector),
+            log_each_put=config.changelog_updates == "each",
         )
 
     def _stores(self, plan: TaskPlan, task: TaskId, environment: Environment) -> TaskStores:

@@ -13,7 +13,6 @@ from processor_api.task_id import TaskId, TopicPartition
 from state.budget import Budget
 from state.engine import OFFSETS, POSITIONS, Batch, Engine
 from state.kinds import OpenStore, family_of, open_store
-from state.rows import Rows
 from streams.kafka.record_collector import Changelog, RecordCollector
 from streams.runtime.environment import Environment
 from streams.runtime.task_plan import TaskPlan
@@ -23,8 +22,8 @@ __all__ = ["EngineOpener", "TaskStores"]
 EngineOpener = Callable[[str, Path, list[str]], Engine]
 """``(engine name, task directory, families)`` to an open engine."""
 
-_Applied = tuple[Rows, Changelog | None, bytes]
-"""What a store writes at a commit: its rows, and the offset of its changelog under a key."""
+_Applied = tuple[OpenStore, Changelog | None, bytes]
+"""What is written at a commit: a store's rows, and the offset of its changelog under a key."""
 
 OFFSET = struct.Struct(">q")
 DRAIN_ROUNDS_MAX = 1000
@@ -44,21 +43,22 @@ class TaskStores:
         self.stores: dict[str, OpenStore] = {}
         self.changelogs: dict[str, Changelog] = {}
         self._of_engine: list[tuple[Engine, list[_Applied]]] = []
-        self._cached: list[Rows] = []
         self._position_keys: dict[TopicPartition, bytes] = {}
         builders = [plan.topology.stores[name] for name in plan.stores]
         for engine in sorted({builder.supplier.engine for builder in builders}):
             families = [family_of(builder) for builder in builders if builder.supplier.engine == engine]
             self.engines[engine] = open_engine(engine, environment.state_dir, families)
 
-    def open(self, collector: RecordCollector) -> None:
-        """Opens every store on the engines, writing its changelog through ``collector``."""
+    def open(self, collector: RecordCollector, changelog_ends: Mapping[str, int]) -> None:
+        """Opens every store on the engines, writing its changelog through ``collector``.
+
+        :param changelog_ends: where the changelog of each store ends; 0 if it is not told.
+        """
         self.stores.clear()
         self.changelogs.clear()
         for name in self._plan.stores:
             builder = self._plan.topology.stores[name]
-            self.stores[name] = self._open(builder, collector)
-        self._cached = [store.rows for store in self.stores.values() if store.rows.cached]
+            self.stores[name] = self._open(builder, collector, changelog_ends.get(name, 0))
         self._of_engine = [
             (engine, [self._applied(store) for store in self.stores.values() if store.builder.supplier.engine == name])
             for name, engine in self.engines.items()
@@ -67,14 +67,14 @@ class TaskStores:
     def _applied(self, store: OpenStore) -> _Applied:
         changelog = self.changelogs.get(store.builder.name)
         key = b"" if changelog is None else f"{changelog.topic}-{changelog.partition}".encode()
-        return store.rows, changelog, key
+        return store, changelog, key
 
-    def _open(self, builder: StoreBuilder, collector: RecordCollector) -> OpenStore:  # type: ignore[type-arg]
+    def _open(self, builder: StoreBuilder, collector: RecordCollector, end: int) -> OpenStore:  # type: ignore[type-arg]
         name = builder.name
         topic = self._plan.changelogs.get(name)
         log = None
         if topic is not None and name not in self._plan.source_changelogs:
-            changelog = self.changelogs[name] = collector.changelog(topic, self._task.partition)
+            changelog = self.changelogs[name] = collector.changelog(topic, self._task.partition, end)
             log = changelog.log
         what = f"store {name!r}"
         environment = self._environment
@@ -84,8 +84,10 @@ class TaskStores:
             cursor=environment.cursor,
             budget=self._budget,
             log=log,
+            log_each=environment.log_each_put,
             key_serde=environment.key_serde(builder.key_serde, what, topic or name),
             value_serde=environment.value_serde(builder.value_serde, what, topic or name),
+            drop=environment.drop,
         )
 
     # ------------------------------------------------------------------ positions
@@ -115,11 +117,12 @@ class TaskStores:
     # ------------------------------------------------------------------ commit
 
     def drain(self) -> None:
-        """Forwards and logs what the caches hold back, in topological order, until nothing is left."""
+        """Logs what was put, and forwards what the caches hold back, in topological order, until nothing is left."""
+        stores = self.stores.values()
         for _ in range(DRAIN_ROUNDS_MAX):
             drained = False
-            for rows in self._cached:
-                drained = rows.drain() or drained
+            for store in stores:
+                drained = store.drain() or drained
             if not drained:
                 return
         raise InternalError(
@@ -130,19 +133,19 @@ class TaskStores:
     def apply(self, positions: Mapping[TopicPartition, int]) -> None:
         """Writes what was drained to the engines, each with its changelog offsets and the input positions."""
         for engine, stores in self._of_engine:
-            if not any([rows.drained for rows, _, _ in stores]):  # noqa: C419 - a list is quicker than a generator
+            if not any([store.pending for store, _, _ in stores]):  # noqa: C419 - a list is quicker than a generator
                 continue
             batch = engine.batch()
             offsets = engine.family(OFFSETS).handle
-            for rows, changelog, key in stores:
-                rows.apply(batch)
+            for store, changelog, key in stores:
+                store.apply(batch)
                 if changelog is not None and changelog.offset is not None:
                     batch.put(key, OFFSET.pack(changelog.offset), offsets)
             if engine.persistent:
                 self._put_positions(batch, engine.family(POSITIONS).handle, positions)
             engine.write(batch)
-            for rows, _, _ in stores:
-                rows.applied()
+            for store, _, _ in stores:
+                store.applied()
 
     def _put_positions(self, batch: Batch, handle: Any, positions: Mapping[TopicPartition, int]) -> None:
         keys = self._position_keys
@@ -152,6 +155,11 @@ class TaskStores:
                 key = keys[partition] = str(partition).encode()
             batch.put(key, OFFSET.pack(position), handle)
 
+    def transaction_committed(self) -> None:
+        """Call it after :meth:`apply`, where the commit was one of a transaction."""
+        for changelog in self.changelogs.values():
+            changelog.transaction_committed()
+
     def drop_uncommitted(self) -> None:
         """Forgets everything the engines do not hold, and closes the stores; the engines stay open."""
         for store in self.stores.values():
@@ -159,7 +167,6 @@ class TaskStores:
         self.stores.clear()
         self.changelogs.clear()
         self._of_engine.clear()
-        self._cached.clear()
 
     def close(self) -> None:
         """Closes stores and engines."""

@@ -22,7 +22,14 @@ from processor_api.nodes import SinkNode, SourceNode
 from processor_api.record import HeaderList
 from processor_api.serde import Serde
 from processor_api.store_spec import ROCKSDB
-from processor_api.stores import KeyValueStore, TimestampedKeyValueStore
+from processor_api.stores import (
+    KeyValueStore,
+    SessionStore,
+    TimestampedKeyValueStore,
+    TimestampedSessionStore,
+    TimestampedWindowStore,
+    WindowStore,
+)
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology import Topology
 from state.budget import Budget
@@ -38,10 +45,10 @@ from streams.runtime.inputs import InputQueue
 from streams.runtime.task import Task
 from streams.runtime.task_plan import plan_all
 from streams.runtime.task_stores import TaskStores
+from streams.testing import store_views
 from streams.testing.driver_engine import DriverEngine
 from streams.testing.driver_log import DriverProducer, DriverTopic, new_message
 from streams.testing.settings import config_for_tests, nearest
-from streams.testing.store_views import KEY_VALUE, TIMESTAMPED_KEY_VALUE, StoreView
 from streams.testing.topics import TestInputTopic, TestOutputTopic, Timestamp, to_timestamp_ms
 
 __all__ = ["Produced", "TopologyTestDriver"]
@@ -115,6 +122,7 @@ class TopologyTestDriver:
             default_value_serde=config.default_value_serde,
             default_timestamp_extractor=config.default_timestamp_extractor,
             errors=error_policy_for(config, task_id, self._collector),
+            log_each_put=config.changelog_updates != "last",
         )
         budget = Budget(config.statestore_cache_max_bytes)
         return Task(plan, environment, TaskStores(plan, task_id, environment, budget, self._open_engine))
@@ -259,16 +267,29 @@ class TopologyTestDriver:
     def get_key_value_store(self, name: str) -> KeyValueStore[Any, Any]:
         """A key-value store; one with timestamps is shown without them.
 
-        :raises TopologyError: if there is no such store, or it is of another kind.
+        :raises TopologyError: if there is no such store, or it is of another kind; so do all typed getters.
         """
-        return cast(KeyValueStore[Any, Any], self._view(name, KEY_VALUE))
+        return cast(KeyValueStore[Any, Any], self._view(name, store_views.KEY_VALUE))
 
     def get_timestamped_key_value_store(self, name: str) -> TimestampedKeyValueStore[Any, Any]:
-        """A key-value store with timestamps.
+        """A key-value store with timestamps."""
+        return cast(TimestampedKeyValueStore[Any, Any], self._view(name, store_views.TIMESTAMPED_KEY_VALUE))
 
-        :raises TopologyError: if there is no such store, or it is of another kind.
-        """
-        return cast(TimestampedKeyValueStore[Any, Any], self._view(name, TIMESTAMPED_KEY_VALUE))
+    def get_window_store(self, name: str) -> WindowStore[Any, Any]:
+        """A window store; one with timestamps is shown without them."""
+        return cast(WindowStore[Any, Any], self._view(name, store_views.WINDOW))
+
+    def get_timestamped_window_store(self, name: str) -> TimestampedWindowStore[Any, Any]:
+        """A window store with timestamps."""
+        return cast(TimestampedWindowStore[Any, Any], self._view(name, store_views.TIMESTAMPED_WINDOW))
+
+    def get_session_store(self, name: str) -> SessionStore[Any, Any]:
+        """A session store; one with timestamps is shown without them."""
+        return cast(SessionStore[Any, Any], self._view(name, store_views.SESSION))
+
+    def get_timestamped_session_store(self, name: str) -> TimestampedSessionStore[Any, Any]:
+        """A session store with timestamps."""
+        return cast(TimestampedSessionStore[Any, Any], self._view(name, store_views.TIMESTAMPED_SESSION))
 
     def store(self, name: str) -> Any:
         """Short for :meth:`get_state_store`."""
@@ -278,7 +299,7 @@ class TopologyTestDriver:
         """Short for :meth:`get_all_state_stores`."""
         return self.get_all_state_stores()
 
-    def _view(self, name: str, view: StoreView) -> Any:
+    def _view(self, name: str, view: store_views.StoreView) -> Any:
         return view.of(self._open_store(name))
 
     def _open_store(self, name: str) -> Any:

@@ -7,12 +7,12 @@ store sees is the same (`tests/state/test_engine.py` runs on it): byte order, sn
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from sortedcontainers import SortedList
-
 from state.engine import Engine, Family
+from state.memory_engine import MemoryFamily
 
 __all__ = ["ROWS_IN_MEMORY_BYTES", "DriverEngine"]
 
@@ -25,13 +25,21 @@ ROW_OVERHEAD_BYTES = 170
 _UNKNOWN: Any = object()
 
 
+class _Until(bytes):
+    """The end of a range to delete, in place of a value."""
+
+
+_Operation = tuple["DriverFamily", bytes, bytes | None]
+
+
 class _Batch:
     """Operations in order; a value of ``None`` deletes."""
 
-    __slots__ = ("operations",)
+    __slots__ = ("deletes_ranges", "operations")
 
     def __init__(self) -> None:
-        self.operations: list[tuple[DriverFamily, bytes, bytes | None]] = []
+        self.operations: list[_Operation] = []
+        self.deletes_ranges = False
 
     def put(self, key: bytes, value: bytes, handle: DriverFamily) -> None:
         self.operations.append((handle, key, value))
@@ -39,27 +47,34 @@ class _Batch:
     def delete(self, key: bytes, handle: DriverFamily) -> None:
         self.operations.append((handle, key, None))
 
+    def delete_range(self, low: bytes, high: bytes, handle: DriverFamily) -> None:
+        self.operations.append((handle, low, _Until(high)))
+        self.deletes_ranges = True
+
 
 class DriverFamily:
-    """One ordered byte space. ``rows`` lies over the family in RocksDB, if there is one; ``None`` hides a row of it."""
+    """One ordered byte space: in memory, or, once there is a database, ``waiting`` rows over the family in it. A
+    waiting ``None`` hides a row."""
 
-    def __init__(self, name: str, engine: DriverEngine) -> None:
+    def __init__(self, name: str, engine: DriverEngine, lock: threading.Lock) -> None:
         self.name = name
         self.handle = self
-        self.rows: dict[bytes, bytes | None] = {}
-        self.sorted: SortedList[bytes] | None = None
+        self.memory = MemoryFamily(name, lock)
+        self.read = False
+        """Whether a range was opened since the last write."""
+        self.waiting: dict[bytes, bytes | None] = {}
         self.below: Family | None = None
         self.get = self._getter()
         self._engine = engine
 
     def _getter(self) -> Callable[[bytes], bytes | None]:
-        rows_get = self.rows.get
+        from_memory, from_waiting = self.memory.get, self.waiting.get
 
         def get(key: bytes) -> bytes | None:
-            row: bytes | None = rows_get(key, _UNKNOWN)
-            if row is _UNKNOWN:
-                return None if self.below is None else self.below.get(key)
-            return row
+            if self.below is None:
+                return from_memory(key)
+            row: bytes | None = from_waiting(key, _UNKNOWN)
+            return self.below.get(key) if row is _UNKNOWN else row
 
         return get
 
@@ -69,19 +84,45 @@ class DriverFamily:
         if self.below is not None:
             self._engine.spill()
             return self.below.range(low, high, reverse=reverse)
-        if low is not None and high is not None and low >= high:
-            return iter(())
-        if self.sorted is None:
-            self.sorted = SortedList(self.rows)
-        keys = self.sorted.irange(low, high, inclusive=(True, False), reverse=reverse)
-        rows: dict[bytes, Any] = self.rows
-        return iter([(key, rows[key]) for key in keys])
+        self.read = True
+        return self.memory.range(low, high, reverse=reverse)
+
+    def freeze(self) -> None:
+        """Before the family changes: open ranges show rows as they were."""
+        if self.read:
+            self.memory.freeze()
+            self.read = False
+
+    def put_in_memory(self, key: bytes, value: bytes | None) -> int:
+        """Puts or deletes a row, or deletes a range; returns by how many bytes the family grew."""
+        memory = self.memory
+        rows, index = memory.rows, memory.sorted
+        if value is None:
+            if rows.pop(key, None) is not None and index is not None:
+                index.remove(key)
+            return 0
+        if type(value) is _Until:
+            memory.delete_range(key, value)
+            return 0
+        known = key in rows
+        rows[key] = value
+        if known:
+            return 0
+        if index is not None:
+            index.add(key)
+        return len(key) + len(value) + ROW_OVERHEAD_BYTES
 
     def approximate_count(self) -> int:
         if self.below is None:
-            return len(self.rows)
+            return self.memory.approximate_count()
         self._engine.spill()
         return self.below.approximate_count()
+
+    def clear(self) -> None:
+        self.memory.freeze()
+        self.memory.rows.clear()
+        self.memory.sorted = None
+        self.waiting.clear()
 
 
 class DriverEngine:
@@ -99,6 +140,7 @@ class DriverEngine:
         self._bytes = 0
         self._below: Engine | None = None
         self._families: dict[str, DriverFamily] = {}
+        self._lock = threading.Lock()
 
     @property
     def spilled(self) -> bool:
@@ -108,7 +150,7 @@ class DriverEngine:
     def family(self, name: str) -> DriverFamily:
         family = self._families.get(name)
         if family is None:
-            family = self._families[name] = DriverFamily(name, self)
+            family = self._families[name] = DriverFamily(name, self, self._lock)
             if self._below is not None:
                 family.below = self._below.family(name)
         return family
@@ -118,69 +160,76 @@ class DriverEngine:
 
     def write(self, batch: _Batch) -> None:
         """See the port; if the database cannot take what is too much, the batch stays in memory like the rest."""
-        size = 0
-        keeps_deletions = self._below is not None
-        for family, key, value in batch.operations:
-            rows, index = family.rows, family.sorted
-            if value is None:
-                if keeps_deletions:
-                    rows[key] = None
-                elif rows.pop(key, None) is not None and index is not None:
-                    index.remove(key)
-                continue
-            if key not in rows:
-                size += len(key) + len(value) + ROW_OVERHEAD_BYTES
-                if index is not None:
-                    index.add(key)
-            rows[key] = value
-        self._bytes += size
+        if self._below is not None:
+            self._write_behind(self._below, batch)
+        else:
+            size = 0
+            with self._lock:
+                for family in self._families.values():
+                    family.freeze()
+                for family, key, value in batch.operations:
+                    size += family.put_in_memory(key, value)
+            self._bytes += size
         if self._bytes > self._most_bytes:
             self.spill()
 
     load = write
 
+    def _write_behind(self, below: Engine, batch: _Batch) -> None:
+        if batch.deletes_ranges:
+            self.spill()
+            _write_all(below, batch.operations)
+            return
+        for family, key, value in batch.operations:
+            family.waiting[key] = value
+            self._bytes += len(key) + len(value or b"") + ROW_OVERHEAD_BYTES
+
     def spill(self) -> None:
         """Writes what waits in memory to the database."""
+        families = self._families.values()
         if self._below is None:
-            below = self._below = self._open_below()
-            for family in self._families.values():
+            below = self._open_below()
+            _write_all(below, [(one, key, row) for one in families for key, row in one.memory.rows.items()])
+            self._below = below
+            for family in families:
+                family.clear()
                 family.below = below.family(family.name)
-                family.sorted = None
-        else:
-            below = self._below
-        waiting = [family for family in self._families.values() if family.rows]
-        if not waiting:
-            return
-        batch = below.batch()
-        for family in waiting:
-            handle = below.family(family.name).handle
-            for key, value in family.rows.items():
-                if value is None:
-                    batch.delete(key, handle)
-                else:
-                    batch.put(key, value, handle)
-        below.load(batch)
-        for family in waiting:
-            family.rows.clear()
+        elif waiting := [(one, key, row) for one in families for key, row in one.waiting.items()]:
+            _write_all(self._below, waiting)
+            for family in families:
+                family.waiting.clear()
         self._bytes = 0
 
     def flush(self) -> None:
         """Nothing outlives the driver."""
 
     def clear(self, families: Collection[str]) -> None:
-        for name in families:
-            family = self._families.get(name)
-            if family is not None:
-                family.rows.clear()
-                family.sorted = None
+        with self._lock:
+            for name in families:
+                family = self._families.get(name)
+                if family is not None:
+                    family.clear()
         if self._below is not None:
             self._below.clear(families)
 
     def close(self) -> None:
         below, self._below = self._below, None
         for family in self._families.values():
-            family.below = family.sorted = None
-            family.rows.clear()
+            family.below = None
+            family.clear()
         self._families.clear()
         if below is not None:
             below.close()
+
+
+def _write_all(below: Engine, operations: Collection[_Operation]) -> None:
+    batch = below.batch()
+    for family, key, value in operations:
+        handle = below.family(family.name).handle
+        if value is None:
+            batch.delete(key, handle)
+        elif type(value) is _Until:
+            batch.delete_range(key, bytes(value), handle)
+        else:
+            batch.put(key, value, handle)
+    below.load(batch)

@@ -9,8 +9,17 @@ from typing import Any
 from processor_api.errors import TopologyError
 from state.key_value import KeyValueFacade
 from state.kinds import OpenStore
+from state.shown import Untimed
 
-__all__ = ["KEY_VALUE", "TIMESTAMPED_KEY_VALUE", "StoreView"]
+__all__ = [
+    "KEY_VALUE",
+    "SESSION",
+    "TIMESTAMPED_KEY_VALUE",
+    "TIMESTAMPED_SESSION",
+    "TIMESTAMPED_WINDOW",
+    "WINDOW",
+    "StoreView",
+]
 
 
 @dataclass(frozen=True)
@@ -36,24 +45,52 @@ def _itself(store: OpenStore) -> Any:
     return store.facade
 
 
-class _WithoutTimestamps(KeyValueFacade):
+def _without_timestamps(store: OpenStore) -> Any:
+    return store.facade.without_timestamps()
+
+
+class _PlainKeyValue(KeyValueFacade):
     """A timestamped key-value store as a plain one."""
 
     def __init__(self, store: OpenStore) -> None:
         super().__init__(store.rows)
-        self._store = store
+        self._facade: KeyValueFacade = store.facade
+        self._untimed = Untimed(self.name, store.rows.cursor)
 
     @property
     def is_open(self) -> bool:
-        return self._store.facade.is_open
+        return self._facade.is_open
 
     def _parts(self, value: Any) -> tuple[Any, int]:
-        value, timestamp = super()._parts(value)
-        return value, max(timestamp, 0)  # between records there is none, and the row must have one
+        return self._untimed.parts(value)
 
     def _check(self) -> None:
-        self._store.facade._check()
+        self._facade._check()
 
 
-KEY_VALUE = StoreView("key-value", {"key-value": _itself, "timestamped-key-value": _WithoutTimestamps})
+KEY_VALUE = StoreView("key-value", {"key-value": _itself, "timestamped-key-value": _PlainKeyValue})
 TIMESTAMPED_KEY_VALUE = StoreView("timestamped-key-value", {"timestamped-key-value": _itself})
+WINDOW = StoreView(
+    "window",
+    {
+        "window": _itself,
+        "time-ordered-window": _itself,
+        "timestamped-window": _without_timestamps,
+        "time-ordered-timestamped-window": _without_timestamps,
+    },
+)
+TIMESTAMPED_WINDOW = StoreView(
+    "timestamped-window", {"timestamped-window": _itself, "time-ordered-timestamped-window": _itself}
+)
+SESSION = StoreView(
+    "session",
+    {
+        "session": _itself,
+        "time-ordered-session": _itself,
+        "timestamped-session": _without_timestamps,
+        "time-ordered-timestamped-session": _without_timestamps,
+    },
+)
+TIMESTAMPED_SESSION = StoreView(
+    "timestamped-session", {"timestamped-session": _itself, "time-ordered-timestamped-session": _itself}
+)

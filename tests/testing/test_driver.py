@@ -19,6 +19,7 @@ from processor_api.serde import Serdes
 from processor_api.store_spec import Stores
 from processor_api.stores import ValueAndTimestamp
 from processor_api.topology import Topology
+from processor_api.windowed import Window, Windowed
 from streams import Consumed, Grouped, Materialized, Produced, StreamsBuilder, StreamsConfig
 from streams.testing import TestRecord, TopologyTestDriver
 
@@ -247,6 +248,32 @@ def test_typed_getters() -> None:
             driver.get_timestamped_key_value_store("plain")
         assert sorted(driver.get_all_state_stores()) == ["plain", "timed"]
         assert driver.get_state_store("plain") is driver.store("plain") is driver.stores()["plain"]
+
+
+def test_typed_getters_of_windows_and_sessions() -> None:
+    """The same, by kind."""
+    topology = remember()
+    windows, sessions = Stores.persistent_timestamped_window_store, Stores.persistent_session_store
+    minute, day = timedelta(minutes=1), timedelta(days=1)
+    for store in (
+        Stores.timestamped_window_store_builder(windows("windows", day, minute)),
+        Stores.session_store_builder(sessions("sessions", day)),
+    ):
+        topology.add_state_store(store, "remember")
+    with TopologyTestDriver(topology, TEXT) as driver:
+        driver.get_timestamped_window_store("windows").put("k", ValueAndTimestamp("v", 7), 5)
+        assert driver.get_window_store("windows").fetch("k", 5) == "v"
+        assert driver.store("windows").fetch("k", 5) == ValueAndTimestamp("v", 7)
+        driver.get_session_store("sessions").put(Windowed("k", Window(1, 9)), "s")
+        assert driver.get_session_store("sessions").fetch_session("k", 1, 9) == "s"
+        for getter, store, says in (
+            (driver.get_window_store, "sessions", "'sessions' is a session store and cannot be read as a window one"),
+            (driver.get_session_store, "windows", "is a timestamped-window store and cannot be read as a session one"),
+            (driver.get_timestamped_session_store, "sessions", "cannot be read as a timestamped-session one"),
+            (driver.get_timestamped_window_store, "plain", "cannot be read as a timestamped-window one"),
+        ):
+            with pytest.raises(TopologyError, match=says):
+                getter(store)
 
 
 def test_what_a_test_puts_into_a_store_is_there_for_the_next_record() -> None:
