@@ -42,7 +42,8 @@ class TaskStores:
         self.engines: dict[str, Engine] = {}
         self.stores: dict[str, OpenStore] = {}
         self.changelogs: dict[str, Changelog] = {}
-        self._of_engine: list[tuple[Engine, list[_Applied]]] = []
+        self._of_engine: list[tuple[Engine, list[_Applied], Any, Any]] = []
+        """With what an engine writes, and its handles of the families of offsets and positions."""
         self._position_keys: dict[TopicPartition, bytes] = {}
         builders = [plan.topology.stores[name] for name in plan.stores]
         for engine in sorted({builder.supplier.engine for builder in builders}):
@@ -56,13 +57,13 @@ class TaskStores:
         """
         self.stores.clear()
         self.changelogs.clear()
+        self._of_engine.clear()
         for name in self._plan.stores:
             builder = self._plan.topology.stores[name]
             self.stores[name] = self._open(builder, collector, changelog_ends.get(name, 0))
-        self._of_engine = [
-            (engine, [self._applied(store) for store in self.stores.values() if store.builder.supplier.engine == name])
-            for name, engine in self.engines.items()
-        ]
+        for name, engine in self.engines.items():
+            own = [self._applied(store) for store in self.stores.values() if store.builder.supplier.engine == name]
+            self._of_engine.append((engine, own, engine.family(OFFSETS).handle, engine.family(POSITIONS).handle))
 
     def _applied(self, store: OpenStore) -> _Applied:
         changelog = self.changelogs.get(store.builder.name)
@@ -132,17 +133,16 @@ class TaskStores:
 
     def apply(self, positions: Mapping[TopicPartition, int]) -> None:
         """Writes what was drained to the engines, each with its changelog offsets and the input positions."""
-        for engine, stores in self._of_engine:
+        for engine, stores, offsets_handle, positions_handle in self._of_engine:
             if not any([store.pending for store, _, _ in stores]):  # noqa: C419 - a list is quicker than a generator
                 continue
             batch = engine.batch()
-            offsets = engine.family(OFFSETS).handle
             for store, changelog, key in stores:
                 store.apply(batch)
                 if changelog is not None and changelog.offset is not None:
-                    batch.put(key, OFFSET.pack(changelog.offset), offsets)
+                    batch.put(key, OFFSET.pack(changelog.offset), offsets_handle)
             if engine.persistent:
-                self._put_positions(batch, engine.family(POSITIONS).handle, positions)
+                self._put_positions(batch, positions_handle, positions)
             engine.write(batch)
             for store, _, _ in stores:
                 store.applied()

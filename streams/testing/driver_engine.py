@@ -60,8 +60,7 @@ class DriverFamily:
         self.name = name
         self.handle = self
         self.memory = MemoryFamily(name, lock)
-        self.read = False
-        """Whether a range was opened since the last write."""
+        self.rows = self.memory.rows
         self.waiting: dict[bytes, bytes | None] = {}
         self.below: Family | None = None
         self.get = self._getter()
@@ -84,33 +83,15 @@ class DriverFamily:
         if self.below is not None:
             self._engine.spill()
             return self.below.range(low, high, reverse=reverse)
-        self.read = True
+        self._engine.reads(self)
         return self.memory.range(low, high, reverse=reverse)
 
-    def freeze(self) -> None:
-        """Before the family changes: open ranges show rows as they were."""
-        if self.read:
-            self.memory.freeze()
-            self.read = False
-
-    def put_in_memory(self, key: bytes, value: bytes | None) -> int:
-        """Puts or deletes a row, or deletes a range; returns by how many bytes the family grew."""
-        memory = self.memory
-        rows, index = memory.rows, memory.sorted
-        if value is None:
-            if rows.pop(key, None) is not None and index is not None:
-                index.remove(key)
-            return 0
-        if type(value) is _Until:
-            memory.delete_range(key, value)
-            return 0
-        known = key in rows
-        rows[key] = value
-        if known:
-            return 0
-        if index is not None:
-            index.add(key)
-        return len(key) + len(value) + ROW_OVERHEAD_BYTES
+    def delete_in_memory(self, key: bytes, until: bytes | None) -> None:
+        """Deletes a row, or the rows of a range."""
+        if until is not None:
+            self.memory.delete_range(key, until)
+        elif self.rows.pop(key, None) is not None and self.memory.sorted is not None:
+            self.memory.sorted.remove(key)
 
     def approximate_count(self) -> int:
         if self.below is None:
@@ -140,6 +121,8 @@ class DriverEngine:
         self._bytes = 0
         self._below: Engine | None = None
         self._families: dict[str, DriverFamily] = {}
+        self._read: list[DriverFamily] = []
+        """Those of which ranges were opened since the last write."""
         self._lock = threading.Lock()
 
     @property
@@ -163,17 +146,34 @@ class DriverEngine:
         if self._below is not None:
             self._write_behind(self._below, batch)
         else:
+            if self._read:
+                self._freeze()
             size = 0
-            with self._lock:
-                for family in self._families.values():
-                    family.freeze()
-                for family, key, value in batch.operations:
-                    size += family.put_in_memory(key, value)
+            for family, key, value in batch.operations:
+                if value is None or type(value) is not bytes:
+                    family.delete_in_memory(key, value)
+                    continue
+                if key not in family.rows:
+                    size += len(key) + len(value) + ROW_OVERHEAD_BYTES
+                    if family.memory.sorted is not None:
+                        family.memory.sorted.add(key)
+                family.rows[key] = value
             self._bytes += size
         if self._bytes > self._most_bytes:
             self.spill()
 
     load = write
+
+    def reads(self, family: DriverFamily) -> None:
+        """A range of a family was opened, and shows its rows as they are now."""
+        self._read.append(family)
+
+    def _freeze(self) -> None:
+        """Before rows change: open ranges read what they have not read yet."""
+        with self._lock:
+            for family in self._read:
+                family.memory.freeze()
+        self._read.clear()
 
     def _write_behind(self, below: Engine, batch: _Batch) -> None:
         if batch.deletes_ranges:

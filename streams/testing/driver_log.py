@@ -53,13 +53,13 @@ def new_message(
 
 class DriverProducer:
     """Implements `streams.kafka.ports.Producer` for a task of the driver: what is produced is there at once, and read
-    again where a source reads the topic; delivery is reported at the next `flush`."""
+    again where a source reads the topic. Only failures are reported, as by the task's producer on a cluster, and here
+    there are none."""
 
     zero_timestamp_ms = 0
 
     def __init__(self, topics: dict[str, DriverTopic]) -> None:
         self._topics = topics
-        self._reports: list[tuple[OnDelivery, Record]] = []
 
     def produce(
         self,
@@ -90,33 +90,23 @@ class DriverProducer:
         if type(key) is not bytes and key is not None:
             key = as_bytes(key)
         headers = normal_headers(headers) if headers else None
-        message = Record(topic, 0, key, value, (_CREATE_TIME, timestamp), headers)
-        message.log_offset = offset = found.end_offset
-        found.end_offset = offset + 1
         found.written = True
         found.unread.append((key, value, timestamp, headers))
         queue = found.queue
         if queue is not None:
-            queue.messages.append(message)
-        if callback is not None:
-            self._reports.append((callback, message))
+            queue.messages.append(new_message(found, key, value, timestamp, headers))
+        else:
+            found.end_offset += 1
 
     def refused(self, error: Exception, topic: str) -> NoReturn:
         """See the port."""
         raise ProductionError(f"cannot send a record to topic {topic!r}: {error}", topic=topic) from error
 
     def poll(self, timeout: float = 0) -> int:
-        """Reports deliveries."""
-        reports, self._reports = self._reports, []
-        for report, message in reports:
-            report(None, message)
-        return len(reports)
+        return 0
 
     def flush(self) -> None:
-        reports = self._reports
-        for report, message in reports:
-            report(None, message)
-        reports.clear()
+        """Everything is written."""
 
     def partition_count(self, topic: str) -> int:
         return 1
