@@ -53,6 +53,8 @@ class _LoopSettings:
         self.poll_ms = config.poll_ms
         self.max_poll_records = client_configs.max_poll_records(config)
         self.buffered_records_per_partition = config.buffered_records_per_partition
+        self.retry_backoff_ms, self.retry_backoff_max_ms = client_configs.retry_backoff_ms(config)
+        self.task_timeout_ms = config.task_timeout_ms
 
 
 class KafkaStreams:
@@ -278,8 +280,11 @@ class KafkaStreams:
         self.start()
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
+        """Closes it; what it failed with is raised, so that a script does not end as if all were well."""
         self.close()
+        if kind is None and self.failure is not None:
+            raise self.failure
 
 
 def _librdkafka(clock: Clock) -> KafkaClients:

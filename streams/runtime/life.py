@@ -32,6 +32,7 @@ from streams.runtime.environment import Environment
 from streams.runtime.error_policy import error_policy_for
 from streams.runtime.idling import Idling
 from streams.runtime.purge import RepartitionPurge
+from streams.runtime.source_watch import SourceWatch
 from streams.runtime.task_manager import TaskManager
 from streams.runtime.task_plan import TaskPlan
 from streams.runtime.task_stores import TaskStores
@@ -83,8 +84,6 @@ class ThreadLife:
             config, f"{identity.thread}-producer", identity.transactional_id if eos else None
         )
         self._producer = clients.producer(producer_config)
-        if eos:
-            self._producer.init_transactions()  # fences the dead self and ends its transaction before offsets are read
         consumer_id = client_id_with_hash(f"{identity.thread}-consumer", shared.group.hash)
         self._consumer_config = client_configs.main_consumer(config, consumer_id, identity.instance_id)
         self.consumer = clients.consumer(self._consumer_config)
@@ -102,8 +101,9 @@ class ThreadLife:
         self._budget = Budget(
             config.statestore_cache_max_bytes // threads, uncommitted // threads if uncommitted > 0 else uncommitted
         )
-        self.idling = Idling(config.max_task_idle_ms, clock)
+        self.idling = Idling(config.max_task_idle_ms, clock, self.consumer)
         self.purge = RepartitionPurge(shared.admin, clock, config.repartition_purge_interval_ms)
+        self.watch = SourceWatch(shared.admin, clock, client_configs.topic_refresh_ms(config))
         self.tasks = TaskManager(
             plans=shared.plans,
             consumer=self.consumer,
@@ -141,6 +141,8 @@ class ThreadLife:
 
     def join(self, stopping: threading.Event) -> None:
         """Joins the group, once no member of it runs another topology."""
+        if self._shared.config.exactly_once:
+            self._producer.init_transactions()  # fences the dead self and ends its transaction before offsets are read
         self._wait_for_other_topologies(stopping)
         self.membership.join(self._shared.group, self)
 
@@ -187,6 +189,7 @@ class ThreadLife:
             lambda: self.membership.leave(stay=stay),
             self.restorer.close,
             self.purge.close,
+            self.watch.close,
             self._producer.close,
         ]
         for step in steps:
