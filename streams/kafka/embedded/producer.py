@@ -13,6 +13,7 @@ from processor_api.task_id import TopicPartition
 from streams.kafka.embedded.broker import EmbeddedBroker
 from streams.kafka.embedded.groups import GroupIdentity
 from streams.kafka.embedded.messages import ErrorInfo, Record, RefusedRecord, as_bytes, normal_headers
+from streams.kafka.embedded.segments import BATCH_OVERHEAD, record_bytes
 from streams.kafka.embedded.topics import Topic
 from streams.kafka.embedded.transactions import TransactionalId
 from streams.kafka.ports import OffsetAndMetadata, OnDelivery, TransactionAborted
@@ -26,9 +27,9 @@ class EmbeddedProducer:
     """Implements `streams.kafka.ports.Producer`.
 
     Settings: ``transactional.id``, ``transaction.timeout.ms``, ``queue.buffering.max.messages`` (records whose delivery
-    was not yet reported), ``linger.ms`` and ``batch.num.messages``. Without linger, the default, each record is a batch
-    of its own and is in the log when `produce` returns. With any linger it waits for the next `poll`, `flush` or
-    commit, or a full batch; a producer that is dropped before loses it, as one that crashes does.
+    was not yet reported), ``linger.ms``, ``batch.num.messages`` and ``batch.size``. Without linger, the default, each
+    record is a batch of its own and is in the log when `produce` returns. With any linger it waits for the next `poll`,
+    `flush` or commit, or a full batch; a producer that is dropped before loses it, as one that crashes does.
     """
 
     zero_timestamp_ms = 0
@@ -42,6 +43,8 @@ class EmbeddedProducer:
         self._queue_max = int(config.get("queue.buffering.max.messages", 100_000))
         self._batch_max = int(config.get("batch.num.messages", 10_000)) if float(config.get("linger.ms", 0)) else 0
         self._batches: dict[tuple[Topic, int], list[tuple[Record, OnDelivery | None]]] = {}
+        self._batch_bytes: dict[tuple[Topic, int], int] = {}
+        self._batch_bytes_max = int(config.get("batch.size", 1_000_000))
         self._reports: deque[tuple[OnDelivery | None, ErrorInfo | None, Record]] = deque()
         self._queued = 0
         self._next_partition: dict[str, int] = {}
@@ -186,6 +189,7 @@ class EmbeddedProducer:
         for batch in self._batches.values():
             self._reports.extend((report, purged, RefusedRecord(record, purged)) for record, report in batch)
         self._batches.clear()
+        self._batch_bytes.clear()
         self._end(self._author, committed=False)
 
     def partition_count(self, topic: str) -> int:
@@ -197,6 +201,7 @@ class EmbeddedProducer:
         self._closed = True
         self._open = False
         self._batches.clear()
+        self._batch_bytes.clear()
         self._reports.clear()
         self._queued = 0
 
@@ -257,13 +262,20 @@ class EmbeddedProducer:
         return turn % count
 
     def _add_to_batch(self, topic: Topic, partition: int, record: Record, report: OnDelivery | None) -> None:
-        batch = self._batches.setdefault((topic, partition), [])
+        place = topic, partition
+        size = self._batch_bytes.get(place, BATCH_OVERHEAD) + record_bytes(record)
+        if size > self._batch_bytes_max and place in self._batches:
+            self._send_batches()
+            size = BATCH_OVERHEAD + record_bytes(record)
+        batch = self._batches.setdefault(place, [])
         batch.append((record, report))
+        self._batch_bytes[place] = size
         if len(batch) >= self._batch_max:
             self._send_batches()
 
     def _send_batches(self) -> None:
         batches, self._batches = self._batches, {}
+        self._batch_bytes.clear()
         for (topic, partition), batch in batches.items():
             refusals = self._append(topic, partition, [record for record, _ in batch])
             for number, (record, report) in enumerate(batch):

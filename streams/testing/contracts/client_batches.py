@@ -69,6 +69,13 @@ class BatchContract:
             assert self.batch(topic, record).errors == [None]
         assert self.batch(topic, *small[:2]).errors == [None] * 2
 
+    def test_a_producer_s_batches_are_no_larger_than_a_broker_takes(self) -> None:
+        """However much lingers: ``batch.size`` is below the default of ``max.message.bytes``."""
+        topic = self.cluster.topic()
+        large = [(b"k", bytes(50_000), 5)] * 60
+        assert self.batch(topic, *large).errors == [None] * 60
+        assert len(self.kept(topic)) == 60
+
     def test_what_takes_up_the_bytes_of_a_batch(self) -> None:
         """Key, value and headers, and some 70 bytes beside them."""
         topic = self.cluster.topic(configs={"max.message.bytes": "2000"})
