@@ -16,6 +16,7 @@ from processor_api.errors import RetryableError, StateDirectoryError, StateError
 from state.engine import OFFSETS, POSITIONS
 from state.memory_engine import MemoryEngine
 from state.rocksdb_engine import FORMAT_KEY, RocksEngine
+from streams.testing.driver_engine import DriverEngine
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FAMILIES = ["rows", "other"]
@@ -32,9 +33,18 @@ os._exit(0)
 """
 
 
-@pytest.fixture(params=["memory", "rocksdb"])
+ENGINES: dict[str, Callable[[Path], Any]] = {
+    "memory": lambda path: MemoryEngine(),
+    "rocksdb": lambda path: RocksEngine(path, FAMILIES),
+    "driver": lambda path: DriverEngine(lambda: RocksEngine(path, FAMILIES)),
+    "driver, each write to disk": lambda path: DriverEngine(lambda: RocksEngine(path, FAMILIES), most_bytes=0),
+    "driver, few rows in memory": lambda path: DriverEngine(lambda: RocksEngine(path, FAMILIES), most_bytes=600),
+}
+
+
+@pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    opened = MemoryEngine() if request.param == "memory" else RocksEngine(tmp_path / "db", FAMILIES)
+    opened = ENGINES[request.param](tmp_path / "db")
     yield opened
     opened.close()
 
@@ -53,7 +63,7 @@ def contents(engine: Any, family: str = "rows") -> Rows:
     return [row for row in engine.family(family).range() if row[0] != FORMAT_KEY]
 
 
-# ---------------------------------------------------------------------- both engines
+# ---------------------------------------------------------------------- every engine
 
 
 def test_a_row_that_was_put_is_found(engine: Any) -> None:
