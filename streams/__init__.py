@@ -76,17 +76,25 @@ if TYPE_CHECKING:
     from processor_api.serde import Serde, Serdes
     from processor_api.store_spec import StoreBuilder, Stores, StoreSupplier
     from processor_api.stores import (
+        PUT_RETURN_CODE_NOT_PUT,
+        PUT_RETURN_CODE_VALID_TO_UNDEFINED,
         KeyValueIterator,
         KeyValueStore,
+        ListStore,
         ReadOnlyKeyValueStore,
         ReadOnlySessionStore,
         ReadOnlyWindowStore,
         SessionStore,
         StateStore,
         TimestampedKeyValueStore,
+        TimestampedKeyValueStoreWithHeaders,
         TimestampedSessionStore,
         TimestampedWindowStore,
         ValueAndTimestamp,
+        ValueTimestampHeaders,
+        VersionedKeyValueStore,
+        VersionedRecord,
+        VersionedRecordIterator,
         WindowStore,
         WindowStoreIterator,
     )
@@ -108,6 +116,8 @@ if TYPE_CHECKING:
     from streams.testing import TopologyTestDriver  # type: ignore[import-not-found,unused-ignore]
 
 __all__ = [
+    "PUT_RETURN_CODE_NOT_PUT",
+    "PUT_RETURN_CODE_VALID_TO_UNDEFINED",
     "AutoOffsetReset",
     "Branched",
     "BranchedKStream",
@@ -134,6 +144,7 @@ __all__ = [
     "KafkaStreams",
     "KeyValueIterator",
     "KeyValueStore",
+    "ListStore",
     "Materialized",
     "MissingTopicError",
     "Named",
@@ -181,6 +192,7 @@ __all__ = [
     "TimestampExtractor",
     "TimestampType",
     "TimestampedKeyValueStore",
+    "TimestampedKeyValueStoreWithHeaders",
     "TimestampedSessionStore",
     "TimestampedWindowStore",
     "TopicNameExtractor",
@@ -190,6 +202,10 @@ __all__ = [
     "TopologyTestDriver",
     "UserCodeError",
     "ValueAndTimestamp",
+    "ValueTimestampHeaders",
+    "VersionedKeyValueStore",
+    "VersionedRecord",
+    "VersionedRecordIterator",
     "Window",
     "WindowStore",
     "WindowStoreIterator",
@@ -234,9 +250,11 @@ _HOMES = {
     "processor_api.serde": "Serde Serdes",
     "processor_api.store_spec": "StoreBuilder StoreSupplier Stores",
     "processor_api.stores": (
-        "KeyValueIterator KeyValueStore ReadOnlyKeyValueStore ReadOnlySessionStore ReadOnlyWindowStore SessionStore "
-        "StateStore TimestampedKeyValueStore TimestampedSessionStore TimestampedWindowStore ValueAndTimestamp "
-        "WindowStore WindowStoreIterator"
+        "KeyValueIterator KeyValueStore ListStore PUT_RETURN_CODE_NOT_PUT PUT_RETURN_CODE_VALID_TO_UNDEFINED "
+        "ReadOnlyKeyValueStore ReadOnlySessionStore ReadOnlyWindowStore SessionStore StateStore "
+        "TimestampedKeyValueStore TimestampedKeyValueStoreWithHeaders TimestampedSessionStore "
+        "TimestampedWindowStore ValueAndTimestamp ValueTimestampHeaders VersionedKeyValueStore VersionedRecord "
+        "VersionedRecordIterator WindowStore WindowStoreIterator"
     ),
     "processor_api.task_id": "TaskId TopicPartition",
     "processor_api.timestamps": (

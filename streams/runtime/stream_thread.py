@@ -184,11 +184,11 @@ class StreamThread:
             raise
         what = "what was not committed is given up, to be processed again with new clients"
         log.warning(what, extra={"thread_name": self.name, "error": str(error)})
-        self._begin_anew(life, wait_s)
+        self._begin_anew(life, wait_s, stay=self._stay or not self._stopping.is_set())
 
-    def _begin_anew(self, life: Life, wait_s: float) -> None:
+    def _begin_anew(self, life: Life, wait_s: float, *, stay: bool = True) -> None:
         self._become(ThreadState.PARTITIONS_ASSIGNED)
-        life.end(clean=False, stay=True)
+        life.end(clean=False, stay=stay)
         self._stopping.wait(wait_s)
 
     def _final_commit(self, life: Life) -> None:

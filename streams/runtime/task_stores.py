@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -11,7 +10,8 @@ from processor_api.store_spec import MEMORY, StoreBuilder
 from processor_api.task_id import TaskId, TopicPartition
 from state.budget import Budget
 from state.engine import OFFSETS, POSITIONS, Engine
-from state.kinds import OpenStore, family_of, open_store
+from state.kinds import OpenStore, check_kind, families_of, open_store
+from state.offsets import offset_key, read_offset, write_offset
 from streams.kafka.record_collector import Changelog, RecordCollector
 from streams.runtime.environment import Environment
 from streams.runtime.task_plan import TaskPlan
@@ -21,7 +21,6 @@ __all__ = ["EngineOpener", "TaskStores"]
 EngineOpener = Callable[[str, Path, list[str]], Engine]
 """``(engine name, task directory, families)`` to an open engine."""
 
-OFFSET = struct.Struct(">q")
 DRAIN_ROUNDS_MAX = 1000
 
 
@@ -40,8 +39,14 @@ class TaskStores:
         self.changelogs: dict[str, Changelog] = {}
         builders = [plan.topology.stores[name] for name in plan.stores]
         for engine in sorted({builder.supplier.engine for builder in builders}):
-            families = [family_of(builder) for builder in builders if builder.supplier.engine == engine]
+            families = [family for b in builders if b.supplier.engine == engine for family in families_of(b)]
             self.engines[engine] = open_engine(engine, environment.state_dir, families)
+        try:
+            for builder in builders:
+                check_kind(builder, self.engines[builder.supplier.engine])
+        except BaseException:
+            self.close()
+            raise
 
     def open(self, collector: RecordCollector, changelog_ends: Mapping[str, int]) -> None:
         """Opens every store on the engines, writing its changelog through ``collector``.
@@ -87,16 +92,16 @@ class TaskStores:
 
     def stored_offset(self, store: str) -> int | None:
         """Offset of the last changelog record that the store's engine holds."""
-        key = f"{self._plan.changelogs[store]}-{self._task.partition}".encode()
+        key = offset_key(self._plan.changelogs[store], self._task.partition)
         found = self.engine_of(store).family(OFFSETS).get(key)
-        return None if found is None else OFFSET.unpack(found)[0]
+        return None if found is None else read_offset(found)
 
     def stored_positions(self) -> dict[str, int]:
         """Input positions at the last commit that the persistent engine holds, by ``<topic>-<partition>``."""
         found: dict[str, int] = {}
         for engine in self.engines.values():
             for key, value in engine.family(POSITIONS).range():
-                found[key.decode()] = OFFSET.unpack(value)[0]
+                found[key.decode()] = read_offset(value)
         return found
 
     # ------------------------------------------------------------------ commit
@@ -127,12 +132,12 @@ class TaskStores:
                 store.apply(batch)
                 changelog = self.changelogs.get(store.builder.name)
                 if changelog is not None and changelog.offset is not None:
-                    key = f"{changelog.topic}-{changelog.partition}".encode()
-                    batch.put(key, OFFSET.pack(changelog.offset), offsets.handle)
+                    key = offset_key(changelog.topic, changelog.partition)
+                    batch.put(key, write_offset(changelog.offset), offsets.handle)
             if name != MEMORY:
                 handle = engine.family(POSITIONS).handle
                 for partition, position in positions.items():
-                    batch.put(str(partition).encode(), OFFSET.pack(position), handle)
+                    batch.put(offset_key(*partition), write_offset(position), handle)
             engine.write(batch)
             for store in stores:
                 store.applied()

@@ -84,6 +84,34 @@ def test_the_last_operation_of_a_batch_on_a_key_counts(engine: Any) -> None:
     assert contents(engine) == [(b"b", b"2"), (b"c", b"3")]
 
 
+def test_a_seek_finds_the_first_row_from_a_key_on(engine: Any) -> None:
+    """As of the last write, also when it has looked before."""
+    family = engine.family("rows")
+    assert family.seek(b"") is None
+    write(engine, {b"b": b"1", b"d": b"2"})
+    assert [family.seek(key) for key in (b"", b"b", b"b\0", b"d", b"d\0")] == [
+        (b"b", b"1"),
+        (b"b", b"1"),
+        (b"d", b"2"),
+        (b"d", b"2"),
+        None,
+    ]
+    write(engine, {b"c": b"3", b"b": None})
+    assert (family.seek(b"a"), family.seek(b"d")) == ((b"c", b"3"), (b"d", b"2"))
+    engine.clear(["rows"])
+    assert family.seek(b"") is None
+
+
+def test_an_engine_tells_which_families_have_rows(engine: Any) -> None:
+    assert not engine.holds("rows")
+    assert not engine.holds("never named")
+    write(engine, {b"a": b"1"})
+    assert engine.holds("rows")
+    assert not engine.holds("other")
+    write(engine, {b"a": None})
+    assert not engine.holds("rows")
+
+
 def test_a_range_is_deleted_in_its_turn(engine: Any) -> None:
     """With what was put before in the same batch, and without what is put after."""
     write(engine, dict.fromkeys((b"", b"a", b"b", b"b\x00", b"c", b"\xff\xff"), b"0"))
