@@ -7,7 +7,8 @@ made it. A topology is not changed any more once it runs; one topology serves an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from processor_api.describe import describe
@@ -27,12 +28,16 @@ from processor_api.serde import Serde
 from processor_api.store_spec import StoreBuilder
 from processor_api.timestamps import TimestampExtractor
 from processor_api.topology_data import TopologyData
+from processor_api.wrapper import wrapped
 
 __all__ = ["Topology"]
 
 
 class Topology(TopologyData):
     """Sources, processors, sinks and stores by name. The ``add_*`` methods return the topology, to be chained."""
+
+    _wrapper: Any = None
+    """What has wrapped its processors."""
 
     def add_source(
         self,
@@ -181,6 +186,48 @@ class Topology(TopologyData):
     def describe(self) -> str:
         """The text of Kafka Streams' ``Topology.describe()``, byte for byte (reference 3.11)."""
         return describe(self)
+
+    def wrapped_by(self, wrapper: Any, configs: Mapping[str, Any]) -> Topology:
+        """This topology with every processor wrapped, as a new one; itself if this wrapper made it.
+
+        :param wrapper: a :class:`~processor_api.wrapper.ProcessorWrapper`, or a function ``(node name, supplier)`` that
+            gives a supplier.
+        :param configs: told to the wrapper, under Kafka's dotted names.
+        :raises TopologyError: if the wrapper fails, or gives what cannot stand at a node.
+        """
+        if self._wrapper is wrapper:
+            return self
+        configure = getattr(wrapper, "configure", None)
+        if configure is not None:
+            configure(configs)
+        made = self._copy()
+        made._wrapper = wrapper
+        for name, node in self._nodes.items():
+            if isinstance(node, ProcessorNode):
+                made._wrap(name, node, wrapped(wrapper, node))
+        return made
+
+    def _wrap(self, name: str, node: ProcessorNode, supplier: Any) -> None:
+        if supplier is node.supplier:
+            return
+        if self._check_supplier(name, supplier) is not node.fixed_key:
+            kind = "a FixedKeyProcessor" if node.fixed_key else "a Processor"
+            raise TopologyError(f"the processor wrapper must make {kind} at node {name!r}", node=name)
+        self._nodes[name] = replace(node, supplier=supplier)
+        for builder in connected_stores(supplier):
+            if builder.name not in self.stores_of(name):
+                self.add_state_store(builder, name)
+
+    def _copy(self) -> Topology:
+        made = Topology()
+        made._nodes = dict(self._nodes)
+        made._stores = dict(self._stores)
+        made._connections = {name: list(stores) for name, stores in self._connections.items()}
+        made._topic_readers = dict(self._topic_readers)
+        made._repartition_topics = dict(self._repartition_topics)
+        made._source_changelogs = dict(self._source_changelogs)
+        made._copartition_groups = list(self._copartition_groups)
+        return made
 
     # ------------------------------------------------------------------ checks
 

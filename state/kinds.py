@@ -20,7 +20,7 @@ from state.engine import Engine
 from state.key_value import KeyValueFacade, OperatorStore, TimestampedFacade
 from state.rows import Log, Rows
 
-__all__ = ["KINDS", "OpenStore", "StoreKind", "kind_of", "open_store"]
+__all__ = ["KINDS", "OpenStore", "StoreKind", "family_of", "kind_of", "open_store", "store_of"]
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,11 @@ def kind_of(builder: StoreBuilder[Any, Any]) -> StoreKind:
 def family_of(builder: StoreBuilder[Any, Any]) -> str:
     """The engine's family that holds the store's rows."""
     return f"{builder.name}.{kind_of(builder).codec.family_suffix}"
+
+
+def store_of(family: str) -> str:
+    """The store whose rows are in a family."""
+    return family.rpartition(".")[0]
 
 
 def open_store(

@@ -22,6 +22,7 @@ __all__ = [
     "max_poll_records",
     "producer",
     "restore_consumer",
+    "topic_refresh_ms",
     "topic_settings",
 ]
 
@@ -46,6 +47,7 @@ _EXACTLY_ONCE_PRODUCER = {
     "transaction.timeout.ms": 10_000,
 }
 _MAX_POLL_RECORDS = 1000
+_METADATA_MAX_AGE_MS = 300_000
 
 
 def main_consumer(config: StreamsConfig, client_id: str, group_instance_id: str | None = None) -> dict[str, Any]:
@@ -111,6 +113,12 @@ def auto_offset_reset(config: StreamsConfig) -> AutoOffsetReset:
 def max_poll_records(config: StreamsConfig) -> int:
     """How many records a stream thread takes from the consumer at once."""
     return int(_handled(config, "max.poll.records", _MAX_POLL_RECORDS))
+
+
+def topic_refresh_ms(config: StreamsConfig) -> int:
+    """How often the topics of the cluster are looked at for new ones (``metadata.max.age.ms``)."""
+    found = main_consumer(config, "").get("topic.metadata.refresh.interval.ms", _METADATA_MAX_AGE_MS)
+    return int(found) if int(found) > 0 else _METADATA_MAX_AGE_MS
 
 
 def group_instance_id(config: StreamsConfig) -> str | None:

@@ -30,13 +30,18 @@ OFFSET = struct.Struct(">q")
 
 
 class RestoreListener(Protocol):
-    """Told of restores, on the stream thread."""
+    """Told of restores, on the stream thread (Kafka Streams' StateRestoreListener). Offsets are those of the changelog;
+    ``restored`` counts records."""
 
     def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None: ...
 
     def on_batch_restored(self, partition: TopicPartition, store: str, end_offset: int, restored: int) -> None: ...
 
     def on_restore_end(self, partition: TopicPartition, store: str, restored: int) -> None: ...
+
+    def on_restore_suspended(self, partition: TopicPartition, store: str, restored: int) -> None:
+        """The task went elsewhere, or the application closes, before the store was complete."""
+        ...
 
 
 @dataclass
@@ -117,8 +122,12 @@ class Restorer:
         """Stops restoring a task that went elsewhere."""
         gone = [partition for partition, job in self._jobs.items() if job.task == task]
         for partition in gone:
-            del self._jobs[partition]
+            self._suspend(self._jobs.pop(partition))
         self._consumer.unassign(gone)
+
+    def _suspend(self, job: RestoreJob) -> None:
+        for listener in self._listeners:
+            listener.on_restore_suspended(job.partition, job.store, job.restored)
 
     def pending(self, task: TaskId) -> bool:
         return any(job.task == task for job in self._jobs.values())
@@ -222,5 +231,7 @@ class Restorer:
         log.info("restoring goes on", extra={"records_left": sum(left.values()), "changelogs": len(left)})
 
     def close(self) -> None:
+        for job in self._jobs.values():
+            self._suspend(job)
         self._jobs.clear()
         self._consumer.close()

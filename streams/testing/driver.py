@@ -66,6 +66,9 @@ class TopologyTestDriver:
         initial_wall_clock_ms: int = 0,
     ) -> None:
         self.config = config if isinstance(config, StreamsConfig) else StreamsConfig.of({**DEFAULTS, **(config or {})})
+        wrapper = self.config.processor_wrapper_class
+        if wrapper is not None:
+            topology = topology.wrapped_by(wrapper, self.config.dotted())
         self.clock = ManualClock(initial_wall_clock_ms)
         self._broker = EmbeddedBroker(self.clock, default_partitions=1, auto_create_topics=True)
         clients = EmbeddedClients(self._broker)
@@ -100,7 +103,11 @@ class TopologyTestDriver:
             errors=error_policy_for(config, task_id, self._collector),
         )
         budget = Budget(config.statestore_cache_max_bytes)
-        return Task(plan, environment, TaskStores(plan, task_id, environment, budget, Engines(self.clock).open))
+        return Task(
+            plan,
+            environment,
+            TaskStores(plan, task_id, environment, budget, Engines(self.clock, config.rocksdb_config_setter).open),
+        )
 
     # ------------------------------------------------------------------ input
 
