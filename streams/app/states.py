@@ -60,7 +60,7 @@ class StateMachine:
 
     def __init__(self) -> None:
         self.listener: StateListener | None = None
-        self._state = ClientState.CREATED
+        self._state = self._announced = ClientState.CREATED
         self._changed = threading.Condition(threading.RLock())
         self._telling = threading.RLock()
         self._teller: int | None = None
@@ -82,9 +82,11 @@ class StateMachine:
                 if state not in NEXT[old]:
                     raise InternalError(f"an application cannot go from {old} to {state}")
                 self._state = state
-                self._changed.notify_all()
             log.info("state", extra={"state": state.value, "before": old.value})
             self._tell(state, old)
+            with self._changed:
+                self._announced = self._state
+                self._changed.notify_all()
             return True
 
     def _tell(self, state: ClientState, old: ClientState) -> None:
@@ -112,11 +114,12 @@ class StateMachine:
         return self._teller == threading.get_ident()
 
     def wait(self, timeout_s: float | None, state: ClientState | None) -> bool:
-        """Waits for a state (the end if none is given); tells whether it came. It also returns at the end."""
+        """Waits for a state (the end if none is given), and until the listener was told of it; tells whether it came.
+        It also returns at the end."""
 
         def reached() -> bool:
-            return self._state in ENDED or self._state is state
+            return self._announced in ENDED or self._announced is state
 
         with self._changed:
             self._changed.wait_for(reached, timeout_s)
-            return self._state is state if state is not None else self._state in ENDED
+            return self._announced is state if state is not None else self._announced in ENDED

@@ -18,7 +18,7 @@ class TaskMetadata:
     topic_partitions: frozenset[TopicPartition]
     """The input partitions."""
     committed_offsets: Mapping[TopicPartition, int] = field(default_factory=dict, compare=False)
-    """Of the group, without partitions that have none yet."""
+    """The last of the group that the task knows of; where it started, before its first commit."""
     end_offsets: Mapping[TopicPartition, int] = field(default_factory=dict, compare=False)
     """Where each partition ended when it was last read to its end; without those that never were."""
     time_current_idling_started: int | None = field(default=None, compare=False)
