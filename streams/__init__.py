@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         log_and_fail,
         log_and_fail_processing,
     )
+    from processor_api.metrics import Metric, MetricName, RecordingLevel, Sensor, Stat, StreamsMetrics
     from processor_api.nodes import RecordContext, RepartitionTopic, TopicNameExtractor
     from processor_api.offset_reset import AutoOffsetReset
     from processor_api.partitioner import StreamPartitioner
@@ -91,8 +92,13 @@ if TYPE_CHECKING:
         wallclock_timestamp_extractor,
     )
     from processor_api.topology import Topology
+    from processor_api.wrapper import ProcessorWrapper
     from streams.app.kafka_streams import KafkaStreams  # type: ignore[import-not-found,unused-ignore]
+    from streams.app.states import ClientState, StateListener
+    from streams.app.uncaught import StreamsUncaughtExceptionHandler, StreamThreadExceptionResponse
     from streams.config import StreamsConfig
+    from streams.restore.restorer import StateRestoreListener
+    from streams.runtime.metadata import TaskMetadata, ThreadMetadata
     from streams.serdes import json_serde, list_serde, pydantic_serde, serde_of
     from streams.testing import TopologyTestDriver  # type: ignore[import-not-found,unused-ignore]
 
@@ -101,6 +107,7 @@ __all__ = [
     "Branched",
     "BranchedKStream",
     "Cancellable",
+    "ClientState",
     "ConfigError",
     "Consumed",
     "ConsumedRecord",
@@ -124,6 +131,8 @@ __all__ = [
     "KeyValueIterator",
     "KeyValueStore",
     "Materialized",
+    "Metric",
+    "MetricName",
     "MissingTopicError",
     "Named",
     "ProcessingContext",
@@ -132,6 +141,7 @@ __all__ = [
     "Processor",
     "ProcessorContext",
     "ProcessorSupplier",
+    "ProcessorWrapper",
     "Produced",
     "ProducerRecord",
     "ProductionError",
@@ -142,28 +152,38 @@ __all__ = [
     "Record",
     "RecordContext",
     "RecordMetadata",
+    "RecordingLevel",
     "RepartitionTopic",
     "Repartitioned",
     "Response",
     "Result",
     "RetryableError",
+    "Sensor",
     "Serde",
     "Serdes",
     "SerializationError",
     "SerializationExceptionOrigin",
+    "Stat",
     "StateDirectoryError",
     "StateError",
+    "StateListener",
+    "StateRestoreListener",
     "StateStore",
     "StoreBuilder",
     "StoreError",
     "StoreSupplier",
     "Stores",
     "StreamPartitioner",
+    "StreamThreadExceptionResponse",
     "StreamsBuilder",
     "StreamsConfig",
     "StreamsError",
+    "StreamsMetrics",
+    "StreamsUncaughtExceptionHandler",
     "TaskId",
+    "TaskMetadata",
     "TaskMigratedError",
+    "ThreadMetadata",
     "TimestampExtractor",
     "TimestampType",
     "TimestampedKeyValueStore",
@@ -204,6 +224,7 @@ _HOMES = {
         "ProductionExceptionHandler Response Result SerializationExceptionOrigin dead_letter_queue_records "
         "default_production log_and_continue log_and_continue_processing log_and_fail log_and_fail_processing"
     ),
+    "processor_api.metrics": "Metric MetricName RecordingLevel Sensor Stat StreamsMetrics",
     "processor_api.nodes": "RecordContext RepartitionTopic TopicNameExtractor",
     "processor_api.offset_reset": "AutoOffsetReset",
     "processor_api.partitioner": "StreamPartitioner",
@@ -221,12 +242,17 @@ _HOMES = {
         "use_partition_time_on_invalid_timestamp wallclock_timestamp_extractor"
     ),
     "processor_api.topology": "Topology",
+    "processor_api.wrapper": "ProcessorWrapper",
     "dsl": (
         "Branched BranchedKStream Consumed Grouped KGroupedStream KGroupedTable KStream KTable Materialized "
         "Named Produced Repartitioned StreamsBuilder"
     ),
     "streams.app.kafka_streams": "KafkaStreams",
+    "streams.app.states": "ClientState StateListener",
+    "streams.app.uncaught": "StreamThreadExceptionResponse StreamsUncaughtExceptionHandler",
     "streams.config": "StreamsConfig",
+    "streams.restore.restorer": "StateRestoreListener",
+    "streams.runtime.metadata": "TaskMetadata ThreadMetadata",
     "streams.serdes": "json_serde list_serde pydantic_serde serde_of",
     "streams.testing": "TopologyTestDriver",
 }

@@ -24,7 +24,7 @@ from streams.app.uncaught import StreamsUncaughtExceptionHandler, StreamThreadEx
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
 from streams.kafka.ports import KafkaClients
-from streams.restore.restorer import RestoreListener
+from streams.restore.restorer import StateRestoreListener
 from streams.runtime.garbage import relax_collector, restore_collector
 from streams.runtime.metadata import ThreadMetadata
 from streams.runtime.stream_thread import StreamThread
@@ -72,7 +72,7 @@ class KafkaStreams:
         self._clients = clients or _librdkafka(self._clock)
         self._states = StateMachine()
         self._handler: StreamsUncaughtExceptionHandler | None = None
-        self._restore_listeners: list[RestoreListener] = []
+        self._restore_listeners: list[StateRestoreListener] = []
         self._settings = _LoopSettings(self.config)
         self._metrics = thread_metrics_registry(self.config, self._clock)
         self._opened: Opened | None = None
@@ -95,12 +95,12 @@ class KafkaStreams:
         self._require_created("a state listener")
         self._states.listener = listener
 
-    def set_global_state_restore_listener(self, listener: RestoreListener) -> None:
+    def set_global_state_restore_listener(self, listener: StateRestoreListener) -> None:
         """Tells ``listener`` of restores, of every store. To be set before the start. What it raises is logged, and the
         restore goes on."""
         self.add_restore_listener(listener)
 
-    def add_restore_listener(self, listener: RestoreListener) -> None:
+    def add_restore_listener(self, listener: StateRestoreListener) -> None:
         """As :meth:`set_global_state_restore_listener`; there may be several."""
         self._require_created("a restore listener")
         self._restore_listeners.append(GuardedRestoreListener(listener))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from processor_api.task_id import TopicPartition
-from streams.restore.restorer import RestoreListener
+from streams.restore.restorer import StateRestoreListener
 
 __all__ = ["GuardedRestoreListener"]
 
@@ -17,7 +17,7 @@ log = logging.getLogger("streams.client")
 class GuardedRestoreListener:
     """Passes everything on; the first error of each kind of call is logged."""
 
-    def __init__(self, listener: RestoreListener) -> None:
+    def __init__(self, listener: StateRestoreListener) -> None:
         self._listener = listener
         self._told: set[str] = set()
 

@@ -18,7 +18,7 @@ from streams.config import clients as client_configs
 from streams.kafka.ports import Admin, KafkaClients
 from streams.kafka.shutdown_requests import ShutdownRequests
 from streams.metrics.registry import Metrics
-from streams.restore.restorer import RestoreListener
+from streams.restore.restorer import StateRestoreListener
 from streams.runtime.engines import Engines
 from streams.runtime.life import Shared, ThreadIdentity, ThreadLife
 from streams.runtime.memory import BufferMemory
@@ -116,7 +116,7 @@ class Opened:
             raise ProductionError(f"a request cannot be written: {refused[0]}", topic=topic, partition=partition)
 
 
-def open_application(opened: Opened, restore_listeners: Collection[RestoreListener]) -> None:
+def open_application(opened: Opened, restore_listeners: Collection[StateRestoreListener]) -> None:
     """Fills it in. What was opened until it fails is in it, to be released.
 
     :raises StreamsError: see `KafkaStreams.start`.

@@ -20,7 +20,7 @@ from state.codec import RowCodec
 from state.engine import OFFSETS, Engine
 from streams.kafka.ports import AT_BEGINNING, Consumer
 
-__all__ = ["RestoreJob", "RestoreListener", "Restorer", "plan_restore"]
+__all__ = ["RestoreJob", "Restorer", "StateRestoreListener", "plan_restore"]
 
 log = logging.getLogger("streams.restore")
 
@@ -29,7 +29,7 @@ PROGRESS_INTERVAL_S = 10.0
 OFFSET = struct.Struct(">q")
 
 
-class RestoreListener(Protocol):
+class StateRestoreListener(Protocol):
     """Told of restores, on the stream thread (Kafka Streams' StateRestoreListener). Offsets are those of the changelog;
     ``restored`` counts records."""
 
@@ -86,7 +86,7 @@ def plan_restore(stored: int | None, beginning: int, end: int, store: str) -> tu
 class Restorer:
     """Of one stream thread."""
 
-    def __init__(self, consumer: Consumer, clock: Clock, listeners: Collection[RestoreListener] = ()) -> None:
+    def __init__(self, consumer: Consumer, clock: Clock, listeners: Collection[StateRestoreListener] = ()) -> None:
         self._consumer = consumer
         self._clock = clock
         self._listeners = listeners

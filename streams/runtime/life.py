@@ -25,7 +25,7 @@ from streams.kafka.ports import Admin, KafkaClients
 from streams.kafka.record_collector import RecordCollector
 from streams.kafka.shutdown_requests import ShutdownRequests
 from streams.metrics.registry import Metrics, ThreadMetrics
-from streams.restore.restorer import RestoreListener, Restorer
+from streams.restore.restorer import Restorer, StateRestoreListener
 from streams.runtime.commit import Committer
 from streams.runtime.engines import Engines
 from streams.runtime.environment import Environment
@@ -64,7 +64,7 @@ class Shared:
     metrics: Metrics
     shutdown_requests: ShutdownRequests
     admin_client_id: str
-    restore_listeners: Collection[RestoreListener] = ()
+    restore_listeners: Collection[StateRestoreListener] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

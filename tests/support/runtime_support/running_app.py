@@ -97,10 +97,12 @@ class _PassOn(Processor[Any, Any, Any, Any]):
         self.context.forward(record)
 
 
-def passing_on(look: Callable[[str], None] = lambda value: None, *topics: Any, **source: Any) -> Topology:
+def passing_on(
+    look: Callable[[str], None] = lambda value: None, *topics: Any, out: str = "out", **source: Any
+) -> Topology:
     """``in`` (or the topics given) to ``out``; every value is looked at."""
     topology = Topology().add_source("source", *(topics or ("in",)), **source)
-    return topology.add_processor("p", lambda: _PassOn(look), "source").add_sink("sink", "out", "p")
+    return topology.add_processor("p", lambda: _PassOn(look), "source").add_sink("sink", out, "p")
 
 
 class Counting(Processor[Any, Any, Any, Any]):
@@ -116,9 +118,9 @@ class Counting(Processor[Any, Any, Any, Any]):
         self.context.forward(record.with_value(f"{record.value}={count}"))
 
 
-def counting(*topics: Any, store: Any = None, supplier: Any = Counting, **source: Any) -> Topology:
+def counting(*topics: Any, store: Any = None, supplier: Any = Counting, out: str = "out", **source: Any) -> Topology:
     """``in`` (or the topics given) to ``out``: each value with its count."""
     builder = Stores.key_value_store_builder(store or Stores.in_memory_key_value_store("counts"), S, Serdes.LONG)
     topology = Topology().add_source("source", *(topics or ("in",)), **source)
-    topology.add_processor("p", supplier, "source").add_sink("sink", "out", "p")
+    topology.add_processor("p", supplier, "source").add_sink("sink", out, "p")
     return topology.add_state_store(builder, "p")
