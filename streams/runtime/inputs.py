@@ -20,6 +20,9 @@ from streams.runtime.punctuations import Punctuations
 
 __all__ = ["BoundSource", "Head", "InputQueue"]
 
+SIZES_LOOKED_AT = 16
+"""Messages of a batch whose sizes stand for all."""
+
 Head = tuple[int, Any, Any, HeaderList | None, Any]
 """``(timestamp, key, value, headers, message)`` of the next record of a partition."""
 
@@ -52,7 +55,8 @@ class InputQueue:
         """Whether the end of the partition was reached after the last record handed over."""
         self.end_offset: int | None = None
         """Where the partition ended when that was last reached."""
-        self._seen_bytes = self._seen_records = 0
+        self._seen_bytes = 0.0
+        self._seen_records = 0
 
     def __len__(self) -> int:
         return len(self.messages) + (self.head is not None)
@@ -70,15 +74,17 @@ class InputQueue:
             self.position = max(self.position, offset)
 
     def measure(self, messages: Sequence[Any]) -> None:
-        """Counts the bytes of values, of messages that were just added."""
+        """Looks at the sizes of some of the messages that were just added."""
         if len(self) <= len(messages):
-            self._seen_bytes = self._seen_records = 0
-        self._seen_bytes += sum(len(value) for message in messages if (value := message.value()) is not None)
+            self._seen_bytes, self._seen_records = 0.0, 0
+        some = messages[:: len(messages) // SIZES_LOOKED_AT + 1]
+        weight = len(messages) / len(some)
+        self._seen_bytes += weight * sum(len(value) for message in some if (value := message.value()) is not None)
         self._seen_records += len(messages)
 
     def buffered_bytes(self) -> int:
         """About how many bytes of values are buffered: by the mean size of what was added since it was last empty."""
-        return len(self) * self._seen_bytes // max(1, self._seen_records)
+        return int(len(self) * self._seen_bytes / max(1, self._seen_records))
 
     # ------------------------------------------------------------------ one record at a time
 
