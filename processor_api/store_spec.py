@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
+from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
 from processor_api.serde import Serde
 
@@ -94,6 +95,85 @@ class Stores:
         return StoreSupplier(name=name, kind="key-value", engine=MEMORY)
 
     @staticmethod
+    def persistent_window_store(
+        name: str,
+        retention: Duration,
+        window_size: Duration,
+        retain_duplicates: bool = False,
+        *,
+        segment_interval: Duration | None = None,
+        time_ordered: bool = False,
+    ) -> StoreSupplier:
+        """Values of keys in windows on RocksDB, kept for ``retention`` behind the largest window start put.
+
+        :param window_size: tells the ends of the windows that the store lists.
+        :param retain_duplicates: every put adds a row; nothing is replaced or deleted (stream-stream joins).
+        :param segment_interval: rows expire in segments of this length; by default half of the retention, at least a
+            minute. A store that has rows keeps the interval they were written with.
+        :param time_ordered: reads over all keys go by time and cost no more than what they return (KIP-825), at the
+            price of an index for reads by key: for results that are emitted when windows close.
+        :raises TopologyError: if a duration is negative, the interval 0, or the retention smaller than the window.
+        """
+        return _window_supplier(
+            name, ROCKSDB, retention, window_size, retain_duplicates, segment_interval, time_ordered, timestamped=False
+        )
+
+    @staticmethod
+    def persistent_timestamped_window_store(
+        name: str,
+        retention: Duration,
+        window_size: Duration,
+        retain_duplicates: bool = False,
+        *,
+        segment_interval: Duration | None = None,
+        time_ordered: bool = False,
+    ) -> StoreSupplier:
+        """As :meth:`persistent_window_store`, with timestamps beside the values (KIP-258)."""
+        return _window_supplier(
+            name, ROCKSDB, retention, window_size, retain_duplicates, segment_interval, time_ordered, timestamped=True
+        )
+
+    @staticmethod
+    def in_memory_window_store(
+        name: str,
+        retention: Duration,
+        window_size: Duration,
+        retain_duplicates: bool = False,
+        *,
+        time_ordered: bool = False,
+    ) -> StoreSupplier:
+        """As :meth:`persistent_window_store`, in memory; restored from the changelog at every start. Reads over several
+        keys go by time, then key."""
+        return _window_supplier(
+            name, MEMORY, retention, window_size, retain_duplicates, None, time_ordered, timestamped=False
+        )
+
+    @staticmethod
+    def persistent_session_store(
+        name: str, retention: Duration, *, segment_interval: Duration | None = None, time_ordered: bool = False
+    ) -> StoreSupplier:
+        """Aggregates of sessions on RocksDB, kept for ``retention`` behind the largest session end put. The other
+        parameters are those of :meth:`persistent_window_store`.
+
+        :raises TopologyError: if a duration is negative, or the interval 0.
+        """
+        return _session_supplier(name, ROCKSDB, retention, segment_interval, time_ordered, timestamped=False)
+
+    @staticmethod
+    def persistent_timestamped_session_store(
+        name: str, retention: Duration, *, segment_interval: Duration | None = None, time_ordered: bool = False
+    ) -> StoreSupplier:
+        """As :meth:`persistent_session_store`, with timestamps beside the aggregates (planned in KIP-258, and not in
+        Kafka Streams). The changelog is that of a session store."""
+        return _session_supplier(name, ROCKSDB, retention, segment_interval, time_ordered, timestamped=True)
+
+    @staticmethod
+    def in_memory_session_store(name: str, retention: Duration, *, time_ordered: bool = False) -> StoreSupplier:
+        """As :meth:`persistent_session_store`, in memory; restored from the changelog at every start. Reads over
+        several keys go by time, then key."""
+        return _session_supplier(name, MEMORY, retention, None, time_ordered, timestamped=False)
+
+    @staticmethod
     def key_value_store_builder(
         supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
     ) -> StoreBuilder[K, V]:
@@ -122,3 +202,124 @@ class Stores:
         return StoreBuilder(
             supplier=replace(supplier, kind="timestamped-key-value"), key_serde=key_serde, value_serde=value_serde
         )
+
+    @staticmethod
+    def window_store_builder(
+        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+    ) -> StoreBuilder[K, V]:
+        """A store of values in windows. One that keeps duplicates is never cached.
+
+        :raises TopologyError: if the supplier is of another kind.
+        """
+        return _timed_builder(supplier, "window", key_serde, value_serde, timestamped=False)
+
+    @staticmethod
+    def timestamped_window_store_builder(
+        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+    ) -> StoreBuilder[K, V]:
+        """A window store whose values are :class:`~processor_api.stores.ValueAndTimestamp`.
+
+        :raises TopologyError: if the supplier is of another kind.
+        """
+        return _timed_builder(supplier, "window", key_serde, value_serde, timestamped=True)
+
+    @staticmethod
+    def session_store_builder(
+        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+    ) -> StoreBuilder[K, V]:
+        """A store of aggregates of sessions.
+
+        :raises TopologyError: if the supplier is of another kind.
+        """
+        return _timed_builder(supplier, "session", key_serde, value_serde, timestamped=False)
+
+    @staticmethod
+    def timestamped_session_store_builder(
+        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+    ) -> StoreBuilder[K, V]:
+        """A session store whose aggregates are :class:`~processor_api.stores.ValueAndTimestamp`.
+
+        :raises TopologyError: if the supplier is of another kind.
+        """
+        return _timed_builder(supplier, "session", key_serde, value_serde, timestamped=True)
+
+
+def _kind_name(window_or_session: str, *, timestamped: bool, time_ordered: bool) -> str:
+    return f"{'time-ordered-' if time_ordered else ''}{'timestamped-' if timestamped else ''}{window_or_session}"
+
+
+def _window_supplier(
+    name: str,
+    engine: str,
+    retention: Duration,
+    window_size: Duration,
+    retain_duplicates: bool,
+    segment_interval: Duration | None,
+    time_ordered: bool,
+    *,
+    timestamped: bool,
+) -> StoreSupplier:
+    size_ms = _not_negative(window_size, "window_size", name)
+    parameters = _retention(retention, segment_interval, name)
+    if parameters["retention_ms"] < size_ms:
+        raise TopologyError(
+            f"store {name!r}: the retention ({parameters['retention_ms']} ms) is smaller than the window"
+            f" ({size_ms} ms), so that rows would be gone before their windows end",
+            store=name,
+        )
+    return StoreSupplier(
+        name=name,
+        kind=_kind_name("window", timestamped=timestamped, time_ordered=time_ordered),
+        engine=engine,
+        parameters={**parameters, "window_size_ms": size_ms, "retain_duplicates": retain_duplicates},
+    )
+
+
+def _session_supplier(
+    name: str,
+    engine: str,
+    retention: Duration,
+    segment_interval: Duration | None,
+    time_ordered: bool,
+    *,
+    timestamped: bool,
+) -> StoreSupplier:
+    return StoreSupplier(
+        name=name,
+        kind=_kind_name("session", timestamped=timestamped, time_ordered=time_ordered),
+        engine=engine,
+        parameters=_retention(retention, segment_interval, name),
+    )
+
+
+def _retention(retention: Duration, segment_interval: Duration | None, name: str) -> dict[str, int]:
+    parameters = {"retention_ms": _not_negative(retention, "retention", name)}
+    if segment_interval is not None:
+        parameters["segment_interval_ms"] = interval = _not_negative(segment_interval, "segment_interval", name)
+        if interval == 0:
+            raise TopologyError(f"store {name!r}: segment_interval must be at least 1 ms, got 0", store=name)
+    return parameters
+
+
+def _not_negative(duration: Duration, what: str, name: str) -> int:
+    given = to_ms(duration, f"store {name!r}: {what}")
+    if given < 0:
+        raise TopologyError(f"store {name!r}: {what} cannot be negative, got {given} ms", store=name)
+    return given
+
+
+def _timed_builder(
+    supplier: StoreSupplier,
+    window_or_session: str,
+    key_serde: Serde[K] | None,
+    value_serde: Serde[V] | None,
+    *,
+    timestamped: bool,
+) -> StoreBuilder[K, V]:
+    if not supplier.kind.endswith(window_or_session):
+        raise TopologyError(
+            f"a {window_or_session} store cannot be built from a {supplier.kind} supplier", store=supplier.name
+        )
+    time_ordered = supplier.kind.startswith("time-ordered-")
+    kind = _kind_name(window_or_session, timestamped=timestamped, time_ordered=time_ordered)
+    return StoreBuilder(supplier=replace(supplier, kind=kind), key_serde=key_serde, value_serde=value_serde)

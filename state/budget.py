@@ -6,19 +6,29 @@ __all__ = ["Budget"]
 
 
 class Budget:
-    """Shared by all stores of a stream thread. Sizes are counted as Kafka Streams' cache counts them.
+    """Shared by all stores of a stream thread. Sizes are counted as Kafka Streams' cache counts them: the bytes of key
+    and value and a fixed cost, without the topic's name and the headers.
 
     :param cache_bytes: over this a store evicts: clean rows first, then it forwards its dirty ones. 0: no cache.
     :param uncommitted_bytes: over this the thread is asked for a commit; -1 is no limit.
     """
 
-    __slots__ = ("cache_limit", "cached", "uncommitted", "uncommitted_limit")
+    __slots__ = ("cache_limit", "clean", "dirty", "uncommitted", "uncommitted_limit")
 
     def __init__(self, cache_bytes: int, uncommitted_bytes: int = -1) -> None:
         self.cache_limit = cache_bytes
         self.uncommitted_limit = uncommitted_bytes
-        self.cached = 0
+        self.clean = 0
+        """Rows known, be they in the engine or on their way to it."""
+        self.dirty = 0
+        """Rows that a cache holds back."""
         self.uncommitted = 0
+        """Rows on their way to the engine that no cache holds back."""
+
+    @property
+    def cached(self) -> int:
+        """What counts against the limit of the cache."""
+        return self.clean + self.dirty
 
     def wants_commit(self) -> bool:
-        return 0 <= self.uncommitted_limit < self.uncommitted
+        return 0 <= self.uncommitted_limit < self.uncommitted + self.dirty

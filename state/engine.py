@@ -23,6 +23,8 @@ class Batch(Protocol):
 
     put: Callable[[bytes, bytes, Any], None]
     delete: Callable[[bytes, Any], None]
+    delete_range: Callable[[bytes, bytes, Any], None]
+    """``(low, high, handle)``: every row with ``low <= key < high``, those put before in the same batch included."""
 
 
 class Family(Protocol):

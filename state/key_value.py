@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from types import TracebackType
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from processor_api.errors import StoreError
 from processor_api.serde import Serde
 from processor_api.stores import ValueAndTimestamp
+from state.codec import PLAIN, TIMESTAMPED
+from state.kind import Opening, OpenStore, StoreKind, open_rows
 from state.row_functions import make_get, make_keep, make_put, row_key_maker
+from state.row_iterator import OpenIterators, RowIterator
 from state.rows import Rows
+from state.shown import Timestamped
 
-__all__ = ["KeyValueFacade", "OperatorStore", "RowIterator", "TimestampedFacade"]
+__all__ = ["KINDS", "KeyValueFacade", "OperatorStore", "TimestampedFacade"]
 
 
 class OperatorStore:
@@ -28,40 +31,6 @@ class OperatorStore:
         self.on_flush: Callable[..., None] = rows.on_flush
 
 
-class RowIterator(Iterator[tuple[Any, Any]]):
-    """Rows decoded as they are asked for. A context manager; open ones end with their store."""
-
-    def __init__(self, rows: Iterator[tuple[Any, Any]], store: str) -> None:
-        self._rows: Iterator[tuple[Any, Any]] | None = rows
-        self._ahead: tuple[Any, Any] | None = None
-        self._store = store
-
-    def __enter__(self) -> RowIterator:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __next__(self) -> tuple[Any, Any]:
-        if self._ahead is not None:
-            row, self._ahead = self._ahead, None
-            return row
-        if self._rows is None:
-            raise StoreError(f"the iterator of store {self._store!r} is closed", store=self._store)
-        return next(self._rows)
-
-    def peek_next_key(self) -> Any:
-        if self._ahead is None:
-            self._ahead = next(self)
-        return self._ahead[0]
-
-    def close(self) -> None:
-        self._rows = None
-        self._ahead = None
-
-
 class KeyValueFacade:
     """A plain key-value store."""
 
@@ -72,6 +41,7 @@ class KeyValueFacade:
         self._row_key = row_key_maker(rows)
         self._keep = make_keep(rows)
         self._open = True
+        self._iterators = OpenIterators(rows.name)
 
     @property
     def name(self) -> str:
@@ -88,6 +58,7 @@ class KeyValueFacade:
     def close(self) -> None:
         """Every later call fails."""
         self._open = False
+        self._iterators.close()
 
     # ------------------------------------------------------------------ values as this kind shows them
 
@@ -162,7 +133,7 @@ class KeyValueFacade:
         found = rows.range(low, high, reverse=reverse)
         read_key, value_of, shown = rows.read_key, rows.value_of, self._shown
         decoded = ((read_key(key), shown(value_of(entry[0]), entry[1])) for key, entry in found)
-        return RowIterator(decoded, rows.name)
+        return self._iterators.open(decoded)
 
     def _bound(self, key: Any) -> bytes | None:
         return None if key is None else self._rows.key_bytes(self._row_key(key))
@@ -184,21 +155,29 @@ class KeyValueFacade:
 class TimestampedFacade(KeyValueFacade):
     """A key-value store of :class:`~processor_api.stores.ValueAndTimestamp` (KIP-258)."""
 
+    def __init__(self, rows: Rows) -> None:
+        super().__init__(rows)
+        self._timestamped = Timestamped(rows.name, rows.cursor)
+
     def _shown(self, value: Any, timestamp: int) -> Any:
         return ValueAndTimestamp(value, timestamp)
 
     def _parts(self, value: Any) -> tuple[Any, int]:
-        if value is None:
-            return None, self._rows.cursor.timestamp
-        if not isinstance(value, tuple) or len(value) != 2:
-            raise StoreError(f"store {self.name!r} takes ValueAndTimestamp, got {value!r}", store=self.name)
-        if type(value[1]) is not int or value[1] < 0:
-            raise StoreError(
-                f"store {self.name!r} takes timestamps in ms that are not negative, got {value[1]!r}: the changelog"
-                " could hold no other",
-                store=self.name,
-            )
-        return None if value[0] is None else value[0], value[1]
+        return self._timestamped.parts(value)
+
+
+def _open_with(facade: Callable[[Rows], KeyValueFacade]) -> Callable[[Opening], OpenStore]:
+    def opened(opening: Opening) -> OpenStore:
+        rows = open_rows(opening, log_each=opening.log_each)
+        return OpenStore(builder=opening.builder, rows=rows, facade=facade(rows), operator=OperatorStore(rows))
+
+    return opened
+
+
+KINDS = {
+    "key-value": StoreKind(PLAIN, _open_with(KeyValueFacade)),
+    "timestamped-key-value": StoreKind(TIMESTAMPED, _open_with(TimestampedFacade)),
+}
 
 
 def _increment(prefix: bytes) -> bytes | None:

@@ -1,56 +1,27 @@
-"""The kinds of store, by the name that store suppliers carry.
-
-A kind says how rows are written and how they are shown; everything else is :class:`state.rows.Rows`. A new kind is an
-entry here and, where its keys are more than keys, a layout.
-"""
+"""The kinds of store, by the name that store suppliers carry. A new kind is a file with its `KINDS` and a line here."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from processor_api.errors import TopologyError
 from processor_api.serde import Serde
 from processor_api.store_spec import StoreBuilder
+from state import key_value, session, window
 from state.budget import Budget
-from state.codec import PLAIN, TIMESTAMPED, RowCodec
 from state.cursor import Cursor
 from state.engine import Engine
-from state.key_value import KeyValueFacade, OperatorStore, TimestampedFacade
-from state.rows import Log, Rows
+from state.kind import Opening, OpenStore, Restore, StoreKind
+from state.rows import Log
 
-__all__ = ["KINDS", "OpenStore", "StoreKind", "family_of", "kind_of", "open_store", "store_of"]
-
-
-@dataclass(frozen=True)
-class StoreKind:
-    """How rows of a kind are written and shown."""
-
-    codec: RowCodec
-    facade: Callable[[Rows], KeyValueFacade]
-
+__all__ = ["KINDS", "OpenStore", "StoreKind", "family_of", "kind_of", "open_store", "restore_of", "store_of"]
 
 KINDS: dict[str, StoreKind] = {
-    "key-value": StoreKind(PLAIN, KeyValueFacade),
-    "timestamped-key-value": StoreKind(TIMESTAMPED, TimestampedFacade),
+    **key_value.KINDS,
+    **window.KINDS,
+    **session.KINDS,
 }
-
-
-@dataclass(frozen=True)
-class OpenStore:
-    """A store of a running task."""
-
-    builder: StoreBuilder[Any, Any]
-    rows: Rows
-    facade: KeyValueFacade
-    """For processors."""
-    operator: OperatorStore
-    """For the DSL's operators."""
-
-    def close(self) -> None:
-        self.facade.close()
-        self.rows.close()
 
 
 def kind_of(builder: StoreBuilder[Any, Any]) -> StoreKind:
@@ -74,6 +45,16 @@ def store_of(family: str) -> str:
     return family.rpartition(".")[0]
 
 
+def restore_of(builder: StoreBuilder[Any, Any], engine: Engine) -> Restore:
+    """What turns the records of a store's changelog into its rows, for one restore."""
+    kind = kind_of(builder)
+    return kind.restoring(builder, engine, kind.codec)
+
+
+def _count_nothing() -> None:
+    """Where nobody counts dropped records."""
+
+
 def open_store(
     builder: StoreBuilder[Any, Any],
     *,
@@ -83,18 +64,25 @@ def open_store(
     log: Log | None,
     key_serde: Serde[Any],
     value_serde: Serde[Any],
+    log_each: bool = True,
+    drop: Callable[[], None] = _count_nothing,
 ) -> OpenStore:
-    """Opens a store on a task's engine."""
+    """Opens a store on a task's engine.
+
+    :param log_each: logs each put of a store without caching when it happens, not the last of each key at the drain.
+    """
     kind = kind_of(builder)
-    rows = Rows(
-        name=builder.name,
-        engine=engine,
-        codec=kind.codec,
-        key_serde=key_serde,
-        value_serde=value_serde,
-        cursor=cursor,
-        budget=budget,
-        log=log,
-        caching=builder.caching,
+    return kind.open(
+        Opening(
+            builder=builder,
+            codec=kind.codec,
+            engine=engine,
+            cursor=cursor,
+            budget=budget,
+            log=log,
+            log_each=log_each,
+            key_serde=key_serde,
+            value_serde=value_serde,
+            drop=drop,
+        )
     )
-    return OpenStore(builder=builder, rows=rows, facade=kind.facade(rows), operator=OperatorStore(rows))

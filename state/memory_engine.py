@@ -1,16 +1,29 @@
 """The engine in memory: a dictionary and a sorted list of its keys for each family.
 
 The sorted list is built at the first range read and kept up from then on; a family that is only looked up never pays
-for it.
+for it. A range is read a little at a time, so that the first rows of a long one cost no more than those of a short one;
+a write first reads the rest of those that are open, since they show rows as they were.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterator
+from itertools import islice
+from weakref import WeakSet
 
 from sortedcontainers import SortedList
 
 __all__ = ["MemoryEngine"]
+
+READ_AT_ONCE = 100
+"""Rows that a range reads when it is opened, and whenever it has shown those."""
+
+Row = tuple[bytes, bytes]
+
+
+class _Until(bytes):
+    """The end of a range to delete, in place of a value."""
 
 
 class _Batch:
@@ -25,27 +38,74 @@ class _Batch:
     def delete(self, key: bytes, handle: MemoryFamily) -> None:
         self.operations.append((handle.rows, key, None, handle))
 
+    def delete_range(self, low: bytes, high: bytes, handle: MemoryFamily) -> None:
+        self.operations.append((handle.rows, low, _Until(high), handle))
+
+
+class _Rest:
+    """What an open range has not read yet."""
+
+    def __init__(self, rows: Iterator[Row]) -> None:
+        self._rows = rows
+
+    def read(self) -> list[Row]:
+        """The next rows."""
+        return list(islice(self._rows, READ_AT_ONCE))
+
+    def freeze(self) -> None:
+        """Reads everything: the family is about to change."""
+        self._rows = iter(list(self._rows))
+
 
 class MemoryFamily:
     """One ordered byte space in memory."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, lock: threading.Lock) -> None:
         self.name = name
         self.handle = self
         self.rows: dict[bytes, bytes] = {}
         self.get = self.rows.get
         self.sorted: SortedList[bytes] | None = None
+        self._lock = lock
+        self._open: WeakSet[_Rest] = WeakSet()
 
-    def range(
-        self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, bytes]]:
-        if self.sorted is None:
-            self.sorted = SortedList(self.rows)
+    def range(self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False) -> Iterator[Row]:
         if low is not None and high is not None and low >= high:
             return iter(())
-        keys = self.sorted.irange(low, high, inclusive=(True, False), reverse=reverse)
-        rows = self.rows
-        return iter([(key, rows[key]) for key in keys])
+        with self._lock:
+            keys = self.index().irange(low, high, inclusive=(True, False), reverse=reverse)
+            rows = self.rows
+            found = ((key, rows[key]) for key in keys)
+            first = list(islice(found, READ_AT_ONCE))
+            if len(first) < READ_AT_ONCE:
+                return iter(first)
+            rest = _Rest(found)
+            self._open.add(rest)
+        return self._read_on(first, rest)
+
+    def _read_on(self, rows: list[Row], rest: _Rest) -> Iterator[Row]:
+        while rows:
+            yield from rows
+            with self._lock:
+                rows = rest.read()
+
+    def index(self) -> SortedList[bytes]:
+        if self.sorted is None:
+            self.sorted = SortedList(self.rows)
+        return self.sorted
+
+    def freeze(self) -> None:
+        """Before a write: what open ranges have not read yet, they keep."""
+        for rest in self._open:
+            rest.freeze()
+        self._open.clear()
+
+    def delete_range(self, low: bytes, high: bytes) -> None:
+        index = self.index()
+        start, end = index.bisect_left(low), index.bisect_left(high)
+        for key in index[start:end]:
+            del self.rows[key]
+        del index[start:end]
 
     def approximate_count(self) -> int:
         return len(self.rows)
@@ -58,23 +118,30 @@ class MemoryEngine:
 
     def __init__(self) -> None:
         self._families: dict[str, MemoryFamily] = {}
+        self._lock = threading.Lock()
+        """Ranges may be read by any thread."""
 
     def family(self, name: str) -> MemoryFamily:
-        return self._families.setdefault(name, MemoryFamily(name))
+        return self._families.setdefault(name, MemoryFamily(name, self._lock))
 
     def batch(self) -> _Batch:
         return _Batch()
 
     def write(self, batch: _Batch) -> None:
-        for rows, key, value, family in batch.operations:
-            index = family.sorted
-            if value is None:
-                if rows.pop(key, None) is not None and index is not None:
-                    index.remove(key)
-            else:
-                if index is not None and key not in rows:
-                    index.add(key)
-                rows[key] = value
+        with self._lock:
+            for family in self._families.values():
+                family.freeze()
+            for rows, key, value, family in batch.operations:
+                index = family.sorted
+                if value is None:
+                    if rows.pop(key, None) is not None and index is not None:
+                        index.remove(key)
+                elif type(value) is _Until:
+                    family.delete_range(key, value)
+                else:
+                    if index is not None and key not in rows:
+                        index.add(key)
+                    rows[key] = value
 
     load = write
 
@@ -82,11 +149,13 @@ class MemoryEngine:
         """Nothing to flush."""
 
     def clear(self, families: Collection[str]) -> None:
-        for name in families:
-            family = self._families.get(name)
-            if family is not None:
-                family.rows.clear()
-                family.sorted = None
+        with self._lock:
+            for name in families:
+                family = self._families.get(name)
+                if family is not None:
+                    family.freeze()
+                    family.rows.clear()
+                    family.sorted = None
 
     def close(self) -> None:
         self._families.clear()

@@ -11,7 +11,7 @@ from typing import Any
 from processor_api.errors import StoreError
 from processor_api.record import HeaderList
 from state.cursor import message_bytes
-from state.rows import Entry, Rows
+from state.rows import FIXED_ENTRY_BYTES, Entry, Rows
 
 __all__ = ["Get", "Put", "make_get", "make_put"]
 
@@ -93,13 +93,16 @@ def make_keep(rows: Rows) -> Callable[[Any], Any]:
 
 def make_put(rows: Rows) -> Put:
     """`put` for operators."""
+    if rows.log_each:
+        return _logged_put(rows)
     return _cached_put(rows) if rows.cached else _direct_put(rows)
 
 
 def _cached_put(rows: Rows) -> Put:
-    dirty, cursor, put_dirty = rows.dirty, rows.cursor, rows.put_dirty
+    dirty, cursor, note, budget = rows.dirty, rows.cursor, rows.note_dirty, rows.budget
     dirty_pop, row_key, keep, plain = dirty.pop, row_key_maker(rows), make_keep(rows), rows.plain_keys
-    sized, resized = rows.sized_values, rows.resized
+    drained, clean_pop = rows.drained, rows.clean.pop
+    sized, cost_of, evict, limit = rows.sized_values, rows.cost, rows.evict, rows.budget.cache_limit
     exact = rows.value_serde.exact or _never
     keeps_messages, note_message = cursor.keeps_messages, rows.note_message
 
@@ -113,12 +116,22 @@ def _cached_put(rows: Rows) -> Put:
         known = dirty_pop(key, None)
         if keeps_messages:
             note_message(message_bytes(origin) - (0 if known is None else message_bytes(known[4])))
-        if known is not None:
+        if known is None:
+            key = row_key(key) if plain else key
+            dirty[key] = entry
+            if rows.index is not None:
+                rows.fresh.append(key)
+            budget.dirty = held = budget.dirty + (cost_of(key, value) if sized else len(key) + FIXED_ENTRY_BYTES)
+            if not rows.wants_old and key not in drained:
+                known = clean_pop(key, None)  # nobody looks below a dirty row, but for its old value
+                if known is not None:
+                    budget.clean -= cost_of(key, known[0])
+            if held + budget.clean > limit:
+                evict(key)
+        else:
             dirty[key] = entry  # at the end: drains follow the order of last update
             if sized:
-                resized(key, known[0], value)
-        else:
-            put_dirty(row_key(key) if plain else key, entry)
+                note(cost_of(key, value) - cost_of(key, known[0]))
 
     return put
 
@@ -128,15 +141,35 @@ def _never(value: object) -> bool:
 
 
 def _direct_put(rows: Rows) -> Put:
-    clean, drained, log, sized, cost_of = rows.clean, rows.drained, rows.log, rows.sized_values, rows.cost
-    clean_get, note_drained, note_clean = clean.get, rows.note_drained, rows.note_clean
-    row_key, keep, plain, exact = (
-        row_key_maker(rows),
-        make_keep(rows),
-        rows.plain_keys,
-        rows.value_serde.exact or _never,
-    )
+    dirty, note, sized, cost_of = rows.dirty, rows.note_dirty, rows.sized_values, rows.cost
+    dirty_pop, row_key, keep, plain = dirty.pop, row_key_maker(rows), make_keep(rows), rows.plain_keys
+    exact = rows.value_serde.exact or _never
+
+    def put(key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
+        if value is not None and not exact(value):
+            value = keep(value)
+        if not plain:
+            key = row_key(key)
+        known = dirty_pop(key, None)
+        if known is None:
+            key = row_key(key) if plain else key
+            dirty[key] = (value, timestamp)
+            if rows.index is not None:
+                rows.fresh.append(key)
+            note(cost_of(key, value) if sized else len(key) + FIXED_ENTRY_BYTES)
+        else:
+            dirty[key] = (value, timestamp)
+            if sized:
+                note(cost_of(key, value) - cost_of(key, known[0]))
+
+    return put
+
+
+def _logged_put(rows: Rows) -> Put:
+    clean, drained, log, note_logged = rows.clean, rows.drained, rows.log, rows.note_logged
+    clean_get, row_key, keep, plain = clean.get, row_key_maker(rows), make_keep(rows), rows.plain_keys
     write_key, write_value = rows.write_key, rows.write_value
+    exact = rows.value_serde.exact or _never
 
     def put(key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
         if value is not None and not exact(value):
@@ -151,12 +184,7 @@ def _direct_put(rows: Rows) -> Put:
         if log is not None:
             log(raw_key, data, timestamp)
         clean[key] = (value, timestamp)
-        if key not in drained:
-            note_drained(key, cost_of(key, value))
+        note_logged(key, value, known)
         drained[key] = (raw_key, data, timestamp)
-        if known is None:
-            note_clean(key, cost_of(key, value))
-        elif sized:
-            note_clean(key, cost_of(key, value) - cost_of(key, known[0]))
 
     return put

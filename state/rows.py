@@ -3,7 +3,8 @@
 One structure is the cache (what to forward, and when), the source of the changelog and the isolation of what is not
 committed (docs/design.md, decision 1). A row is in up to three places, looked up in this order:
 
-* `dirty`: put since the last drain, not logged nor forwarded yet; only with caching. In order of last update.
+* `dirty`: put since the last drain, not logged yet, and with caching not forwarded either. In order of last update.
+  Empty where each put is logged at once.
 * `clean`: every other row known, be it drained and not yet in the engine or equal to the engine. Bounded; it is the
   read cache as well. Rows that are drained stay in it until they are applied.
 * the engine.
@@ -11,15 +12,19 @@ committed (docs/design.md, decision 1). A row is in up to three places, looked u
 `drained` holds the bytes of rows that were logged and wait for the commit. Nothing reaches the engine before
 :meth:`Rows.apply`. The dictionaries are cleared, never replaced, since the functions made for the hot path hold them.
 
-An entry is a tuple that starts with (value, timestamp); a dirty one goes on with (headers, source, offset) of the
-record that put it, and has its message in place of the offset where error handlers may ask for it. A value is kept
-decoded if its serde says that it comes back exactly, else as bytes, so that a failing serde fails at the put and that a
-value changed in place by its owner does not change the store.
+An entry is a tuple that starts with (value, timestamp); a dirty one of a cache goes on with (headers, source, offset)
+of the record that put it, and has its message in place of the offset where error handlers may ask for it. A value is
+kept decoded if its serde says that it comes back exactly, else as bytes, so that a failing serde fails at the put and
+that a value changed in place by its owner does not change the store.
+
+Without caching a row is forwarded when it is put; it is logged at once as well, or like a cached one when it is drained
+(docs/decisions/0007-changelog-updates.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice, repeat
 from typing import Any
 
 from sortedcontainers import SortedDict
@@ -44,9 +49,6 @@ FlushCallback = Callable[[Any, Any, Any, int, HeaderList | None], None]
 ENTRY_OVERHEAD_BYTES = 45
 """Fixed part of what Kafka Streams' cache counts for an entry: links, dirty flag, and context without the topic."""
 
-_UNKNOWN = object()
-"""In place of the old value of a row that was put and deleted again between two drains."""
-
 LEAST_GROWTH_BYTES = 64 << 10
 """By how much a cache that is full of uncommitted rows grows at least between two tries to evict."""
 
@@ -55,7 +57,7 @@ FIXED_ENTRY_BYTES = ENTRY_OVERHEAD_BYTES + 8
 
 
 class Rows:
-    """See the module's text. `get` and `put` are functions made by :func:`state.row_functions.hot_functions`."""
+    """See the module's text. `get` and `put` are functions made by :mod:`state.row_functions`."""
 
     def __init__(
         self,
@@ -69,6 +71,7 @@ class Rows:
         budget: Budget,
         log: Log | None,
         caching: bool,
+        log_each: bool,
     ) -> None:
         self.name = name
         self.engine = engine
@@ -85,19 +88,24 @@ class Rows:
         """A row key's bytes."""
         self.write_value: Callable[[Any], bytes] = bytes if self.encoded else self._trusted(value_serde)
         """A kept value's bytes."""
-        self.sized_values = value_serde.exact is None or value_serde is Serdes.STRING or value_serde is Serdes.BYTES
+        self.sized_values = self.encoded or value_serde is Serdes.STRING or value_serde is Serdes.BYTES
         self.cursor = cursor
         self.budget = budget
         self.log = log
         self.cached = caching and budget.cache_limit > 0
+        self.log_each = log_each and not self.cached
         self.dirty: dict[Any, Entry] = {}
         self.clean: dict[Any, Entry] = {}
         self.drained: dict[Any, tuple[bytes, bytes | None, int]] = {}
         self._callback: FlushCallback | None = None
-        self._wants_old = False
-        self._index: SortedDict[bytes, Any] | None = None
-        self._fresh: list[Any] = []
+        self.wants_old = False
+        """Whether the old value of each change is asked for."""
+        self.index: SortedDict[bytes, Any] | None = None
+        """Keys of what is not in the engine, in order of their bytes: while somebody reads ranges."""
+        self.fresh: list[Any] = []
+        """Keys that the index lacks."""
         self._pending_bytes = 0
+        self._deleted: list[Any] = []
         self._evict_from = 0
         self.message_bytes = 0
         """Of the messages that dirty rows keep."""
@@ -112,7 +120,7 @@ class Rows:
     def on_flush(self, callback: FlushCallback, *, old_values: bool) -> None:
         """Sets who is told of cached changes when they are drained."""
         self._callback = callback
-        self._wants_old = old_values
+        self.wants_old = old_values
 
     # ------------------------------------------------------------------ slow paths of get and put
 
@@ -130,68 +138,52 @@ class Rows:
             return None
         data, timestamp = self.codec.read(row)
         entry = self.clean[key] = (self.stored(data), timestamp)
-        self.budget.cached += self.cost(key, entry[0])
-        if self.budget.cached > self.budget.cache_limit:
+        budget = self.budget
+        budget.clean += self.cost(key, entry[0])
+        if budget.clean + budget.dirty > budget.cache_limit:
             self.evict(keep=key)
         return entry
 
     def stored(self, data: bytes) -> Any:
         """A value as it is kept in memory, from its bytes."""
-        return data if self.value_serde.exact is None else self.read_value(data)
-
-    def value_bytes(self, value: Any) -> bytes:
-        """A kept value's bytes."""
-        return value if self.value_serde.exact is None else self.value_serde.serialize(value)
+        return data if self.encoded else self.read_value(data)
 
     def value_of(self, value: Any) -> Any:
         """A kept value as its user knows it."""
-        if value is None or self.value_serde.exact is not None:
-            return value
-        return self.read_value(value)
+        return self.read_value(value) if self.encoded and value is not None else value
 
-    def put_dirty(self, key: Any, entry: Entry) -> None:
-        """A cached put of a row that was not dirty."""
-        self.dirty[key] = entry
-        cost = self.cost(key, entry[0]) if self.sized_values else len(key) + FIXED_ENTRY_BYTES
+    def note_dirty(self, cost: int) -> None:
+        """Dirty rows take ``cost`` bytes more: in a cache, or else waiting for the commit."""
         budget = self.budget
-        budget.cached = cached = budget.cached + cost
+        if not self.cached:
+            budget.uncommitted += cost
+            return
+        budget.dirty += cost
+        if cost > 0 and budget.dirty + budget.clean > budget.cache_limit:
+            self.evict()
+
+    def note_logged(self, key: Any, value: Any, known: Entry | None) -> None:
+        """A row was put, in place of ``known``, and logged at once; not yet in `drained`."""
+        budget, cost = self.budget, self.cost(key, value)
+        if value is None:
+            self._deleted.append(key)
         if key not in self.drained:
             self._pending_bytes += cost
             budget.uncommitted += cost
-            if self._index is not None:
-                self._fresh.append(key)
-        if cached > budget.cache_limit:
-            self.evict(keep=key)
-
-    def resized(self, key: Any, before: Any, after: Any) -> None:
-        """A dirty row's value was replaced by one of perhaps another size."""
-        grown = self.cost(key, after) - self.cost(key, before)
-        self.budget.cached += grown
-        if grown > 0 and self.budget.cached > self.budget.cache_limit:
+            if self.index is not None:
+                self.fresh.append(key)
+        budget.clean += cost - (0 if known is None else self.cost(key, known[0]))
+        if budget.clean + budget.dirty > budget.cache_limit:
             self.evict(keep=key)
 
     def note_message(self, size: int) -> None:
         """Dirty rows keep ``size`` bytes of messages more."""
         self.message_bytes += size
-        self.budget.cached += size
+        self.budget.dirty += size
 
     def _forget_messages(self) -> None:
-        self.budget.cached -= self.message_bytes
+        self.budget.dirty -= self.message_bytes
         self.message_bytes = 0
-
-    def note_drained(self, key: Any, cost: int) -> None:
-        """A row was logged at its put and waits for the commit: counts it and notes it for range reads."""
-        self._pending_bytes += cost
-        self.budget.uncommitted += cost
-        if self._index is not None:
-            self._fresh.append(key)
-
-    def note_clean(self, key: Any, grown: int) -> None:
-        """Rows known in memory take ``grown`` bytes more."""
-        budget = self.budget
-        budget.cached += grown
-        if budget.cached > budget.cache_limit:
-            self.evict(keep=key)
 
     def cost(self, key: Any, value: Any) -> int:
         size = 8 if value is None or not self.sized_values else len(value)
@@ -207,7 +199,7 @@ class Rows:
         if budget.cached < self._evict_from:
             return
         self._drop_clean(keep)
-        if budget.cached > budget.cache_limit and self.drain():
+        if self.cached and budget.cached > budget.cache_limit and self.drain():
             self._drop_clean(keep)
         if budget.cached > budget.cache_limit and self.drained:
             self._evict_from = budget.cached + (budget.cached >> 3) + LEAST_GROWTH_BYTES
@@ -223,19 +215,28 @@ class Rows:
                 victims.append(key)
                 excess -= self.cost(key, entry[0])
         for key in victims:
-            budget.cached -= self.cost(key, clean.pop(key)[0])
+            budget.clean -= self.cost(key, clean.pop(key)[0])
 
     # ------------------------------------------------------------------ drain, apply, drop
 
     def drain(self) -> bool:
-        """Logs and forwards what is dirty, in order of last update; tells whether there was anything."""
+        """Logs what is dirty, in order of last update, and forwards what a cache held back; tells whether there was
+        anything."""
         if not self.dirty:
             return False
         rows = self.dirty.copy()  # no list of pairs: a hundred thousand tuples are work for the garbage collector
         self.dirty.clear()
         self._forget_messages()
-        olds = self._log_all(rows)
-        if olds:
+        held = self._size(rows)
+        self.note_dirty(-held)
+        try:
+            olds = self._old_values(rows) if self._callback is not None else None
+            self._log_all(rows)
+        except BaseException:
+            self.dirty.update(rows)
+            self.note_dirty(self._size(rows))
+            raise
+        if olds is not None:
             cursor = self.cursor
             saved = cursor.message, cursor.source, cursor.timestamp, cursor.headers
             try:
@@ -244,57 +245,72 @@ class Rows:
                 cursor.message, cursor.source, cursor.timestamp, cursor.headers = saved
         return True
 
-    def _log_all(self, rows: dict[Any, Entry]) -> list[Any]:
-        """Moves rows from dirty to drained; returns the old value of each, if there is a callback. All of them, before
-        any is forwarded: whoever gets one change finds the others in the store, and what it puts comes after them."""
-        write_key, write_value = self.write_key, self.write_value
-        clean, drained, log, cost_of, clean_pop = self.clean, self.drained, self.log, self.cost, self.clean.pop
-        heard, wants_old = self._callback is not None, self._wants_old
-        olds: list[Any] = []
-        freed = 0
-        remaining = iter(rows.items())
+    def _size(self, rows: dict[Any, Entry]) -> int:
+        if not self.sized_values:
+            return sum(map(len, rows)) + len(rows) * FIXED_ENTRY_BYTES
+        cost = self.cost
+        return sum(cost(key, entry[0]) for key, entry in rows.items())
+
+    def _old_values(self, rows: dict[Any, Entry]) -> Iterable[Any]:
+        """The old value of each row. Takes out the rows that nobody knows of: put and deleted again since the last
+        drain (conformance 73)."""
+        deleted = [key for key, entry in rows.items() if entry[0] is None]
+        for key in deleted:
+            if self._below(key) is None:
+                del rows[key]
+        return [self._below(key) for key in rows] if self.wants_old else repeat(None)
+
+    def _log_all(self, rows: dict[Any, Entry]) -> None:
+        """Moves rows from dirty to drained. All of them, before any is forwarded: whoever gets one change finds the
+        others in the store, and what it puts comes after them. After an error `rows` are those that were not moved."""
+        write_key, write_value, log = self.write_key, self.write_value, self.log
+        clean, drained, clean_pop = self.clean, self.drained, self.clean.pop
+        sized, cost_of = self.sized_values, self.cost
+        again = bool(drained)
+        pending = grown = moved = 0
         try:
-            for key, entry in remaining:
+            for key, entry in rows.items():
                 value, timestamp = entry[0], entry[1]
-                old = None
-                if heard and (value is None or wants_old):
-                    old = self._below(key)
-                    if value is None and old is None:
-                        freed += cost_of(key, None)
-                        olds.append(_UNKNOWN)
-                        continue  # never flushed and deleted again: nobody knows it (conformance 73)
-                data = None if value is None else write_value(value)
+                data = None
+                if value is not None:
+                    data = write_value(value)
+                else:
+                    self._deleted.append(key)
                 raw_key = write_key(key)
                 if log is not None:
                     log(raw_key, data, timestamp)
+                cost = cost_of(key, value) if sized else len(key) + FIXED_ENTRY_BYTES
                 known = clean_pop(key, None)
-                if known is not None:
-                    freed += cost_of(key, known[0])
+                if known is None:
+                    grown += cost
+                elif sized:
+                    grown += cost - cost_of(key, known[0])
                 clean[key] = (value, timestamp)
+                if not again or key not in drained:
+                    pending += cost
                 drained[key] = (raw_key, data, timestamp)
-                if heard:
-                    olds.append(old)
+                moved += 1
         except BaseException:
-            self.dirty.update([(key, entry), *remaining])
+            for key in list(islice(rows, moved)):
+                del rows[key]
             raise
         finally:
-            self.budget.cached -= freed
-        return olds
+            self._pending_bytes += pending
+            self.budget.uncommitted += pending
+            self.budget.clean += grown
 
-    def _forward_all(self, rows: dict[Any, Entry], olds: list[Any]) -> None:
-        callback, wants_old, cursor = self._callback, self._wants_old, self.cursor
+    def _forward_all(self, rows: dict[Any, Entry], olds: Iterable[Any]) -> None:
+        callback, cursor = self._callback, self.cursor
         key_of, value_of = (None if self.plain_keys else self.key_of), (self.value_of if self.encoded else None)
         assert callback is not None
         message = cursor.message = cursor.late_message()
-        for (key, (value, timestamp, headers, source, offset)), old in zip(rows.items(), olds, strict=True):
-            if old is _UNKNOWN:
-                continue
+        for (key, (value, timestamp, headers, source, offset)), old in zip(rows.items(), olds, strict=False):
             message.origin = offset
             cursor.message, cursor.source = message, source
             cursor.timestamp, cursor.headers = timestamp, headers
             if value_of is not None:
                 value, old = value_of(value), value_of(old)
-            callback(key if key_of is None else key_of(key), value, old if wants_old else None, timestamp, headers)
+            callback(key if key_of is None else key_of(key), value, old, timestamp, headers)
 
     def _below(self, key: Any) -> Any:
         entry = self.clean.get(key) or self.miss(key)
@@ -307,30 +323,38 @@ class Rows:
     def applied(self) -> None:
         """The engine holds what was drained."""
         clean, budget = self.clean, self.budget
-        for key in [key for key, (_, data, _) in self.drained.items() if data is None]:
+        for key in self._deleted:
             entry = clean.get(key)
             if entry is not None and entry[0] is None:
-                budget.cached -= self.cost(key, clean.pop(key)[0])
+                budget.clean -= self.cost(key, clean.pop(key)[0])
+        self._deleted.clear()
         self.drained.clear()
         budget.uncommitted -= self._pending_bytes
         self._pending_bytes = 0
         self._evict_from = 0
-        self._index = None
-        self._fresh.clear()
+        self.index = None
+        self.fresh.clear()
         if budget.cached > budget.cache_limit:
             self._drop_clean(None)
 
+    def forget_below(self, key: bytes) -> None:
+        """Forgets clean rows whose keys, which are bytes, are smaller: the engine does not hold them any more."""
+        clean, drained = self.clean, self.drained
+        for gone in [known for known in clean if known < key and known not in drained]:
+            self.budget.clean -= self.cost(gone, clean.pop(gone)[0])
+
     def close(self) -> None:
         """Forgets everything that is not in the engine."""
-        for key, entry in (*self.clean.items(), *self.dirty.items()):
-            self.budget.cached -= self.cost(key, entry[0])
+        self.budget.clean -= self._size(self.clean)
+        self.note_dirty(-self._size(self.dirty))
         self._forget_messages()
         self.budget.uncommitted -= self._pending_bytes
         self._pending_bytes = self._evict_from = 0
+        self._deleted.clear()
         for rows in (self.dirty, self.clean, self.drained):
             rows.clear()
-        self._index = None
-        self._fresh.clear()
+        self.index = None
+        self.fresh.clear()
 
     # ------------------------------------------------------------------ ranges
 
@@ -351,13 +375,13 @@ class Rows:
             return []
         if low is not None and high is not None and low >= high:
             return []
-        index = self._index
+        index = self.index
         key_bytes, dirty, clean = self.key_bytes, self.dirty, self.clean
         if index is None:
-            index = self._index = SortedDict({key_bytes(key): key for keys in (dirty, self.drained) for key in keys})
-        elif self._fresh:
-            index.update({key_bytes(key): key for key in self._fresh})
-        self._fresh.clear()
+            index = self.index = SortedDict({key_bytes(key): key for keys in (dirty, self.drained) for key in keys})
+        elif self.fresh:
+            index.update({key_bytes(key): key for key in self.fresh})
+        self.fresh.clear()
         keys = index.irange(low, high, inclusive=(True, False), reverse=reverse)
         found = ((raw, dirty.get(index[raw]) or clean.get(index[raw])) for raw in keys)
         return [(raw, entry) for raw, entry in found if entry is not None]

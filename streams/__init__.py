@@ -78,9 +78,16 @@ if TYPE_CHECKING:
         KeyValueIterator,
         KeyValueStore,
         ReadOnlyKeyValueStore,
+        ReadOnlySessionStore,
+        ReadOnlyWindowStore,
+        SessionStore,
         StateStore,
         TimestampedKeyValueStore,
+        TimestampedSessionStore,
+        TimestampedWindowStore,
         ValueAndTimestamp,
+        WindowStore,
+        WindowStoreIterator,
     )
     from processor_api.task_id import TaskId, TopicPartition
     from processor_api.timestamps import (
@@ -92,7 +99,9 @@ if TYPE_CHECKING:
         wallclock_timestamp_extractor,
     )
     from processor_api.topology import Topology
+    from processor_api.windowed import Window, Windowed
     from processor_api.wrapper import ProcessorWrapper
+    from state.windowed_serdes import WindowedSerdes
     from streams.app.kafka_streams import KafkaStreams  # type: ignore[import-not-found,unused-ignore]
     from streams.app.states import ClientState, StateListener
     from streams.app.uncaught import StreamsUncaughtExceptionHandler, StreamThreadExceptionResponse
@@ -149,6 +158,8 @@ __all__ = [
     "PunctuationType",
     "Punctuator",
     "ReadOnlyKeyValueStore",
+    "ReadOnlySessionStore",
+    "ReadOnlyWindowStore",
     "Record",
     "RecordContext",
     "RecordMetadata",
@@ -163,6 +174,7 @@ __all__ = [
     "Serdes",
     "SerializationError",
     "SerializationExceptionOrigin",
+    "SessionStore",
     "Stat",
     "StateDirectoryError",
     "StateError",
@@ -187,6 +199,8 @@ __all__ = [
     "TimestampExtractor",
     "TimestampType",
     "TimestampedKeyValueStore",
+    "TimestampedSessionStore",
+    "TimestampedWindowStore",
     "TopicNameExtractor",
     "TopicPartition",
     "Topology",
@@ -194,6 +208,11 @@ __all__ = [
     "TopologyTestDriver",
     "UserCodeError",
     "ValueAndTimestamp",
+    "Window",
+    "WindowStore",
+    "WindowStoreIterator",
+    "Windowed",
+    "WindowedSerdes",
     "__version__",
     "dead_letter_queue_records",
     "default_production",
@@ -234,7 +253,9 @@ _HOMES = {
     "processor_api.serde": "Serde Serdes",
     "processor_api.store_spec": "StoreBuilder StoreSupplier Stores",
     "processor_api.stores": (
-        "KeyValueIterator KeyValueStore ReadOnlyKeyValueStore StateStore TimestampedKeyValueStore ValueAndTimestamp"
+        "KeyValueIterator KeyValueStore ReadOnlyKeyValueStore ReadOnlySessionStore ReadOnlyWindowStore SessionStore "
+        "StateStore TimestampedKeyValueStore TimestampedSessionStore TimestampedWindowStore ValueAndTimestamp "
+        "WindowStore WindowStoreIterator"
     ),
     "processor_api.task_id": "TaskId TopicPartition",
     "processor_api.timestamps": (
@@ -243,6 +264,8 @@ _HOMES = {
     ),
     "processor_api.topology": "Topology",
     "processor_api.wrapper": "ProcessorWrapper",
+    "processor_api.windowed": "Window Windowed",
+    "state.windowed_serdes": "WindowedSerdes",
     "dsl": (
         "Branched BranchedKStream Consumed Grouped KGroupedStream KGroupedTable KStream KTable Materialized "
         "Named Produced Repartitioned StreamsBuilder"

@@ -35,6 +35,8 @@ _CONSUMER = {
     "fetch.queue.backoff.ms": 5,
 }
 _PRODUCER = {
+    # The runtime counts what it sends, and asks about failures only.
+    "delivery.report.only.error": True,
     "enable.idempotence": True,
     "linger.ms": 5,
     "partitioner": "murmur2_random",

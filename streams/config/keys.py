@@ -76,6 +76,15 @@ KEYS: tuple[Key, ...] = (
         "older name of `statestore.cache.max.bytes`, which wins when both are given",
     ),
     Key(
+        "changelog.updates",
+        "changelog_updates",
+        "auto",
+        WORKS,
+        "of key-value stores without caching, what the changelog gets: `each` put when it happens, as in Kafka Streams,"
+        " or the `last` of each key before a commit, which costs less and restores the same; `auto` is `last`, and"
+        " `each` in the TopologyTestDriver",
+    ),
+    Key(
         "client.id", "client_id", "", WORKS, "start of all client ids; `<application.id>-<process id>-<slot>` if empty"
     ),
     Key(

@@ -119,6 +119,9 @@ class StreamsConfig(BaseModel):
     statestore_cache_max_bytes: Count = 10 * 1024 * 1024
     statestore_uncommitted_max_bytes: Annotated[int, PlainValidator(values.whole(-1))] = 64 * 1024 * 1024
     """-1 is no limit."""
+    changelog_updates: Annotated[
+        Literal["auto", "each", "last"], PlainValidator(values.one_of("auto", "each", "last"))
+    ] = "auto"
     default_dsl_store: Annotated[
         Literal["rocksDB", "in_memory"], PlainValidator(values.one_of("rocksDB", "in_memory"))
     ] = "rocksDB"

@@ -9,15 +9,15 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Protocol
 
 from processor_api.clock import Clock
 from processor_api.errors import StateError
 from processor_api.task_id import TaskId, TopicPartition
-from state.codec import RowCodec
 from state.engine import OFFSETS, Engine
+from state.kind import Restore
 from streams.kafka.ports import AT_BEGINNING, Consumer
 
 __all__ = ["RestoreJob", "Restorer", "StateRestoreListener", "plan_restore"]
@@ -52,8 +52,7 @@ class RestoreJob:
     store: str
     partition: TopicPartition
     engine: Engine
-    family: str
-    codec: RowCodec
+    restore: Restore
     start: int
     """First offset to read; `AT_BEGINNING` for all."""
     end: int
@@ -61,10 +60,6 @@ class RestoreJob:
     restored: int = 0
     position: int | None = None
     started_at: float = 0.0
-    handle: Any = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.handle = self.engine.family(self.family).handle
 
 
 def plan_restore(stored: int | None, beginning: int, end: int, store: str) -> tuple[int, bool]:
@@ -191,13 +186,8 @@ class Restorer:
 
     def _write(self, job: RestoreJob, messages: list[Any], kind: Any) -> None:
         batch = job.engine.batch()
-        put, delete, handle, write = batch.put, batch.delete, job.handle, job.codec.write
-        columns = map(kind.key, messages), map(kind.value, messages), map(kind.timestamp, messages)
-        for key, value, stamp in zip(*columns, strict=True):
-            if value is None:
-                delete(key, handle)
-            else:
-                put(key, write(value, stamp[1]), handle)
+        stamps = (stamp for _, stamp in map(kind.timestamp, messages))
+        job.restore(batch, map(kind.key, messages), map(kind.value, messages), stamps, map(kind.headers, messages))
         last = messages[-1].offset()
         offset_key = f"{job.partition.topic}-{job.partition.partition}".encode()
         batch.put(offset_key, OFFSET.pack(last), job.engine.family(OFFSETS).handle)

@@ -84,7 +84,7 @@ class Committer:
 
     def _apply(self, tasks: Collection[Task]) -> None:
         for task in tasks:
-            task.apply()
+            task.apply(transaction=self._exactly_once)
 
     def abort(self) -> None:
         """Rolls back what the open transaction sent."""

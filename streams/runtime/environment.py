@@ -45,6 +45,8 @@ class Environment:
     default_value_serde: Serde[Any] | None
     default_timestamp_extractor: TimestampExtractor | None
     errors: ErrorPolicy
+    log_each_put: bool = True
+    """Whether stores without a cache log each put when it happens, or the last of each key before a commit."""
     cursor: Cursor = field(default_factory=Cursor)
     metrics: TaskMetrics = field(default_factory=TaskMetrics)
     user_metrics: StreamsMetrics | None = None
@@ -61,6 +63,10 @@ class Environment:
         if self.user_metrics is None:
             self.user_metrics = ThreadMetrics(Metrics(self.clock), threading.current_thread().name)
         return self.user_metrics
+
+    def drop(self) -> None:
+        """Counts a record that was dropped."""
+        self.metrics.dropped_records += 1
 
     def key_serde(self, given: Serde[Any] | None, what: str, topic: str) -> Serde[Any]:
         """The serde of keys in a topic, bound to it."""

@@ -143,6 +143,7 @@ class ThreadLife:
             default_timestamp_extractor=config.default_timestamp_extractor,
             errors=error_policy_for(config, task, self.collector),
             user_metrics=ThreadMetrics(self._shared.metrics, self._identity.thread),
+            log_each_put=config.changelog_updates == "each",
         )
 
     def _stores(self, plan: TaskPlan, task: TaskId, environment: Environment) -> TaskStores:

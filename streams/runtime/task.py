@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from processor_api.errors import InternalError
@@ -74,11 +75,19 @@ class Task:
 
     # ------------------------------------------------------------------ life
 
-    def start(self, collector: RecordCollector, committed: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Builds the chain and goes RUNNING. ``committed`` gives partition times back (conformance 2)."""
+    def start(
+        self,
+        collector: RecordCollector,
+        committed: Mapping[TopicPartition, OffsetAndMetadata],
+        changelog_ends: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        """Builds the chain and goes RUNNING. ``committed`` gives partition times back (conformance 2).
+
+        :param changelog_ends: where the changelog of each store ends.
+        """
         if self.state is TaskState.CREATED:
             self.become(TaskState.RESTORING)  # nothing was missing
-        self.stores.open(collector)
+        self.stores.open(collector, changelog_ends)
         self._punctuations = Punctuations(self._punctuate)
         self._chain = build_chain(self.plan, self.environment, collector, self.stores.stores, self._punctuations)
         self.queues = {
@@ -259,9 +268,14 @@ class Task:
             if queue.position is not None
         }
 
-    def apply(self) -> None:
-        """(d) or (e): the engines take what was drained."""
+    def apply(self, *, transaction: bool = False) -> None:
+        """(d) or (e): the engines take what was drained.
+
+        :param transaction: a transaction was committed before.
+        """
         self.stores.apply(self.positions())
+        if transaction:
+            self.stores.transaction_committed()
 
     def committed(self) -> None:
         """The commit is over."""

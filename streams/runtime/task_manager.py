@@ -15,7 +15,7 @@ from processor_api.errors import RetryableError, TaskMigratedError
 from processor_api.offset_reset import AutoOffsetReset
 from processor_api.task_id import TaskId, TopicPartition
 from state.directory import StateDirectory, TaskLock
-from state.kinds import family_of, kind_of
+from state.kinds import family_of, restore_of
 from streams.kafka.group import Tasks
 from streams.kafka.ports import Consumer, OffsetAndMetadata
 from streams.kafka.record_collector import RecordCollector
@@ -77,6 +77,7 @@ class TaskManager:
         """Running tasks by input partition."""
         self._locks: dict[TaskId, TaskLock] = {}
         self._starts: dict[TaskId, dict[TopicPartition, OffsetAndMetadata]] = {}
+        self._changelog_ends: dict[TaskId, dict[str, int]] = {}
         self._failing_since: float | None = None
 
     # ------------------------------------------------------------------ ownership
@@ -225,6 +226,7 @@ class TaskManager:
         changelogs = task.stores.changelog_partitions()
         beginnings = self._restore_consumer.beginning_offsets(changelogs)
         ends = self._restore_consumer.end_offsets(changelogs)
+        self._changelog_ends[task.id] = {store: ends[partition] for partition, store in changelogs.items()}
         jobs = []
         for partition, store in changelogs.items():
             end = ends[partition]
@@ -243,8 +245,7 @@ class TaskManager:
                         store=store,
                         partition=partition,
                         engine=engine,
-                        family=family_of(builder),
-                        codec=kind_of(builder).codec,
+                        restore=restore_of(builder, engine),
                         start=start,
                         end=end,
                     )
@@ -253,7 +254,7 @@ class TaskManager:
 
     def _start(self, task: Task) -> None:
         starts = self._starts.pop(task.id)
-        task.start(self._collector, starts)
+        task.start(self._collector, starts, self._changelog_ends.pop(task.id, {}))
         self._consumer.assign({name: one.offset for name, one in starts.items()})
         for name in starts:
             self.running[name] = task

@@ -43,20 +43,23 @@ class TaskStores:
             families = [family_of(builder) for builder in builders if builder.supplier.engine == engine]
             self.engines[engine] = open_engine(engine, environment.state_dir, families)
 
-    def open(self, collector: RecordCollector) -> None:
-        """Opens every store on the engines, writing its changelog through ``collector``."""
+    def open(self, collector: RecordCollector, changelog_ends: Mapping[str, int]) -> None:
+        """Opens every store on the engines, writing its changelog through ``collector``.
+
+        :param changelog_ends: where the changelog of each store ends; 0 if it is not told.
+        """
         self.stores.clear()
         self.changelogs.clear()
         for name in self._plan.stores:
             builder = self._plan.topology.stores[name]
-            self.stores[name] = self._open(builder, collector)
+            self.stores[name] = self._open(builder, collector, changelog_ends.get(name, 0))
 
-    def _open(self, builder: StoreBuilder, collector: RecordCollector) -> OpenStore:  # type: ignore[type-arg]
+    def _open(self, builder: StoreBuilder, collector: RecordCollector, end: int) -> OpenStore:  # type: ignore[type-arg]
         name = builder.name
         topic = self._plan.changelogs.get(name)
         log = None
         if topic is not None and name not in self._plan.source_changelogs:
-            changelog = self.changelogs[name] = collector.changelog(topic, self._task.partition)
+            changelog = self.changelogs[name] = collector.changelog(topic, self._task.partition, end)
             log = changelog.log
         what = f"store {name!r}"
         environment = self._environment
@@ -66,8 +69,10 @@ class TaskStores:
             cursor=environment.cursor,
             budget=self._budget,
             log=log,
+            log_each=environment.log_each_put,
             key_serde=environment.key_serde(builder.key_serde, what, topic or name),
             value_serde=environment.value_serde(builder.value_serde, what, topic or name),
+            drop=environment.drop,
         )
 
     # ------------------------------------------------------------------ positions
@@ -97,12 +102,12 @@ class TaskStores:
     # ------------------------------------------------------------------ commit
 
     def drain(self) -> None:
-        """Forwards and logs what the caches hold back, in topological order, until nothing is left."""
-        stores = [store.rows for store in self.stores.values() if store.rows.cached]
+        """Logs what was put, and forwards what the caches hold back, in topological order, until nothing is left."""
+        stores = list(self.stores.values())
         for _ in range(DRAIN_ROUNDS_MAX):
             drained = False
-            for rows in stores:
-                drained = rows.drain() or drained
+            for store in stores:
+                drained = store.drain() or drained
             if not drained:
                 return
         raise InternalError(
@@ -114,12 +119,12 @@ class TaskStores:
         """Writes what was drained to the engines, each with its changelog offsets and the input positions."""
         for name, engine in self.engines.items():
             stores = [store for store in self.stores.values() if store.builder.supplier.engine == name]
-            if not any(store.rows.drained for store in stores):
+            if not any(store.pending for store in stores):
                 continue
             batch = engine.batch()
             offsets = engine.family(OFFSETS)
             for store in stores:
-                store.rows.apply(batch)
+                store.apply(batch)
                 changelog = self.changelogs.get(store.builder.name)
                 if changelog is not None and changelog.offset is not None:
                     key = f"{changelog.topic}-{changelog.partition}".encode()
@@ -130,7 +135,12 @@ class TaskStores:
                     batch.put(str(partition).encode(), OFFSET.pack(position), handle)
             engine.write(batch)
             for store in stores:
-                store.rows.applied()
+                store.applied()
+
+    def transaction_committed(self) -> None:
+        """Call it after :meth:`apply`, where the commit was one of a transaction."""
+        for changelog in self.changelogs.values():
+            changelog.transaction_committed()
 
     def drop_uncommitted(self) -> None:
         """Forgets everything the engines do not hold, and closes the stores; the engines stay open."""

@@ -101,6 +101,7 @@ class TopologyTestDriver:
             default_value_serde=config.default_value_serde,
             default_timestamp_extractor=config.default_timestamp_extractor,
             errors=error_policy_for(config, task_id, self._collector),
+            log_each_put=config.changelog_updates != "last",
         )
         budget = Budget(config.statestore_cache_max_bytes)
         return Task(

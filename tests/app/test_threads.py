@@ -403,7 +403,7 @@ def test_metadata_tells_of_threads_and_their_tasks(make_cluster: Callable[..., C
 
     def committed() -> Any:
         (one,) = app.metadata_for_local_threads()
-        return one if any(task.committed_offsets for task in one.active_tasks) else None
+        return one if any(2 in task.committed_offsets.values() for task in one.active_tasks) else None
 
     thread = until("the offsets are committed", committed, cluster.told)
     assert (thread.thread_name, thread.thread_state) == ("me-StreamThread-1", "RUNNING")

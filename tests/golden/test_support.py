@@ -155,6 +155,7 @@ def _differences(tmp_path: Path, text: str) -> Differences:
         ("step = 0\nfield = 'out/0/timestamp'\nours = 'null'", "/steps/0/out/0/timestamp", None),
         ("step = 0\nfield = 'out/0/headers/[g]'\nours = '\"text:A\"'", "/steps/0/out/0/headers/1/1", "41"),
         ("step = '*'\nfield = 'out/*/headers/[h]'\nours = '\"text:A\"'", "/steps/0/out/0/headers/0/1", "41"),
+        ("step = '*'\nwhere = '{\"dropped\": 0}'\nfield = 'throws'\nours = '5'", "/steps/0/throws", 5),
         ("field = 'stores/s/kind'\nours = '\"x\"'", "/stores/s/kind", "x"),
         ("step = 1\nfield = 'throws'\nours = 'true'", "/steps/1/throws", True),
     ],

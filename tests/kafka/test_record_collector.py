@@ -286,21 +286,30 @@ def test_dead_letters_wait_for_nothing_unless_told_to() -> None:
 # -------------------------------------------------------------------------- changelogs
 
 
-def test_a_changelog_knows_how_far_the_broker_has_acknowledged() -> None:
-    """The offset moves when the delivery is reported."""
+def test_a_changelog_counts_its_offsets() -> None:
+    """From where it ended; the marker of a transaction takes one, where the transaction wrote anything."""
     kit = Kit(partitions=2)
     changelog = kit.collector.changelog("out", 1)
+    assert changelog.offset is None
     changelog.log(b"k", b"v", 5)
     changelog.log(b"k", None, 0)
     changelog.log(b"k", b"untimed", -1)
-    assert changelog.offset is None
     kit.collector.flush()
     assert changelog.offset == 2
-    assert kit.sent() == [(1, b"k", b"v", 5), (1, b"k", None, 0), (1, b"k", b"untimed", 1000)]
+    later = kit.collector.changelog("out", 1, 10)
+    later.transaction_committed()
+    later.log(b"k", b"v", 5)
+    assert later.offset == 10
+    later.transaction_committed()
+    later.transaction_committed()
+    later.log(b"k", b"v", 5)
+    later.log(b"k", b"v", 5)
+    assert later.offset == 13
+    assert kit.sent()[:3] == [(1, b"k", b"v", 5), (1, b"k", None, 0), (1, b"k", b"untimed", 1000)]
 
 
 def test_a_changelog_without_a_record_is_never_gone_on_with(kit: Kit) -> None:
-    """A restored store would be wrong, so no handler is asked; the acknowledged offset stays."""
+    """A restored store would be wrong, so no handler is asked."""
     changelog = kit.collector.changelog("out", 0)
     changelog.log(b"k", b"1", 5)
     kit.collector.flush()
@@ -308,7 +317,6 @@ def test_a_changelog_without_a_record_is_never_gone_on_with(kit: Kit) -> None:
     changelog.log(b"k", b"2", 5)
     with pytest.raises(ProductionError, match="MSG_SIZE_TOO_LARGE"):
         kit.collector.flush()
-    assert changelog.offset == 0
 
 
 # -------------------------------------------------------------------- producers in trouble

@@ -298,7 +298,7 @@ def test_a_processor_that_is_fed_by_an_operator_logs_with_the_time_of_its_record
     table = counts.count(materialized=Materialized(name="n", key_serde=S, value_serde=Serdes.LONG, caching=False))
     table.to_stream().process(lambda: Scripted(process), "store")
     with TaskKit(builder.build({}), tmp_path) as kit:
-        kit.pipe("in", b"k", b"v", 50)
-        kit.pipe("in", b"k", b"v", 40)
-        kit.commit()
+        for timestamp in (50, 40):
+            kit.pipe("in", b"k", b"v", timestamp)
+            kit.commit()
         assert [timestamp for _, _, timestamp in kit.sent("app-store-changelog")] == [50, 50]

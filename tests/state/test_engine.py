@@ -84,6 +84,41 @@ def test_the_last_operation_of_a_batch_on_a_key_counts(engine: Any) -> None:
     assert contents(engine) == [(b"b", b"2"), (b"c", b"3")]
 
 
+def test_a_range_is_deleted_in_its_turn(engine: Any) -> None:
+    """With what was put before in the same batch, and without what is put after."""
+    write(engine, dict.fromkeys((b"", b"a", b"b", b"b\x00", b"c", b"\xff\xff"), b"0"))
+    family, batch = engine.family("rows"), engine.batch()
+    batch.put(b"a2", b"1", family.handle)
+    batch.put(b"c2", b"1", family.handle)
+    batch.delete_range(b"a", b"c", family.handle)
+    batch.put(b"b", b"2", family.handle)
+    engine.write(batch)
+    rows = [(b"", b"0"), (b"b", b"2"), (b"c", b"0"), (b"c2", b"1"), (b"\xff\xff", b"0")]
+    assert contents(engine) == rows
+    assert [family.get(key) for key in (b"a", b"a2", b"b", b"b\0")] == [None, None, b"2", None]
+    assert list(family.range(reverse=True)) == rows[::-1]
+
+
+def test_long_ranges_show_rows_as_they_were(engine: Any) -> None:
+    """Through writes of every sort, wherever the reader stands, in both directions."""
+    before = {b"%04d" % i: b"old" for i in range(1000)}
+    write(engine, dict(before))
+    family = engine.family("rows")
+    opened = [family.range(b"0100", b"0900", reverse=reverse) for reverse in (False, True) for _ in range(3)]
+    expected = [row for row in sorted(before.items()) if b"0100" <= row[0] < b"0900"]
+    seen = [[next(rows) for _ in range(count)] for rows, count in zip(opened, (0, 1, 250) * 2, strict=True)]
+    batch = engine.batch()
+    batch.put(b"0500", b"new", family.handle)
+    batch.put(b"0500a", b"new", family.handle)
+    batch.delete_range(b"0200", b"0300", family.handle)
+    batch.delete(b"0850", family.handle)
+    engine.write(batch)
+    engine.clear(["rows"])
+    for i, (start, rows) in enumerate(zip(seen, opened, strict=True)):
+        assert start + list(rows) == (expected if i < 3 else expected[::-1])
+    assert list(family.range()) == []
+
+
 def test_families_do_not_mix(engine: Any) -> None:
     batch = engine.batch()
     for name in (*FAMILIES, OFFSETS, POSITIONS):

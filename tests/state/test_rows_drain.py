@@ -14,12 +14,13 @@ from state.budget import Budget
 from state.cursor import Cursor
 from state.kinds import OpenStore, open_store
 from state.memory_engine import MemoryEngine
+from state.row_functions import make_put
 from state.rows import Rows
 
 Log = Callable[[bytes, "bytes | None", int], None]
 
 
-def opened(budget: Budget, log: Log | None = None, *, caching: bool = True) -> OpenStore:
+def opened(budget: Budget, log: Log | None = None, *, caching: bool = True, log_each: bool = False) -> OpenStore:
     builder = Stores.key_value_store_builder(Stores.in_memory_key_value_store("s"), Serdes.STRING, Serdes.LONG)
     return open_store(
         builder.with_caching_enabled() if caching else builder,
@@ -27,6 +28,7 @@ def opened(budget: Budget, log: Log | None = None, *, caching: bool = True) -> O
         cursor=Cursor(),
         budget=budget,
         log=log,
+        log_each=log_each,
         key_serde=Serdes.STRING,
         value_serde=Serdes.LONG,
     )
@@ -103,11 +105,13 @@ def test_a_drain_that_fails_leaves_the_budget_right(what: str, fails_at: int) ->
     assert (budget.cached, budget.uncommitted) == (0, 0)
 
 
-@pytest.mark.parametrize("caching", [False, True])
+@pytest.mark.parametrize(("caching", "log_each"), [(False, False), (False, True), (True, False)])
 @pytest.mark.parametrize("limit", [0, 1, 20_000])
-def test_a_cache_full_of_uncommitted_rows_is_not_searched_at_each_put(limit: int, caching: bool) -> None:
+def test_a_cache_full_of_uncommitted_rows_is_not_searched_at_each_put(
+    limit: int, caching: bool, log_each: bool
+) -> None:
     """Each put passed all rows that wait for the commit: ten thousand keys took seconds."""
-    store = opened(Budget(limit), caching=caching)
+    store = opened(Budget(limit), caching=caching, log_each=log_each)
     rows = store.rows
     passed = 0
 
@@ -119,12 +123,11 @@ def test_a_cache_full_of_uncommitted_rows_is_not_searched_at_each_put(limit: int
 
     counted = Counted()
     rows.clean = counted
+    put = make_put(rows)
     count = 5000
     for number in range(count):
-        rows.clean[f"key-{number}"] = (number, 0)
-        rows.drained[f"key-{number}"] = (b"", b"", 0)
-        rows.note_clean(f"key-{number}", rows.cost(f"key-{number}", 0))
+        put(f"key-{number}", number, 0, None)
     assert passed < 20 * count
-    rows.drained.clear()
-    rows.applied()
+    commit(rows)
     assert rows.budget.cached <= limit
+    assert rows.budget.uncommitted == 0

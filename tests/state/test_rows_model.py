@@ -61,6 +61,7 @@ class Model(RuleBasedStateMachine):
         cache_bytes=st.sampled_from([1, 150, 400, 1 << 20]),
         olds=st.booleans(),
         logging=st.booleans(),
+        log_each=st.booleans(),
     )
     def start(
         self,
@@ -72,6 +73,7 @@ class Model(RuleBasedStateMachine):
         cache_bytes: int,
         olds: bool,
         logging: bool,
+        log_each: bool,
     ) -> None:
         supplier = Stores.persistent_key_value_store("s") if rocksdb else Stores.in_memory_key_value_store("s")
         make: Callable[..., StoreBuilder[Any, Any]] = (
@@ -81,7 +83,7 @@ class Model(RuleBasedStateMachine):
         self.value_serde, self.values = VALUE_SERDES[values]
         builder = make(supplier, self.key_serde, self.value_serde)
         self.builder = builder.with_caching_enabled() if cached else builder
-        self.timestamped, self.olds, self.logging = timestamped, olds, logging
+        self.timestamped, self.olds, self.logging, self.log_each = timestamped, olds, logging, log_each
         self.budget = Budget(cache_bytes)
         self.cursor = Cursor()
         self.open_engine()
@@ -100,6 +102,7 @@ class Model(RuleBasedStateMachine):
             cursor=self.cursor,
             budget=self.budget,
             log=self.log if self.logging else None,
+            log_each=self.log_each,
             key_serde=self.key_serde,
             value_serde=self.value_serde,
         )
@@ -240,8 +243,10 @@ class Model(RuleBasedStateMachine):
             return
         rows, budget = self.rows, self.budget
         held = [*rows.clean.items(), *rows.dirty.items()]
-        assert budget.cached == sum(rows.cost(key, entry[0]) for key, entry in held)
-        assert budget.uncommitted >= 0
+        assert budget.clean == sum(rows.cost(key, entry[0]) for key, entry in rows.clean.items())
+        dirty = sum(rows.cost(key, entry[0]) for key, entry in rows.dirty.items())
+        assert budget.dirty == (dirty if rows.cached else 0)
+        assert budget.uncommitted >= (0 if rows.cached else dirty)
         if not rows.drained and not rows.dirty:
             largest = max((rows.cost(key, entry[0]) for key, entry in held), default=0)
             assert budget.cached <= budget.cache_limit + largest

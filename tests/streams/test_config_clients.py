@@ -75,6 +75,7 @@ def test_producers_are_idempotent_and_partition_as_java_does() -> None:
     assert clients.producer(config(), "p") == {
         "bootstrap.servers": "127.0.0.1:1",
         "client.id": "p",
+        "delivery.report.only.error": True,
         "enable.idempotence": True,
         "enable.metrics.push": True,
         "linger.ms": 5,

@@ -23,7 +23,8 @@ with ``"sometimes"`` at least one of those that the entry is about::
     [[store]]
     store = "kv.*"                  # glob over names of files
     trace = "iterating"             # glob over traces
-    op = 3                          # left out: the trace's own fields (contents, changelog, ...)
+    op = 3                          # left out: the trace's own fields (contents, changelog, ...); "*": any
+    where = '{"op": "fetch"}'       # fields that the step or the op has; left out: any step or op chosen above
     field = "result"
     ours = 'null'
     reason = "..."
@@ -61,6 +62,7 @@ class Difference:
     reason: str
     only_input: Mapping[str, Any]
     whole: str = ""
+    where: Mapping[str, Any] = field(default_factory=dict)
 
     def matches(self, names: Mapping[str, str]) -> bool:
         return self.select.keys() == names.keys() and all(
@@ -122,7 +124,8 @@ def _entry(kind: str, table: dict[str, Any]) -> Difference:
             listed, index = _ELEMENT[kind]
             path = (listed, str(rest.pop(index)), *path)
         ours = _ABSENT if rest.pop("absent", False) else _text_to_hex(json.loads(rest.pop("ours")))
-        entry = Difference(kind, select, path, ours, rest.pop("reason"), json.loads(rest.pop("input", "{}")))
+        only_input, where = json.loads(rest.pop("input", "{}")), json.loads(rest.pop("where", "{}"))
+        entry = Difference(kind, select, path, ours, rest.pop("reason"), only_input, where=where)
     except (KeyError, json.JSONDecodeError) as error:
         raise ValueError(f"the entry {table} of the differences cannot be read: {error!r}") from error
     return _checked(entry, rest, table)
@@ -158,7 +161,7 @@ def _change(document: Any, entry: Difference) -> bool:
         document.update(entry.ours)
         return True
     changed = False
-    for container, key in list(_places(document, entry.path)):
+    for container, key in list(_chosen(document, entry)):
         present = not isinstance(container, MutableMapping) or key in container
         if entry.ours is _ABSENT:
             if present:
@@ -168,6 +171,15 @@ def _change(document: Any, entry: Difference) -> bool:
             container[key] = copy.deepcopy(entry.ours)
             changed = True
     return changed
+
+
+def _chosen(document: Any, entry: Difference) -> Iterator[tuple[Any, Any]]:
+    if not entry.where:
+        yield from _places(document, entry.path)
+        return
+    for container, key in _places(document, entry.path[:2]):
+        if _holds(entry.where, container[key]):
+            yield from _places(container[key], entry.path[2:])
 
 
 def _places(document: Any, path: tuple[str, ...]) -> Iterator[tuple[Any, Any]]:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from golden_support.store_calls import plain_key
 from golden_support.store_traces import Change, LogRecord
 from processor_api.serde import Serdes
 from processor_api.store_spec import StoreBuilder, Stores, StoreSupplier
 from state.budget import Budget
 from state.cursor import Cursor
-from state.kinds import family_of, kind_of, open_store
+from state.kinds import family_of, open_store, restore_of
 from state.memory_engine import MemoryEngine
 from state.rocksdb_engine import RocksEngine
 
@@ -20,24 +21,42 @@ __all__ = ["StateHarness", "is_built"]
 BUILDERS: Mapping[str, Callable[..., StoreBuilder[Any, Any]]] = {
     "kv": Stores.key_value_store_builder,
     "timestamped-kv": Stores.timestamped_key_value_store_builder,
+    "window": Stores.window_store_builder,
+    "timestamped-window": Stores.timestamped_window_store_builder,
+    "session": Stores.session_store_builder,
 }
 """The kinds of store that are built, by their recorded names."""
-SUPPLIERS: Mapping[str, Callable[[str], StoreSupplier]] = {
-    "memory": Stores.in_memory_key_value_store,
-    "rocksdb": Stores.persistent_key_value_store,
-}
-"""By the recorded names of engines."""
 CACHE_BYTES = 10 * 1024 * 1024
+TIME_ORDERED = "rocksdb-time-ordered"
 
 
 def is_built(store: Mapping[str, Any]) -> bool:
     """Whether a recorded store has a counterpart here. Changelog records carry no positions (``consistency``)."""
-    return store["kind"] in BUILDERS and store["engine"] in SUPPLIERS and not store.get("consistency", False)
+    return store["kind"] in BUILDERS and _supplier(store) is not None and not store.get("consistency", False)
+
+
+def _supplier(store: Mapping[str, Any]) -> StoreSupplier | None:
+    """By the recorded names of kinds and engines."""
+    kind = store["kind"].removeprefix("timestamped-")
+    match kind, store["engine"]:
+        case "kv", "memory":
+            return Stores.in_memory_key_value_store("store")
+        case "kv", "rocksdb":
+            return Stores.persistent_key_value_store("store")
+        case "window", engine:
+            times = store["retention_ms"], store["window_size_ms"], store["retain_duplicates"]
+            if engine == "memory":
+                return Stores.in_memory_window_store("store", *times)
+            return Stores.persistent_window_store("store", *times, time_ordered=engine == TIME_ORDERED)
+        case "session", engine:
+            if engine == "memory":
+                return Stores.in_memory_session_store("store", store["retention_ms"])
+            return Stores.persistent_session_store("store", store["retention_ms"], time_ordered=engine == TIME_ORDERED)
+    return None
 
 
 def _builder(store: Mapping[str, Any]) -> StoreBuilder[Any, Any]:
-    supplier = SUPPLIERS[store["engine"]]("store")
-    builder = BUILDERS[store["kind"]](supplier, Serdes.STRING, Serdes.STRING)
+    builder = BUILDERS[store["kind"]](_supplier(store), Serdes.STRING, Serdes.STRING)
     return builder.with_caching_enabled() if store["caching"] else builder
 
 
@@ -60,9 +79,12 @@ class StateHarness:
 
     :param commits: whether every call is followed by a commit, so that reads go to the engine, or none is, so that they
         go to the buffer. A cached store would be flushed by a commit.
+    :param changelog: what the store is restored from before it opens.
     """
 
-    def __init__(self, store: Mapping[str, Any], directory: Path, *, commits: bool) -> None:
+    def __init__(
+        self, store: Mapping[str, Any], directory: Path, *, commits: bool, changelog: Sequence[LogRecord] = ()
+    ) -> None:
         self.kind = store["kind"]
         self._store, self._directory, self._commits = store, directory, commits
         self._logged: list[LogRecord] = []
@@ -71,6 +93,7 @@ class StateHarness:
         self._engine: Any = MemoryEngine()
         if builder.supplier.persistent:
             self._engine = RocksEngine(directory / "store", [family_of(builder)])
+        self._restore(builder, changelog)
         self._cursor = Cursor()
         opened = open_store(
             builder,
@@ -81,16 +104,21 @@ class StateHarness:
             key_serde=Serdes.STRING,
             value_serde=Serdes.STRING,
         )
-        self._opened, self._rows, self._facade = opened, opened.rows, opened.facade
-        self._codec = kind_of(builder).codec
+        self._opened, self._facade = opened, opened.facade
         if store["caching"]:
-            self._rows.on_flush(self._forward, old_values=True)
+            opened.operator.on_flush(self._forward, old_values=True)
+
+    def _restore(self, builder: StoreBuilder[Any, Any], records: Sequence[LogRecord]) -> None:
+        batch = self._engine.batch()
+        keys, values, timestamps, headers = ([record[i] for record in records] for i in range(4))
+        restore_of(builder, self._engine)(batch, keys, values, timestamps, headers)
+        self._engine.load(batch)
 
     def _log(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         self._logged.append((key, value, timestamp, []))
 
     def _forward(self, key: Any, new: Any, old: Any, timestamp: int, headers: Any) -> None:
-        self._forwarded.append((key, new, old, timestamp))
+        self._forwarded.append((plain_key(key), new, old, timestamp))
 
     def run(self, timestamp: int, offset: int, call: Callable[[Any], Any]) -> Any:
         cursor = self._cursor
@@ -104,14 +132,14 @@ class StateHarness:
                 self.commit()
 
     def flush_cache(self) -> None:
-        self._rows.drain()
+        self._opened.drain()
 
     def commit(self) -> None:
-        self._rows.drain()
+        self._opened.drain()
         batch = self._engine.batch()
-        self._rows.apply(batch)
+        self._opened.apply(batch)
         self._engine.write(batch)
-        self._rows.applied()
+        self._opened.applied()
 
     def take_changelog(self) -> Sequence[LogRecord]:
         logged, self._logged = self._logged, []
@@ -122,16 +150,7 @@ class StateHarness:
         return forwarded
 
     def restored(self, records: Sequence[LogRecord]) -> StateHarness:
-        """Rows are converted as a restore does: a row of a timestamped store gets the record's timestamp."""
-        other = StateHarness(self._store, self._directory / "restored", commits=self._commits)
-        batch, handle, write = other._engine.batch(), other._rows.family.handle, other._codec.write
-        for key, value, timestamp, _ in records:
-            if value is None:
-                batch.delete(key, handle)
-            else:
-                batch.put(key, write(value, timestamp), handle)
-        other._engine.load(batch)
-        return other
+        return StateHarness(self._store, self._directory / "restored", commits=self._commits, changelog=records)
 
     def close(self) -> None:
         self._opened.close()

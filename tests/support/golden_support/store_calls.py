@@ -7,8 +7,9 @@ from typing import Any
 
 from processor_api.errors import StreamsError
 from processor_api.stores import ValueAndTimestamp
+from processor_api.windowed import Window, Windowed
 
-__all__ = ["CALLS", "StoreCalls"]
+__all__ = ["CALLS", "StoreCalls", "plain_key"]
 
 Args = Mapping[str, Any]
 ERROR = {"error": True}
@@ -20,7 +21,8 @@ class StoreCalls:
     """Makes calls on a store of one kind; remembers the iterators that a trace holds open."""
 
     def __init__(self, kind: str) -> None:
-        self._timestamped = kind == "timestamped-kv"
+        self._timestamped = kind.startswith("timestamped-")
+        self.timed = kind.endswith(("window", "session"))
         self._open: dict[int, Any] = {}
 
     def prepare(self, name: str, args: Args) -> Callable[[Any], Any]:
@@ -28,7 +30,7 @@ class StoreCalls:
 
         def call(store: Any) -> Any:
             try:
-                return CALLS[name](self, store, args)
+                return (TIMED_CALLS if self.timed else CALLS)[name](self, store, args)
             except REFUSALS:
                 return ERROR
 
@@ -52,12 +54,17 @@ class StoreCalls:
 
     def listed(self, rows: Any) -> list[Any]:
         with rows:
-            return [[key, self.shown(value)] for key, value in rows]
+            return [self._row(key, value) for key, value in rows]
+
+    def _row(self, key: Any, value: Any) -> list[Any]:
+        """A row of a windowed store is flat."""
+        plain = plain_key(key)
+        return [*(plain if isinstance(plain, list) else [plain]), self.shown(value)]
 
     # -------------------------------------------------------------- iterators
 
     def open(self, store: Any, args: Args) -> None:
-        self._open[args["id"]] = READS[args["call"]](store, args)
+        self._open[args["id"]] = (TIMED_READS if self.timed else READS)[args["call"]](store, args)
 
     def next(self, args: Args) -> list[Any]:
         rows = self._open[args["id"]]
@@ -67,11 +74,11 @@ class StoreCalls:
                 key, value = next(rows)
             except StopIteration:
                 return [*found, ERROR]
-            found.append([key, self.shown(value)])
+            found.append(self._row(key, value))
         return found
 
     def peek(self, args: Args) -> Any:
-        return self._open[args["id"]].peek_next_key()
+        return plain_key(self._open[args["id"]].peek_next_key())
 
     def has_next(self, args: Args) -> bool:
         try:
@@ -82,6 +89,11 @@ class StoreCalls:
 
     def close(self, args: Args) -> None:
         self._open[args["id"]].close()
+
+
+def plain_key(key: Any) -> Any:
+    """A windowed key is key, start and end."""
+    return [key.key, *key.window] if isinstance(key, Windowed) else key
 
 
 def _put_all(calls: StoreCalls, store: Any, args: Args) -> None:
@@ -99,7 +111,67 @@ READS: Mapping[str, Callable[[Any, Args], Any]] = {
 
 
 def _listing(name: str) -> Callable[[StoreCalls, Any, Args], Any]:
-    return lambda calls, store, args: calls.listed(READS[name](store, args))
+    return lambda calls, store, args: calls.listed((TIMED_READS if calls.timed else READS)[name](store, args))
+
+
+def _forwards_and_back(
+    reads: Mapping[str, tuple[str, Callable[[Args], tuple[Any, ...]]]],
+) -> dict[str, Callable[[Any, Args], Any]]:
+    """The reads of a table, and the same with `backward_`."""
+    table: dict[str, Callable[[Any, Args], Any]] = {}
+    for recorded, (method, arguments) in reads.items():
+        for way in ("", "backward_"):
+            table[way + recorded] = _read(way + method, arguments)
+    return table
+
+
+def _read(method: str, arguments: Callable[[Args], tuple[Any, ...]]) -> Callable[[Any, Args], Any]:
+    return lambda store, args: getattr(store, method)(*arguments(args))
+
+
+def _fetch_keys(args: Args) -> tuple[Any, ...]:
+    """Of windows or of sessions."""
+    times = (args["from"], args["to"]) if "from" in args else ()
+    return args["key_from"], args["key_to"], *times
+
+
+def _ends(args: Args) -> tuple[Any, ...]:
+    return args["earliest_end"], args["latest_start"]
+
+
+TIMED_READS: Mapping[str, Callable[[Any, Args], Any]] = {
+    **_forwards_and_back(
+        {
+            "fetch_range": ("fetch", lambda args: (args["key"], args["from"], args["to"])),
+            "fetch_keys": ("fetch", _fetch_keys),
+            "fetch_all": ("fetch_all", lambda args: (args["from"], args["to"])),
+            "all": ("all", lambda args: ()),
+            "fetch": ("fetch", lambda args: (args["key"],)),
+            "find_sessions": ("find_sessions", lambda args: (args["key"], *_ends(args))),
+            "find_sessions_keys": ("find_sessions", lambda args: (args["key_from"], args["key_to"], *_ends(args))),
+        }
+    ),
+    "find_sessions_ending": lambda store, args: store.find_sessions(args["earliest_end"], args["latest_end"]),
+}
+"""Reads of window and session stores that give an iterator."""
+
+
+def _session(args: Args) -> Windowed[Any]:
+    return Windowed(args["key"], Window(args["start"], args["end"]))
+
+
+def _put_timed(calls: StoreCalls, store: Any, args: Args) -> None:
+    if "window_start" in args:
+        store.put(args["key"], calls.to_value(args), args["window_start"])
+    else:
+        store.put(_session(args), calls.to_value(args))
+
+
+def _fetch_timed(calls: StoreCalls, store: Any, args: Args) -> Any:
+    """One window, or all sessions of a key."""
+    if "time" in args:
+        return calls.shown(store.fetch(args["key"], args["time"]))
+    return calls.listed(store.fetch(args["key"]))
 
 
 CALLS: Mapping[str, Callable[[StoreCalls, Any, Args], Any]] = {
@@ -116,3 +188,15 @@ CALLS: Mapping[str, Callable[[StoreCalls, Any, Args], Any]] = {
     "has_next": lambda calls, store, args: calls.has_next(args),
     "close": lambda calls, store, args: calls.close(args),
 }
+
+TIMED_CALLS: Mapping[str, Callable[[StoreCalls, Any, Args], Any]] = {
+    **CALLS,
+    **{name: _listing(name) for name in TIMED_READS},
+    "put": _put_timed,
+    "remove": lambda calls, store, args: store.remove(_session(args)),
+    "fetch": _fetch_timed,
+    "fetch_session": lambda calls, store, args: calls.shown(
+        store.fetch_session(args["key"], args["start"], args["end"])
+    ),
+}
+"""Calls of window and session stores."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from golden_support.store_calls import CALLS, StoreCalls
+from golden_support.store_calls import TIMED_CALLS, StoreCalls
 
 __all__ = ["Change", "Harness", "LogRecord", "calls_not_built", "expected_trace", "replay_trace"]
 
@@ -54,7 +54,7 @@ def calls_not_built(trace: Mapping[str, Any]) -> set[str]:
 
 
 def _is_built(op: Mapping[str, Any]) -> bool:
-    return op["op"] in CALLS or op["op"] == FLUSH
+    return op["op"] in TIMED_CALLS or op["op"] == FLUSH
 
 
 def expected_trace(trace: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def replay_trace(trace: Mapping[str, Any], harness: Harness) -> dict[str, Any]:
         result: Any = SKIPPED
         if op["op"] == FLUSH:
             result = harness.flush_cache()
-        elif op["op"] in CALLS:
+        elif op["op"] in TIMED_CALLS:
             result = _run(harness, calls, op, i)
         forwarded = [
             {"key": key, "new": new, "old": old, "timestamp": timestamp}

@@ -1,0 +1,65 @@
+"""What readers of a store iterate over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any
+from weakref import WeakSet
+
+from processor_api.errors import StoreError
+
+__all__ = ["OpenIterators", "RowIterator"]
+
+
+class RowIterator(Iterator[tuple[Any, Any]]):
+    """Rows decoded as they are asked for. A context manager; open ones end with their store."""
+
+    def __init__(self, rows: Iterator[tuple[Any, Any]], store: str) -> None:
+        self._rows: Iterator[tuple[Any, Any]] | None = rows
+        self._ahead: tuple[Any, Any] | None = None
+        self._store = store
+
+    def __enter__(self) -> RowIterator:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __next__(self) -> tuple[Any, Any]:
+        if self._ahead is not None:
+            row, self._ahead = self._ahead, None
+            return row
+        if self._rows is None:
+            raise StoreError(f"the iterator of store {self._store!r} is closed", store=self._store)
+        return next(self._rows)
+
+    def peek_next_key(self) -> Any:
+        if self._ahead is None:
+            self._ahead = next(self)
+        return self._ahead[0]
+
+    def close(self) -> None:
+        self._rows = None
+        self._ahead = None
+
+
+class OpenIterators:
+    """The open iterators of a store."""
+
+    def __init__(self, store: str) -> None:
+        self._store = store
+        self._open: WeakSet[RowIterator] = WeakSet()
+
+    def open(self, rows: Iterator[tuple[Any, Any]]) -> RowIterator:
+        iterator = RowIterator(rows, self._store)
+        self._open.add(iterator)
+        return iterator
+
+    def close(self) -> None:
+        """The store closes."""
+        for iterator in self._open:
+            iterator.close()
+        self._open.clear()

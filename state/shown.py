@@ -1,0 +1,69 @@
+"""How values of a store are shown: alone, or with the timestamps of the records that set them (KIP-258)."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from processor_api.errors import StoreError
+from processor_api.stores import ValueAndTimestamp
+from state.cursor import Cursor
+
+__all__ = ["Plain", "Shown", "Timestamped", "Untimed"]
+
+
+class Shown(Protocol):
+    """Between a value as users give and get it, and a value and its timestamp in ms."""
+
+    def show(self, value: Any, timestamp: int) -> Any: ...
+
+    def parts(self, value: Any) -> tuple[Any, int]:
+        """What to put.
+
+        :raises StoreError: if the store takes no such value.
+        """
+        ...
+
+
+class Plain:
+    """The value alone. What is put has the timestamp of the record in work."""
+
+    def __init__(self, store: str, cursor: Cursor) -> None:
+        self._cursor = cursor
+
+    def show(self, value: Any, timestamp: int) -> Any:
+        return value
+
+    def parts(self, value: Any) -> tuple[Any, int]:
+        return value, self._cursor.timestamp
+
+
+class Untimed(Plain):
+    """Values of a timestamped store without their timestamps. What is put while no record is in work has timestamp 0:
+    there is none, and the row must have one."""
+
+    def parts(self, value: Any) -> tuple[Any, int]:
+        return value, max(self._cursor.timestamp, 0)
+
+
+class Timestamped:
+    """:class:`~processor_api.stores.ValueAndTimestamp`; what is deleted has the timestamp of the record in work."""
+
+    def __init__(self, store: str, cursor: Cursor) -> None:
+        self._store = store
+        self._cursor = cursor
+
+    def show(self, value: Any, timestamp: int) -> Any:
+        return ValueAndTimestamp(value, timestamp)
+
+    def parts(self, value: Any) -> tuple[Any, int]:
+        if value is None:
+            return None, self._cursor.timestamp
+        if not isinstance(value, tuple) or len(value) != 2:
+            raise StoreError(f"store {self._store!r} takes ValueAndTimestamp, got {value!r}", store=self._store)
+        if type(value[1]) is not int or value[1] < 0:
+            raise StoreError(
+                f"store {self._store!r} takes timestamps in ms that are not negative, got {value[1]!r}: the changelog"
+                " could hold no other",
+                store=self._store,
+            )
+        return None if value[0] is None else value[0], value[1]
