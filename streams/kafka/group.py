@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -268,6 +269,9 @@ class ControlTopicMembership:
             self._requests_from = self._requests.listen(self._consumer, self._requests_topic())
         except RetryableError as error:
             log.warning("requests of other members cannot be read yet", extra={"error": str(error)})
+        except StreamsError as error:  # such as a right that is missing: it does without
+            self._next_listen = math.inf
+            log.warning("requests of other members to shut down are not heard", extra={"error": str(error)})
 
     def _requests_topic(self) -> str:
         return min(self._subtopologies, key=lambda topic: self._subtopologies[topic])

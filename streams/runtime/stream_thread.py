@@ -335,6 +335,9 @@ class StreamThread:
                 topic=partition.topic,
                 partition=partition.partition,
             )
+        if event.topic() and partition not in life.tasks.running:
+            log.warning("cannot read", extra={"partition": str(partition), "error": error.str()})
+            return
         raise RetryableError(f"cannot read {partition}: {error.str()}", topic=partition.topic)
 
     def _open(self, life: Life) -> None:
