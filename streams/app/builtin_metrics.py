@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from processor_api.metrics import Metric, MetricName
@@ -17,24 +18,22 @@ THREAD = "stream-thread-metrics"
 TASK = "stream-task-metrics"
 
 
-def client_metrics(client_id: str, values: dict[str, tuple[str, Any]]) -> Iterator[Metric]:
+def client_metrics(client_id: str, values: Mapping[str, tuple[str, Callable[[], Any]]]) -> Iterator[Metric]:
     """:param values: description and value by name."""
-    for name, (description, value) in values.items():
-        yield _fixed(MetricName(name, CLIENT, description, {"client-id": client_id}), value)
+    for name, (description, read) in values.items():
+        yield Gauge(MetricName(name, CLIENT, description, {"client-id": client_id}), read)
 
 
 def thread_metrics(threads: Iterable[StreamThread]) -> Iterator[Metric]:
     """Of each thread and each of its tasks."""
     for thread in threads:
-        tags = {"thread-id": thread.name}
         totals = thread.totals
-        for name, description, value in (
-            ("process-total", "records processed", totals.processed),
-            ("commit-total", "commits", totals.commits),
-            ("thread-start-time", "when the thread was started, in ms since 1970", totals.started_at_ms),
-            ("thread-state", "the state of the thread", thread.state.value),
-        ):
-            yield _fixed(MetricName(name, THREAD, description, tags), value)
+        tags = {"thread-id": thread.name}
+        yield _gauge("process-total", THREAD, "records processed", tags, totals, "processed")
+        yield _gauge("commit-total", THREAD, "commits", tags, totals, "commits")
+        since = "when the thread was started, in ms since 1970"
+        yield _gauge("thread-start-time", THREAD, since, tags, totals, "started_at_ms")
+        yield _gauge("thread-state", THREAD, "the state of the thread", tags, thread, "state")
         if thread.state is not ThreadState.DEAD:
             yield from _task_metrics(thread)
 
@@ -42,13 +41,11 @@ def thread_metrics(threads: Iterable[StreamThread]) -> Iterator[Metric]:
 def _task_metrics(thread: StreamThread) -> Iterator[Metric]:
     for task, counters in thread.task_counters().items():
         tags = {"thread-id": thread.name, "task-id": str(task)}
-        for name, description, value in (
-            ("process-total", "records processed", counters.records_processed),
-            ("dropped-records-total", "records dropped", counters.dropped_records),
-            ("punctuate-total", "punctuations run", counters.punctuations),
-        ):
-            yield _fixed(MetricName(name, TASK, description, tags), value)
+        yield _gauge("process-total", TASK, "records processed", tags, counters, "records_processed")
+        yield _gauge("dropped-records-total", TASK, "records dropped", tags, counters, "dropped_records")
+        yield _gauge("punctuate-total", TASK, "punctuations run", tags, counters, "punctuations")
 
 
-def _fixed(name: MetricName, value: Any) -> Metric:
-    return Gauge(name, lambda: value)
+def _gauge(name: str, group: str, description: str, tags: Mapping[str, str], of: Any, field: str) -> Metric:
+    """Reads a counter when the metric is read."""
+    return Gauge(MetricName(name, group, description, tags), partial(getattr, of, field))

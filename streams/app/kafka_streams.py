@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from processor_api.clock import Clock, SystemClock
@@ -79,6 +79,8 @@ class KafkaStreams:
         self._threads: StreamThreads | None = None
         self._failed_threads = 0
         self._housekeeper: Housekeeper | None = None
+        self._started = threading.Event()
+        """Set when `start` is over, however it ended."""
         self._closer: threading.Thread | None = None
         self._closing = threading.Lock()
         self._collector_before: tuple[int, int, int] | None = None
@@ -130,6 +132,12 @@ class KafkaStreams:
         """
         if not self._states.become(ClientState.REBALANCING):
             raise StreamsError(f"an application can be started once; it is {self.state}: make another one")
+        try:
+            self._start()
+        finally:
+            self._started.set()
+
+    def _start(self) -> None:
         opened = self._opened = Opened(self.topology, self.config, self._clients, self._clock, self._metrics)
         try:
             open_application(opened, self._restore_listeners)
@@ -274,13 +282,14 @@ class KafkaStreams:
         self._closer.start()
 
     def _finish(self, stay: bool) -> None:
-        assert self._threads is not None
-        assert self._housekeeper is not None
-        assert self._opened is not None
-        self._threads.stop(stay=stay)
-        self._threads.join()
-        self._housekeeper.stop()
-        self._opened.release()
+        self._started.wait()  # it may be asked to close while it starts
+        if self._threads is not None:
+            self._threads.stop(stay=stay)
+            self._threads.join()
+        if self._housekeeper is not None:
+            self._housekeeper.stop()
+        if self._opened is not None:
+            self._opened.release()
         restore_collector(self._collector_before)
         failed = self.state is ClientState.PENDING_ERROR
         self._states.become(ClientState.ERROR if failed else ClientState.NOT_RUNNING)
@@ -316,16 +325,16 @@ class KafkaStreams:
     def metrics(self) -> dict[MetricName, Metric]:
         """Everything that is measured in this process now, under Kafka's names: the runtime's own counters, and what
         processors added by ``context.metrics()``."""
-        threads = list(self._threads or ())
-        values = {
-            "application-id": ("the application's id", self.config.application_id),
-            "state": ("the state of the application", self.state.value),
-            "topology-description": ("the topology", self.topology.describe()),
+        threads = self._threads or ()
+        values: dict[str, tuple[str, Callable[[], Any]]] = {
+            "application-id": ("the application's id", lambda: self.config.application_id),
+            "state": ("the state of the application", lambda: self.state.value),
+            "topology-description": ("the topology", self.topology.describe),
             "alive-stream-threads": (
                 "stream threads that run or are about to",
-                sum(thread.state is not ThreadState.DEAD for thread in threads),
+                lambda: sum(thread.state is not ThreadState.DEAD for thread in threads),
             ),
-            "failed-stream-threads": ("stream threads that failed since the start", self._failed_threads),
+            "failed-stream-threads": ("stream threads that failed since the start", lambda: self._failed_threads),
         }
         client_id = self._opened.client_id if self._opened is not None else self.config.client_id
         found = {metric.metric_name: metric for metric in client_metrics(client_id, values)}

@@ -44,16 +44,21 @@ class TopicFitter:
         self.growing = frozenset(part.id for part in parts if names.intersection(part.sources))
         """Subtopologies that read a pattern."""
         own = {control_topic(self._prefix, part.id) for part in parts} | internal_topics(topology, settings).keys()
-        self._own = own - {topic for node in sources for topic in node.topics}
+        self._own = own
+        self._named = {topic for node in sources for topic in node.topics}
 
     def existing(self) -> dict[str, int]:
         """Partition counts of all topics of the cluster."""
         return {name: info.partitions for name, info in self._admin.topics().items()}
 
     def readable(self, existing: Mapping[str, int]) -> dict[str, int]:
-        """The topics that a source may read: neither the brokers' own nor this application's internal ones, which a
-        pattern does not mean."""
-        return {name: count for name, count in existing.items() if not name.startswith("__") and name not in self._own}
+        """The topics that sources may read: those they name, and of the others neither the brokers' own nor this
+        application's internal ones, which a pattern does not mean."""
+        return {
+            name: count
+            for name, count in existing.items()
+            if name in self._named or not (name.startswith("__") or name in self._own)
+        }
 
     def matched(self, readable: Mapping[str, int]) -> set[str]:
         """The topics that patterns of the topology match."""

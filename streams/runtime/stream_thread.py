@@ -207,7 +207,8 @@ class StreamThread:
             raise
         except TaskMigratedError as error:
             log.warning("tasks migrated; joining anew", extra={"thread_name": self.name, "error": str(error)})
-            self._become(ThreadState.PARTITIONS_REVOKED)
+            if self.state is not ThreadState.PENDING_SHUTDOWN:  # it may be the last commit that found out
+                self._become(ThreadState.PARTITIONS_REVOKED)
             life.end(clean=False, stay=True)
             return
         except BaseException as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from processor_api.errors import InternalError, StreamsError
+from processor_api.errors import InternalError, MissingTopicError, StreamsError
 from processor_api.store_spec import Stores
 from processor_api.task_id import TopicPartition
 from runtime_support.running_app import Cluster, counting, passing_on, until
@@ -152,6 +152,31 @@ def test_a_state_listener_may_close_the_application(cluster: Cluster) -> None:
     app.start()
     cluster.until_state(app, C.NOT_RUNNING)
     assert told == [False]
+
+
+def test_an_application_may_be_closed_while_it_starts(cluster: Cluster) -> None:
+    """Here by its listener: what was opened until then is closed."""
+    app = cluster.app(passing_on(), start=False)
+    told: list[bool] = []
+    app.set_state_listener(lambda new, old: told.append(app.close()) if new is C.REBALANCING else None)
+    app.start()
+    cluster.until_state(app, C.NOT_RUNNING)
+    assert told == [False]
+    assert cluster.clients.admin({}).group_members("app") == []
+    later = cluster.app(passing_on(), {"state.dir": str(app.config.state_dir)})
+    cluster.send("a")
+    cluster.until_out("a")
+    assert later.state.is_running_or_rebalancing()
+
+
+def test_a_start_that_fails_leaves_nothing_open(cluster: Cluster) -> None:
+    app = cluster.app(passing_on(lambda value: None, "nowhere"), start=False)
+    with pytest.raises(MissingTopicError, match="source topics do not exist: 'nowhere'"):
+        app.start()
+    assert (app.state, app.close(0)) == (C.ERROR, True)
+    assert isinstance(app.failure, MissingTopicError)
+    assert [new for _, new in cluster.states[app]] == [C.REBALANCING, C.PENDING_ERROR, C.ERROR]
+    app.clean_up()
 
 
 def test_a_processor_may_close_the_application(cluster: Cluster) -> None:
