@@ -135,6 +135,37 @@ def _listens(app: KafkaStreams) -> bool:
     return all(thread._life.membership._requests_from for thread in app._threads or ())  # type: ignore[union-attr]
 
 
+def test_threads_come_and_go(topics: Topics, apps: Apps) -> None:
+    """Several in one process share the tasks; one that leaves hands over at once."""
+    source, target = topics.create("in", 4), topics.create("out", 4)
+    topology = counting(source, out=target)
+    app = apps.start(topology, num_stream_threads=2, consumer_session_timeout_ms=200_000)
+    due: dict[str, str] = {}
+
+    def shares() -> list[int]:
+        return sorted(len(tasks) for tasks in app.tasks().values())
+
+    def send_round(number: int) -> None:
+        words = [f"word-{i}" for i in range(40)]
+        topics.send(source, [(word, word) for word in words], 4)
+        due.update({word: f"{word}={number}" for word in words})
+
+    with topics.reader(target) as reader:
+        send_round(1)
+        reader.until("the first round is counted", lambda found: found.latest == due)
+        wait_until("each thread has two tasks", lambda: shares() == [2, 2])
+        name = app.add_stream_thread()
+        wait_until("three share them", lambda: shares() == [1, 1, 2])
+        send_round(2)
+        reader.until("the second round is counted", lambda found: found.latest == due)
+        assert app.remove_stream_thread(60_000) == name
+        wait_until("two share them", lambda: shares() == [2, 2])
+        send_round(3)
+        reader.until("the third round is counted", lambda found: found.latest == due)
+    until_state(app, C.RUNNING)
+    assert app.failure is None
+
+
 def test_topics_that_come_later_are_read(
     kafka: str, topics: Topics, apps: Apps, unique_name: Callable[[str], str]
 ) -> None:
