@@ -219,14 +219,10 @@ class Topology(TopologyData):
                 self.add_state_store(builder, name)
 
     def _copy(self) -> Topology:
+        """Nodes and builders are shared: they do not change."""
         made = Topology()
-        made._nodes = dict(self._nodes)
-        made._stores = dict(self._stores)
-        made._connections = {name: list(stores) for name, stores in self._connections.items()}
-        made._topic_readers = dict(self._topic_readers)
-        made._repartition_topics = dict(self._repartition_topics)
-        made._source_changelogs = dict(self._source_changelogs)
-        made._copartition_groups = list(self._copartition_groups)
+        for name, value in vars(self).items():
+            setattr(made, name, _copied(value))
         return made
 
     # ------------------------------------------------------------------ checks
@@ -283,3 +279,12 @@ class Topology(TopologyData):
                 node=name,
             )
         return isinstance(first, FixedKeyProcessor)
+
+
+def _copied(value: Any) -> Any:
+    """Containers copied as deep as they go; what they hold stays the same."""
+    if isinstance(value, dict):
+        return {key: _copied(one) for key, one in value.items()}
+    if isinstance(value, (list, set)):
+        return type(value)(map(_copied, value))
+    return value

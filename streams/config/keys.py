@@ -354,7 +354,7 @@ KEYS: tuple[Key, ...] = (
         "windowed_aggregation_emit_interval_ms",
         "1000",
         IGNORED,
-        "there are no windows yet",
+        "no operator emits windows when they close yet",
     ),
     Key("__internal.override.topic.prefix__", None, "", REFUSED, "internal topics begin with the application id"),
     Key(

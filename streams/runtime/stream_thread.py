@@ -19,6 +19,7 @@ from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.group import Membership
 from streams.kafka.ports import CommitAgain, Consumer, InstanceFenced, TransactionAborted
 from streams.kafka.record_collector import RecordCollector
+from streams.kafka.shutdown_requests import ShutdownRequested
 from streams.restore.restorer import Restorer
 from streams.runtime.commit import Committer
 from streams.runtime.environment import TaskMetrics
@@ -190,7 +191,10 @@ class StreamThread:
         """Tells the application, once; whether another thread takes this one's place."""
         if self.failure is None:
             self.failure = error
-            log.error("thread dies", extra={"thread_name": self.name, "error": str(error)}, exc_info=error)
+            asked = isinstance(error, ShutdownRequested)  # then nothing is wrong here
+            log.error(
+                "thread dies", extra={"thread_name": self.name, "error": str(error)}, exc_info=None if asked else error
+            )
             self.replaced = self._owner.thread_failed(self, error)
         return self.replaced
 
