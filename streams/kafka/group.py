@@ -32,6 +32,8 @@ log = logging.getLogger("streams.membership")
 
 CONTROL_CONFIGS = {"cleanup.policy": "delete", "retention.ms": "-1"}
 OTHER_TOPOLOGY_PAUSE_S = 1.0
+LISTEN_DELAY_S = 1.0
+"""After the first assignment. A fetch that waits for the control topic, which is empty, holds up the first of others."""
 
 
 @dataclass(frozen=True)
@@ -241,7 +243,9 @@ class ControlTopicMembership:
 
     def _become(self, active: set[TaskId], *, lost: bool) -> None:
         self._active = active
-        self._assigned = True
+        if not self._assigned:
+            self._assigned = True
+            self._next_listen = self._clock.monotonic() + LISTEN_DELAY_S
         self._checked &= active
         if self._owner is None:
             return

@@ -22,6 +22,7 @@ __all__ = ["MembershipContract", "MembershipKit", "Worker"]
 COUNTS = {0: 4, 1: 2}
 GROWING = 0
 """The subtopology that may get more tasks."""
+TURNS_TO_LISTEN = 150
 ALL = frozenset(TaskId(part, partition) for part, count in COUNTS.items() for partition in range(count))
 
 
@@ -56,8 +57,8 @@ class Worker:
 
     @property
     def listens(self) -> bool:
-        """Whether it went on after it was told what it owns."""
-        return self._turns_with_tasks > 1
+        """Whether it went on for some time after it was told what it owns."""
+        return self._turns_with_tasks > TURNS_TO_LISTEN
 
 
 class MembershipKit(Protocol):
