@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from processor_api.describe import describe
-from processor_api.errors import TopologyError
+from processor_api.errors import StreamsError, TopologyError
 from processor_api.nodes import ProcessorNode, RepartitionTopic, SinkNode, SourceNode, TopicNameExtractor
 from processor_api.offset_reset import AutoOffsetReset
 from processor_api.partitioner import StreamPartitioner
@@ -265,7 +265,13 @@ class Topology(TopologyData):
                 f" not {supplier!r}",
                 node=name,
             )
-        first, second = supplier(), supplier()
+        try:
+            first, second = supplier(), supplier()
+        except StreamsError as error:
+            raise error.locate(node=name)  # noqa: B904 - the same error, with its place
+        except Exception as error:
+            what = f"the supplier of processor {name!r} failed: {type(error).__name__}: {error}"
+            raise TopologyError(what, node=name) from error
         if first is second:
             raise TopologyError(
                 f"the supplier of processor {name!r} returned the same object twice; it must make a new one at each"

@@ -12,7 +12,7 @@ import os
 import stat
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Self
 
 __all__ = ["FileLock", "has_process_locks", "set_mode"]
@@ -98,7 +98,5 @@ class FileLock:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()

@@ -16,8 +16,10 @@ from sortedcontainers import SortedList
 
 __all__ = ["MemoryEngine"]
 
+READ_FIRST = 16
+"""Rows that a range reads when it is opened."""
 READ_AT_ONCE = 100
-"""Rows that a range reads when it is opened, and whenever it has shown those."""
+"""Rows that it reads whenever it has shown those."""
 
 Row = tuple[bytes, bytes]
 
@@ -76,8 +78,8 @@ class MemoryFamily:
             keys = self.index().irange(low, high, inclusive=(True, False), reverse=reverse)
             rows = self.rows
             found = ((key, rows[key]) for key in keys)
-            first = list(islice(found, READ_AT_ONCE))
-            if len(first) < READ_AT_ONCE:
+            first = list(islice(found, READ_FIRST))
+            if len(first) < READ_FIRST:
                 return iter(first)
             rest = _Rest(found)
             self._open.add(rest)

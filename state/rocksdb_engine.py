@@ -225,10 +225,14 @@ class RocksEngine:
             self.write(batch)
 
     def close(self) -> None:
-        for family in self._rows_before_offsets():
-            family.release()
+        """Closes every family and the database, also when one fails; the first error is raised after that."""
+        closers = [*(family.release for family in self._rows_before_offsets()), self._db.close]
         self._families.clear()
-        try:
-            self._db.close()
-        except Exception as error:
-            raise _mapped(error, self.path, "close") from error
+        failure: Exception | None = None
+        for close in closers:
+            try:
+                close()
+            except Exception as error:
+                failure = failure or error
+        if failure is not None:
+            raise _mapped(failure, self.path, "close") from failure

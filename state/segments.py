@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from processor_api.errors import StateError
+from processor_api.errors import StateError, TopologyError
 from processor_api.record import NO_TIMESTAMP
 from processor_api.store_spec import StoreBuilder
 from state.engine import Batch, Family
@@ -56,7 +56,14 @@ class Retention:
         """As the supplier says. Without an interval Java's rule holds for persistent stores: half of the retention, at
         least a minute; nobody sees the segments of a store in memory, so theirs are smaller and free memory sooner."""
         parameters: Mapping[str, Any] = builder.supplier.parameters
-        retention, persistent = parameters["retention_ms"], builder.supplier.persistent
+        persistent = builder.supplier.persistent
+        retention = parameters.get("retention_ms")
+        if retention is None:
+            raise TopologyError(
+                f"store {builder.name!r}: the supplier of a {builder.kind} store has no retention_ms; make it with a"
+                " method of Stores",
+                store=builder.name,
+            )
         interval = parameters.get("segment_interval_ms")
         if interval is None:
             half, third = max(retention // 2, LEAST_PERSISTENT_INTERVAL_MS), max(retention // MEMORY_SEGMENTS, 1)

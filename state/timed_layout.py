@@ -8,11 +8,12 @@ a session (i64; reference 3.2). In the engine it stands behind the number of its
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from state.formats import keys
+from state.rows import Entry
 from state.segments import SEGMENT
 
 __all__ = ["SESSION", "WINDOW", "KeyFirst", "RowLayout", "TimeFirst", "TimedKeys"]
@@ -85,6 +86,8 @@ class KeyFirst:
     :param descending: for sessions that end together, the one that starts last comes first, as in Java's memory store.
     """
 
+    _key_starts = 8
+
     def __init__(self, keys: TimedKeys, *, descending: bool = False) -> None:
         self.keys = keys
         self._tail = keys.tail
@@ -106,12 +109,20 @@ class KeyFirst:
 
     def key_bounds(self, segment: int, key: bytes, low: int, high: int) -> tuple[bytes, bytes]:
         """From the first to behind the last row of a key with times from ``low`` to ``high``. Rows of longer keys may
-        lie between; they are longer than :meth:`length` says."""
+        lie between."""
         start = _pack_segment(segment) + key
         return start + _pack_time(low), start + _pack_time(high) + self._after
 
-    def length(self, key: bytes) -> int:
-        return 8 + len(key) + self._size
+    def of_key(
+        self, key: bytes, rows: Iterator[tuple[bytes, Entry]], value_of: Callable[[Any], Any] | None
+    ) -> Iterator[tuple[bytes, int, int, Any, int]]:
+        """Key, time, rest, value and timestamp of those rows between the bounds of a key that are of this key."""
+        offset = self._key_starts + len(key)
+        length, unpack, flip = offset + self._size, self._tail.unpack_from, self._flip
+        for row, entry in rows:
+            if len(row) == length:
+                time, rest = unpack(row, offset)
+                yield key, time, rest ^ flip, entry[0] if value_of is None else value_of(entry[0]), entry[1]
 
     def keys_bounds(self, segment: int, first: bytes | None, last: bytes | None, high: int) -> tuple[bytes, bytes]:
         """Holds the rows of all keys from ``first`` to ``last`` with times up to ``high``, and others.
@@ -148,6 +159,8 @@ class TimeFirst:
 class _Index(KeyFirst):
     """The index of a :class:`TimeFirst`: its keys have a byte in front that is not theirs."""
 
+    _key_starts = 9
+
     def row(self, segment: int, key: bytes, time: int, rest: int) -> bytes:
         return _pack_segment(segment) + self.keys.by_key(key, time, rest)
 
@@ -157,9 +170,6 @@ class _Index(KeyFirst):
 
     def key_bounds(self, segment: int, key: bytes, low: int, high: int) -> tuple[bytes, bytes]:
         return super().key_bounds(segment, b"\x01" + key, low, high)
-
-    def length(self, key: bytes) -> int:
-        return super().length(key) + 1
 
     def keys_bounds(self, segment: int, first: bytes | None, last: bytes | None, high: int) -> tuple[bytes, bytes]:
         bound = None if last is None else b"\x01" + last

@@ -23,7 +23,7 @@ from state.segments import Retention, Segments
 from state.timed_index import IndexRows
 from state.timed_layout import KeyFirst, RowLayout, TimeFirst
 
-__all__ = ["Found", "TimedRows", "key_writer"]
+__all__ = ["Found", "TimedRows", "key_reader", "key_writer"]
 
 Found = tuple[bytes, int, int, Any, int]
 """Key, time, rest, value, timestamp."""
@@ -37,7 +37,9 @@ class TimedRows:
     def __init__(self, opening: Opening, layout: KeyFirst | TimeFirst, retention: Retention) -> None:
         self.layout: RowLayout = layout
         self.log = _logged_as(layout, opening.log)
-        self.rows = rows = open_rows(opening, key_serde=Serdes.BYTES, log=self.log)
+        numbered = opening.builder.supplier.parameters.get("retain_duplicates", False)  # no key is put twice
+        log_each = opening.log_each or numbered
+        self.rows = rows = open_rows(opening, key_serde=Serdes.BYTES, log=self.log, log_each=log_each)
         self.segments = Segments(rows.name, rows.family, retention, opening.drop)
         self._get, self._put, self._keep = make_get(rows), make_put(rows), make_keep(rows)
         self._index: IndexRows | None = None
@@ -105,11 +107,11 @@ class TimedRows:
     def of_key(self, key: bytes, low: int, high: int, *, reverse: bool) -> Iterator[Found]:
         """Rows of one key with times from ``low`` to ``high``, in order of time."""
         layout, scan = self._by_key, self._scan
-        length = layout.length(key)
+        value_of = self._value_of if self._index is None and self.rows.encoded else None
 
         def of_segment(segment: int, first: int, last: int) -> Iterator[Found]:
             rows = scan(*layout.key_bounds(segment, key, first, last), reverse=reverse)
-            return self._found(layout, ((row, entry) for row, entry in rows if len(row) == length), self._value_of)
+            return layout.of_key(key, rows, value_of)
 
         return self._by_segment(of_segment, low, high, reverse)
 
@@ -209,6 +211,21 @@ def key_writer(serde: Serde[Any], store: str) -> Callable[[Any], bytes]:
             ) from error
 
     return write
+
+
+def key_reader(serde: Serde[Any], store: str) -> Callable[[bytes], Any]:
+    """A key from its bytes, or an error that names the store."""
+    deserialize = serde.deserialize
+
+    def read(data: bytes) -> Any:
+        try:
+            return deserialize(data)
+        except Exception as error:
+            raise StoreError(
+                f"store {store!r}: the {serde.name} serde cannot read the key: {error}", store=store
+            ) from error
+
+    return read
 
 
 def _logged_as(layout: RowLayout, log: Log | None) -> Log | None:

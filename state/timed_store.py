@@ -19,7 +19,7 @@ from state.rows import FlushCallback
 from state.segments import Retention, Segments
 from state.shown import Shown, Untimed
 from state.timed_layout import KeyFirst, TimeFirst
-from state.timed_rows import Found, TimedRows, key_writer
+from state.timed_rows import Found, TimedRows, key_reader, key_writer
 
 __all__ = ["TimedFacade", "TimedOperator", "restore_timed"]
 
@@ -39,8 +39,7 @@ class TimedFacade:
         self._shown = shown
         self._window_of = window_of
         self._write_key = key_writer(opening.key_serde, self.name)
-        self._read_key = opening.key_serde.deserialize
-        self._serde_name = opening.key_serde.name
+        self._read_key = key_reader(opening.key_serde, self.name)
         self._open = True
         self._owner = self
         self._iterators = OpenIterators(self.name)
@@ -75,20 +74,12 @@ class TimedFacade:
         return None if entry is None else self._shown.show(entry[0], entry[1])
 
     def _listed(self, found: Iterator[Found]) -> RowIterator:
-        show, window_of, key_of = self._shown.show, self._window_of, self._key_of
+        show, window_of, key_of = self._shown.show, self._window_of, self._read_key
         rows = (
             (Windowed(key_of(key), window_of(time, rest)), show(value, timestamp))
             for key, time, rest, value, timestamp in found
         )
         return self._iterators.open(rows)
-
-    def _key_of(self, data: bytes) -> Any:
-        try:
-            return self._read_key(data)
-        except Exception as error:
-            raise StoreError(
-                f"store {self.name!r}: the {self._serde_name} serde cannot read the key: {error}", store=self.name
-            ) from error
 
     def _bound(self, key: Any) -> bytes | None:
         return None if key is None else self._write_key(key)
@@ -129,7 +120,7 @@ class TimedOperator:
         self.cached = timed.rows.cached
         self.timed = timed
         self.write_key = key_writer(opening.key_serde, self.name)
-        self._key_of = opening.key_serde.deserialize
+        self._key_of = key_reader(opening.key_serde, self.name)
         self._parts = timed.layout.parts
         self._window_of = window_of
         self._on_flush = timed.rows.on_flush

@@ -6,11 +6,13 @@ A name is loaded when it is first asked for, so that a script that only describe
 client nor RocksDB nor pydantic.
 """
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from streams.origin import check_origin
 
 check_origin()
+logging.getLogger("streams").addHandler(logging.NullHandler())  # silent, unless the application sets up its logs
 
 __version__ = "0.1.0"
 

@@ -45,6 +45,8 @@ class _LoopSettings:
         self.buffered_records_per_partition = config.buffered_records_per_partition
         self.log_summary_interval_ms = config.log_summary_interval_ms
         self.paused = False
+        self.retry_backoff_ms, self.retry_backoff_max_ms = client_configs.retry_backoff_ms(config)
+        self.task_timeout_ms = config.task_timeout_ms
 
 
 class KafkaStreams:
@@ -345,8 +347,11 @@ class KafkaStreams:
         self.start()
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
+        """Closes it; what it failed with is raised, so that a script does not end as if all were well."""
         self.close()
+        if kind is None and self.failure is not None:
+            raise self.failure
 
 
 def _seconds(timeout: Duration | None) -> float | None:

@@ -1,24 +1,40 @@
-"""What `streams doctor` looks at on the cluster: brokers, topics and the group."""
+"""What `streams doctor` looks at on the cluster: brokers, the group, transactions, topics and rights."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from processor_api.errors import ConfigError, StreamsError
 from processor_api.nodes import SinkNode, SourceNode
 from processor_api.topology import Topology
 from streams.cli.findings import Finding, Verdict, fail, fails, ok, warn
+from streams.cli.right_checks import needed_rights, right_findings
 from streams.kafka.internal_topics import check_existing_topics, internal_topic_counts
 from streams.kafka.ports import Admin
 from streams.kafka.wire import error_codes
 from streams.kafka.wire.client_settings import ClientSettings
-from streams.kafka.wire.describe import GroupDescription, describe_cluster, describe_group
+from streams.kafka.wire.describe import (
+    GroupDescription,
+    describe_cluster,
+    describe_group,
+    find_transaction_coordinator,
+)
 
 __all__ = ["Cluster", "check_cluster"]
 
 OWN_PROTOCOLS = ("", "cooperative-sticky")
+
+
+class RightsOfClient(Protocol):
+    """As :class:`streams.kafka.confluent.rights.Rights`."""
+
+    @property
+    def topics(self) -> Mapping[str, frozenset[str] | None]: ...
+
+    @property
+    def cluster(self) -> frozenset[str] | None: ...
 
 
 @dataclass(frozen=True)
@@ -34,6 +50,8 @@ class Cluster:
     """``None`` if the application has no name yet."""
     topology: Topology | None
     timeout_s: float = 10.0
+    read_rights: Callable[[Collection[str]], RightsOfClient] | None = None
+    """On topics that exist, and on the cluster; ``None`` does not look at rights."""
 
 
 def check_cluster(cluster: Cluster) -> Iterable[Finding]:
@@ -54,6 +72,7 @@ def check_cluster(cluster: Cluster) -> Iterable[Finding]:
         if any(one.verdict is Verdict.FAIL for one in brokers):
             return
         yield from _group(cluster)
+        yield from _transactions(cluster)
     yield from _by_librdkafka(cluster, group=None if alone else cluster.group)
 
 
@@ -75,6 +94,20 @@ def _group(cluster: Cluster) -> Iterable[Finding]:
     except StreamsError as error:
         refused = error_codes.described(error_codes.GROUP_AUTHORIZATION_FAILED) in str(error)
         return [fail("group", f"{error}; allow READ and DESCRIBE on group {group!r}" if refused else str(error))]
+
+
+def _transactions(cluster: Cluster) -> Iterable[Finding]:
+    """Whether the coordinator of the application's transactions may be asked for; nothing is begun."""
+    if cluster.group is None or cluster.settings.get("processing.guarantee") != "exactly_once_v2":
+        return []
+    own = f"{cluster.group}-"
+    try:
+        find_transaction_coordinator(cluster.consumer, f"{own}doctor", timeout_s=cluster.timeout_s)
+    except StreamsError as error:
+        refused = error_codes.described(error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED) in str(error)
+        advice = f"; allow WRITE on transactional ids with the prefix {own!r}" if refused else ""
+        return [fail("transactions", f"{error}{advice}")]
+    return [ok("transactions", f"transactional ids with the prefix {own!r} may be used")]
 
 
 def group_finding(group: str, found: GroupDescription) -> Finding:
@@ -106,6 +139,18 @@ def _by_librdkafka(cluster: Cluster, group: str | None) -> Iterable[Finding]:
         yield ok("group", f"{group!r} may be described; {members} members")
     if cluster.topology is not None:
         yield from topic_findings(cluster.topology, cluster.settings, existing)
+        yield from _rights(cluster, cluster.topology, existing)
+
+
+def _rights(cluster: Cluster, topology: Topology, existing: Mapping[str, int]) -> Iterable[Finding]:
+    if cluster.read_rights is None:
+        return []
+    needed, to_be_made = needed_rights(topology, cluster.settings, existing)
+    try:
+        found = cluster.read_rights(list(needed))
+    except StreamsError as error:
+        return fails("rights", error)
+    return right_findings(needed, to_be_made, found.topics, found.cluster)
 
 
 def topic_findings(topology: Topology, settings: Mapping[str, Any], existing: Mapping[str, int]) -> Iterable[Finding]:

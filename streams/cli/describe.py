@@ -1,4 +1,4 @@
-"""`streams describe`: prints a topology, without a broker."""
+"""`streams describe`: prints or draws a topology, without a broker."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import Any
 
+from processor_api.topology import Topology
 from streams.cli.failures import CLEAN
 from streams.cli.settings_options import add_settings_options, given_settings
 from streams.cli.topology_function import load_topology
@@ -16,13 +17,16 @@ __all__ = ["add_parser", "run"]
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "describe",
-        help="print a topology, as Kafka Streams does",
-        description="Prints the topology that MODULE:FUNCTION makes. No broker is asked; settings matter only where the"
-        " function or an optimisation reads them.",
+        help="print a topology, as Kafka Streams does, or draw it",
+        description="Prints the topology that MODULE:FUNCTION makes, in the words of Kafka Streams or as a picture. No"
+        " broker is asked; settings matter only where the function or an optimisation reads them.",
     )
     parser.add_argument("topology", metavar="MODULE:FUNCTION", help="for instance app:topology")
+    forms = parser.add_mutually_exclusive_group()
+    forms.add_argument("--mermaid", dest="form", action="store_const", const=_mermaid, help="as a Mermaid flowchart")
+    forms.add_argument("--svg", dest="form", action="store_const", const=_svg, help="as an SVG picture")
     add_settings_options(parser)
-    parser.set_defaults(command=run)
+    parser.set_defaults(command=run, form=Topology.describe)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -32,5 +36,19 @@ def run(arguments: argparse.Namespace) -> int:
         neutral = {"application.id": "described", "bootstrap.servers": "localhost:9092"}
         return StreamsConfig.of({**neutral, **given_settings(arguments).settings})
 
-    sys.stdout.write(load_topology(arguments.topology, config).describe())
+    sys.stdout.write(arguments.form(load_topology(arguments.topology, config)))
     return CLEAN
+
+
+def _mermaid(topology: Topology) -> str:
+    from streams.cli.drawing.graph import graph_of
+    from streams.cli.drawing.mermaid import mermaid
+
+    return mermaid(graph_of(topology))
+
+
+def _svg(topology: Topology) -> str:
+    from streams.cli.drawing.graph import graph_of
+    from streams.cli.drawing.svg import svg
+
+    return svg(graph_of(topology))

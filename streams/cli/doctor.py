@@ -29,8 +29,8 @@ def add_parser(commands: Any) -> None:
         "doctor",
         help="look at what an application needs, and say what is wrong",
         description="Looks at this machine and, as far as settings are given, at the cluster: versions, limits, the"
-        " state directory, brokers, the group, and the topics of MODULE:FUNCTION. Changes nothing. A line for each:"
-        " ok, warn or fail. Exit status: 1 if anything fails, else 0.",
+        " state directory, brokers, the group, transactions, and the topics of MODULE:FUNCTION with the rights on them."
+        " Changes nothing. A line for each: ok, warn or fail. Exit status: 1 if anything fails, else 0.",
     )
     parser.add_argument("topology", metavar="MODULE:FUNCTION", nargs="?", help="for instance app:topology")
     add_settings_options(parser)
@@ -86,6 +86,7 @@ def _on_the_cluster(config: StreamsConfig, topology: Topology | None, *, named: 
     from streams.cli.cluster_checks import Cluster, check_cluster
     from streams.config import clients
     from streams.kafka.confluent import ConfluentClients
+    from streams.kafka.confluent.rights import read_rights
 
     return check_cluster(
         Cluster(
@@ -94,5 +95,6 @@ def _on_the_cluster(config: StreamsConfig, topology: Topology | None, *, named: 
             settings=config.dotted(),
             group=config.application_id if named else None,
             topology=topology,
+            read_rights=lambda topics: read_rights(clients.admin(config, _CLIENT_ID), topics),
         )
     )

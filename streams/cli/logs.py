@@ -8,7 +8,9 @@ from typing import TextIO
 
 import structlog
 
-__all__ = ["FORMATS", "LEVELS", "configure"]
+from streams.log import in_work
+
+__all__ = ["FORMATS", "LEVELS", "configure", "name_application"]
 
 FORMATS = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
@@ -17,7 +19,8 @@ LEVELS = ("debug", "info", "warning", "error")
 def configure(log_format: str, level: str, stream: TextIO | None = None) -> None:
     """Sends what any module logs to ``stream`` (standard error); replaces what was configured before.
 
-    The packages log by the standard library, with fields in ``extra``; they come out as fields here.
+    The packages log by the standard library, with fields in ``extra``; they come out as fields here. Every line has the
+    application, the thread and the task; in JSON they are null where there is none.
     """
     renderer: structlog.typing.Processor
     if log_format == "json":
@@ -30,10 +33,9 @@ def configure(log_format: str, level: str, stream: TextIO | None = None) -> None
         structlog.stdlib.add_logger_name,
         structlog.stdlib.ExtraAdder(),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        _with_thread,
+        _with_place,
+        structlog.processors.format_exc_info if log_format == "json" else _without_blanks,
     ]
-    if log_format == "json":
-        shared.append(structlog.processors.format_exc_info)
     formatter = structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=shared,
         processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
@@ -47,8 +49,25 @@ def configure(log_format: str, level: str, stream: TextIO | None = None) -> None
     root.setLevel(level.upper())
 
 
-def _with_thread(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+_application: list[str | None] = [None]
+
+
+def name_application(name: str | None) -> None:
+    """From now on, every line tells this as its application."""
+    _application[0] = name
+
+
+def _with_place(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Application, thread and task of a line; the task is the one it names, else the one its thread works on."""
     record = event.get("_record")
-    if isinstance(record, logging.LogRecord) and record.threadName != "MainThread":
-        event["thread"] = record.threadName
+    event["application"] = _application[0]
+    event["thread"] = record.threadName if isinstance(record, logging.LogRecord) else None
+    event.setdefault("task", None if in_work.task is None else str(in_work.task))
+    return event
+
+
+def _without_blanks(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    for name in ("application", "thread", "task"):
+        if event[name] is None:
+            del event[name]
     return event

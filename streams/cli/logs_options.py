@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
-__all__ = ["add_log_options", "configure_logs"]
+__all__ = ["add_log_options", "configure_logs", "name_application"]
 
 
 def add_log_options(parser: argparse.ArgumentParser) -> None:
@@ -19,3 +20,10 @@ def configure_logs(arguments: argparse.Namespace) -> None:
         from streams.cli.logs import configure
 
         configure(arguments.log_format, arguments.log_level)
+
+
+def name_application(name: str) -> None:
+    """From now on, every line tells which application it is of. Without effect before the logs are set up."""
+    logs = sys.modules.get("streams.cli.logs")
+    if logs is not None:
+        logs.name_application(name)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from streams.cli import config_show, demo, describe, doctor, run
+from streams.cli import completion, config_show, demo, describe, doctor, run
 from streams.cli.failures import CLEAN, report
 from streams.cli.logs_options import configure_logs
 
@@ -22,8 +22,9 @@ def main(arguments: Sequence[str] | None = None, *, runner: run.Runner | None = 
     :param runner: makes the application that ``run`` runs; ``KafkaStreams`` unless given.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    parsed = parser().parse_args(words)
-    parsed.words, parsed.runner = words[1:], runner
+    top = parser()
+    parsed = top.parse_args(words)
+    parsed.words, parsed.runner, parsed.parser = words[1:], runner, top
     trace = getattr(parsed, "log_level", None) == "debug"
     try:
         configure_logs(parsed)
@@ -45,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (run, describe, config_show, doctor, demo):
+    for command in (run, describe, config_show, doctor, demo, completion):
         command.add_parser(commands)
     return top
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 from processor_api.topology import Topology
 from state.file_lock import has_process_locks
 from streams.cli.failures import CLEAN, CannotRun, report
-from streams.cli.logs_options import add_log_options
+from streams.cli.logs_options import add_log_options, name_application
 from streams.cli.settings_options import add_settings_options, given_settings
+from streams.cli.signals import on_stop_signals
 from streams.cli.topology_function import load_topology
-from streams.cli.worker import Application, StopRequest, run_until_stopped, stop_on_signals, stop_with_supervisor
+from streams.cli.worker import Application, Stopped, StopRequest, run_until_stopped, stop_with_supervisor
 
 if TYPE_CHECKING:  # pydantic is not needed to look at the help
     from streams.config import StreamsConfig
@@ -31,9 +32,10 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "run",
         help="run an application until it is told to stop",
-        description="Runs the topology that MODULE:FUNCTION makes, until SIGTERM or Ctrl-C. The function takes nothing"
-        " or the configuration, and returns a topology or a StreamsBuilder. Exit status: 0 after a clean close, 1"
-        " after a failure, 2 if it cannot run as asked.",
+        description="Runs the topology that MODULE:FUNCTION makes. The function takes nothing or the configuration,"
+        " and returns a topology or a StreamsBuilder. SIGTERM or Ctrl-C closes it cleanly, whatever it does; a second"
+        " Ctrl-C ends it at once. Exit status: 0 after a clean close, 1 after a failure, 2 if it cannot run as asked,"
+        " 130 after a second Ctrl-C.",
     )
     parser.add_argument("topology", metavar="MODULE:FUNCTION", help="for instance app:topology")
     add_settings_options(parser)
@@ -62,25 +64,20 @@ def run(
     :param hard_exit: ends the process when threads of the application did not close.
     :param shared_state: whether this platform lets processes share a state directory.
     """
-    from streams.config import StreamsConfig
-
     refuse_free_threading(getattr(sys, "_is_gil_enabled", lambda: True))
     if arguments.workers > 1:
         if not shared_state:
             raise CannotRun("--workers needs file locks, which this platform does not have: start one worker")
-        StreamsConfig.of(given_settings(arguments).settings)
         return _supervise(arguments)
     stop = StopRequest()
     if arguments.supervised_by is not None:
         stop_with_supervisor(arguments.supervised_by, stop, close_timeout_ms=arguments.close_timeout_ms)
-    with stop_on_signals(stop):
+    with on_stop_signals(stop.on_signal):
         try:
-            config = StreamsConfig.of(given_settings(arguments).settings)
-            topology = load_topology(arguments.topology, lambda: config)
-            application = (arguments.runner or _kafka_streams)(topology, config)
-        except BaseException:
-            stop.closed.set()
-            raise
+            with stop.loading():
+                application = _load(arguments)
+        except Stopped:
+            return CLEAN
         try:
             run_until_stopped(application, stop, close_timeout_ms=arguments.close_timeout_ms)
             status = CLEAN
@@ -92,11 +89,29 @@ def run(
     return status
 
 
+def _load(arguments: argparse.Namespace) -> Application:
+    config = _config(arguments)
+    topology = load_topology(arguments.topology, lambda: config)
+    make: Runner = arguments.runner or _kafka_streams
+    return make(topology, config)
+
+
+def _config(arguments: argparse.Namespace) -> StreamsConfig:
+    from streams.config import StreamsConfig
+
+    config = StreamsConfig.of(given_settings(arguments).settings)
+    name_application(config.application_id)
+    return config
+
+
 def _supervise(arguments: argparse.Namespace) -> int:
     from streams.cli.supervisor import Supervisor, worker_command
 
     stop_timeout_s = arguments.close_timeout_ms / 1000 + _STOP_MARGIN_S
-    return Supervisor(worker_command(arguments.words), arguments.workers, stop_timeout_s=stop_timeout_s).run()
+    supervisor = Supervisor(worker_command(arguments.words), arguments.workers, stop_timeout_s=stop_timeout_s)
+    with on_stop_signals(supervisor.on_signal):
+        _config(arguments)  # what is wrong is told once, not by each worker
+        return supervisor.run()
 
 
 def _kafka_streams(topology: Topology, config: StreamsConfig) -> Application:

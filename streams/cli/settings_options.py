@@ -34,10 +34,17 @@ class Given:
 
 
 def add_settings_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("settings", "an option wins over -c, which wins over the file")
+    group = parser.add_argument_group("settings", "an option wins over -c, which wins over files")
     group.add_argument("--application-id", metavar="ID", help="the name of the application (application.id)")
     group.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", help="where Kafka is (bootstrap.servers)")
-    group.add_argument("--config", metavar="FILE", type=Path, help="a TOML or .properties file of settings")
+    group.add_argument(
+        "--config",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        default=[],
+        help="a TOML or .properties file of settings; may be repeated, a later one wins",
+    )
     group.add_argument(
         "-c", dest="set", metavar="KEY=VALUE", action="append", default=[], help="one setting; may be repeated"
     )
@@ -46,13 +53,13 @@ def add_settings_options(parser: argparse.ArgumentParser) -> None:
 def given_settings(arguments: argparse.Namespace) -> Given:
     """What the options say, not yet checked.
 
-    :raises ConfigError: if the file cannot be read.
+    :raises ConfigError: if a file cannot be read.
     :raises CannotRun: if a ``-c`` is not ``key=value``.
     """
     given = Given()
-    if arguments.config is not None:
-        for name, value in read_settings(arguments.config).items():
-            given.add(name, value, str(arguments.config))
+    for file in arguments.config:
+        for name, value in read_settings(file).items():
+            given.add(name, value, str(file))
     for pair in arguments.set:
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():

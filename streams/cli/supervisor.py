@@ -12,15 +12,13 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import FrameType
 
 from processor_api.clock import Clock, SystemClock
 from streams.cli.failures import CANNOT_RUN, CLEAN, FAILED
+from streams.cli.signals import on_stop_signals
 
 __all__ = ["Command", "RestartPolicy", "Supervisor", "worker_command"]
 
@@ -74,14 +72,14 @@ class Supervisor:
         self._stop_timeout_s = stop_timeout_s
         self._clock = clock or SystemClock()
         self._workers = [_Worker(number) for number in range(workers)]
-        self._requests: deque[str] = deque()
+        self._requests: deque[tuple[str, bool]] = deque()
         self._outcome = CLEAN
 
     def run(self) -> int:
         """Runs until every worker has ended; returns the exit status. For the main thread."""
         read_end, write_end = os.pipe()
         try:
-            with self._signals():
+            with on_stop_signals(self.on_signal):
                 self._run(read_end)
         finally:
             for worker in self._workers:
@@ -92,9 +90,16 @@ class Supervisor:
             os.close(write_end)
         return self._outcome
 
-    def stop(self, reason: str) -> None:
-        """Asks all workers to close; asked again, ends them. Safe from a signal handler and from any thread."""
-        self._requests.append(reason)
+    def stop(self, reason: str, *, at_once: bool = False) -> None:
+        """Asks all workers to close. Safe from a signal handler, from any thread, and before it runs.
+
+        :param at_once: when they were asked before, does not wait for them any longer.
+        """
+        self._requests.append((reason, at_once))
+
+    def on_signal(self, number: signal.Signals) -> None:
+        """A second Ctrl-C ends the workers; SIGTERM may come any number of times, as some tools send it twice."""
+        self.stop(number.name, at_once=number is signal.SIGINT)
 
     def _run(self, read_end: int) -> None:
         deadline: float | None = None
@@ -103,8 +108,12 @@ class Supervisor:
             if self._outcome != CLEAN and deadline is None:
                 self.stop("a worker failed")
             while self._requests:
-                self._end_all(self._requests.popleft())
-                deadline = now if deadline is not None else now + self._stop_timeout_s
+                reason, at_once = self._requests.popleft()
+                if deadline is None:
+                    self._end_all(reason)
+                    deadline = now + self._stop_timeout_s
+                elif at_once:
+                    deadline = now
             for worker in self._workers:
                 self._look_after(worker, read_end, now, stopping=deadline is not None)
             running = [worker for worker in self._workers if worker.process is not None]
@@ -169,22 +178,6 @@ class Supervisor:
                 self._outcome = self._outcome or FAILED
                 worker.process.kill()
                 worker.process.wait()
-
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def on_signal(number: int, _frame: FrameType | None) -> None:
-            self.stop(signal.Signals(number).name)
-
-        before = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 def _status(status: int) -> str:

@@ -9,18 +9,18 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
 from typing import Protocol
 
 from processor_api.errors import StreamsError
 from streams.cli.failures import FAILED
 
-__all__ = ["Application", "StopRequest", "run_until_stopped", "stop_on_signals", "stop_with_supervisor"]
+__all__ = ["Application", "StopRequest", "Stopped", "run_until_stopped", "stop_with_supervisor"]
 
 log = logging.getLogger("streams.cli")
 
 _SLICE_S = 0.2
 _MOST_GRACE_S = 5.0
+_START_GRACE_S = 2.0
 
 
 class Application(Protocol):
@@ -43,6 +43,10 @@ class Application(Protocol):
         ...
 
 
+class Stopped(BaseException):
+    """Raised by a signal while there is nothing to be closed yet, wherever the main thread is."""
+
+
 class StopRequest:
     """Made by a signal or by the supervisor's end; the main thread looks at it between slices of waiting."""
 
@@ -51,6 +55,7 @@ class StopRequest:
         self.closed = threading.Event()
         """The application is closed: no thread of it runs."""
         self.reason = ""
+        self._loading = False
 
     def ask(self, reason: str) -> None:
         """The first reason counts."""
@@ -58,14 +63,45 @@ class StopRequest:
             self.reason = reason
             self.asked.set()
 
+    def on_signal(self, number: signal.Signals) -> None:
+        """A second Ctrl-C ends the process at once; SIGTERM may come any number of times, as some tools send it twice.
+
+        :raises Stopped: while loading.
+        """
+        if number is signal.SIGINT and self.asked.is_set() and not self._loading:
+            os.write(2, b"error: ended at once by a second Ctrl-C\n")
+            os._exit(128 + number)
+        self.ask(number.name)
+        if self._loading:
+            raise Stopped
+
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """Within it, the user's code is loaded, which takes as long as it takes; signals do not wait for that.
+
+        :raises Stopped: if asked to stop, at the latest at the end.
+        """
+        self._loading = True
+        try:
+            if self.asked.is_set():
+                raise Stopped
+            yield
+        finally:
+            self._loading = False
+            self.closed.set()
+        if self.asked.is_set():  # the exception was caught on its way, or the supervisor has died
+            raise Stopped
+        self.closed.clear()
+
 
 def run_until_stopped(application: Application, stop: StopRequest, *, close_timeout_ms: int) -> None:
     """Starts it and returns when it is closed, cleanly.
 
     :raises StreamsError: if it failed, or did not close in time; ``stop.closed`` tells whether threads still run.
     """
+    if not _started(application, stop, close_timeout_ms):
+        return
     try:
-        application.start()
         while not application.wait(_SLICE_S):
             if stop.asked.is_set():
                 log.info("closing", extra={"reason": stop.reason, "timeout_ms": close_timeout_ms})
@@ -81,23 +117,32 @@ def run_until_stopped(application: Application, stop: StopRequest, *, close_time
         raise StreamsError("the application ended in state ERROR; its log tells why")
 
 
-@contextmanager
-def stop_on_signals(stop: StopRequest) -> Iterator[None]:
-    """SIGTERM and SIGINT (Ctrl-C) ask to stop; a second one ends the process at once. For the main thread only."""
+def _started(application: Application, stop: StopRequest, close_timeout_ms: int) -> bool:
+    """Whether it runs. On a thread of its own, since asking a broker that does not answer takes its time, during which
+    no signal would be seen; what is stopped before it started has nothing to close."""
+    failures: list[BaseException] = []
 
-    def on_signal(number: int, _frame: FrameType | None) -> None:
-        name = signal.Signals(number).name
-        if stop.asked.is_set():
-            os.write(2, f"error: ended at once by a second {name}\n".encode())
-            os._exit(128 + number)
-        stop.ask(name)
+    def start() -> None:
+        try:
+            application.start()
+        except BaseException as error:
+            failures.append(error)
 
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    thread = threading.Thread(target=start, name="start", daemon=True)
+    thread.start()
+    while thread.is_alive() and not stop.asked.is_set():
+        thread.join(_SLICE_S)
+    thread.join(_START_GRACE_S)
+    if not thread.is_alive() and not failures:
+        return True
+    if not stop.asked.is_set():
+        if application.close(close_timeout_ms):
+            stop.closed.set()
+        raise failures[0]
+    log.info("stopped before it started", extra={"reason": stop.reason})
+    if not thread.is_alive():
+        stop.closed.set()
+    return False
 
 
 def stop_with_supervisor(

@@ -22,6 +22,7 @@ __all__ = [
     "max_poll_records",
     "producer",
     "restore_consumer",
+    "retry_backoff_ms",
     "topic_refresh_ms",
     "topic_settings",
 ]
@@ -50,6 +51,7 @@ _EXACTLY_ONCE_PRODUCER = {
 }
 _MAX_POLL_RECORDS = 1000
 _METADATA_MAX_AGE_MS = 300_000
+_RETRY_BACKOFF_MS, _RETRY_BACKOFF_MAX_MS = 100, 1000
 
 
 def main_consumer(config: StreamsConfig, client_id: str, group_instance_id: str | None = None) -> dict[str, Any]:
@@ -121,6 +123,12 @@ def topic_refresh_ms(config: StreamsConfig) -> int:
     """How often the topics of the cluster are looked at for new ones (``metadata.max.age.ms``)."""
     found = main_consumer(config, "").get("topic.metadata.refresh.interval.ms", _METADATA_MAX_AGE_MS)
     return int(found) if int(found) > 0 else _METADATA_MAX_AGE_MS
+
+
+def retry_backoff_ms(config: StreamsConfig) -> tuple[int, int]:
+    """How long a stream thread waits before it tries again: the first wait and the longest, in ms."""
+    shortest = int(_handled(config, "retry.backoff.ms", _RETRY_BACKOFF_MS))
+    return shortest, max(shortest, int(_handled(config, "retry.backoff.max.ms", _RETRY_BACKOFF_MAX_MS)))
 
 
 def group_instance_id(config: StreamsConfig) -> str | None:

@@ -260,8 +260,14 @@ KEYS: tuple[Key, ...] = (
     ),
     Key("replication.factor", "replication_factor", "-1", WORKS, "of internal topics; -1 is the broker's default"),
     Key("request.timeout.ms", None, "", WORKS, _CLIENTS + ", as `socket.timeout.ms`"),
-    Key("retry.backoff.max.ms", None, "", WORKS, _CLIENTS),
-    Key("retry.backoff.ms", None, "", WORKS, _CLIENTS + "; producers have 10 under exactly_once_v2"),
+    Key("retry.backoff.max.ms", None, "", WORKS, _CLIENTS + "; also the longest wait of a stream thread, 1000 there"),
+    Key(
+        "retry.backoff.ms",
+        None,
+        "",
+        WORKS,
+        _CLIENTS + "; also a stream thread's, 100 there; producers have 10 under exactly_once_v2",
+    ),
     Key(
         "rocksdb.config.setter",
         "rocksdb_config_setter",

@@ -33,7 +33,7 @@ log = logging.getLogger("streams.membership")
 CONTROL_CONFIGS = {"cleanup.policy": "delete", "retention.ms": "-1"}
 OTHER_TOPOLOGY_PAUSE_S = 1.0
 LISTEN_DELAY_S = 1.0
-"""After the first assignment. A fetch that waits for the control topic, which is empty, holds up the first of others."""
+"""After the first assignment: a fetch that waits for the control topic, mostly empty, holds up those of others."""
 
 
 @dataclass(frozen=True)

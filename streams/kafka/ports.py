@@ -184,8 +184,11 @@ class Consumer(Protocol):
 
     def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]: ...
 
-    def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """The end as this consumer's isolation level sees it: the last stable offset under read_committed."""
+    def end_offsets(self, partitions: Collection[TopicPartition], timeout_s: float = 30.0) -> dict[TopicPartition, int]:
+        """The end as this consumer's isolation level sees it: the last stable offset under read_committed.
+
+        :raises RetryableError: if the broker does not answer within the time.
+        """
         ...
 
     def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

@@ -7,19 +7,25 @@ apply to the engines. A failure at any step leaves everything after it undone.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 
 from processor_api.clock import Clock
+from processor_api.errors import RetryableError
 from processor_api.task_id import TopicPartition
 from streams.kafka.group import Membership
-from streams.kafka.ports import OffsetAndMetadata
+from streams.kafka.ports import CommitAgain, OffsetAndMetadata
 from streams.kafka.record_collector import RecordCollector
+from streams.log import working_on
 from streams.runtime.task import Task
 
 __all__ = ["Committer"]
 
+log = logging.getLogger("streams.commit")
+
 RENEW_INTERVAL_S = 12 * 3600.0
 """Committed offsets of partitions outside the subscription expire at the broker: all are committed anew this often."""
+RENEW_RETRY_S = 60.0
 
 
 class Committer:
@@ -48,6 +54,7 @@ class Committer:
         """Commits those tasks that need it; tells whether there was anything.
 
         :raises CommitAgain: nothing is lost; commit after the next poll.
+        :raises RetryableError: exactly once, nobody knows what the broker has of it: leave it to a new producer.
         :raises TransactionAborted: abort it and rebuild the tasks.
         :raises TaskMigratedError: another member owns the tasks.
         """
@@ -57,7 +64,8 @@ class Committer:
             return False
         for task in needing:
             self.begin()
-            task.drain()
+            with working_on(task.id):
+                task.drain()
         self._collector.flush()
         offsets = {name: one for task in needing for name, one in task.committable().items()}
         if self._exactly_once:
@@ -65,7 +73,7 @@ class Committer:
             self._apply(needing)
         else:
             self._apply(needing)
-            self._membership.commit(self._changed(offsets))
+            self._commit_offsets(self._changed(offsets))
         self._committed.update(offsets)
         for task in needing:
             task.committed()
@@ -78,6 +86,14 @@ class Committer:
             producer.send_offsets(changed, self._membership.identity())
         producer.commit_transaction()
         self._in_transaction = False
+
+    def _commit_offsets(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        try:
+            self._membership.commit(offsets)
+        except CommitAgain:
+            raise
+        except RetryableError as error:  # without a transaction the same offsets can be committed any time
+            raise CommitAgain(error.message, **error.place()) from error
 
     def _changed(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> dict[TopicPartition, OffsetAndMetadata]:
         return {name: one for name, one in offsets.items() if self._committed.get(name) != one}
@@ -92,6 +108,10 @@ class Committer:
             self._in_transaction = False
             self._collector.producer.abort_transaction()
         self._collector.forget_failure()
+
+    def leave_open(self) -> None:
+        """Leaves the open transaction to `init_transactions` of the next producer, or to its timeout."""
+        self._in_transaction = False
 
     # ------------------------------------------------------------------ offsets that must not expire
 
@@ -116,5 +136,9 @@ class Committer:
     def _renew(self) -> None:
         now = self._clock.monotonic()
         if now >= self._renew_at and self._committed:
-            self._membership.commit(self._committed)
-            self._renew_at = now + RENEW_INTERVAL_S
+            self._renew_at = now + RENEW_RETRY_S
+            try:
+                self._membership.commit(self._committed)
+                self._renew_at = now + RENEW_INTERVAL_S
+            except RetryableError as error:
+                log.warning("committed offsets are not renewed yet", extra={"error": str(error)})

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from processor_api.clock import Clock
-from processor_api.errors import ConfigError, StreamsError
+from processor_api.errors import ConfigError, StreamsError, TopologyError
 from processor_api.handlers import ProducerRecord
 from processor_api.metrics import StreamsMetrics
 from processor_api.record import HeaderList
@@ -70,11 +70,24 @@ class Environment:
 
     def key_serde(self, given: Serde[Any] | None, what: str, topic: str) -> Serde[Any]:
         """The serde of keys in a topic, bound to it."""
-        return resolve_serde(given, self.default_key_serde, what, "key").bind(topic, is_key=True)
+        return self._bound(resolve_serde(given, self.default_key_serde, what, "key"), what, topic, is_key=True)
 
     def value_serde(self, given: Serde[Any] | None, what: str, topic: str) -> Serde[Any]:
         """The serde of values in a topic, bound to it."""
-        return resolve_serde(given, self.default_value_serde, what, "value").bind(topic, is_key=False)
+        return self._bound(resolve_serde(given, self.default_value_serde, what, "value"), what, topic, is_key=False)
+
+    def _bound(self, serde: Serde[Any], what: str, topic: str, *, is_key: bool) -> Serde[Any]:
+        try:
+            return serde.bind(topic, is_key=is_key)
+        except StreamsError as error:
+            raise error.locate(topic=topic, task=str(self.task_id))  # noqa: B904 - the same error, with its place
+        except Exception as error:
+            part = "key" if is_key else "value"
+            raise TopologyError(
+                f"the {part} serde of {what} cannot be used for topic {topic!r}: {type(error).__name__}: {error}",
+                topic=topic,
+                task=str(self.task_id),
+            ) from error
 
 
 class NodeErrors:

@@ -73,7 +73,8 @@ class ExceptionHandlers:
     production: ProductionExceptionHandler = default_production
     dead_letter_queue_topic_name: str | None = None
     exactly_once: bool = False
-    """Then nobody is asked about refused records: the transaction cannot be committed any more."""
+    """Then nobody is asked about refused records: the transaction cannot be committed any more. After those that were
+    only late it is tried again."""
 
 
 class SendDeadLetters(Protocol):
@@ -183,12 +184,12 @@ class ErrorPolicy:
     ) -> tuple[StreamsError | None, tuple[ProducerRecord, ...]]:
         """The broker refused a record: what to fail with, ``None`` to go on, and dead letters. Does not raise.
 
-        Under exactly-once nobody is asked. The source record is not in work any more, so that dead letters carry the
-        record that was refused.
+        Under exactly-once nobody is asked: the transaction cannot be committed, and what was only late is processed
+        again. The source record is not in work any more, so that dead letters carry the record that was refused.
         """
         failure.locate(node=node, task=str(self._task))
         if self._handlers.exactly_once:
-            return _final(failure), ()
+            return (failure if isinstance(failure, RetryableError) else _final(failure)), ()
         context = ErrorHandlerContext(
             topic=None,
             partition=-1,

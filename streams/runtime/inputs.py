@@ -6,6 +6,7 @@ timestamp; heads are decoded when they become heads, not when they are fetched (
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,11 +15,18 @@ from typing import Any
 from processor_api.errors import StreamsError
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 from processor_api.task_id import TopicPartition
-from processor_api.timestamps import ConsumedRecord, TimestampExtractor, fail_on_invalid_timestamp
+from processor_api.timestamps import (
+    ConsumedRecord,
+    TimestampExtractor,
+    fail_on_invalid_timestamp,
+    log_and_skip_on_invalid_timestamp,
+)
 from streams.runtime.environment import Environment
 from streams.runtime.punctuations import Punctuations
 
 __all__ = ["BoundSource", "Head", "InputQueue"]
+
+log = logging.getLogger("streams.tasks")
 
 SIZES_LOOKED_AT = 16
 """Messages of a batch whose sizes stand for all."""
@@ -50,6 +58,8 @@ class InputQueue:
         self.head: Head | None = None
         self.position: int | None = None
         """Offset of the next record to process; ``None`` while nothing was processed."""
+        self.start: int | None = None
+        """Offset of the first record to process, if it is known."""
         self.partition_time = NO_TIMESTAMP
         self.caught_up = False
         """Whether the end of the partition was reached after the last record handed over."""
@@ -60,6 +70,11 @@ class InputQueue:
 
     def __len__(self) -> int:
         return len(self.messages) + (self.head is not None)
+
+    @property
+    def next_offset(self) -> int | None:
+        """Offset of the next record to process, if it is known."""
+        return self.start if self.position is None else self.position
 
     def add(self, messages: Sequence[Any]) -> None:
         """Takes over consumed messages, in order."""
@@ -130,9 +145,19 @@ class InputQueue:
         headers = message.headers()
         timestamp = self._extract(message, key, value, headers)
         if timestamp < 0:
-            self._environment.metrics.dropped_records += 1
+            self._drop_untimed(message, timestamp)
             return None
         return timestamp, key, value, headers, message
+
+    def _drop_untimed(self, message: Any, timestamp: int) -> None:
+        """As in Java, a negative time is no error but the extractor's way to drop a record."""
+        self._environment.metrics.dropped_records += 1
+        if self.source.extractor is not log_and_skip_on_invalid_timestamp:  # that one has told it
+            topic, partition = self.partition
+            place = {"node": self.source.node, "topic": topic, "partition": partition, "offset": message.offset()}
+            log.warning(
+                "record dropped: its timestamp extractor gave a negative time", extra={**place, "time": timestamp}
+            )
 
     def _extract(self, message: Any, key: Any, value: Any, headers: HeaderList | None) -> int:
         timestamp: int = message.timestamp()[1]

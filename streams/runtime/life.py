@@ -35,6 +35,7 @@ from streams.runtime.memory import BufferMemory
 from streams.runtime.metadata import TaskMetadata, ThreadMetadata
 from streams.runtime.plans import PlanBook
 from streams.runtime.purge import RepartitionPurge
+from streams.runtime.source_watch import SourceWatch
 from streams.runtime.task import Task
 from streams.runtime.task_manager import TaskManager
 from streams.runtime.task_plan import TaskPlan
@@ -91,8 +92,6 @@ class ThreadLife:
         eos = config.exactly_once
         transactional_id = identity.transactional_id if eos else None
         self._producer = clients.producer(client_configs.producer(config, self._producer_id, transactional_id))
-        if eos:
-            self._producer.init_transactions()  # fences the dead self and ends its transaction before offsets are read
         consumer_id = client_id_with_hash(f"{identity.thread}-consumer", self._planned.group.hash)
         self._consumer_config = client_configs.main_consumer(config, consumer_id, identity.instance_id)
         self.consumer = clients.consumer(self._consumer_config)
@@ -104,8 +103,9 @@ class ThreadLife:
         self.committer = Committer(self.collector, self.membership, clock, exactly_once=eos)
         self.restorer = Restorer(restore_consumer, clock, shared.restore_listeners)
         self._budget = shared.memory.budget(identity.thread)
-        self.idling = Idling(config.max_task_idle_ms, clock)
+        self.idling = Idling(config.max_task_idle_ms, clock, self.consumer)
         self.purge = RepartitionPurge(shared.admin, clock, config.repartition_purge_interval_ms)
+        self.watch = SourceWatch(shared.admin, clock, client_configs.topic_refresh_ms(config))
         self.tasks = TaskManager(
             plans=self._planned.tasks,
             consumer=self.consumer,
@@ -153,6 +153,8 @@ class ThreadLife:
 
     def join(self, stopping: threading.Event) -> None:
         """Joins the group, once no member of it runs another topology."""
+        if self._shared.config.exactly_once:
+            self._producer.init_transactions()  # fences the dead self and ends its transaction before offsets are read
         self._wait_for_other_topologies(stopping)
         self.membership.join(self._planned.group, self)
 
@@ -243,6 +245,7 @@ class ThreadLife:
             lambda: self.membership.leave(stay=stay),
             self.restorer.close,
             self.purge.close,
+            self.watch.close,
             self._producer.close,
         ]
         for step in steps:

@@ -9,7 +9,7 @@ from typing import Any
 
 from processor_api.errors import ProcessingError, StreamsError
 from processor_api.nodes import ProcessorNode, SinkNode, SourceNode
-from processor_api.processor import Operator
+from processor_api.processor import FixedKeyProcessor, Operator, Processor
 from processor_api.record import Forward
 from state.kinds import OpenStore
 from streams.kafka.record_collector import RecordCollector
@@ -66,6 +66,21 @@ def _init(context: NodeContext, processor: Any, task: str) -> None:
         ) from error
 
 
+def _made(node: str, supplier: Any, task: str) -> Any:
+    """:raises ProcessingError: if the user's supplier fails, or makes no processor, with the name of the node."""
+    try:
+        processor = supplier()
+    except StreamsError as error:
+        raise error.locate(node=node, task=task)  # noqa: B904 - the same error, with its place
+    except Exception as error:
+        what = f"the supplier of processor {node!r} failed: {type(error).__name__}: {error}"
+        raise ProcessingError(what, node=node, task=task) from error
+    if not isinstance(processor, (Processor, FixedKeyProcessor)):
+        what = f"the supplier of processor {node!r} made {processor!r}, which is neither a Processor nor a"
+        raise ProcessingError(f"{what} FixedKeyProcessor", node=node, task=task)
+    return processor
+
+
 class _Builder:
     def __init__(
         self,
@@ -93,8 +108,9 @@ class _Builder:
         supplier = node.supplier
         if isinstance(supplier, Operator):
             return supplier.bind(context)
-        processor = supplier()
-        self.initialisers.insert(0, partial(_init, context, processor, str(self.environment.task_id)))
+        task = str(self.environment.task_id)
+        processor = _made(node.name, supplier, task)
+        self.initialisers.insert(0, partial(_init, context, processor, task))
         return run_processor(context, processor)
 
     def sink(self, node: SinkNode) -> Forward:

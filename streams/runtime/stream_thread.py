@@ -1,7 +1,8 @@
 """A stream thread: polls, hands records to tasks, punctuates, commits.
 
 A life of the thread has its own clients and its own membership. When another member has taken its place (it was fenced,
-or thrown out of the group) the life ends without a commit and the next begins with new clients.
+or thrown out of the group), or the brokers cannot be reached in the middle of a transaction, the life ends without a
+commit and the next begins with new clients.
 """
 
 from __future__ import annotations
@@ -20,16 +21,20 @@ from streams.kafka.group import Membership
 from streams.kafka.ports import CommitAgain, Consumer, InstanceFenced, TransactionAborted
 from streams.kafka.record_collector import RecordCollector
 from streams.kafka.shutdown_requests import ShutdownRequested
+from streams.log import in_work
 from streams.restore.restorer import Restorer
+from streams.runtime.client_events import client_event
 from streams.runtime.commit import Committer
 from streams.runtime.environment import TaskMetrics
 from streams.runtime.idling import Idling
 from streams.runtime.inputs import InputQueue
 from streams.runtime.metadata import ThreadMetadata
 from streams.runtime.purge import RepartitionPurge
+from streams.runtime.source_watch import SourceWatch
 from streams.runtime.task_manager import TaskManager
 from streams.runtime.thread_state import ThreadState, check_step
 from streams.runtime.thread_totals import ThreadTotals
+from streams.runtime.trouble import Trouble
 
 __all__ = ["Life", "StreamThread", "ThreadOwner", "ThreadSettings"]
 
@@ -51,6 +56,7 @@ class Life(Protocol):
     restorer: Restorer
     idling: Idling
     purge: RepartitionPurge
+    watch: SourceWatch
     assigned: bool
     """Whether membership has said what this thread owns."""
     revoked: bool
@@ -85,6 +91,9 @@ class ThreadSettings(Protocol):
     log_summary_interval_ms: int
     paused: bool
     """Whether processing is suspended; may change at any time."""
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    task_timeout_ms: int
 
 
 class ThreadOwner(Protocol):
@@ -126,6 +135,9 @@ class StreamThread:
         self._paused: set[TopicPartition] = set()
         self._next_summary = clock.monotonic() + settings.log_summary_interval_ms / 1000
         self._life: Life | None = None
+        backoff = settings.retry_backoff_ms, settings.retry_backoff_max_ms
+        self._trouble = Trouble(clock, *backoff, settings.task_timeout_ms)
+        self._open_at = 0.0
 
     # ------------------------------------------------------------------ from outside
 
@@ -199,6 +211,7 @@ class StreamThread:
         return self.replaced
 
     def _live(self) -> None:
+        in_work.task = None
         life = self._life = self._make_life()
         try:
             life.join(self._stopping)
@@ -211,16 +224,35 @@ class StreamThread:
             raise
         except TaskMigratedError as error:
             log.warning("tasks migrated; joining anew", extra={"thread_name": self.name, "error": str(error)})
-            if self.state is not ThreadState.PENDING_SHUTDOWN:  # it may be the last commit that found out
-                self._become(ThreadState.PARTITIONS_REVOKED)
-            life.end(clean=False, stay=True)
-            return
+            self._begin_anew(life, self._trouble.backoff_s())
+        except RetryableError as error:
+            self._retreat(life, error)
         except BaseException as error:
             self._become(ThreadState.PENDING_SHUTDOWN)
             stay = self._fail(error if isinstance(error, Exception) else _of_user(error))
             life.end(clean=False, stay=stay)  # who takes its place is the same member, and has its tasks at once
             raise
-        life.end(clean=True, stay=self._stay)
+        else:
+            life.end(clean=True, stay=self._stay)
+
+    def _retreat(self, life: Life, error: RetryableError) -> None:
+        """Ends a life whose last step may or may not have reached the broker: the next one finds out."""
+        life.committer.leave_open()
+        try:
+            wait_s = self._trouble.met(error)
+        except StreamsError as lasting:
+            self._become(ThreadState.PENDING_SHUTDOWN)
+            life.end(clean=False, stay=self._fail(lasting))
+            raise
+        what = "what was not committed is given up, to be processed again with new clients"
+        log.warning(what, extra={"thread_name": self.name, "error": str(error)})
+        self._begin_anew(life, wait_s)
+
+    def _begin_anew(self, life: Life, wait_s: float) -> None:
+        if self.state is not ThreadState.PENDING_SHUTDOWN:  # it may be the last commit that found out
+            self._become(ThreadState.PARTITIONS_REVOKED)
+        life.end(clean=False, stay=True)
+        self._stopping.wait(wait_s)
 
     def _final_commit(self, life: Life) -> None:
         try:
@@ -230,6 +262,9 @@ class StreamThread:
         except TransactionAborted as error:
             log.warning("the last transaction was aborted", extra={"error": str(error)})
             life.committer.abort()
+        except RetryableError as error:
+            log.warning("no last commit; its records are processed again", extra={"error": str(error)})
+            life.committer.leave_open()
 
     def _become(self, state: ThreadState) -> None:
         if state is not self.state:
@@ -254,6 +289,7 @@ class StreamThread:
                 self._maybe_commit(life)
             except TransactionAborted as error:
                 log.warning("transaction aborted; tasks go back to their last commit", extra={"error": str(error)})
+                self._open_at = self._clock.monotonic() + self._trouble.met(error)
                 life.committer.abort()
                 life.tasks.rebuild()
                 self._paused.clear()
@@ -325,25 +361,12 @@ class StreamThread:
             if task is not None:
                 task.queues[partition].at_end(event.offset())
             return
-        if error.name() in ("UNKNOWN_TOPIC_OR_PART", "_MAX_POLL_EXCEEDED"):
-            gone = life.tasks.running.get(partition)
-            if gone is not None:
-                gone.queues[partition].caught_up = True  # nobody waits for a topic that was deleted
-            log.warning("client event", extra={"partition": str(partition), "error": error.str()})
-            return
-        if error.name() == "_FATAL":
-            raise InstanceFenced("another process has taken the place of this thread in the group")
-        if error.name() == "_AUTO_OFFSET_RESET":
-            raise StreamsError(
-                f"the committed offset of {partition} is outside of its log and the reset policy is 'none': records"
-                " were deleted before they were processed. Set the group's offset, or choose another auto.offset.reset",
-                topic=partition.topic,
-                partition=partition.partition,
-            )
-        if event.topic() and partition not in life.tasks.running:
+        if error.name() == "UNKNOWN_TOPIC_OR_PART" and partition in life.tasks.running:
+            life.tasks.running[partition].queues[partition].caught_up = True  # nobody waits for a deleted topic
+        if event.topic() and partition not in life.tasks.running and error.name() != "_FATAL":
             log.warning("cannot read", extra={"partition": str(partition), "error": error.str()})
             return
-        raise RetryableError(f"cannot read {partition}: {error.str()}", topic=partition.topic)
+        client_event(error, partition)
 
     def _open(self, life: Life) -> None:
         tasks = life.tasks
@@ -358,7 +381,7 @@ class StreamThread:
                 self._become(ThreadState.RUNNING)
             return
         self._become(ThreadState.PARTITIONS_ASSIGNED)
-        if life.membership.may_open():
+        if self._clock.monotonic() >= self._open_at and life.membership.may_open():
             tasks.advance()
 
     def _process(self, life: Life) -> bool:
@@ -366,6 +389,7 @@ class StreamThread:
         busy = False
         committer, totals = life.committer, self.totals
         for task in () if self._settings.paused else life.tasks.all_running():
+            in_work.task = task.id
             if task.has_records():
                 committer.begin()
                 count = task.process(PROCESS_LIMIT, life.idling)
@@ -374,6 +398,7 @@ class StreamThread:
             if task.wall_clock_due():
                 committer.begin()
                 task.punctuate_wall_clock()
+        in_work.task = None
         life.collector.poll()
         if self._paused:
             self._resume(life)
@@ -395,13 +420,22 @@ class StreamThread:
             return
         self._next_commit = now + self._settings.commit_interval_ms / 1000
         try:
-            self.totals.commits += life.committer.commit(running)
+            committed = life.committer.commit(running)
+            self.totals.commits += committed
+            if committed or self._nothing_is_left(life):
+                self._trouble.over()
             self._commit_again = False
         except CommitAgain as error:
             self._commit_again = True
-            self._next_commit = now
-            log.info("commit waits for the rebalance", extra={"error": str(error)})
+            self._next_commit = now + self._trouble.met(error)
+            log.info("commit is tried again", extra={"error": str(error)})
         life.purge.run(running)
+        life.watch.run(running)
+
+    def _nothing_is_left(self, life: Life) -> bool:
+        """Whether trouble is over without a commit: everything was read, and there is nothing to commit."""
+        tasks = life.tasks
+        return self._trouble.lasts and tasks.all_open and all(task.at_end for task in tasks.all_running())
 
     def _summarise(self, now: float) -> None:
         """Every ``log.summary.interval.ms``; 0 is never."""

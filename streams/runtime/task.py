@@ -97,6 +97,7 @@ class Task:
         for partition, queue in self.queues.items():
             found = committed.get(partition)
             if found is not None:
+                queue.start = found.offset
                 queue.partition_time = TopicPartitionMetadata.decode(found.metadata).partition_time
         cursor = self.environment.cursor
         cursor.stream_time = max((queue.partition_time for queue in self.queues.values()), default=NO_TIMESTAMP)
@@ -216,6 +217,11 @@ class Task:
         """Whether anything is buffered."""
         only = self._only
         return bool(only) if only is not None else any(map(len, self.queues.values()))
+
+    @property
+    def at_end(self) -> bool:
+        """Whether every input was read and processed to its end, and nothing waits for a commit."""
+        return not self.commit_needed and all(queue.caught_up and not queue for queue in self.queues.values())
 
     @property
     def next_wall_clock_ms(self) -> int:

@@ -17,8 +17,9 @@ from processor_api.task_id import TaskId, TopicPartition
 from state.directory import StateDirectory, TaskLock
 from state.kinds import family_of, restore_of
 from streams.kafka.group import Tasks
-from streams.kafka.ports import Consumer, OffsetAndMetadata
+from streams.kafka.ports import CommitAgain, Consumer, OffsetAndMetadata
 from streams.kafka.record_collector import RecordCollector
+from streams.log import working_on
 from streams.restore.restorer import RestoreJob, Restorer, plan_restore
 from streams.runtime.commit import Committer
 from streams.runtime.environment import Environment
@@ -26,6 +27,7 @@ from streams.runtime.start_offsets import check_positions, starting_offsets
 from streams.runtime.task import Task, TaskState
 from streams.runtime.task_plan import TaskPlan
 from streams.runtime.task_stores import TaskStores
+from streams.runtime.trouble import LastingTrouble
 
 __all__ = ["TaskManager"]
 
@@ -99,6 +101,8 @@ class TaskManager:
         try:
             if not lost:
                 self._committer.commit(self.all_running())
+        except CommitAgain as error:
+            log.warning("no commit; what goes is processed again by its next owner", extra={"error": str(error)})
         finally:
             for task in opened:
                 self._close(task, dirty=True)
@@ -148,9 +152,9 @@ class TaskManager:
             raise
         except RetryableError as error:
             now = self._clock.monotonic()
-            self._failing_since = self._failing_since or now
-            if now - self._failing_since > self._task_timeout_s:
-                raise
+            self._failing_since = now if self._failing_since is None else self._failing_since
+            if now - self._failing_since >= self._task_timeout_s:
+                raise LastingTrouble.of(error, self._task_timeout_s) from error
             log.warning("tasks not opened yet", extra={"error": str(error)})
 
     def _open_missing(self) -> None:
@@ -254,7 +258,8 @@ class TaskManager:
 
     def _start(self, task: Task) -> None:
         starts = self._starts.pop(task.id)
-        task.start(self._collector, starts, self._changelog_ends.pop(task.id, {}))
+        with working_on(task.id):
+            task.start(self._collector, starts, self._changelog_ends.pop(task.id, {}))
         self._consumer.assign({name: one.offset for name, one in starts.items()})
         for name in starts:
             self.running[name] = task
@@ -282,7 +287,8 @@ class TaskManager:
         self._restorer.remove(task.id)
         del self.tasks[task.id]
         try:
-            task.close(dirty=dirty)
+            with working_on(task.id):
+                task.close(dirty=dirty)
         finally:
             lock = self._locks.pop(task.id, None)
             if lock is not None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from processor_api.clock import ManualClock
 from processor_api.durations import Duration, to_ms
@@ -22,9 +22,11 @@ from processor_api.errors import StreamsError, TopologyError
 from processor_api.nodes import SourceNode
 from processor_api.record import HeaderList
 from processor_api.serde import Serde
+from processor_api.stores import SessionStore, TimestampedWindowStore, WindowStore
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology import Topology
 from state.budget import Budget
+from state.kinds import OpenStore
 from streams.config import StreamsConfig
 from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.internal_topics import source_topics
@@ -35,6 +37,7 @@ from streams.runtime.error_policy import error_policy_for
 from streams.runtime.task import Task
 from streams.runtime.task_plan import plan_all
 from streams.runtime.task_stores import TaskStores
+from streams.testing.timed_views import session_view, timestamped_window_view, window_view
 from streams.testing.topics import TestInputTopic, TestOutputTopic
 
 __all__ = ["Produced", "TopologyTestDriver"]
@@ -192,10 +195,34 @@ class TopologyTestDriver:
 
         :raises TopologyError: if there is no such store.
         """
+        return self._open_store(name).facade
+
+    def get_window_store(self, name: str) -> WindowStore[Any, Any]:
+        """A window store; one with timestamps is shown without them.
+
+        :raises TopologyError: if there is no such store, or it is of another kind.
+        """
+        return cast(WindowStore[Any, Any], window_view(self._open_store(name)))
+
+    def get_timestamped_window_store(self, name: str) -> TimestampedWindowStore[Any, Any]:
+        """A window store with timestamps.
+
+        :raises TopologyError: if there is no such store, or it is of another kind.
+        """
+        return cast(TimestampedWindowStore[Any, Any], timestamped_window_view(self._open_store(name)))
+
+    def get_session_store(self, name: str) -> SessionStore[Any, Any]:
+        """A session store; one with timestamps is shown without them.
+
+        :raises TopologyError: if there is no such store, or it is of another kind.
+        """
+        return cast(SessionStore[Any, Any], session_view(self._open_store(name)))
+
+    def _open_store(self, name: str) -> OpenStore:
         found = self._task.stores.stores.get(name)
         if found is None:
             raise TopologyError(f"the topology has no store {name!r}", store=name)
-        return found.facade
+        return found
 
     def stores(self) -> dict[str, Any]:
         """All stores by name."""

@@ -10,11 +10,15 @@ from typing import Any
 
 import pytest
 
+from processor_api import errors
+from streams.cli.completion import commands_of
 from streams.cli.main import parser
 from streams.config import StreamsConfig
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
+PAGES = sorted(
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")]
+)
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]+\]\(([^)#\s]+)(?:#([^)]*))?\)")
 
@@ -50,11 +54,36 @@ def test_commands_are_ones(page: Path) -> None:
         parser().parse_args(words[1:])
 
 
-def test_settings_are_read() -> None:
-    for block in blocks(ROOT / "README.md", "toml"):
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "toml")], ids=name)
+def test_settings_are_read(page: Path) -> None:
+    for block in blocks(page, "toml"):
         config = StreamsConfig.of({"application.id": "a", "bootstrap.servers": "b:9092", **tomllib.loads(block)})
-        assert config.default_key_serde is not None
-        assert config.default_key_serde.serialize("a") == b"a"
+        if "serde" in block:
+            assert config.default_key_serde is not None
+            assert config.default_key_serde.serialize("a") == b"a"
+
+
+def test_every_page_is_in_the_index() -> None:
+    """And every error in the page for those who come from Java."""
+    pages = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    assert [page for page in sorted(pages) if f"({page})" not in (ROOT / "docs" / "README.md").read_text()] == []
+    told = (ROOT / "docs" / "from-java.md").read_text()
+    assert [error for error in errors.__all__ if f"`{error}`" not in told] == []
+
+
+def test_every_command_has_its_line() -> None:
+    told = (ROOT / "docs" / "command-line.md").read_text()
+    commands = [command for command in commands_of(parser()) if command.words and not command.below]
+    assert [" ".join(one.words) for one in commands if f"`streams {' '.join(one.words)}" not in told] == []
+
+
+def test_every_example_has_a_page_and_a_test() -> None:
+    index = (ROOT / "examples" / "README.md").read_text()
+    tests = "".join(file.read_text() for file in (ROOT / "tests" / "examples").glob("test_*.py"))
+    for folder in sorted(path for path in (ROOT / "examples").iterdir() if path.name[:2].isdigit()):
+        assert (folder / "README.md").exists()
+        assert f"({folder.name}/README.md)" in index
+        assert f"examples/{folder.name}" in tests
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

@@ -17,8 +17,10 @@ from processor_api.errors import StateError
 from processor_api.partitioner import murmur2, partition_for_key
 from processor_api.serde import Serde, Serdes
 from processor_api.task_id import TaskId, TopicPartition
+from processor_api.windowed import Window, Windowed
 from state.formats import headers_value, keys, outer_join, position, value_and_timestamp
 from state.formats.checkpoint import read_checkpoint, write_checkpoint
+from state.windowed_serdes import TimeWindowedSerde, WindowedSerdes
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.serdes import list_serde
 
@@ -137,7 +139,15 @@ def _left_or_right(given: Input) -> Fields:
 
 def _window_topic_key(given: Input) -> Fields:
     key = _utf8(given["key"])
-    return _hex(None if key is None else keys.window_topic_key(key, given["start"]))
+    if key is None:
+        return _hex(None)
+    size = given["end"] - given["start"]
+    windowed = Windowed(given["key"], Window(given["start"], given["end"]))
+    serde = WindowedSerdes.time_windowed_serde_from(Serdes.STRING, size)
+    row = serde.serialize(windowed)
+    assert serde.deserialize(row) == windowed
+    assert row == keys.window_topic_key(key, given["start"])
+    return _hex(row)
 
 
 def _window_store_key(given: Input) -> Fields:
@@ -149,20 +159,25 @@ def _window_store_key(given: Input) -> Fields:
 
 def _windowed_key_read(given: Input) -> Fields:
     data = bytes.fromhex(given["hex"])
-    key, start = keys.read_window_key(data)[:2] if given["changelog"] else keys.read_window_topic_key(data)
-    return {"output": [key.decode(), start, keys.window_end(start, given["window_size_ms"])]}
+    windowed = TimeWindowedSerde(Serdes.STRING, given["window_size_ms"], changelog=given["changelog"]).deserialize(data)
+    return {"output": [windowed.key, *windowed.window]}
 
 
 def _session_key(given: Input) -> Fields:
     key = _utf8(given["key"])
-    return _hex(None if key is None else keys.session_key(key, given["start"], given["end"]))
+    if key is None:
+        return _hex(None)
+    windowed = Windowed(given["key"], Window(given["start"], given["end"]))
+    row = WindowedSerdes.session_windowed_serde_from(Serdes.STRING).serialize(windowed)
+    assert row == keys.session_key(key, given["start"], given["end"])
+    return _hex(row)
 
 
 def _session_key_read(given: Input) -> Fields:
     if not given["hex"]:
         return {"output": None}
-    key, start, end = keys.read_session_key(bytes.fromhex(given["hex"]))
-    return {"output": [key.decode(), start, end]}
+    windowed = WindowedSerdes.session_windowed_serde_from(Serdes.STRING).deserialize(bytes.fromhex(given["hex"]))
+    return {"output": [windowed.key, *windowed.window]}
 
 
 def _indexed(given: Input) -> Fields:

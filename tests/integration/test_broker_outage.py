@@ -1,4 +1,4 @@
-"""A broker that is not there is told."""
+"""A broker that goes away and comes back is waited for; one that stays away, or never was there, is told."""
 
 from __future__ import annotations
 
@@ -7,8 +7,66 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
+from integration_support.counting import Counting
+from integration_support.topics import Topics
 from integration_support.workers import Workers
-from tools.kafka.broker import HOST
+from tools.kafka.broker import HOST, Broker
+
+OUTAGE_DEADLINE_S = 180.0
+# A killed broker may come back once its former self has timed out.
+SOON_BACK = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_an_application_outlives_its_broker(
+    guarantee: str, start_broker: Callable[..., Broker], unique_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Killed in the middle of the input and started again: both workers go on by themselves, and nothing is lost; under
+    exactly-once each record is counted once."""
+    broker = start_broker(SOON_BACK)
+    topics = Topics(broker.bootstrap, unique_name)
+    with closing(Workers(tmp_path, broker.bootstrap, unique_name("app"))) as workers:
+        counting = Counting(topics, workers, guarantee)
+        counting.send()
+        running = [counting.start().wait_running() for _ in range(2)]
+        with topics.reader(counting.output) as reader:
+            counting.read_round(reader)
+            counting.send()
+            broker.kill()
+            assert [worker.process.poll() for worker in running] == [None, None]
+            broker.start()
+            counting.read_round_or_more(reader, OUTAGE_DEADLINE_S)
+            counting.send()
+            counting.read_round_or_more(reader, OUTAGE_DEADLINE_S)
+            for worker in running:
+                worker.stop()
+            if guarantee == "exactly_once_v2":
+                counting.check(reader)
+
+
+def test_a_broker_that_stays_away_is_told(
+    start_broker: Callable[..., Broker], unique_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    """One error after task.timeout.ms and a status that is not zero; the next start goes on from the last commit."""
+    broker = start_broker(SOON_BACK)
+    topics = Topics(broker.bootstrap, unique_name)
+    with closing(Workers(tmp_path, broker.bootstrap, unique_name("app"))) as workers:
+        settings = {"task_timeout_ms": 2000, "commit_interval_ms": 1500, "producer_transaction_timeout_ms": 3000}
+        counting = Counting(topics, workers, "exactly_once_v2", **settings)
+        worker = counting.start().wait_running()
+        counting.send()
+        with topics.reader(counting.output) as reader:
+            broker.kill()
+            assert worker.wait() == 1
+            assert len(worker.errors) == 1, worker.tail
+            assert "task.timeout.ms" in worker.errors[0]
+            broker.start()
+            again = counting.start()
+            counting.read_round(reader, OUTAGE_DEADLINE_S)
+            again.stop()
+            counting.check(reader)
 
 
 def test_a_broker_that_is_not_there_is_named(unique_name: Callable[[str], str], tmp_path: Path) -> None:

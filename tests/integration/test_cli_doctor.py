@@ -9,9 +9,18 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from integration_support.secured_broker import SecuredBroker
+from integration_support.workers import wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 APP = """
@@ -64,3 +73,37 @@ def test_missing_rights_and_a_wrong_password_are_told(secured: SecuredBroker, tm
     assert "fail  broker: " in lines
     assert "Invalid username or password" in lines
     assert "crayon" not in lines
+
+
+def test_missing_rights_on_topics_and_transactions_are_told(
+    secured: SecuredBroker, unique_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    """What may be seen but not used: each line says what to allow. Once it is allowed, all is in order."""
+    application = unique_name("app")
+    topic = f"{application}-in"
+    admin = AdminClient({"bootstrap.servers": secured.broker.bootstrap})
+    admin.create_topics([NewTopic(topic, 1)])[topic].result(30)
+    whole = ResourcePatternType.LITERAL
+
+    def allow(kind: ResourceType, name: str, operation: AclOperation, pattern: ResourcePatternType = whole) -> None:
+        rule = AclBinding(kind, name, pattern, "User:reader", "*", operation, AclPermissionType.ALLOW)
+        admin.create_acls([rule])[rule].result(30)
+
+    settings = secured.settings("SASL_SSL", sasl_mechanism="PLAIN", sasl_username="reader", sasl_password="pencil")
+    settings["processing.guarantee"] = "exactly_once_v2"
+    words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+    given = ["--application-id", application, *words]
+    allow(ResourceType.TOPIC, topic, AclOperation.DESCRIBE)
+    allow(ResourceType.GROUP, application, AclOperation.READ)
+
+    def lines_with(expected: str) -> str:
+        """Rights take a moment to reach the brokers."""
+        return str(wait_until(expected, lambda: expected in (found := doctor(tmp_path, *given)[1]) and found, 60))
+
+    found = lines_with(f"fail  rights: topic '{topic}' may not be used as needed: allow READ on it")
+    assert f"allow WRITE on transactional ids with the prefix '{application}-'" in found
+    allow(ResourceType.TOPIC, topic, AclOperation.READ)
+    allow(ResourceType.TRANSACTIONAL_ID, f"{application}-", AclOperation.WRITE, ResourcePatternType.PREFIXED)
+    found = lines_with("ok    rights: 1 topics may be used as needed")
+    assert f"ok    transactions: transactional ids with the prefix '{application}-' may be used" in found
+    assert "fail" not in found

@@ -1,11 +1,19 @@
-"""A sink's record that cannot be delivered ends the application, and nothing at or after its input is committed."""
+"""A sink's record that cannot be delivered ends the application, and nothing at or after its input is committed.
+
+One that only cannot be delivered yet is processed again.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from integration_support.topics import Topics
 from integration_support.workers import Workers, wait_until
+from tools.kafka.broker import Broker
 
 BEFORE, LARGE_AT, AFTER = 20, 50, 200
 
@@ -40,3 +48,38 @@ def test_a_refused_record_ends_the_application(
     assert copied[:BEFORE] == [f"small {number}" for number in range(BEFORE)]
     if guarantee == "exactly_once_v2":
         assert len(copied) == topics.committed(group, source)[0]
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "timeout"),
+    [("exactly_once_v2", "producer.transaction.timeout.ms"), ("at_least_once", "producer.delivery.timeout.ms")],
+)
+def test_what_is_refused_for_a_while_is_processed_again(
+    start_broker: Callable[..., Broker],
+    unique_name: Callable[[str], str],
+    tmp_path: Path,
+    guarantee: str,
+    timeout: str,
+) -> None:
+    """As long as the topic is not there the work since the last commit is done over; then it goes on by itself."""
+    broker = start_broker({"auto.create.topics.enable": "false"})
+    topics, sink = Topics(broker.bootstrap, unique_name), unique_name("output")
+    source = topics.create("input")
+    topics.send(source, ((None, f"value {number}") for number in range(AFTER)))
+    with closing(Workers(tmp_path, broker.bootstrap, unique_name("app"))) as workers:
+        worker = workers.start(
+            "copy_values:topology",
+            settings={"processing.guarantee": guarantee, "commit.interval.ms": 100, timeout: 1000},
+            env={"INPUTS": source, "OUTPUT": sink},
+        )
+        again = "transaction aborted; tasks go back to their last commit"
+        wait_until("it was tried twice", lambda: len(worker.events(again)) >= 2)
+        assert topics.committed(workers.application, source).get(0, 0) == 0
+        topics.create_named(sink, 1)
+        wait_until("all is committed", lambda: topics.committed(workers.application, source) == {0: AFTER})
+        worker.stop()
+    with topics.reader(sink) as reader:
+        reader.to_end()
+        copied = [record.value().decode() for record in reader.records]
+    due = [f"value {number}" for number in range(AFTER)]
+    assert copied == due if guarantee == "exactly_once_v2" else set(copied) == set(due)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from processor_api.errors import ConfigError, DeserializationError, ProcessingError
+from processor_api.errors import ConfigError, DeserializationError, ProcessingError, TopologyError
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serde, Serdes
@@ -145,3 +145,50 @@ def test_a_dynamic_sink_makes_each_topic_when_it_is_first_named(tmp_path: Path) 
             kit.pipe("in", b"k", value, 7)
         assert kit.sent("to-a-0") == [(b"k", b"a", 7)]
         assert kit.sent("to-b-1") == [(b"k", b"b", 7)]
+
+
+def late(fails: Callable[[], Any]) -> Callable[[], Any]:
+    """A supplier that fails once the topology is built."""
+    made: list[Any] = []
+
+    def supply() -> Any:
+        made.append(None)
+        return Telling("p", []) if len(made) <= 2 else fails()
+
+    return supply
+
+
+def test_a_supplier_that_fails_says_where(tmp_path: Path) -> None:
+    def fails() -> Any:
+        raise KeyError("oops")
+
+    topology = Topology().add_source("source", "in").add_processor("p", late(fails), "source")
+    with pytest.raises(ProcessingError, match="the supplier of processor 'p' failed: KeyError: 'oops'") as caught:
+        TaskKit(topology, tmp_path)
+    assert (caught.value.node, caught.value.task) == ("p", "0_0")
+    assert isinstance(caught.value.__cause__, KeyError)
+    with pytest.raises(TopologyError, match="the supplier of processor 'p' failed: KeyError: 'oops'") as at_build:
+        Topology().add_source("source", "in").add_processor("p", fails, "source")
+    assert at_build.value.node == "p"
+
+
+def test_a_supplier_must_make_processors(tmp_path: Path) -> None:
+    """Also the third time."""
+    topology = Topology().add_source("source", "in").add_processor("p", late(lambda: None), "source")
+    with pytest.raises(ProcessingError, match="processor 'p' made None, which is neither a Processor nor a FixedKey"):
+        TaskKit(topology, tmp_path)
+
+
+@pytest.mark.parametrize("part", ["key", "value"])
+def test_a_serde_that_cannot_be_bound_says_where(part: str, tmp_path: Path) -> None:
+    class Unbindable(Serde[Any]):
+        def bind(self, topic: str, *, is_key: bool) -> Serde[Any]:
+            raise KeyError(topic)
+
+    broken = Unbindable(bytes, bytes, name="broken")
+    topology = Topology().add_source("source", "in", **{f"{part}_serde": broken})
+    with pytest.raises(
+        TopologyError, match=f"the {part} serde of source 'source' cannot be used for topic 'in'"
+    ) as caught:
+        TaskKit(topology, tmp_path)
+    assert (caught.value.topic, caught.value.task) == ("in", "0_0")

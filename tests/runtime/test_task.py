@@ -17,6 +17,7 @@ from processor_api.serde import Serdes
 from processor_api.task_id import TopicPartition
 from processor_api.topology import Topology
 from runtime_support.task_kit import TaskKit
+from streams.kafka.embedded import EmbeddedClients
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import OffsetAndMetadata
 from streams.runtime.idling import Idling
@@ -68,7 +69,7 @@ def test_a_limit_is_kept_with_several_inputs(tmp_path: Path) -> None:
 def test_an_empty_input_is_waited_for(max_task_idle_ms: int, waits: tuple[int, int], tmp_path: Path) -> None:
     """Until it was read to its end, and then for the time that is configured (conformance 6)."""
     with TaskKit(copying("a", "b"), tmp_path) as kit:
-        idling = Idling(max_task_idle_ms, kit.clock)
+        idling = Idling(max_task_idle_ms, kit.clock, EmbeddedClients(kit.broker).consumer({}))
         empty = kit.task.queues[TopicPartition("b", 0)]
         kit.add("a", b"k", b"v", 5)
         assert kit.task.process(10, idling) == 1 - waits[0]

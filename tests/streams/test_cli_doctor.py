@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from streams.cli.cluster_checks import Cluster, check_cluster, group_finding, to
 from streams.cli.failures import CannotRun
 from streams.cli.findings import fail, fails, ok, warn
 from streams.cli.machine_checks import open_files, space
+from streams.cli.right_checks import needed_rights, right_findings
 from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.ports import Admin
 from streams.kafka.wire.describe import GroupDescription
@@ -26,12 +28,14 @@ from streams.kafka.wire.messages import (
     DESCRIBE_CLUSTER,
     DESCRIBE_GROUPS,
     FIND_COORDINATOR,
+    TRANSACTION_KEY,
     ClusterBroker,
     DescribeClusterResponse,
     DescribedGroup,
     DescribeGroupsResponse,
+    FindCoordinatorResponse,
 )
-from wire_support.fake_broker import HOST, FakeBroker, here
+from wire_support.fake_broker import HOST, FakeBroker, Request, here
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 APP = """
@@ -277,6 +281,83 @@ def test_a_topology_without_internal_topics() -> None:
     topology = Topology().add_source("source", "in").add_sink("sink", "out", "source")
     found = list(topic_findings(topology, SETTINGS, {"in": 1, "out": 1}))
     assert found == [ok("topics", "source topic 'in' has 1 partitions")]
+
+
+NEEDED = {"in": {"READ"}, "out": {"WRITE"}, REPARTITION: {"READ", "WRITE", "DELETE"}, CHANGELOG: {"READ", "WRITE"}}
+
+
+def test_what_an_application_does_with_its_topics() -> None:
+    """Those that are not there yet have to be made."""
+    existing = {"in": 3, "out": 1, REPARTITION: 3, CHANGELOG: 3}
+    assert needed_rights(counts(), SETTINGS, existing) == (NEEDED, [])
+    found, made = needed_rights(counts(), SETTINGS, {"in": 3})
+    assert (found, made) == ({"in": {"READ"}}, sorted([REPARTITION, CHANGELOG]))
+
+
+ALL = frozenset({"READ", "WRITE", "DELETE", "CREATE", "DESCRIBE"})
+
+
+@pytest.mark.parametrize(
+    ("topics", "cluster", "made", "findings"),
+    [
+        (dict.fromkeys(NEEDED, ALL), ALL, ["x"], [ok("rights", "4 topics may be used as needed")]),
+        (
+            {**dict.fromkeys(NEEDED, ALL), "in": frozenset({"DESCRIBE"}), REPARTITION: frozenset({"READ"})},
+            None,
+            [],
+            [
+                fail("rights", f"topic '{REPARTITION}' may not be used as needed: allow DELETE and WRITE on it"),
+                fail("rights", "topic 'in' may not be used as needed: allow READ on it"),
+            ],
+        ),
+        (
+            {**dict.fromkeys(NEEDED, ALL), "out": None},
+            frozenset({"DESCRIBE"}),
+            ["a-new-changelog"],
+            [
+                warn("rights", "the broker does not tell what may be done with topic 'out'"),
+                warn(
+                    "rights",
+                    "topics may not be created by the rights on the cluster: allow CREATE on it, or on topics with the"
+                    " application's prefix (a right that cannot be seen); to be made: a-new-changelog",
+                ),
+            ],
+        ),
+    ],
+)
+def test_rights(
+    topics: Mapping[str, frozenset[str] | None], cluster: frozenset[str] | None, made: list[str], findings: list[object]
+) -> None:
+    """Each missing one says what to allow."""
+    assert right_findings(NEEDED, made, topics, cluster) == findings
+
+
+@pytest.mark.parametrize(
+    ("code", "finding"),
+    [
+        (0, ok("transactions", "transactional ids with the prefix 'g-' may be used")),
+        (
+            53,
+            fail(
+                "transactions",
+                "the coordinator of transactional id 'g-doctor' cannot be found:"
+                " TRANSACTIONAL_ID_AUTHORIZATION_FAILED (53); allow WRITE on transactional ids with the prefix 'g-'",
+            ),
+        ),
+    ],
+)
+def test_transactions_are_looked_at_under_exactly_once(code: int, finding: object) -> None:
+    def coordinators(request: Request) -> FindCoordinatorResponse:
+        own = here(request)
+        if request.body.key_type != TRANSACTION_KEY:
+            return own
+        (found,) = own.coordinators
+        return replace(own, coordinators=(replace(found, error_code=code),))
+
+    settings = {**SETTINGS, "processing.guarantee": "exactly_once_v2"}
+    with FakeBroker(answers() | {FIND_COORDINATOR: coordinators}) as broker:
+        found = list(check_cluster(cluster(broker.bootstrap, settings=settings)))
+        assert [one for one in found if one.what == "transactions"] == [finding]
 
 
 def embedded_admin() -> Admin:

@@ -14,12 +14,14 @@ from typing import Any
 import pytest
 
 from processor_api.errors import DeserializationError, MissingTopicError, ProcessingError
+from processor_api.task_id import TaskId
 from processor_api.topology import Topology
 from streams.cli import logs, run
 from streams.cli.failures import CannotRun
 from streams.cli.main import main
 from streams.cli.worker import StopRequest, stop_with_supervisor
 from streams.config import StreamsConfig
+from streams.log import working_on
 
 SETTINGS = ("--application-id", "app", "--bootstrap-servers", "localhost:9092")
 
@@ -88,6 +90,65 @@ def test_an_application_that_ends_by_itself_ends_the_command(capfd: pytest.Captu
     assert application.config is not None
     assert application.config.application_id == "app"
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_loading_ends_it_there(number: int, tmp_path: Path) -> None:
+    """What the user's module does may take long; nothing is open yet."""
+    (tmp_path / "run_app.py").write_text(
+        f"import os\nos.kill(os.getpid(), {int(number)})\nraise ValueError('too late')\n"
+    )
+    application = Scripted()
+    before = signal.getsignal(number)
+    assert run_app(application) == 0
+    assert application.calls == []
+    assert signal.getsignal(number) is before
+
+
+def test_a_signal_that_a_module_catches_while_loading_counts_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "run_app.py").write_text(
+        "import os, signal\nfrom processor_api.topology import Topology\n"
+        "try: os.kill(os.getpid(), signal.SIGTERM)\nexcept BaseException: pass\n"
+        "def topology(): return Topology().add_source('source', 'topic')\n"
+    )
+    application = Scripted()
+    assert run_app(application) == 0
+    assert application.calls == []
+
+
+def test_a_stop_while_it_starts_does_not_wait_for_the_start(capfd: pytest.CaptureFixture[str]) -> None:
+    """A broker that does not answer is asked for half a minute. Nothing runs yet, so the process may just end."""
+    over = threading.Event()
+
+    class Starting(Scripted):
+        def start(self) -> None:
+            self.calls.append("start")
+            os.kill(os.getpid(), signal.SIGTERM)
+            over.wait(60)
+
+    application, ended = Starting(), list[int]()
+    assert run.run(parsed("run", "run_app:topology", *SETTINGS, runner=application), hard_exit=ended.append) == 0
+    over.set()
+    assert (application.calls, ended) == (["start"], [0])
+
+
+def test_a_start_that_ends_soon_after_the_stop_is_closed() -> None:
+    class Starting(Scripted):
+        def start(self) -> None:
+            super().start()
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    application = Starting(lambda: None)
+    assert run_app(application) == 0
+    assert application.calls == ["start", "close 30000"]
+
+
+def test_sigterm_may_come_twice(capfd: pytest.CaptureFixture[str]) -> None:
+    """As `timeout` sends it: to its child, and to the group."""
+    twice = [killed_by(signal.SIGTERM), killed_by(signal.SIGTERM)]
+    application = Scripted(lambda: [kill() for kill in twice])
+    assert run_app(application) == 0
+    assert application.calls == ["start", "close 30000"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -234,6 +295,62 @@ def test_an_application_that_closed_is_not_ended_by_the_supervisors_death() -> N
     os.close(read_end)
 
 
+@pytest.fixture
+def logged() -> Iterator[Callable[..., list[dict[str, Any]]]]:
+    """Sets up logs as JSON, runs something on a thread and gives the lines."""
+
+    def lines(application: str | None, *steps: Callable[[], object]) -> list[dict[str, Any]]:
+        stream = io.StringIO()
+        logs.configure("json", "info", stream)
+        logs.name_application(application)
+        for step in steps:
+            step()
+        return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+    yield lines
+    logs.name_application(None)
+
+
+def test_every_line_has_application_thread_and_task(logged: Callable[..., list[dict[str, Any]]]) -> None:
+    """The task is the one the line names, else the one its thread works on; of other threads, none."""
+    log = logging.getLogger("user.own")
+
+    def in_thread() -> None:
+        def work() -> None:
+            with working_on(TaskId(0, 1)):
+                log.info("in work")
+                log.info("named", extra={"task": "0_7"})
+            log.info("after")
+
+        thread = threading.Thread(target=work, name="app-StreamThread-1")
+        with working_on(TaskId(9, 9)):
+            thread.start()
+            thread.join()
+
+    found = logged("orders", lambda: log.info("main"), in_thread)
+    assert [(line["event"], line["thread"], line["task"]) for line in found] == [
+        ("main", "MainThread", None),
+        ("in work", "app-StreamThread-1", "0_1"),
+        ("named", "app-StreamThread-1", "0_7"),
+        ("after", "app-StreamThread-1", None),
+    ]
+    assert {line["application"] for line in found} == {"orders"}
+
+
+def test_a_line_of_text_has_them_as_far_as_there_are() -> None:
+    stream = io.StringIO()
+    logs.configure("text", "info", stream)
+    logging.getLogger("x").info("before")
+    logs.name_application("orders")
+    with working_on(TaskId(0, 1)):
+        logging.getLogger("x").info("in work")
+    logs.name_application(None)
+    before, in_work = stream.getvalue().splitlines()
+    assert "application" not in before
+    assert "task" not in before
+    assert [part in in_work for part in ("application=orders", "thread=MainThread", "task=0_1")] == [True] * 3
+
+
 def test_logs_carry_fields_as_json_or_text() -> None:
     for log_format in logs.FORMATS:
         stream = io.StringIO()
@@ -250,13 +367,3 @@ def test_logs_carry_fields_as_json_or_text() -> None:
         else:
             assert "task 0_1 opened" in line
             assert "took_ms=3" in line
-
-
-def test_logs_name_threads_other_than_the_main_one() -> None:
-    stream = io.StringIO()
-    logs.configure("json", "info", stream)
-    thread = threading.Thread(target=lambda: logging.getLogger("x").info("hello"), name="app-StreamThread-1")
-    thread.start()
-    thread.join()
-    logging.getLogger("x").info("hello")
-    assert [json.loads(line).get("thread") for line in stream.getvalue().splitlines()] == ["app-StreamThread-1", None]

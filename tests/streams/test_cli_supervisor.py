@@ -158,7 +158,7 @@ def test_no_worker_outlives_a_killed_supervisor(tmp_path: Path) -> None:
 
 @linux
 def test_a_worker_that_cannot_close_ends_all_the_same_when_its_supervisor_was_killed(tmp_path: Path) -> None:
-    with supervised(tmp_path, workers=1, behaviour="stuck", close_timeout_ms=100) as found:
+    with supervised(tmp_path, workers=1, behaviour="stuck", close_timeout_ms=1000) as found:
         wait_until(lambda: len(found.pids("started")) == 1)
         found.process.kill()
         wait_until(lambda: not any(alive(pid) for pid in found.pids("started")))
@@ -175,7 +175,7 @@ def test_a_worker_that_does_not_close_in_time_is_killed_and_that_is_a_failure(tm
 
 
 @linux
-def test_a_second_signal_does_not_wait(tmp_path: Path) -> None:
+def test_ctrl_c_after_a_signal_does_not_wait(tmp_path: Path) -> None:
     with supervised(tmp_path, workers=1, behaviour="stuck", stop_timeout_s=600, close_timeout_ms=600_000) as found:
         wait_until(lambda: len(found.pids("started")) == 1)
         found.process.terminate()
@@ -183,6 +183,14 @@ def test_a_second_signal_does_not_wait(tmp_path: Path) -> None:
         found.process.send_signal(signal.SIGINT)
         assert found.wait() == 1
         assert not any(alive(pid) for pid in found.pids("started"))
+
+
+def test_a_stop_before_it_runs_starts_nothing(tmp_path: Path) -> None:
+    log, command = log_of_starts(tmp_path)
+    supervisor = Supervisor(lambda _: command("0"), 2, policy=SOON)
+    supervisor.stop("the test")
+    assert supervisor.run() == 0
+    assert not log.exists()
 
 
 @linux

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
@@ -23,6 +23,7 @@ __all__ = ["ConfluentAdmin"]
 log = logging.getLogger("streams.kafka.client")
 
 TIMEOUT_S = 30.0
+DESCRIBE_S = 5.0
 VISIBLE_DEADLINE_S = 30.0
 PAUSE_S = 0.05
 
@@ -33,14 +34,24 @@ class ConfluentAdmin:
     def __init__(self, config: Mapping[str, Any], clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._servers = config.get("bootstrap.servers")
-        self._config = dict(config)
+        self._config: dict[str, Any] = {**config, "error_cb": self._on_error}
         self._client = self._new_client()
 
     def _new_client(self) -> AdminClient:
+        self._stale = False
         try:
             return AdminClient(self._config, logger=log)
         except KafkaException as error:
             raise mapped(error, "make an admin client") from error
+
+    def _on_error(self, error: KafkaError) -> None:
+        self._stale = self._stale or error.code() == KafkaError._ALL_BROKERS_DOWN
+
+    def _renew_if_stale(self) -> None:
+        """A client that was without any broker, or asked for a coordinator that was away, may never find it again."""
+        self._client.poll(0)
+        if self._stale:
+            self._client = self._new_client()
 
     def topics(self, names: Collection[str] | None = None) -> dict[str, TopicInfo]:
         try:
@@ -124,7 +135,8 @@ class ConfluentAdmin:
 
     @mapping("describe the group")
     def group_members(self, group: str) -> list[GroupMember]:
-        future = self._client.describe_consumer_groups([group], request_timeout=10.0)[group]
+        self._renew_if_stale()
+        future = self._client.describe_consumer_groups([group], request_timeout=DESCRIBE_S)[group]
         try:
             found = future.result(TIMEOUT_S)
         except KafkaException as error:
@@ -132,8 +144,7 @@ class ConfluentAdmin:
             if reason is not None and reason.name() in ("GROUP_ID_NOT_FOUND", "_NOENT"):
                 return []
             if reason is not None and reason.name() == "_TIMED_OUT":
-                # A client that asked while the coordinator was away never finds it again; a new one does.
-                self._client = self._new_client()
+                self._stale = True
             raise
         return [
             GroupMember(

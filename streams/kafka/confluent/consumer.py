@@ -11,9 +11,9 @@ from confluent_kafka import Consumer as Client
 from confluent_kafka import TopicPartition as ClientPartition
 
 from processor_api.clock import SystemClock
-from processor_api.errors import StreamsError
+from processor_api.errors import RetryableError
 from processor_api.task_id import TopicPartition
-from streams.kafka.confluent.errors import instance_fenced, kafka_error, mapped, mapping
+from streams.kafka.confluent.errors import ErrorLog, instance_fenced, kafka_error, mapped, mapping
 from streams.kafka.ports import AT_BEGINNING, AT_END, OffsetAndMetadata, RebalanceListener
 
 __all__ = ["ConfluentConsumer"]
@@ -39,6 +39,7 @@ class ConfluentConsumer:
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._fenced = False
+        self._log_error = ErrorLog()
         self._assigned: set[TopicPartition] = set()
         self._owned: set[TopicPartition] = set()
         self._paused: set[TopicPartition] = set()
@@ -53,7 +54,7 @@ class ConfluentConsumer:
         if error.fatal():
             self._fenced = True
         else:
-            log.warning("client error", extra={"error": str(error)})
+            self._log_error(error)
 
     def _check(self, last: Any) -> None:
         """The only fatal error of a classic consumer is that its place was taken; it is told once, as a message."""
@@ -191,13 +192,15 @@ class ConfluentConsumer:
         return {name: self._watermarks(name)[0] for name in partitions}
 
     @mapping("read the end of partitions")
-    def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        return {name: self._watermarks(name)[1] for name in partitions}
+    def end_offsets(
+        self, partitions: Collection[TopicPartition], timeout_s: float = TIMEOUT_S
+    ) -> dict[TopicPartition, int]:
+        return {name: self._watermarks(name, timeout_s)[1] for name in partitions}
 
-    def _watermarks(self, name: TopicPartition) -> tuple[int, int]:
-        found = self._client.get_watermark_offsets(ClientPartition(*name), timeout=TIMEOUT_S, cached=False)
+    def _watermarks(self, name: TopicPartition, timeout_s: float = TIMEOUT_S) -> tuple[int, int]:
+        found = self._client.get_watermark_offsets(ClientPartition(*name), timeout=timeout_s, cached=False)
         if found is None:
-            raise StreamsError("the broker did not answer", topic=name.topic, partition=name.partition)
+            raise RetryableError("the broker did not answer", topic=name.topic, partition=name.partition)
         return found
 
     @mapping("search offsets by time")

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
+from processor_api.clock import Clock, SystemClock
 from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
 from streams.kafka.ports import CommitAgain, InstanceFenced, TransactionAborted
 
-__all__ = ["instance_fenced", "kafka_error", "mapped", "mapping"]
+__all__ = ["ErrorLog", "instance_fenced", "kafka_error", "mapped", "mapping"]
+
+log = logging.getLogger("streams.kafka.client")
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
+REPEAT_S = 10.0
 AGAIN = {"ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS"}
 MIGRATED = {"UNKNOWN_MEMBER_ID", "_FATAL", "_FENCED", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"}
 RETRY = {
@@ -51,6 +56,22 @@ def mapped(error: BaseException, what: str, **place: Any) -> StreamsError:
     if found.retriable() or name in RETRY:
         return RetryableError(text, **place)
     return StreamsError(text, **place)
+
+
+class ErrorLog:
+    """Logs what a client tells of its connections. While a broker is away it tells the same again and again, which is
+    logged once in a while."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._told_at: dict[str, float] = {}
+
+    def __call__(self, error: KafkaError) -> None:
+        name, now = error.name(), self._clock.monotonic()
+        told_at = self._told_at.get(name)
+        if told_at is None or now - told_at >= REPEAT_S:
+            self._told_at[name] = now
+            log.warning("client error", extra={"error": f"{error.str()} ({name})"})
 
 
 def instance_fenced(**place: Any) -> InstanceFenced:

@@ -13,15 +13,19 @@ from confluent_kafka import TopicPartition as ClientPartition
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import ProductionError, RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
-from streams.kafka.confluent.errors import mapped, mapping
+from streams.kafka.confluent.courier import Courier, Overdue
+from streams.kafka.confluent.errors import ErrorLog, mapped, mapping
 from streams.kafka.ports import OffsetAndMetadata, TransactionAborted
 
 __all__ = ["ConfluentProducer"]
 
 log = logging.getLogger("streams.kafka.client")
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 10.0
+CALL_S = 5.0
+OVERDUE_S = CALL_S + 2.0
 FLUSH_SLICE_S = 1.0
+CLOSE_S = 3.0
 METADATA_AGE_S = 60.0
 DEFAULTS = {"enable.idempotence": True, "partitioner": "murmur2_random"}
 """What the port promises, where a configuration does not say it."""
@@ -35,6 +39,12 @@ class ConfluentProducer:
     def __init__(self, config: Mapping[str, Any], clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._fatal: KafkaError | None = None
+        self._log_error = ErrorLog(self._clock)
+        self._courier = Courier(f"{config.get('client.id', 'producer')}-courier")
+        self._knows_coordinator = False
+        self._stale: str | None = None
+        """Why no transaction can be ended any more by this client."""
+        self._overdue = False
         self._counts: dict[str, tuple[float, int]] = {}
         try:
             self._client = Client({**DEFAULTS, **config, "error_cb": self._on_error}, logger=log)
@@ -46,8 +56,10 @@ class ConfluentProducer:
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():
             self._fatal = error
-        else:
-            log.warning("client error", extra={"error": str(error)})
+            return
+        self._log_error(error)
+        if error.code() == KafkaError._ALL_BROKERS_DOWN and self._knows_coordinator:
+            self._stale = "all brokers were gone meanwhile"
 
     def refused(self, error: Exception, topic: str) -> NoReturn:
         found = mapped(error, f"send a record to topic {topic!r}", topic=topic)
@@ -72,8 +84,9 @@ class ConfluentProducer:
 
     # ------------------------------------------------------------------ transactions
 
-    def _until_done(self, what: str, call: Callable[[], Any]) -> None:
-        deadline = self._clock.monotonic() + TIMEOUT_S
+    def _until_done(self, what: str, call: Callable[[], Any], limit_s: float = TIMEOUT_S) -> None:
+        """:raises RetryableError: if it was not done in some seconds, after which a new client may do better."""
+        deadline = self._clock.monotonic() + limit_s
         while True:
             try:
                 call()
@@ -85,22 +98,41 @@ class ConfluentProducer:
                     raise found from error
 
     def init_transactions(self) -> None:
-        self._until_done("start transactions", lambda: self._client.init_transactions(10.0))
+        self._until_done("start transactions", lambda: self._client.init_transactions(CALL_S))
 
     @mapping("begin a transaction")
     def begin_transaction(self) -> None:
         self._client.begin_transaction()
 
     def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_metadata: Any) -> None:
+        """librdkafka may wait for a coordinator that is gone, and without regard to the timeout (its issues 5456 and
+        5511): the call is given up after a while, and with it this client, since only a new one finds the next."""
         wanted = [ClientPartition(*name, one.offset, one.metadata) for name, one in offsets.items()]
         send = self._client.send_offsets_to_transaction
-        self._until_done("add offsets to the transaction", lambda: send(wanted, group_metadata, 10.0))
+        what = "add offsets to the transaction"
+        self._until_done(what, lambda: self._bounded(lambda: send(wanted, group_metadata, CALL_S)))
+        self._knows_coordinator = True
+
+    def _bounded(self, call: Callable[[], Any]) -> None:
+        self._check_stale()
+        try:
+            self._courier.call(call, OVERDUE_S)
+        except Overdue:
+            self._overdue = True
+            self._stale = f"the client did not answer within {OVERDUE_S:.0f} s"
+            self._check_stale()
+
+    def _check_stale(self) -> None:
+        if self._stale is not None:
+            raise RetryableError(f"cannot end the transaction: {self._stale}; it is left to a new client")
 
     def commit_transaction(self) -> None:
-        self._until_done("commit the transaction", lambda: self._client.commit_transaction(10.0))
+        self._until_done("commit the transaction", lambda: self._client.commit_transaction(CALL_S))
 
     def abort_transaction(self) -> None:
-        self._until_done("abort the transaction", lambda: self._client.abort_transaction(10.0))
+        if self._overdue:
+            self._check_stale()
+        self._until_done("abort the transaction", lambda: self._client.abort_transaction(CALL_S), CALL_S)
 
     # ------------------------------------------------------------------ metadata
 
@@ -119,11 +151,17 @@ class ConfluentProducer:
         return len(found.partitions)
 
     def close(self) -> None:
-        """Drops what is not sent. An open transaction is left to `init_transactions` of the next of its id."""
+        """Drops what is not sent and rolls back an open transaction, if a broker answers soon; else that is left to
+        `init_transactions` of the next producer of its id."""
         try:
-            self._client.purge()
-            self._client.close() if hasattr(self._client, "close") else self._client.flush(0)
+            if not self._overdue:
+                self._client.purge()
+                self._courier.call(self._client.close, CLOSE_S)
+        except Overdue:
+            log.info("the producer goes when a broker answers")
         except (KafkaException, SystemError, RuntimeError) as error:
             found = mapped(error, "close the producer")
             if not isinstance(found, (RetryableError, TaskMigratedError)):
                 log.warning("producer not closed in order", extra={"error": str(error)})
+        finally:
+            self._courier.close()

@@ -236,7 +236,7 @@ class EmbeddedConsumer:
     def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         return self._ask(partitions, lambda partition, log: log.start_offset)
 
-    def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    def end_offsets(self, partitions: Collection[TopicPartition], timeout_s: float = 30.0) -> dict[TopicPartition, int]:
         return self._ask(partitions, lambda partition, log: log.limit(self._committed))
 
     def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

@@ -8,7 +8,6 @@ import ssl
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from types import TracebackType
 from typing import Self, TypeVar
 
 from processor_api.errors import RetryableError, StreamsError
@@ -89,9 +88,7 @@ class Connection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
 from processor_api.clock import Clock, SystemClock
@@ -16,7 +15,7 @@ from streams.kafka.wire.connection import Connection, connect
 from streams.kafka.wire.deadline import Deadline
 from streams.kafka.wire.messages import FIND_COORDINATOR, GROUP_KEY, FindCoordinatorRequest
 
-__all__ = ["Answer", "Coordinator", "through_any_server"]
+__all__ = ["LATER", "Answer", "Coordinator", "through_any_server"]
 
 LATER = frozenset(
     (error_codes.COORDINATOR_LOAD_IN_PROGRESS, error_codes.COORDINATOR_NOT_AVAILABLE, error_codes.NOT_COORDINATOR)
@@ -52,9 +51,7 @@ class Coordinator:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

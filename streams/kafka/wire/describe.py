@@ -12,17 +12,26 @@ from streams.kafka.wire import error_codes
 from streams.kafka.wire.addresses import Address
 from streams.kafka.wire.client_settings import ClientSettings
 from streams.kafka.wire.connection import Connection
-from streams.kafka.wire.coordinator import Coordinator, through_any_server
+from streams.kafka.wire.coordinator import LATER, Coordinator, through_any_server
 from streams.kafka.wire.deadline import Deadline
 from streams.kafka.wire.messages import (
     DESCRIBE_CLUSTER,
     DESCRIBE_GROUPS,
+    FIND_COORDINATOR,
+    TRANSACTION_KEY,
     UNKNOWN_OPERATIONS,
     DescribeClusterRequest,
     DescribeGroupsRequest,
+    FindCoordinatorRequest,
 )
 
-__all__ = ["ClusterDescription", "GroupDescription", "describe_cluster", "describe_group"]
+__all__ = [
+    "ClusterDescription",
+    "GroupDescription",
+    "describe_cluster",
+    "describe_group",
+    "find_transaction_coordinator",
+]
 
 _RELEASES = {
     7: "3.3",
@@ -39,6 +48,7 @@ _RELEASES = {
 }
 """The highest level of the feature ``metadata.version`` that each release of Kafka has."""
 
+_PAUSE_S = 0.1
 _READ = 3
 """The number of the operation READ in Kafka's ``AclOperation``."""
 
@@ -117,3 +127,29 @@ def describe_group(
     operations = found.authorized_operations
     may_read = None if operations == UNKNOWN_OPERATIONS else bool(operations & 1 << _READ)
     return GroupDescription(found.group_state, found.protocol_data, len(found.members), may_read)
+
+
+def find_transaction_coordinator(
+    settings: Mapping[str, Any], transactional_id: str, *, timeout_s: float = 10.0, clock: Clock | None = None
+) -> Address:
+    """Asks which broker takes care of a producer's transactions; none is begun.
+
+    :param settings: of a client, under librdkafka's names.
+    :raises StreamsError: if no broker can be asked, or the id may not be used.
+    """
+
+    def ask(connection: Connection, deadline: Deadline) -> Address:
+        request = FindCoordinatorRequest(TRANSACTION_KEY, (transactional_id,))
+        while True:
+            (found,) = connection.call(FIND_COORDINATOR, request, deadline).coordinators
+            if found.error_code == error_codes.NONE:
+                return Address(found.host, found.port)
+            later = found.error_code in LATER and deadline.wait(_PAUSE_S)
+            if not later:  # a new cluster makes the topic of transactions first
+                reason = error_codes.described(found.error_code, found.error_message)
+                raise StreamsError(
+                    f"the coordinator of transactional id {transactional_id!r} cannot be found: {reason}"
+                )
+
+    deadline = Deadline(timeout_s, clock or SystemClock())
+    return through_any_server(ClientSettings.of(settings), deadline, ask)

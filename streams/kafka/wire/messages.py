@@ -18,6 +18,7 @@ __all__ = [
     "LEAVE_GROUP",
     "SASL_AUTHENTICATE",
     "SASL_HANDSHAKE",
+    "TRANSACTION_KEY",
     "UNKNOWN_OPERATIONS",
     "ApiVersionsRequest",
     "ApiVersionsResponse",
@@ -46,6 +47,8 @@ __all__ = [
 
 GROUP_KEY = 0
 """The kind of key by which FindCoordinator is asked for the coordinator of a group."""
+TRANSACTION_KEY = 1
+"""The same for a transactional id."""
 UNKNOWN_OPERATIONS = -(1 << 31)
 """In place of the operations that we may do: the broker does not tell."""
 

@@ -26,11 +26,11 @@ class Counting:
         self._settings |= {name.replace("_", "."): str(value) for name, value in settings.items()}
         self.rounds = 0
 
-    def start(self, *words: str, version: int = 1, state_dir: Path | None = None) -> Worker:
+    def start(self, *words: str, version: int = 1, state_dir: Path | None = None, terminal: bool = False) -> Worker:
         """:param version: of the topology; 1 or 2."""
         env = {"INPUTS": self.input, "OUTPUT": self.output, "VERSION": str(version)}
         settings = {**self._settings, "state.dir": state_dir or self._workers.state_dir}
-        return self._workers.start("word_count:topology", *words, settings=settings, env=env)
+        return self._workers.start("word_count:topology", *words, settings=settings, env=env, terminal=terminal)
 
     def send(self, first: int = 0, last: int = WORDS) -> None:
         """A round, or a part of one."""
@@ -43,6 +43,16 @@ class Counting:
         reader.until(
             f"round {self.rounds} is counted",
             lambda found: found.latest == due,
+            deadline_s,
+            tell=lambda: self.wrong(reader),
+        )
+
+    def read_round_or_more(self, reader: Reader, deadline_s: float = DEADLINE_S) -> None:
+        """Until the last counts of all words are at least those of the rounds sent: at least once."""
+        words = [f"word-{number}" for number in range(WORDS)]
+        reader.until(
+            f"round {self.rounds} is counted",
+            lambda found: all(int(found.latest.get(word) or "0") >= self.rounds for word in words),
             deadline_s,
             tell=lambda: self.wrong(reader),
         )

@@ -1,10 +1,12 @@
 """Workers of an application as a user starts them: `python -m streams run`, in processes of their own."""
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -37,12 +39,15 @@ def alive(pid: int) -> bool:
 class Worker:
     """One `streams run`, whose logs are read as events."""
 
-    def __init__(self, name: str, log: Path, command: list[str], env: Mapping[str, str]) -> None:
+    def __init__(
+        self, name: str, log: Path, command: list[str], env: Mapping[str, str], *, stderr: int | None = None
+    ) -> None:
         self.name = name
         self.log = log
         with open(log, "wb") as target:
+            errors = target if stderr is None else stderr
             self.process = subprocess.Popen(
-                command, cwd=APPS, env=dict(env), stdin=subprocess.DEVNULL, stdout=target, stderr=target
+                command, cwd=APPS, env=dict(env), stdin=subprocess.DEVNULL, stdout=target, stderr=errors
             )
 
     @property
@@ -112,6 +117,28 @@ class Worker:
         assert status == 0, f"{self.name} ended with {status}:\n{self.tail}"
 
 
+class WorkerOnTerminal(Worker):
+    """One whose standard error is a terminal."""
+
+    def __init__(self, name: str, log: Path, command: list[str], env: Mapping[str, str]) -> None:
+        self._terminal, theirs = os.openpty()
+        self._shown = bytearray()
+        super().__init__(name, log, command, env, stderr=theirs)
+        os.close(theirs)
+        self._reader = threading.Thread(target=self._read, name=name, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError):  # what a terminal says when nobody is at its other end
+            while part := os.read(self._terminal, 65536):
+                self._shown += part
+        os.close(self._terminal)
+
+    @property
+    def text(self) -> str:
+        return bytes(self._shown).decode(errors="replace")
+
+
 class Workers:
     """The workers that a test starts; what is left of them is killed at the end."""
 
@@ -129,15 +156,20 @@ class Workers:
         *words: str,
         settings: Mapping[str, Any] | None = None,
         env: Mapping[str, str] | None = None,
+        terminal: bool = False,
     ) -> Worker:
-        """Starts a worker; ``words`` are further options of the command."""
+        """Starts a worker; ``words`` are further options of the command.
+
+        :param terminal: its standard error is a terminal.
+        """
         name = f"worker-{len(self._started)}"
         given = {"state.dir": self.state_dir, **(settings or {})}
         command = [sys.executable, "-m", "streams", "run", topology, "--application-id", self.application]
         command += ["--bootstrap-servers", self.bootstrap, "--log-format", "json"]
         for setting, value in given.items():
             command += ["-c", f"{setting}={value}"]
-        worker = Worker(name, self.folder / f"{name}.log", [*command, *words], {**self._environment, **(env or {})})
+        kind = WorkerOnTerminal if terminal else Worker
+        worker = kind(name, self.folder / f"{name}.log", [*command, *words], {**self._environment, **(env or {})})
         self._started.append(worker)
         return worker
 

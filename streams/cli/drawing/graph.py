@@ -1,0 +1,112 @@
+"""What a picture of a topology shows: nodes and stores by subtopology, topics between them."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from processor_api.nodes import Node, ProcessorNode, SinkNode, SourceNode
+from processor_api.subtopology import subtopologies
+from processor_api.topology import Topology
+
+__all__ = ["Box", "Graph", "Kind", "Link", "graph_of"]
+
+
+class Kind(enum.StrEnum):
+    """What a box stands for; each has a shape of its own."""
+
+    SOURCE = "source"
+    PROCESSOR = "processor"
+    SINK = "sink"
+    STORE = "store"
+    TOPIC = "topic"
+    INTERNAL_TOPIC = "internal topic"
+
+
+@dataclass(frozen=True)
+class Box:
+    """One thing in the picture."""
+
+    id: str
+    kind: Kind
+    name: str
+
+
+@dataclass(frozen=True)
+class Link:
+    """From one box to another, by id. Records flow along it, unless it joins a processor and a store."""
+
+    source: str
+    target: str
+    flows: bool = True
+
+
+@dataclass
+class Graph:
+    """Boxes in groups. Links inside of a group run from earlier boxes to later ones; those between may form cycles."""
+
+    groups: dict[str, list[Box]] = field(default_factory=dict)
+    """By title: the subtopologies."""
+    topics: list[Box] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+
+
+def graph_of(topology: Topology) -> Graph:
+    """The graph of a topology."""
+    return _Builder(topology).graph
+
+
+class _Builder:
+    def __init__(self, topology: Topology) -> None:
+        self.graph = Graph()
+        self._topology = topology
+        self._ids: dict[tuple[str, str], str] = {}
+        for part in subtopologies(topology):
+            boxes = self.graph.groups[f"Sub-topology {part.id}"] = []
+            for name in part.nodes:
+                boxes.append(self._node(topology.nodes[name]))
+            for name in dict.fromkeys(store for node in part.nodes for store in topology.stores_of(node)):
+                if ("store", name) not in self._ids:
+                    boxes.append(Box(self._id("store", name), Kind.STORE, name))
+            for name in part.nodes:
+                self._link_stores(name)
+
+    def _id(self, kind: str, name: str) -> str:
+        return self._ids.setdefault((kind, name), f"b{len(self._ids)}")
+
+    def _node(self, node: Node) -> Box:
+        own = self._id("node", node.name)
+        for parent in node.parents:
+            self.graph.links.append(Link(self._id("node", parent), own))
+        if isinstance(node, SourceNode):
+            for topic in self._read(node):
+                self.graph.links.append(Link(topic, own))
+            return Box(own, Kind.SOURCE, node.name)
+        if isinstance(node, ProcessorNode):
+            return Box(own, Kind.PROCESSOR, node.name)
+        self.graph.links.append(Link(own, self._written(node)))
+        return Box(own, Kind.SINK, node.name)
+
+    def _link_stores(self, node: str) -> None:
+        for store in self._topology.stores_of(node):
+            self.graph.links.append(Link(self._id("node", node), self._id("store", store), flows=False))
+
+    def _read(self, node: SourceNode) -> Iterable[str]:
+        if node.pattern is not None:
+            return [self._topic(f"topics like {node.pattern.pattern}")]
+        return [self._topic(name) for name in node.topics]
+
+    def _written(self, node: SinkNode) -> str:
+        if node.topic is not None:
+            return self._topic(node.topic)
+        extractor = node.topic_extractor
+        return self._topic(f"chosen by {getattr(extractor, '__name__', type(extractor).__name__)}")
+
+    def _topic(self, name: str) -> str:
+        if ("topic", name) in self._ids:
+            return self._ids["topic", name]
+        kind = Kind.INTERNAL_TOPIC if name in self._topology.repartition_topics else Kind.TOPIC
+        box = Box(self._id("topic", name), kind, name)
+        self.graph.topics.append(box)
+        return box.id

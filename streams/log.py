@@ -1,0 +1,32 @@
+"""What a thread works on, for the lines that are logged meanwhile: ours, and those of the user's own code.
+
+Set by the batch, not by the record. Who formats log lines may read it; without the command line nobody does.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from processor_api.task_id import TaskId
+
+__all__ = ["in_work", "working_on"]
+
+
+class _InWork(threading.local):
+    task: TaskId | None = None
+
+
+in_work = _InWork()
+"""Of the thread that asks."""
+
+
+@contextmanager
+def working_on(task: TaskId) -> Iterator[None]:
+    """Within it, this thread works on a task."""
+    before, in_work.task = in_work.task, task
+    try:
+        yield
+    finally:
+        in_work.task = before

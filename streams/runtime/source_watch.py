@@ -1,0 +1,80 @@
+"""Notices source topics that were given other partition counts while the application runs (reference 4.12).
+
+Tasks, changelogs and repartition topics were made for the counts at the start, and keys may lie in other partitions by
+now. Going on mends nothing of that.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from processor_api.clock import Clock
+from processor_api.errors import StreamsError, TopologyError
+from streams.kafka.ports import Admin
+from streams.runtime.task import Task
+
+__all__ = ["SourceWatch"]
+
+log = logging.getLogger("streams.topics")
+
+
+class SourceWatch:
+    """Of one stream thread, for the topics of its tasks; the cluster is asked beside the thread.
+
+    :param interval_ms: how often.
+    """
+
+    def __init__(self, admin: Admin, clock: Clock, interval_ms: int) -> None:
+        self._admin = admin
+        self._clock = clock
+        self._interval_s = interval_ms / 1000
+        self._next = clock.monotonic() + self._interval_s
+        self._worker: ThreadPoolExecutor | None = None
+        self._look: Future[None] | None = None
+
+    def run(self, tasks: Collection[Task]) -> None:
+        """Starts a look if one is due.
+
+        :raises TopologyError: if the last one found another partition count.
+        """
+        if self._look is not None and self._look.done():
+            look, self._look = self._look, None
+            look.result()
+        now = self._clock.monotonic()
+        if now < self._next or self._look is not None:
+            return
+        self._next = now + self._interval_s
+        known = {
+            topic: count
+            for task in tasks
+            for topic, count in task.plan.partition_counts.items()
+            if topic not in task.plan.repartition_topics
+        }
+        if known:
+            self._worker = self._worker or ThreadPoolExecutor(1, "source-watch")
+            self._look = self._worker.submit(self._compare, known)
+
+    def _compare(self, known: dict[str, int]) -> None:
+        try:
+            found = self._admin.topics(known)
+        except StreamsError as error:
+            log.warning("the partitions of source topics were not looked at", extra={"error": str(error)})
+            return
+        for topic, before in known.items():
+            now = found[topic].partitions if topic in found else 0
+            if now and now != before:
+                raise TopologyError(
+                    f"source topic {topic!r} has {now} partitions now and had {before} when this worker started: the"
+                    " tasks and internal topics of the application do not fit it any more, and keys may have moved"
+                    " between partitions. Nothing is lost. Stop every worker and reset the application (internal"
+                    " topics, committed offsets, local state), or let it read a topic with the former count",
+                    topic=topic,
+                )
+
+    def close(self) -> None:
+        """Does not wait for a look that is under way."""
+        if self._worker is not None:
+            self._worker.shutdown(wait=False, cancel_futures=True)
+            self._worker = None

@@ -1,0 +1,125 @@
+"""What a consumer tells in place of a record, and what that ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from processor_api.errors import StreamsError
+from processor_api.serde import Serdes
+from processor_api.task_id import TopicPartition
+from processor_api.topology import Topology
+from runtime_support.application_kit import Running
+from streams.app.kafka_streams import ClientState
+from streams.kafka.embedded import EmbeddedClients
+from streams.kafka.ports import Consumer, InstanceFenced
+from streams.runtime.client_events import PASSING, client_event
+
+PLACE = TopicPartition("in", 3)
+
+
+class Told:
+    """An error of the client."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def name(self) -> str:
+        return self._name
+
+    def code(self) -> int:
+        return -1
+
+    def str(self) -> str:
+        return f"text of {self._name}"
+
+
+@pytest.mark.parametrize("name", sorted(PASSING))
+def test_what_passes_is_logged(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    client_event(Told(name), PLACE)
+    (record,) = caplog.records
+    assert (record.levelname, record.error) == ("WARNING", f"text of {name}")  # type: ignore[attr-defined]
+
+
+def test_what_might_skip_records_is_an_error_with_its_place() -> None:
+    for name in ("TOPIC_AUTHORIZATION_FAILED", "_BAD_MSG", "_BAD_COMPRESSION", "GROUP_AUTHORIZATION_FAILED", "no such"):
+        with pytest.raises(StreamsError, match=f"cannot read in-3: text of {name}") as caught:
+            client_event(Told(name), PLACE)
+        assert caught.value.topic == "in"
+    with pytest.raises(StreamsError, match="cannot go on as a member of the group: text of GROUP_"):
+        client_event(Told("GROUP_AUTHORIZATION_FAILED"), TopicPartition("", 0))
+
+
+def test_an_offset_outside_of_the_log_says_what_to_do() -> None:
+    with pytest.raises(StreamsError, match=r"choose another auto\.offset\.reset") as caught:
+        client_event(Told("_AUTO_OFFSET_RESET"), PLACE)
+    assert (caught.value.topic, caught.value.partition) == ("in", 3)
+
+
+# ---------------------------------------------------------------------- in a running application
+
+
+class Fatal:
+    """The message in which librdkafka tells of a fatal error."""
+
+    def error(self) -> Any:
+        return Told("_FATAL")
+
+    def topic(self) -> str:
+        return "in"
+
+    def partition(self) -> int:
+        return 0
+
+    def offset(self) -> int:
+        return -1
+
+
+class Interrupted:
+    """A consumer that gives a fatal error among records, when told to."""
+
+    def __init__(self, consumer: Consumer, clients: InterruptedClients) -> None:
+        self._consumer = consumer
+        self._clients = clients
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._consumer, name)
+
+    def consume(self, max_messages: int, timeout_s: float) -> Any:
+        messages = list(self._consumer.consume(max_messages, timeout_s))
+        if self._clients.fatal and messages:
+            self._clients.fatal = False
+            messages = [Fatal()]
+        return messages
+
+
+class InterruptedClients(EmbeddedClients):
+    fatal = False
+
+    def consumer(self, config: Any) -> Any:
+        made = super().consumer(config)
+        return made if str(config["client.id"]).endswith("restore-consumer") else Interrupted(made, self)
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    topology = Topology().add_source("source", "in", key_serde=Serdes.STRING, value_serde=Serdes.STRING)
+    topology.add_sink("sink", "out", "source", key_serde=Serdes.STRING, value_serde=Serdes.STRING)
+    running = Running(tmp_path, topology, make_clients=InterruptedClients)
+    yield running
+    assert running.app.close(10_000)
+
+
+def test_a_fatal_event_ends_the_thread_without_a_commit(running: Running) -> None:
+    """Another process has this one's place in the group: it leaves that to it."""
+    running.send("1")
+    running.until(lambda: running.committed() == 1)
+    assert running.app.state is ClientState.RUNNING
+    running.clients.fatal = True
+    running.send("2")
+    assert isinstance(running.failed(), InstanceFenced)
+    assert running.committed() == 1
+    assert running.values() == ["1"]

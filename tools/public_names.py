@@ -1,0 +1,35 @@
+"""Lists what is public: `python -m tools.public_names` writes the list that the tests compare with."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+PATH = Path(__file__).resolve().parents[1] / "tests" / "streams" / "public_names.txt"
+MODULES = ("streams", "streams.testing")
+FOREIGN = ("builtins", "typing", "enum", "abc", "pydantic", "collections")
+"""Members that a class has from there are not ours to keep."""
+
+
+def public_names() -> Iterator[str]:
+    """`module.name`, and for classes `module.name.member`, sorted within each module."""
+    for module_name in MODULES:
+        module = import_module(module_name)
+        for name in sorted(module.__all__):
+            yield f"{module_name}.{name}"
+            found = getattr(module, name)
+            if inspect.isclass(found):
+                yield from (f"{module_name}.{name}.{member}" for member in sorted(_members(found)))
+
+
+def _members(kind: type[Any]) -> set[str]:
+    own = [each for each in kind.__mro__ if each.__module__.partition(".")[0] not in FOREIGN]
+    names = {name for each in own for name in (*vars(each), *vars(each).get("__annotations__", ()))}
+    return {name for name in names if not name.startswith("_") and name != "model_config"}
+
+
+if __name__ == "__main__":
+    PATH.write_text("".join(f"{name}\n" for name in public_names()))
