@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from processor_api.describe import describe
@@ -28,6 +29,7 @@ from processor_api.serde import Serde
 from processor_api.store_spec import StoreBuilder
 from processor_api.timestamps import TimestampExtractor
 from processor_api.topology_data import TopologyData
+from processor_api.wrapper import wrapped
 
 __all__ = ["Topology"]
 
@@ -36,6 +38,9 @@ log = logging.getLogger("processor_api.topology")
 
 class Topology(TopologyData):
     """Sources, processors, sinks and stores by name. The ``add_*`` methods return the topology, to be chained."""
+
+    _wrapper: Any = None
+    """What has wrapped its processors."""
 
     def add_source(
         self,
@@ -192,6 +197,44 @@ class Topology(TopologyData):
         """The text of Kafka Streams' ``Topology.describe()``, byte for byte (reference 3.11)."""
         return describe(self)
 
+    def wrapped_by(self, wrapper: Any, configs: Mapping[str, Any]) -> Topology:
+        """This topology with every processor wrapped, as a new one; itself if this wrapper made it.
+
+        :param wrapper: a :class:`~processor_api.wrapper.ProcessorWrapper`, or a function ``(node name, supplier)`` that
+            gives a supplier.
+        :param configs: told to the wrapper, under Kafka's dotted names.
+        :raises TopologyError: if the wrapper fails, or gives what cannot stand at a node.
+        """
+        if self._wrapper is wrapper:
+            return self
+        configure = getattr(wrapper, "configure", None)
+        if configure is not None:
+            configure(configs)
+        made = self._copy()
+        made._wrapper = wrapper
+        for name, node in self._nodes.items():
+            if isinstance(node, ProcessorNode):
+                made._wrap(name, node, wrapped(wrapper, node))
+        return made
+
+    def _wrap(self, name: str, node: ProcessorNode, supplier: Any) -> None:
+        if supplier is node.supplier:
+            return
+        if self._check_supplier(name, supplier) is not node.fixed_key:
+            kind = "a FixedKeyProcessor" if node.fixed_key else "a Processor"
+            raise TopologyError(f"the processor wrapper must make {kind} at node {name!r}", node=name)
+        self._nodes[name] = replace(node, supplier=supplier)
+        for builder in connected_stores(supplier):
+            if builder.name not in self.stores_of(name):
+                self.add_state_store(builder, name)
+
+    def _copy(self) -> Topology:
+        """Nodes and builders are shared: they do not change."""
+        made = Topology()
+        for name, value in vars(self).items():
+            setattr(made, name, _copied(value))
+        return made
+
     # ------------------------------------------------------------------ checks
 
     def _check_new_name(self, name: str) -> None:
@@ -252,3 +295,12 @@ class Topology(TopologyData):
                 node=name,
             )
         return isinstance(first, FixedKeyProcessor)
+
+
+def _copied(value: Any) -> Any:
+    """Containers copied as deep as they go; what they hold stays the same."""
+    if isinstance(value, dict):
+        return {key: _copied(one) for key, one in value.items()}
+    if isinstance(value, (list, set)):
+        return type(value)(map(_copied, value))
+    return value

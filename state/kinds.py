@@ -28,6 +28,7 @@ __all__ = [
     "kind_of",
     "open_store",
     "restore_of",
+    "store_of",
 ]
 
 KINDS: dict[str, StoreKind] = {
@@ -97,6 +98,11 @@ def _upgraded(builder: StoreBuilder[Any, Any], engine: Engine) -> tuple[Engine, 
     if not older:
         return engine, kind.codec
     return UpgradingEngine(engine, f"{name}.{kind.codec.family_suffix}", older), upgrading_codec(kind.codec, older)
+
+
+def store_of(family: str) -> str:
+    """The store whose rows are in a family."""
+    return family.rpartition(".")[0]
 
 
 def restore_of(builder: StoreBuilder[Any, Any], engine: Engine) -> Restore:

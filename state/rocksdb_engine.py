@@ -137,6 +137,7 @@ class RocksFamily:
 class RocksEngine:
     """A RocksDB database in ``path``, opened with the families named and those it has already.
 
+    :param configure: called with each of the families named and its options, which it may change.
     :raises RetryableError: another process has it open (a task that is about to be handed over).
     :raises StateError: it is damaged, of a newer format, or cannot be opened.
     """
@@ -144,7 +145,12 @@ class RocksEngine:
     persistent = True
 
     def __init__(
-        self, path: Path, families: Collection[str], memory: SharedMemory | None = None, clock: Clock | None = None
+        self,
+        path: Path,
+        families: Collection[str],
+        memory: SharedMemory | None = None,
+        clock: Clock | None = None,
+        configure: Callable[[str, Options], None] | None = None,
     ) -> None:
         self.path = str(path)
         self._clock = clock or SystemClock()
@@ -153,15 +159,19 @@ class RocksEngine:
         self._log = WriteOptions()
         self._load = WriteOptions()
         self._load.disable_wal = True  # type: ignore[assignment,method-assign]
-        self._db = self._open(path, {*families, OFFSETS, POSITIONS})
+        options = {name: self._memory.options() for name in {*families, OFFSETS, POSITIONS, "default"}}
+        if configure is not None:
+            for name in families:
+                configure(name, options[name])
+        self._db = self._open(path, options)
         self._check_format()
 
-    def _open(self, path: Path, families: set[str]) -> Rdict:
+    def _open(self, path: Path, families: dict[str, Options]) -> Rdict:
         try:
             path.mkdir(parents=True, exist_ok=True)
             known = set(Rdict.list_cf(self.path, self._memory.options())) if (path / "CURRENT").exists() else set()
-            self._names = families | known | {"default"}
-            wanted: dict[str, Options] = {name: self._memory.options() for name in self._names}
+            wanted = {name: self._memory.options() for name in known} | families
+            self._names = set(wanted)
             return Rdict(self.path, self._memory.options(), column_families=wanted)
         except Exception as error:
             raise _mapped(error, self.path, "open") from error

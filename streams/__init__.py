@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         log_and_fail,
         log_and_fail_processing,
     )
+    from processor_api.metrics import Metric, MetricName, RecordingLevel, Sensor, Stat, StreamsMetrics
     from processor_api.nodes import RecordContext, RepartitionTopic, TopicNameExtractor
     from processor_api.offset_reset import AutoOffsetReset
     from processor_api.partitioner import StreamPartitioner
@@ -109,9 +110,14 @@ if TYPE_CHECKING:
     )
     from processor_api.topology import Topology
     from processor_api.windowed import Window, Windowed
+    from processor_api.wrapper import ProcessorWrapper
     from state.windowed_serdes import WindowedSerdes
     from streams.app.kafka_streams import KafkaStreams  # type: ignore[import-not-found,unused-ignore]
+    from streams.app.states import ClientState, StateListener
+    from streams.app.uncaught import StreamsUncaughtExceptionHandler, StreamThreadExceptionResponse
     from streams.config import StreamsConfig
+    from streams.restore.restorer import StateRestoreListener
+    from streams.runtime.metadata import TaskMetadata, ThreadMetadata
     from streams.serdes import json_serde, list_serde, pydantic_serde, serde_of
     from streams.testing import TopologyTestDriver  # type: ignore[import-not-found,unused-ignore]
 
@@ -122,6 +128,7 @@ __all__ = [
     "Branched",
     "BranchedKStream",
     "Cancellable",
+    "ClientState",
     "ConfigError",
     "Consumed",
     "ConsumedRecord",
@@ -146,6 +153,8 @@ __all__ = [
     "KeyValueStore",
     "ListStore",
     "Materialized",
+    "Metric",
+    "MetricName",
     "MissingTopicError",
     "Named",
     "ProcessingContext",
@@ -154,6 +163,7 @@ __all__ = [
     "Processor",
     "ProcessorContext",
     "ProcessorSupplier",
+    "ProcessorWrapper",
     "Produced",
     "ProducerRecord",
     "ProductionError",
@@ -166,29 +176,39 @@ __all__ = [
     "Record",
     "RecordContext",
     "RecordMetadata",
+    "RecordingLevel",
     "RepartitionTopic",
     "Repartitioned",
     "Response",
     "Result",
     "RetryableError",
+    "Sensor",
     "Serde",
     "Serdes",
     "SerializationError",
     "SerializationExceptionOrigin",
     "SessionStore",
+    "Stat",
     "StateDirectoryError",
     "StateError",
+    "StateListener",
+    "StateRestoreListener",
     "StateStore",
     "StoreBuilder",
     "StoreError",
     "StoreSupplier",
     "Stores",
     "StreamPartitioner",
+    "StreamThreadExceptionResponse",
     "StreamsBuilder",
     "StreamsConfig",
     "StreamsError",
+    "StreamsMetrics",
+    "StreamsUncaughtExceptionHandler",
     "TaskId",
+    "TaskMetadata",
     "TaskMigratedError",
+    "ThreadMetadata",
     "TimestampExtractor",
     "TimestampType",
     "TimestampedKeyValueStore",
@@ -241,6 +261,7 @@ _HOMES = {
         "ProductionExceptionHandler Response Result SerializationExceptionOrigin dead_letter_queue_records "
         "default_production log_and_continue log_and_continue_processing log_and_fail log_and_fail_processing"
     ),
+    "processor_api.metrics": "Metric MetricName RecordingLevel Sensor Stat StreamsMetrics",
     "processor_api.nodes": "RecordContext RepartitionTopic TopicNameExtractor",
     "processor_api.offset_reset": "AutoOffsetReset",
     "processor_api.partitioner": "StreamPartitioner",
@@ -262,6 +283,7 @@ _HOMES = {
         "use_partition_time_on_invalid_timestamp wallclock_timestamp_extractor"
     ),
     "processor_api.topology": "Topology",
+    "processor_api.wrapper": "ProcessorWrapper",
     "processor_api.windowed": "Window Windowed",
     "state.windowed_serdes": "WindowedSerdes",
     "dsl": (
@@ -269,7 +291,11 @@ _HOMES = {
         "Named Produced Repartitioned StreamsBuilder"
     ),
     "streams.app.kafka_streams": "KafkaStreams",
+    "streams.app.states": "ClientState StateListener",
+    "streams.app.uncaught": "StreamThreadExceptionResponse StreamsUncaughtExceptionHandler",
     "streams.config": "StreamsConfig",
+    "streams.restore.restorer": "StateRestoreListener",
+    "streams.runtime.metadata": "TaskMetadata ThreadMetadata",
     "streams.serdes": "json_serde list_serde pydantic_serde serde_of",
     "streams.testing": "TopologyTestDriver",
 }

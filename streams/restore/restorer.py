@@ -20,7 +20,7 @@ from state.kind import Restore
 from state.offsets import offset_key, write_offset
 from streams.kafka.ports import AT_BEGINNING, Consumer
 
-__all__ = ["RestoreJob", "RestoreListener", "Restorer", "plan_restore"]
+__all__ = ["RestoreJob", "Restorer", "StateRestoreListener", "plan_restore"]
 
 log = logging.getLogger("streams.restore")
 
@@ -28,14 +28,19 @@ BATCH = 10_000
 PROGRESS_INTERVAL_S = 10.0
 
 
-class RestoreListener(Protocol):
-    """Told of restores, on the stream thread."""
+class StateRestoreListener(Protocol):
+    """Told of restores, on the stream thread (Kafka Streams' StateRestoreListener). Offsets are those of the changelog;
+    ``restored`` counts records."""
 
     def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None: ...
 
     def on_batch_restored(self, partition: TopicPartition, store: str, end_offset: int, restored: int) -> None: ...
 
     def on_restore_end(self, partition: TopicPartition, store: str, restored: int) -> None: ...
+
+    def on_restore_suspended(self, partition: TopicPartition, store: str, restored: int) -> None:
+        """The task went elsewhere, or the application closes, before the store was complete."""
+        ...
 
 
 @dataclass
@@ -75,7 +80,7 @@ def plan_restore(stored: int | None, beginning: int, end: int, store: str) -> tu
 class Restorer:
     """Of one stream thread."""
 
-    def __init__(self, consumer: Consumer, clock: Clock, listeners: Collection[RestoreListener] = ()) -> None:
+    def __init__(self, consumer: Consumer, clock: Clock, listeners: Collection[StateRestoreListener] = ()) -> None:
         self._consumer = consumer
         self._clock = clock
         self._listeners = listeners
@@ -111,8 +116,12 @@ class Restorer:
         """Stops restoring a task that went elsewhere."""
         gone = [partition for partition, job in self._jobs.items() if job.task == task]
         for partition in gone:
-            del self._jobs[partition]
+            self._suspend(self._jobs.pop(partition))
         self._consumer.unassign(gone)
+
+    def _suspend(self, job: RestoreJob) -> None:
+        for listener in self._listeners:
+            listener.on_restore_suspended(job.partition, job.store, job.restored)
 
     def pending(self, task: TaskId) -> bool:
         return any(job.task == task for job in self._jobs.values())
@@ -210,5 +219,7 @@ class Restorer:
         log.info("restoring goes on", extra={"records_left": sum(left.values()), "changelogs": len(left)})
 
     def close(self) -> None:
+        for job in self._jobs.values():
+            self._suspend(job)
         self._jobs.clear()
         self._consumer.close()

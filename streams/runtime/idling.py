@@ -51,6 +51,11 @@ class Idling:
         since = self._since.setdefault(queue.partition, now)
         return (now - since) * 1000 < self._max_ms
 
+    def idle_s(self, partition: TopicPartition) -> float | None:
+        """For how long the partition has been waited for since it was read to its end; ``None`` if it is not."""
+        since = self._since.get(partition)
+        return None if since is None else self._clock.monotonic() - since
+
     def arrived(self, partition: TopicPartition) -> None:
         """Records came: the wait starts again when it is empty the next time."""
         self._since.pop(partition, None)

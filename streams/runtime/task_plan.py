@@ -71,15 +71,17 @@ def plan_tasks(
     :raises TopologyError: if topics that must be co-partitioned are not.
     """
     prefix = topic_prefix(config)
-    counts = dict(topic_counts)
-    counts.update((f"{prefix}-{name}", count) for name, count in repartition_counts(topology, topic_counts).items())
-    return tuple(_plan(topology, prefix, part.id, part.nodes, part.stores, counts) for part in subtopologies(topology))
+    repartition = {f"{prefix}-{name}": count for name, count in repartition_counts(topology, topic_counts).items()}
+    return tuple(
+        _plan(topology, prefix, part.id, part.nodes, part.stores, topic_counts, repartition)
+        for part in subtopologies(topology)
+    )
 
 
 def plan_all(topology: TopologyData, config: Mapping[str, Any], topic_counts: Mapping[str, int]) -> TaskPlan:
     """One plan over the whole topology, each topic with one partition."""
     prefix = topic_prefix(config)
-    return _plan(topology, prefix, 0, tuple(topology.nodes), tuple(topology.stores), dict(topic_counts))
+    return _plan(topology, prefix, 0, tuple(topology.nodes), tuple(topology.stores), topic_counts, {})
 
 
 def _plan(
@@ -88,13 +90,16 @@ def _plan(
     number: int,
     nodes: tuple[str, ...],
     stores: tuple[str, ...],
-    counts: dict[str, int],
+    topic_counts: Mapping[str, int],
+    repartition_counts: Mapping[str, int],
 ) -> TaskPlan:
+    """:param repartition_counts: by full name; apart from the others, which alone a pattern may match."""
+    counts = {**topic_counts, **repartition_counts}
     topics: dict[str, str] = {}
     for name in nodes:
         node = topology.nodes[name]
         if isinstance(node, SourceNode):
-            for topic in source_topics(topology, node, counts):
+            for topic in source_topics(topology, node, topic_counts):
                 topics[full_name(topology, prefix, topic)] = name
     changelogs = {}
     for store in stores:

@@ -87,6 +87,9 @@ class TopologyTestDriver:
         initial_wall_clock_ms: Timestamp = 0,
     ) -> None:
         self.config = config_for_tests(config)
+        wrapper = self.config.processor_wrapper_class
+        if wrapper is not None:
+            topology = topology.wrapped_by(wrapper, self.config.dotted())
         self.clock = ManualClock(to_timestamp_ms(initial_wall_clock_ms, "initial_wall_clock_ms"))
         self._topics: dict[str, DriverTopic] = {}
         self._collector = RecordCollector(DriverProducer(self._topics), self.clock)
@@ -132,7 +135,7 @@ class TopologyTestDriver:
         return Task(plan, environment, TaskStores(plan, task_id, environment, budget, self._open_engine))
 
     def _open_engine(self, name: str, directory: Path, families: list[str]) -> Engine:
-        engines = Engines(self.clock)
+        engines = Engines(self.clock, self.config.rocksdb_config_setter)
         if name != ROCKSDB or self.config.rocksdb_config_setter is not None:  # who sets options wants the database
             return engines.open(name, directory, families)
         return cast(Engine, DriverEngine(lambda: engines.open(name, directory, families)))

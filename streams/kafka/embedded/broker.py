@@ -68,6 +68,18 @@ class EmbeddedBroker:
                 self.groups.topics_changed([name])
                 self.changed()
 
+    def add_partitions(self, name: str, partitions: int) -> None:
+        """Gives a topic so many partitions in all; one that has as many or more is left as it is.
+
+        :raises StreamsError: if there is no such topic.
+        """
+        with self.lock:
+            topic = self.topic(name)
+            if len(topic.partitions) < partitions:
+                topic.partitions += [PartitionLog(name, number) for number in range(len(topic.partitions), partitions)]
+                self.groups.topics_changed([name])
+                self.changed()
+
     def delete_topic(self, name: str) -> None:
         """Deletes a topic with its records and the offsets committed for it; an unknown one is passed over."""
         with self.lock:
