@@ -135,7 +135,8 @@ class StreamsBuilder:
 
         :param config: the application's settings under Kafka's dotted names, or an object with a method ``dotted()``
             that gives them. Only with them do ``topology.optimization``, ``ensure.explicit.internal.resource.naming``,
-            ``statestore.cache.max.bytes`` of 0 and the default engine of stores have an effect on the topology.
+            ``statestore.cache.max.bytes`` of 0 and the default engine of stores have an effect on the topology, and
+            only then does ``processor.wrapper.class`` show in its description.
         :raises TopologyError: for mistakes that only the whole shows: a name or topic used twice, an unknown store.
         :raises ConfigError: if ``topology.optimization`` is not one of its values.
         """

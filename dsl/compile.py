@@ -52,7 +52,9 @@ def compile_plan(plan: Plan, settings: BuildSettings) -> Topology:
     writer = _Writer(plan, facts, settings)
     for number in _in_order(plan):
         writer.write(number, plan.nodes[number])
-    return writer.topology
+    if settings.wrapper is None:
+        return writer.topology
+    return writer.topology.wrapped_by(settings.wrapper, settings.values)
 
 
 def _in_order(plan: Plan) -> Iterator[int]:

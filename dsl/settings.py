@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from processor_api.errors import ConfigError
@@ -38,6 +38,10 @@ class BuildSettings:
     """``False`` if the application has no memory for caches at all."""
     engine: str = ROCKSDB
     """For stores that do not choose."""
+    wrapper: Any = None
+    """Wraps every processor (KIP-1112)."""
+    values: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """All settings, for the wrapper."""
 
 
 def read_settings(config: Mapping[str, Any] | Dotted | None) -> BuildSettings:
@@ -56,6 +60,8 @@ def read_settings(config: Mapping[str, Any] | Dotted | None) -> BuildSettings:
         explicit_names=_is_true(values.get("ensure.explicit.internal.resource.naming")),
         caching=_cache_bytes(values) > 0,
         engine=_engine(values),
+        wrapper=_wrapper(values),
+        values=values,
     )
 
 
@@ -87,3 +93,9 @@ def _cache_bytes(values: Mapping[str, Any]) -> int:
 
 def _engine(values: Mapping[str, Any]) -> str:
     return MEMORY if values.get("default.dsl.store") == "in_memory" else ROCKSDB
+
+
+def _wrapper(values: Mapping[str, Any]) -> Any:
+    """One that is named by its import path is found when the application is made."""
+    found = values.get("processor.wrapper.class")
+    return None if isinstance(found, str) else found

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from processor_api.clock import Clock
 from processor_api.durations import Duration
+from processor_api.metrics import StreamsMetrics
 from processor_api.punctuation import Cancellable, PunctuationType, Punctuator
 from processor_api.record import FixedKeyRecord, Forward, HeaderList, Record, RecordMetadata
 from processor_api.serde import Serde
@@ -70,6 +71,10 @@ class ProcessingContext(Protocol):
 
     def app_configs(self) -> Mapping[str, Any]:
         """The application's configuration under Kafka's dotted names, secrets masked."""
+        ...
+
+    def metrics(self) -> StreamsMetrics:
+        """Where metrics of the user's own are made; ask in ``init`` and keep the sensor."""
         ...
 
     def current_system_time_ms(self) -> int: ...

@@ -6,8 +6,10 @@ made it. A topology is not changed any more once it runs; one topology serves an
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from processor_api.describe import describe
@@ -28,12 +30,18 @@ from processor_api.serde import Serde
 from processor_api.store_spec import StoreBuilder
 from processor_api.timestamps import TimestampExtractor
 from processor_api.topology_data import TopologyData
+from processor_api.wrapper import wrapped
 
 __all__ = ["Topology"]
+
+log = logging.getLogger("processor_api.topology")
 
 
 class Topology(TopologyData):
     """Sources, processors, sinks and stores by name. The ``add_*`` methods return the topology, to be chained."""
+
+    _wrapper: Any = None
+    """What has wrapped its processors."""
 
     def add_source(
         self,
@@ -271,12 +279,57 @@ class Topology(TopologyData):
 
     def use_source_as_changelog(self, store: str, topic: str) -> Topology:
         """Lets a source topic serve as the store's changelog (conformance 108)."""
+        builder = self._stores.get(store)
+        if builder is not None and builder.kind == "versioned-key-value":
+            log.warning(
+                "a source topic serves as the changelog of a versioned store: compaction removes older versions,"
+                " which a restored store then lacks; set the topic's min.compaction.lag.ms above the history retention",
+                extra={"store": store, "topic": topic},
+            )
         self._source_changelogs[store] = topic
         return self
 
     def describe(self) -> str:
         """The text of Kafka Streams' ``Topology.describe()``, byte for byte (reference 3.11)."""
         return describe(self)
+
+    def wrapped_by(self, wrapper: Any, configs: Mapping[str, Any]) -> Topology:
+        """This topology with every processor wrapped, as a new one; itself if this wrapper made it.
+
+        :param wrapper: a :class:`~processor_api.wrapper.ProcessorWrapper`, or a function ``(node name, supplier)`` that
+            gives a supplier.
+        :param configs: told to the wrapper, under Kafka's dotted names.
+        :raises TopologyError: if the wrapper fails, or gives what cannot stand at a node.
+        """
+        if self._wrapper is wrapper:
+            return self
+        configure = getattr(wrapper, "configure", None)
+        if configure is not None:
+            configure(configs)
+        made = self._copy()
+        made._wrapper = wrapper
+        for name, node in self._nodes.items():
+            if isinstance(node, ProcessorNode):
+                made._wrap(name, node, wrapped(wrapper, node))
+        return made
+
+    def _wrap(self, name: str, node: ProcessorNode, supplier: Any) -> None:
+        if supplier is node.supplier:
+            return
+        if self._check_supplier(name, supplier) is not node.fixed_key:
+            kind = "a FixedKeyProcessor" if node.fixed_key else "a Processor"
+            raise TopologyError(f"the processor wrapper must make {kind} at node {name!r}", node=name)
+        self._nodes[name] = replace(node, supplier=supplier)
+        for builder in connected_stores(supplier):
+            if builder.name not in self.stores_of(name):
+                self.add_state_store(builder, name)
+
+    def _copy(self) -> Topology:
+        """Nodes and builders are shared: they do not change."""
+        made = Topology()
+        for name, value in vars(self).items():
+            setattr(made, name, _copied(value))
+        return made
 
     # ------------------------------------------------------------------ checks
 
@@ -381,3 +434,12 @@ class Topology(TopologyData):
                 node=name,
             )
         return isinstance(first, FixedKeyProcessor)
+
+
+def _copied(value: Any) -> Any:
+    """Containers copied as deep as they go; what they hold stays the same."""
+    if isinstance(value, dict):
+        return {key: _copied(one) for key, one in value.items()}
+    if isinstance(value, (list, set)):
+        return type(value)(map(_copied, value))
+    return value

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from rocksdict import BlockBasedOptions, Cache, DBRecoveryMode, Options, WriteBufferManager
 
-__all__ = ["RocksSettings", "SharedMemory"]
+from processor_api.errors import ConfigError
+
+__all__ = ["RocksSettings", "SharedMemory", "check_options", "set_options"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,3 +56,23 @@ class SharedMemory:
         table.set_pin_l0_filter_and_index_blocks_in_cache(True)
         options.set_block_based_table_factory(table)
         return options
+
+
+def set_options(options: Options, values: Mapping[str, Any]) -> None:
+    """Sets options by their names.
+
+    :raises ConfigError: if there is no such option, or it cannot have the value.
+    """
+    for name, value in values.items():
+        change = getattr(options, f"set_{name}", None)
+        if change is None:
+            raise ConfigError(f"rocksdb.config.setter: RocksDB has no option {name!r}; see rocksdict.Options")
+        try:
+            change(value)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ConfigError(f"rocksdb.config.setter: option {name!r} cannot be {value!r}: {error}") from error
+
+
+def check_options(values: Mapping[str, Any]) -> None:
+    """As :func:`set_options`, without a store to set them for."""
+    set_options(Options(raw_mode=True), values)

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
         log_and_fail,
         log_and_fail_processing,
     )
+    from processor_api.metrics import Metric, MetricName, RecordingLevel, Sensor, Stat, StreamsMetrics
     from processor_api.nodes import RecordContext, RepartitionTopic, TopicNameExtractor
     from processor_api.offset_reset import AutoOffsetReset
     from processor_api.partitioner import StreamPartitioner
@@ -77,17 +78,25 @@ if TYPE_CHECKING:
     from processor_api.serde import Serde, Serdes
     from processor_api.store_spec import StoreBuilder, Stores, StoreSupplier
     from processor_api.stores import (
+        PUT_RETURN_CODE_NOT_PUT,
+        PUT_RETURN_CODE_VALID_TO_UNDEFINED,
         KeyValueIterator,
         KeyValueStore,
+        ListStore,
         ReadOnlyKeyValueStore,
         ReadOnlySessionStore,
         ReadOnlyWindowStore,
         SessionStore,
         StateStore,
         TimestampedKeyValueStore,
+        TimestampedKeyValueStoreWithHeaders,
         TimestampedSessionStore,
         TimestampedWindowStore,
         ValueAndTimestamp,
+        ValueTimestampHeaders,
+        VersionedKeyValueStore,
+        VersionedRecord,
+        VersionedRecordIterator,
         WindowStore,
         WindowStoreIterator,
     )
@@ -102,17 +111,25 @@ if TYPE_CHECKING:
     )
     from processor_api.topology import Topology
     from processor_api.windowed import Window, Windowed
+    from processor_api.wrapper import ProcessorWrapper
     from state.windowed_serdes import WindowedSerdes
     from streams.app.kafka_streams import KafkaStreams  # type: ignore[import-not-found,unused-ignore]
+    from streams.app.states import ClientState, StateListener
+    from streams.app.uncaught import StreamsUncaughtExceptionHandler, StreamThreadExceptionResponse
     from streams.config import StreamsConfig
+    from streams.restore.restorer import StateRestoreListener
+    from streams.runtime.metadata import TaskMetadata, ThreadMetadata
     from streams.serdes import json_serde, list_serde, pydantic_serde, serde_of
     from streams.testing import TopologyTestDriver  # type: ignore[import-not-found,unused-ignore]
 
 __all__ = [
+    "PUT_RETURN_CODE_NOT_PUT",
+    "PUT_RETURN_CODE_VALID_TO_UNDEFINED",
     "AutoOffsetReset",
     "Branched",
     "BranchedKStream",
     "Cancellable",
+    "ClientState",
     "ConfigError",
     "Consumed",
     "ConsumedRecord",
@@ -136,7 +153,10 @@ __all__ = [
     "KafkaStreams",
     "KeyValueIterator",
     "KeyValueStore",
+    "ListStore",
     "Materialized",
+    "Metric",
+    "MetricName",
     "MissingTopicError",
     "Named",
     "ProcessingContext",
@@ -145,6 +165,7 @@ __all__ = [
     "Processor",
     "ProcessorContext",
     "ProcessorSupplier",
+    "ProcessorWrapper",
     "Produced",
     "ProducerRecord",
     "ProductionError",
@@ -157,32 +178,43 @@ __all__ = [
     "Record",
     "RecordContext",
     "RecordMetadata",
+    "RecordingLevel",
     "RepartitionTopic",
     "Repartitioned",
     "Response",
     "Result",
     "RetryableError",
+    "Sensor",
     "Serde",
     "Serdes",
     "SerializationError",
     "SerializationExceptionOrigin",
     "SessionStore",
+    "Stat",
     "StateDirectoryError",
     "StateError",
+    "StateListener",
+    "StateRestoreListener",
     "StateStore",
     "StoreBuilder",
     "StoreError",
     "StoreSupplier",
     "Stores",
     "StreamPartitioner",
+    "StreamThreadExceptionResponse",
     "StreamsBuilder",
     "StreamsConfig",
     "StreamsError",
+    "StreamsMetrics",
+    "StreamsUncaughtExceptionHandler",
     "TaskId",
+    "TaskMetadata",
     "TaskMigratedError",
+    "ThreadMetadata",
     "TimestampExtractor",
     "TimestampType",
     "TimestampedKeyValueStore",
+    "TimestampedKeyValueStoreWithHeaders",
     "TimestampedSessionStore",
     "TimestampedWindowStore",
     "TopicNameExtractor",
@@ -192,6 +224,10 @@ __all__ = [
     "TopologyTestDriver",
     "UserCodeError",
     "ValueAndTimestamp",
+    "ValueTimestampHeaders",
+    "VersionedKeyValueStore",
+    "VersionedRecord",
+    "VersionedRecordIterator",
     "Window",
     "WindowStore",
     "WindowStoreIterator",
@@ -227,6 +263,7 @@ _HOMES = {
         "ProductionExceptionHandler Response Result SerializationExceptionOrigin dead_letter_queue_records "
         "default_production log_and_continue log_and_continue_processing log_and_fail log_and_fail_processing"
     ),
+    "processor_api.metrics": "Metric MetricName RecordingLevel Sensor Stat StreamsMetrics",
     "processor_api.nodes": "RecordContext RepartitionTopic TopicNameExtractor",
     "processor_api.offset_reset": "AutoOffsetReset",
     "processor_api.partitioner": "StreamPartitioner",
@@ -236,9 +273,11 @@ _HOMES = {
     "processor_api.serde": "Serde Serdes",
     "processor_api.store_spec": "StoreBuilder StoreSupplier Stores",
     "processor_api.stores": (
-        "KeyValueIterator KeyValueStore ReadOnlyKeyValueStore ReadOnlySessionStore ReadOnlyWindowStore SessionStore "
-        "StateStore TimestampedKeyValueStore TimestampedSessionStore TimestampedWindowStore ValueAndTimestamp "
-        "WindowStore WindowStoreIterator"
+        "KeyValueIterator KeyValueStore ListStore PUT_RETURN_CODE_NOT_PUT PUT_RETURN_CODE_VALID_TO_UNDEFINED "
+        "ReadOnlyKeyValueStore ReadOnlySessionStore ReadOnlyWindowStore SessionStore StateStore "
+        "TimestampedKeyValueStore TimestampedKeyValueStoreWithHeaders TimestampedSessionStore "
+        "TimestampedWindowStore ValueAndTimestamp ValueTimestampHeaders VersionedKeyValueStore VersionedRecord "
+        "VersionedRecordIterator WindowStore WindowStoreIterator"
     ),
     "processor_api.task_id": "TaskId TopicPartition",
     "processor_api.timestamps": (
@@ -246,6 +285,7 @@ _HOMES = {
         "use_partition_time_on_invalid_timestamp wallclock_timestamp_extractor"
     ),
     "processor_api.topology": "Topology",
+    "processor_api.wrapper": "ProcessorWrapper",
     "processor_api.windowed": "Window Windowed",
     "state.windowed_serdes": "WindowedSerdes",
     "dsl": (
@@ -253,7 +293,11 @@ _HOMES = {
         "Materialized Named Produced Repartitioned StreamsBuilder"
     ),
     "streams.app.kafka_streams": "KafkaStreams",
+    "streams.app.states": "ClientState StateListener",
+    "streams.app.uncaught": "StreamThreadExceptionResponse StreamsUncaughtExceptionHandler",
     "streams.config": "StreamsConfig",
+    "streams.restore.restorer": "StateRestoreListener",
+    "streams.runtime.metadata": "TaskMetadata ThreadMetadata",
     "streams.serdes": "json_serde list_serde pydantic_serde serde_of",
     "streams.testing": "TopologyTestDriver",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ from state.directory import Slot, StateDirectory
 from state.kinds import OpenStore
 from streams.config import StreamsConfig
 from streams.kafka.ports import Admin, KafkaClients
-from streams.restore.restorer import RestoreListener
+from streams.restore.restorer import StateRestoreListener
 from streams.runtime.engines import Engines
 from streams.runtime.environment import no_global_store
 from streams.runtime.global_task import GlobalTask
@@ -22,10 +23,15 @@ __all__ = ["GlobalPart"]
 
 
 class GlobalPart:
-    """Nothing at all for a topology without global stores."""
+    """Nothing at all for a topology without global stores.
 
-    def __init__(self, on_change: Callable[[], None]) -> None:
-        self._on_change = on_change
+    :param on_failure: told, on the global thread, that it dies of an error after the stores were filled.
+    """
+
+    def __init__(self, on_failure: Callable[[Exception], None]) -> None:
+        self._on_failure = on_failure
+        self._settled = threading.Event()
+        self._filled = False
         self._task: GlobalTask | None = None
         self._thread: GlobalStreamThread | None = None
 
@@ -42,7 +48,7 @@ class GlobalPart:
         directory: StateDirectory,
         slot: Slot,
         clock: Clock,
-        listeners: Collection[RestoreListener],
+        listeners: Collection[StateRestoreListener],
     ) -> None:
         """Opens the stores in the directory of this process.
 
@@ -62,32 +68,33 @@ class GlobalPart:
         self._thread = GlobalStreamThread(name, task, counts, config, clients, clock, listeners, self._changed)
 
     def _changed(self, thread: GlobalStreamThread, state: GlobalThreadState) -> None:
-        self._on_change()
+        if state is GlobalThreadState.RUNNING:
+            self._filled = True
+        if state is GlobalThreadState.DEAD and self._filled and thread.failure is not None:
+            self._on_failure(thread.failure)
+        if state in (GlobalThreadState.RUNNING, GlobalThreadState.DEAD):
+            self._settled.set()
 
-    def start(self) -> None:
-        """Starts to fill the stores, on their own thread."""
-        if self._thread is not None:
-            self._thread.start()
+    def fill(self) -> None:
+        """Fills the stores, on their own thread; returns when they are, or when :meth:`give_up` was called.
+
+        :raises StreamsError: if they cannot be filled.
+        """
+        if self._thread is None:
+            return
+        self._thread.start()
+        self._settled.wait()
+        if not self._filled and self._thread.failure is not None:
+            raise self._thread.failure
+
+    def give_up(self) -> None:
+        """Ends the waiting in :meth:`fill`."""
+        self._settled.set()
 
     @property
     def reader(self) -> Callable[[str, str], OpenStore | None]:
         """``(store, node)`` to a global store that the node may read."""
         return no_global_store if self._task is None else self._task.stores.reader
-
-    @property
-    def filled(self) -> bool:
-        """Whether the stores are filled and followed, if there are any."""
-        return self._thread is None or self._thread.state is GlobalThreadState.RUNNING
-
-    @property
-    def dead(self) -> bool:
-        """Whether the thread has ended."""
-        return self._thread is not None and self._thread.state is GlobalThreadState.DEAD
-
-    @property
-    def failure(self) -> Exception | None:
-        """What the thread died of."""
-        return None if self._thread is None else self._thread.failure
 
     def close(self) -> None:
         """Ends the thread and closes the stores, which nobody may read any more."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import logging
 import threading
 from collections.abc import Callable, Mapping
@@ -11,55 +10,48 @@ from typing import Any
 from processor_api.clock import Clock, SystemClock
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import StreamsError, TopologyError
+from processor_api.metrics import Metric, MetricName
 from processor_api.task_id import TaskId
 from processor_api.topology import Topology
-from state.directory import Slot, StateDirectory
+from state.directory import StateDirectory
+from streams.app.builtin_metrics import client_metrics, thread_metrics
 from streams.app.global_part import GlobalPart
-from streams.app.topics import plan_and_create
+from streams.app.housekeeping import Housekeeper
+from streams.app.listeners import GuardedRestoreListener
+from streams.app.opening import Opened, open_application, thread_metrics_registry
+from streams.app.states import ENDED, ClientState, StateListener, StateMachine
+from streams.app.stream_threads import StreamThreads
+from streams.app.uncaught import StreamsUncaughtExceptionHandler, StreamThreadExceptionResponse, verdict
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
-from streams.kafka.ports import Admin, KafkaClients
-from streams.restore.restorer import RestoreListener
-from streams.runtime.engines import Engines
+from streams.kafka.ports import KafkaClients
+from streams.restore.restorer import StateRestoreListener
 from streams.runtime.garbage import relax_collector, restore_collector
-from streams.runtime.life import Shared, ThreadIdentity, ThreadLife
-from streams.runtime.stream_thread import StreamThread, ThreadState
+from streams.runtime.metadata import ThreadMetadata
+from streams.runtime.stream_thread import StreamThread
+from streams.runtime.thread_state import ThreadState
 
 __all__ = ["ClientState", "KafkaStreams"]
 
 log = logging.getLogger("streams.client")
 
 
-class ClientState(enum.StrEnum):
-    """Where an application is in its life."""
-
-    CREATED = "CREATED"
-    REBALANCING = "REBALANCING"
-    RUNNING = "RUNNING"
-    PENDING_SHUTDOWN = "PENDING_SHUTDOWN"
-    NOT_RUNNING = "NOT_RUNNING"
-    PENDING_ERROR = "PENDING_ERROR"
-    ERROR = "ERROR"
-
-
-StateListener = Callable[[ClientState, ClientState], None]
-"""``(new_state, old_state)``, called by whichever thread changed it."""
-
-_ENDED = (ClientState.NOT_RUNNING, ClientState.ERROR)
-
-
 class _LoopSettings:
+    """Implements `streams.runtime.stream_thread.ThreadSettings` for all threads."""
+
     def __init__(self, config: StreamsConfig) -> None:
         self.commit_interval_ms = config.commit_interval_ms
         self.poll_ms = config.poll_ms
         self.max_poll_records = client_configs.max_poll_records(config)
         self.buffered_records_per_partition = config.buffered_records_per_partition
+        self.log_summary_interval_ms = config.log_summary_interval_ms
+        self.paused = False
         self.retry_backoff_ms, self.retry_backoff_max_ms = client_configs.retry_backoff_ms(config)
         self.task_timeout_ms = config.task_timeout_ms
 
 
 class KafkaStreams:
-    """Runs a topology on a Kafka cluster.
+    """Runs a topology on a Kafka cluster. Its methods may be called by any thread.
 
     :param topology: built by `Topology` or by ``StreamsBuilder.build``.
     :param config: a configuration, or settings under Kafka's names.
@@ -75,65 +67,63 @@ class KafkaStreams:
         clock: Clock | None = None,
     ) -> None:
         self.config = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
-        self.topology = topology
+        wrapper = self.config.processor_wrapper_class
+        self.topology = topology if wrapper is None else topology.wrapped_by(wrapper, self.config.dotted())
         self.failure: Exception | None = None
+        """What ended the application, or failed while it closed; ``None`` if nothing did."""
         self._clock = clock or SystemClock()
         self._clients = clients or _librdkafka(self._clock)
-        self._changed = threading.Condition(threading.RLock())
-        self._state = ClientState.CREATED
-        self._state_listener: StateListener | None = None
-        self._restore_listeners: list[RestoreListener] = []
-        self._threads: list[StreamThread] = []
-        self._global = GlobalPart(self._global_changed)
-        self._start_is_over = threading.Event()
-        self._slot: Slot | None = None
-        self._admin: Admin | None = None
+        self._states = StateMachine()
+        self._handler: StreamsUncaughtExceptionHandler | None = None
+        self._restore_listeners: list[StateRestoreListener] = []
+        self._settings = _LoopSettings(self.config)
+        self._metrics = thread_metrics_registry(self.config, self._clock)
+        self._global = GlobalPart(self._global_thread_failed)
+        self._opened: Opened | None = None
+        self._threads: StreamThreads | None = None
+        self._failed_threads = 0
+        self._housekeeper: Housekeeper | None = None
+        self._started = threading.Event()
+        """Set when `start` is over, however it ended."""
         self._closer: threading.Thread | None = None
+        self._closing = threading.Lock()
         self._collector_before: tuple[int, int, int] | None = None
 
     # ------------------------------------------------------------------ state
 
     @property
     def state(self) -> ClientState:
-        return self._state
+        return self._states.state
 
     def set_state_listener(self, listener: StateListener) -> None:
-        """Calls ``listener`` at every change of state. To be set before the start."""
+        """Calls ``listener(new, old)`` at every change of state. To be set before the start. What it raises is logged,
+        and the application goes on."""
         self._require_created("a state listener")
-        self._state_listener = listener
+        self._states.listener = listener
 
-    def add_restore_listener(self, listener: RestoreListener) -> None:
-        """Tells ``listener`` of restores. To be added before the start."""
+    def set_global_state_restore_listener(self, listener: StateRestoreListener) -> None:
+        """Tells ``listener`` of restores, of every store. To be set before the start. What it raises is logged, and the
+        restore goes on."""
+        self.add_restore_listener(listener)
+
+    def add_restore_listener(self, listener: StateRestoreListener) -> None:
+        """As :meth:`set_global_state_restore_listener`; there may be several."""
         self._require_created("a restore listener")
-        self._restore_listeners.append(listener)
+        self._restore_listeners.append(GuardedRestoreListener(listener))
+
+    def set_uncaught_exception_handler(self, handler: StreamsUncaughtExceptionHandler) -> None:
+        """Asks ``handler(error)`` what to do when a stream thread fails (KIP-671). To be set before the start; without
+        one the application shuts down."""
+        self._require_created("an uncaught exception handler")
+        self._handler = handler
 
     def _require_created(self, what: str) -> None:
-        if self._state is not ClientState.CREATED:
-            raise StreamsError(f"{what} can be set only before the start; the application is {self._state}")
-
-    def _become(self, state: ClientState) -> None:
-        with self._changed:
-            old = self._state
-            if old is state or old in _ENDED:
-                return
-            self._state = state
-            self._changed.notify_all()
-        log.info("state", extra={"state": state.value, "before": old.value})
-        if self._state_listener is not None:
-            try:
-                self._state_listener(state, old)
-            except Exception as error:
-                log.error("the state listener raised", extra={"error": str(error)}, exc_info=error)
+        if self.state is not ClientState.CREATED:
+            raise StreamsError(f"{what} can be set only before the start; the application is {self.state}")
 
     def wait(self, timeout_s: float | None = None, *, state: ClientState | None = None) -> bool:
         """Waits for a state (the end if none is given); tells whether it came. It also returns at the end."""
-
-        def reached() -> bool:
-            return self._state in _ENDED or self._state is state
-
-        with self._changed:
-            self._changed.wait_for(reached, timeout_s)
-            return self._state is state if state is not None else self._state in _ENDED
+        return self._states.wait(timeout_s, state)
 
     # ------------------------------------------------------------------ start
 
@@ -146,195 +136,212 @@ class KafkaStreams:
         :raises StateDirectoryError: if the state directory cannot be used.
         :raises RetryableError: if no broker answers.
         """
-        self._require_created("an application")
-        self._become(ClientState.REBALANCING)
+        if not self._states.become(ClientState.REBALANCING):
+            raise StreamsError(f"an application can be started once; it is {self.state}: make another one")
         try:
             self._start()
         finally:
-            self._start_is_over.set()
-            self._global_changed()  # it may have died meanwhile
+            self._started.set()
 
     def _start(self) -> None:
+        opened = self._opened = Opened(
+            self.topology, self.config, self._clients, self._clock, self._metrics, self._global
+        )
         try:
-            shared = self._open()
-            if not self._fill_global_stores():
-                return
-            instance = client_configs.group_instance_id(self.config)
-            for number in range(1, self._thread_count(shared) + 1):
-                self._threads.append(self._make_thread(shared, number, instance))
+            open_application(opened, self._restore_listeners)
+            self._global.fill()
+            if self.state is not ClientState.REBALANCING:
+                return  # closed meanwhile
+            self._threads = StreamThreads(self._make_thread, opened.shared.memory)
+            threads = [self._threads.add() for _ in range(self._thread_count(opened))]
         except BaseException as error:
             self.failure = error if isinstance(error, Exception) else None
-            self._become(ClientState.PENDING_ERROR)
-            self._global.close()
             self._release()
-            self._become(ClientState.ERROR)
+            self._states.become(ClientState.PENDING_ERROR)
+            self._states.become(ClientState.ERROR)
             raise
         self._collector_before = relax_collector()
-        for thread in self._threads:
-            thread.start()
-        if not self._threads:  # there are only global stores
-            self._become(ClientState.RUNNING)
+        self._housekeeper = opened.housekeeper(lambda: self.state is ClientState.RUNNING)
+        self._housekeeper.start()
+        for thread in threads:
+            if thread is not None:
+                thread.start()
+        if not threads:  # there are only global stores
+            self._states.become(ClientState.RUNNING)
 
-    def _fill_global_stores(self) -> bool:
-        """Returns when they are filled; ``False`` if the application was closed meanwhile."""
-        self._global.start()
-        with self._changed:
-            self._changed.wait_for(
-                lambda: self._global.filled or self._global.dead or self._state is not ClientState.REBALANCING
-            )
-            if self._global.failure is not None:
-                raise self._global.failure
-            return self._state is ClientState.REBALANCING
+    def _thread_count(self, opened: Opened) -> int:
+        if opened.shared.plans.current.tasks:
+            return self.config.num_stream_threads
+        if self.topology.global_stores:
+            return 0
+        raise TopologyError("the topology reads nothing: add a source, or a global store")
 
-    def _thread_count(self, shared: Shared) -> int:
-        if not shared.plans and not self.topology.global_stores:
-            raise TopologyError("the topology reads nothing: add a source, or a global store")
-        return self.config.num_stream_threads if shared.plans else 0
+    def _make_thread(self, number: int) -> StreamThread:
+        assert self._opened is not None
+        name, make_life = self._opened.thread(number)
+        return StreamThread(name, make_life, self._settings, self._clock, self)
 
-    def _open(self) -> Shared:
-        config = self.config
-        directory = StateDirectory.open(
-            config.state_dir, config.application_id, group_write=config.allow_os_group_write_access
-        )
-        self._slot = directory.claim_slot()
-        self._identity = directory.identity(self._slot)
-        self._client_id = config.client_id or f"{config.application_id}-{self._identity}"
-        self._admin = self._clients.admin(client_configs.admin(config, f"{self._client_id}-admin"))
-        settings = config.dotted()
-        plans, group = plan_and_create(self.topology, config, settings, self._admin)
-        engines = Engines(self._clock)
-        self._global.open(
-            self.topology,
-            config,
-            settings,
-            client_id=self._client_id,
-            clients=self._clients,
-            admin=self._admin,
-            engines=engines,
-            directory=directory,
-            slot=self._slot,
-            clock=self._clock,
-            listeners=self._restore_listeners,
-        )
-        return Shared(
-            config=config,
-            settings=settings,
-            plans=plans,
-            group=group,
-            clients=self._clients,
-            admin=self._admin,
-            engines=engines,
-            directory=directory,
-            clock=self._clock,
-            restore_listeners=tuple(self._restore_listeners),
-            global_store=self._global.reader,
-        )
+    # ------------------------------------------------------------------ told by the threads
 
-    def _make_thread(self, shared: Shared, number: int, instance: str | None) -> StreamThread:
-        own = f"{self.config.application_id}-{self._identity}"
-        identity = ThreadIdentity(
-            thread=f"{self._client_id}-StreamThread-{number}",
-            instance_id=f"{instance or own}-{number}",
-            transactional_id=f"{own}-{number}",
-            fixed_instance=instance is not None,
-        )
-        return StreamThread(
-            identity.thread,
-            lambda: ThreadLife(shared, identity),
-            _LoopSettings(self.config),
-            self._clock,
-            self._thread_changed,
-        )
-
-    def _thread_changed(self, thread: StreamThread, state: ThreadState) -> None:
-        if self._state in (ClientState.PENDING_SHUTDOWN, ClientState.CREATED, *_ENDED):
+    def thread_changed(self, thread: StreamThread, state: ThreadState) -> None:
+        """See `streams.runtime.stream_thread.ThreadOwner`."""
+        threads = self._threads
+        if threads is None:
             return
-        if thread.failure is not None and state is ThreadState.DEAD:
-            self.failure = self.failure or thread.failure
-            self._become(ClientState.PENDING_ERROR)
-            self._close_soon(ClientState.ERROR)
-        elif all(one.state is ThreadState.RUNNING for one in self._threads):
-            self._become(ClientState.RUNNING)
-        elif self._state is ClientState.RUNNING:
-            self._become(ClientState.REBALANCING)
+        if state is ThreadState.DEAD:
+            if thread.failure is None:
+                threads.discard(thread)
+            elif thread.replaced:
+                successor = threads.replace(thread)
+                if successor is not None:
+                    successor.start()
+            elif self.state.is_running_or_rebalancing():
+                self._states.become(ClientState.PENDING_ERROR)
+                self._close_soon()
+        elif state in (ThreadState.PARTITIONS_REVOKED, ThreadState.PARTITIONS_ASSIGNED):
+            self._states.become(ClientState.REBALANCING)
+        if all(one.state is ThreadState.RUNNING for one in threads) and self.state is ClientState.REBALANCING:
+            self._states.become(ClientState.RUNNING)
 
-    def _global_changed(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
-            starting = not self._start_is_over.is_set()
-        if starting or not self._global.dead or self._state in (ClientState.PENDING_SHUTDOWN, *_ENDED):
-            return
-        self.failure = self.failure or self._global.failure
-        self._become(ClientState.PENDING_ERROR)
-        self._close_soon(ClientState.ERROR)
+    def thread_failed(self, thread: StreamThread, error: Exception) -> bool:
+        """See `streams.runtime.stream_thread.ThreadOwner`."""
+        self._failed_threads += 1
+        if not self.state.is_running_or_rebalancing():
+            self.failure = self.failure or error
+            return False
+        answer = verdict(self._handler, error)
+        if answer is StreamThreadExceptionResponse.REPLACE_THREAD:
+            log.warning("a new thread takes the place of the one that failed", extra={"thread_name": thread.name})
+            return True
+        self.failure = self.failure or error
+        if answer is StreamThreadExceptionResponse.SHUTDOWN_APPLICATION:
+            try:
+                thread.request_shutdown(f"{thread.name} failed: {error}")
+            except StreamsError as refused:
+                log.error("only this process shuts down", extra={"error": str(refused)})
+        return False
+
+    def _global_thread_failed(self, error: Exception) -> None:
+        """The tasks cannot go on without it, and nothing takes its place."""
+        self.failure = self.failure or error
+        answer = verdict(self._handler, error)
+        if answer is not StreamThreadExceptionResponse.SHUTDOWN_CLIENT:
+            log.error("the thread of global stores failed: only this process shuts down", extra={"asked": answer.name})
+        if self.state.is_running_or_rebalancing():
+            self._states.become(ClientState.PENDING_ERROR)
+            self._close_soon()
+
+    # ------------------------------------------------------------------ threads
+
+    def add_stream_thread(self) -> str | None:
+        """Starts one more stream thread; the memory for caches is shared out anew.
+
+        :returns: its name; ``None`` unless the application is running or rebalancing.
+        """
+        thread = None
+        if self._threads is not None and self.state.is_running_or_rebalancing():
+            thread = self._threads.add()
+        if thread is None:
+            log.warning("a stream thread cannot be added now", extra={"state": self.state.value})
+            return None
+        thread.start()
+        return thread.name
+
+    def remove_stream_thread(self, timeout: Duration | None = None) -> str | None:
+        """Ends one stream thread: it commits, closes its tasks and leaves the group, and the others take over.
+
+        A stream thread that calls this ends itself, after the record in work.
+
+        :param timeout: how long to wait for its end, which comes also if it takes longer; ``None`` waits.
+        :returns: its name; ``None`` unless the application is running or rebalancing and has a thread.
+        """
+        timeout_s = _seconds(timeout)
+        thread = None
+        if self._threads is not None and self.state.is_running_or_rebalancing():
+            thread = self._threads.choose()
+        if thread is None:
+            log.warning("no stream thread can be removed now", extra={"state": self.state.value})
+            return None
+        thread.stop(stay=False)
+        if not thread.join(timeout_s) and not thread.is_current():
+            log.warning("a stream thread has not ended in time", extra={"thread_name": thread.name})
+        return thread.name
+
+    def pause(self) -> None:
+        """Suspends processing, punctuations and restores from the next batch on. The application stays in its group and
+        in its state, and goes on with :meth:`resume` (KIP-834). It may also be paused before the start."""
+        self._settings.paused = True
+
+    def resume(self) -> None:
+        """Goes on after :meth:`pause`."""
+        self._settings.paused = False
+
+    def is_paused(self) -> bool:
+        return self._settings.paused
 
     # ------------------------------------------------------------------ stop
 
     def close(self, timeout: Duration | None = None, *, leave_group: bool | None = None) -> bool:
-        """Commits, closes tasks and stops the threads; tells whether all of it was done in time.
+        """Commits, closes tasks and stops the threads; tells whether all of it was done in time. It goes on after that.
+
+        Called by a stream thread or by the state listener, it asks for the end and returns at once.
 
         :param timeout: ``None`` waits as long as it takes.
         :param leave_group: gives the tasks to other members at once; otherwise a member with a static id keeps them for
-            the session timeout, to be back by then. By default it leaves, unless the application was given a
+            the session timeout, to be back by then (KIP-1153). By default it leaves, unless the application was given a
             ``group.instance.id``.
+        :raises ValueError: if the timeout is negative.
         """
-        if self._state is ClientState.CREATED:
-            self._become(ClientState.PENDING_SHUTDOWN)
-            self._become(ClientState.NOT_RUNNING)
+        timeout_s = _seconds(timeout)
+        if self.state is ClientState.CREATED:
+            self._states.become(ClientState.PENDING_SHUTDOWN)
+            self._states.become(ClientState.NOT_RUNNING)
             return True
         stay = client_configs.group_instance_id(self.config) is not None if leave_group is None else not leave_group
-        if self._state not in (*_ENDED, ClientState.PENDING_ERROR):
-            self._become(ClientState.PENDING_SHUTDOWN)
-            self._close_soon(ClientState.NOT_RUNNING, stay=stay)
-        return self.wait(None if timeout is None else to_ms(timeout, "timeout") / 1000)
+        if self._states.become(ClientState.PENDING_SHUTDOWN):
+            self._global.give_up()
+            self._close_soon(stay=stay)
+        if self._states.is_telling_here() or (self._threads is not None and self._threads.is_one_of_them()):
+            return self.state in ENDED
+        return self.wait(timeout_s)
 
-    def _close_soon(self, final: ClientState, *, stay: bool = False) -> None:
-        with self._changed:
+    def _close_soon(self, *, stay: bool = False) -> None:
+        with self._closing:
             if self._closer is not None:
                 return
-            self._closer = threading.Thread(target=self._finish, args=(final, stay), name="close", daemon=True)
+            self._closer = threading.Thread(target=self._finish, args=(stay,), name="close", daemon=True)
         self._closer.start()
 
-    def _finish(self, final: ClientState, stay: bool) -> None:
-        self._start_is_over.wait()
-        for thread in self._threads:
-            thread.stop(stay=stay)
-        for thread in self._threads:
-            thread.join(None)
-            if thread.failure is not None:
-                self.failure = self.failure or thread.failure
-                final = ClientState.ERROR
-        final = self._close_global_stores(final)
+    def _finish(self, stay: bool) -> None:
+        self._started.wait()  # it may be asked to close while it starts
+        if self._threads is not None:
+            self._threads.stop(stay=stay)
+            self._threads.join()
+        if self._housekeeper is not None:
+            self._housekeeper.stop()
         self._release()
         restore_collector(self._collector_before)
-        self._become(final)
-
-    def _close_global_stores(self, final: ClientState) -> ClientState:
-        """After the tasks, which read them; returns how the application ends."""
-        try:
-            self._global.close()
-        except Exception as error:
-            log.warning("not closed in order", extra={"error": str(error)}, exc_info=error)
-            self.failure = self.failure or error
-        self.failure = self.failure or self._global.failure
-        return final if self.failure is None else ClientState.ERROR
+        failed = self.state is ClientState.PENDING_ERROR
+        self._states.become(ClientState.ERROR if failed else ClientState.NOT_RUNNING)
 
     def _release(self) -> None:
-        admin, self._admin = self._admin, None
-        if admin is not None:
-            admin.close()
-        if self._slot is not None:
-            self._slot.release()
-            self._slot = None
+        if self._opened is None:
+            return
+        try:
+            self._opened.release()
+        except Exception as error:  # of a processor that fills a global store
+            log.warning("not closed in order", extra={"error": str(error)}, exc_info=error)
+            self.failure = self.failure or error
 
     def clean_up(self) -> None:
-        """Deletes the local state of the application's tasks (conformance 118).
+        """Deletes the local state of the application's tasks; metadata and other applications stay (conformance 118).
 
         :raises StreamsError: while it runs.
+        :raises StateDirectoryError: while another process has a task of the application open.
         """
-        if self._state not in (ClientState.CREATED, *_ENDED):
+        if self.state not in (ClientState.CREATED, *ENDED):
             raise StreamsError(
-                f"local state can be deleted only while the application does not run; it is {self._state}"
+                f"local state can be deleted only while the application does not run; it is {self.state}"
             )
         directory = StateDirectory.open(
             self.config.state_dir,
@@ -343,9 +350,35 @@ class KafkaStreams:
         )
         directory.clean_up()
 
+    # ------------------------------------------------------------------ what it does
+
     def tasks(self) -> dict[str, list[TaskId]]:
         """The tasks that each thread of this process owns, by thread name."""
-        return {thread.name: thread.owned_tasks() for thread in self._threads}
+        return {thread.name: thread.owned_tasks() for thread in self._threads or ()}
+
+    def metadata_for_local_threads(self) -> frozenset[ThreadMetadata]:
+        """What the threads of this process do now, without those that have no clients yet."""
+        found = (thread.metadata() for thread in self._threads or () if thread.state is not ThreadState.DEAD)
+        return frozenset(one for one in found if one is not None)
+
+    def metrics(self) -> dict[MetricName, Metric]:
+        """Everything that is measured in this process now, under Kafka's names: the runtime's own counters, and what
+        processors added by ``context.metrics()``."""
+        threads = self._threads or ()
+        values: dict[str, tuple[str, Callable[[], Any]]] = {
+            "application-id": ("the application's id", lambda: self.config.application_id),
+            "state": ("the state of the application", lambda: self.state.value),
+            "topology-description": ("the topology", self.topology.describe),
+            "alive-stream-threads": (
+                "stream threads that run or are about to",
+                lambda: sum(thread.state is not ThreadState.DEAD for thread in threads),
+            ),
+            "failed-stream-threads": ("stream threads that failed since the start", lambda: self._failed_threads),
+        }
+        client_id = self._opened.client_id if self._opened is not None else self.config.client_id
+        found = {metric.metric_name: metric for metric in client_metrics(client_id, values)}
+        found |= {metric.metric_name: metric for metric in thread_metrics(threads)}
+        return found | self._metrics.metrics()
 
     def __enter__(self) -> KafkaStreams:
         self.start()
@@ -356,6 +389,16 @@ class KafkaStreams:
         self.close()
         if kind is None and self.failure is not None:
             raise self.failure
+
+
+def _seconds(timeout: Duration | None) -> float | None:
+    """:raises ValueError: if it is negative."""
+    if timeout is None:
+        return None
+    ms = to_ms(timeout, "timeout")
+    if ms < 0:
+        raise ValueError(f"timeout must not be negative, got {ms} ms")
+    return ms / 1000
 
 
 def _librdkafka(clock: Clock) -> KafkaClients:

@@ -2,47 +2,136 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
+from processor_api.errors import TopologyError
+from processor_api.nodes import SourceNode
+from processor_api.subtopology import subtopologies
 from processor_api.topology import Topology
 from streams.config import StreamsConfig
-from streams.kafka.group import GroupTopology, topology_hash
-from streams.kafka.internal_topics import check_existing_topics, internal_topic_counts, internal_topics, topic_prefix
+from streams.kafka.group import GroupTopology, control_topic, topology_hash
+from streams.kafka.internal_topics import (
+    check_existing_topics,
+    internal_topic_counts,
+    internal_topics,
+    source_topics,
+    topic_prefix,
+)
 from streams.kafka.ports import Admin, NewTopic
-from streams.runtime.task_plan import TaskPlan, plan_tasks
+from streams.runtime.plans import PlanBook, Plans
+from streams.runtime.task_plan import plan_tasks
 
-__all__ = ["plan_and_create"]
+__all__ = ["TopicFitter", "TopicWatch"]
+
+log = logging.getLogger("streams.topics")
 
 
-def plan_and_create(
-    topology: Topology, config: StreamsConfig, settings: Mapping[str, Any], admin: Admin
-) -> tuple[dict[int, TaskPlan], GroupTopology]:
-    """Plans by subtopology, and what membership needs; internal topics exist when it returns.
+class TopicFitter:
+    """Plans an application for the topics there are."""
 
-    :raises MissingTopicError: if a source topic does not exist.
-    :raises TopologyError: if partition counts do not fit.
-    """
-    existing = {name: info.partitions for name, info in admin.topics().items()}
-    expected = internal_topic_counts(topology, settings, existing)
-    missing = check_existing_topics(expected, existing)
-    known = internal_topics(topology, settings)
-    admin.create_topics(
-        [
-            NewTopic(
-                name=name,
-                partitions=expected[name],
-                replication_factor=config.replication_factor,
-                configs=known[name].configs,
-            )
-            for name in missing
-        ]
-    )
-    plans = {plan.subtopology: plan for plan in plan_tasks(topology, settings, {**existing, **expected})}
-    group = GroupTopology(
-        application_id=config.application_id,
-        prefix=topic_prefix(settings),
-        task_counts={number: plan.tasks for number, plan in plans.items()},
-        hash=topology_hash(topology.describe()),
-    )
-    return plans, group
+    def __init__(self, topology: Topology, config: StreamsConfig, settings: Mapping[str, Any], admin: Admin) -> None:
+        self._topology = topology
+        self._config = config
+        self._settings = settings
+        self._admin = admin
+        self._prefix = topic_prefix(settings)
+        parts = subtopologies(topology)
+        sources = [node for node in topology.nodes.values() if isinstance(node, SourceNode)]
+        self._patterns = [node for node in sources if node.pattern is not None]
+        names = {node.name for node in self._patterns}
+        self.growing = frozenset(part.id for part in parts if names.intersection(part.sources))
+        """Subtopologies that read a pattern."""
+        own = {control_topic(self._prefix, part.id) for part in parts} | internal_topics(topology, settings).keys()
+        self._own = own
+        self._named = {topic for node in sources for topic in node.topics}
+
+    def existing(self) -> dict[str, int]:
+        """Partition counts of all topics of the cluster."""
+        return {name: info.partitions for name, info in self._admin.topics().items()}
+
+    def readable(self, existing: Mapping[str, int]) -> dict[str, int]:
+        """The topics that sources may read: those they name, and of the others neither the brokers' own nor this
+        application's internal ones, which a pattern does not mean."""
+        return {
+            name: count
+            for name, count in existing.items()
+            if name in self._named or not (name.startswith("__") or name in self._own)
+        }
+
+    def matched(self, readable: Mapping[str, int]) -> set[str]:
+        """The topics that patterns of the topology match."""
+        return {topic for node in self._patterns for topic in source_topics(self._topology, node, readable)}
+
+    def fit(self, readable: Mapping[str, int], existing: Mapping[str, int]) -> Plans:
+        """The plans; internal topics exist when it returns.
+
+        :raises MissingTopicError: if a source topic does not exist.
+        :raises TopologyError: if partition counts do not fit.
+        """
+        counts = internal_topic_counts(self._topology, self._settings, readable)
+        expected = {name: count for name, count in counts.items() if count}
+        missing = check_existing_topics(expected, existing)
+        known = internal_topics(self._topology, self._settings)
+        self._admin.create_topics(
+            [
+                NewTopic(
+                    name=name,
+                    partitions=expected[name],
+                    replication_factor=self._config.replication_factor,
+                    configs=known[name].configs,
+                )
+                for name in missing
+            ]
+        )
+        tasks = {plan.subtopology: plan for plan in plan_tasks(self._topology, self._settings, readable)}
+        group = GroupTopology(
+            application_id=self._config.application_id,
+            prefix=self._prefix,
+            task_counts={
+                number: max(plan.tasks, int(number in self.growing)) for number, plan in tasks.items()
+            },  # one task at least, so that the group has something to hand out
+            hash=topology_hash(self._topology.describe()),
+            growing=self.growing,
+        )
+        return Plans(tasks, group)
+
+
+class TopicWatch:
+    """Looks for topics that were created while the application runs and that a pattern of its topology matches."""
+
+    def __init__(self, fitter: TopicFitter, readable: Mapping[str, int], book: PlanBook) -> None:
+        self._fitter = fitter
+        self._known = dict(readable)
+        self._book = book
+        self._refused: set[str] = set()
+
+    def look(self) -> None:
+        """Changes the plans if there are new topics. One that does not fit is left out, and said so once.
+
+        :raises RetryableError: if no broker answers.
+        """
+        existing = self._fitter.existing()
+        readable = self._fitter.readable(existing)
+        new = self._fitter.matched(readable) - self._known.keys() - self._refused
+        plans = None
+        for topic in sorted(new):
+            try:
+                plans = self._fitter.fit({**self._known, topic: readable[topic]}, existing)
+            except TopologyError as error:
+                self._refused.add(topic)
+                log.error(
+                    "the new topic %r matches a pattern of the topology but cannot be read: %s",
+                    topic,
+                    error,
+                    extra={"topic": topic, "error": str(error)},
+                )
+            else:
+                self._known[topic] = readable[topic]
+                existing = self._fitter.existing()
+        if plans is not None:
+            log.info("new topics are read", extra={"topics": ", ".join(sorted(new - self._refused))})
+            before = self._book.current.tasks
+            kept = {number: before[number] if before[number] == plan else plan for number, plan in plans.tasks.items()}
+            self._book.current = Plans(kept, plans.group)

@@ -48,6 +48,9 @@ class RestoreBar:
             self._stream.write("\n")
             self._stream.flush()
 
+    def on_restore_suspended(self, partition: TopicPartition, store: str, restored: int) -> None:
+        self.on_restore_end(partition, store, restored)
+
     def _draw(self, *, now: bool) -> None:
         time = self._clock.monotonic()
         if time < self._next and not now:

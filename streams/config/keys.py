@@ -18,7 +18,7 @@ REFUSED: Status = "refused"
 _CLIENTS = "passed to every client"
 _STANDBY = "there are no standby and warm-up tasks yet: a moved task restores from its changelog"
 _RACK = "tasks are assigned by librdkafka's assignor, which does not know racks"
-_METRICS = "metrics are plain counters, published as they are, not sampled in windows"
+_METRICS = "of sensors that processors add with `context.metrics()`: {}; the runtime's own are plain counters"
 
 
 class Key(NamedTuple):
@@ -107,8 +107,8 @@ KEYS: tuple[Key, ...] = (
         "default.interactive.query.isolation.level",
         "default_interactive_query_isolation_level",
         "READ_UNCOMMITTED",
-        WORKS,
-        "`READ_UNCOMMITTED` or `READ_COMMITTED`; a query may choose for itself",
+        IGNORED,
+        "stores cannot be queried from outside yet",
     ),
     Key("default.key.serde", "default_key_serde", "", WORKS, "a `Serde`, or the import path of one"),
     Key(
@@ -148,8 +148,8 @@ KEYS: tuple[Key, ...] = (
         "ensure.explicit.internal.resource.naming",
         "ensure_explicit_internal_resource_naming",
         "false",
-        IGNORED,
-        "generated names are not looked for yet: name operators and stores whose topics must keep their names",
+        WORKS,
+        "`builder.build(config)` refuses generated names of stores and internal topics (KIP-1111)",
     ),
     Key(
         "errors.dead.letter.queue.topic.name",
@@ -159,7 +159,21 @@ KEYS: tuple[Key, ...] = (
         "topic to which the built-in handlers send records that failed (KIP-1034); it has to exist",
     ),
     Key("group.protocol", "group_protocol", "classic", WORKS, "`classic`; the streams protocol (KIP-1071) comes later"),
-    Key("log.summary.interval.ms", "log_summary_interval_ms", "120000", WORKS, "time between summaries in the log"),
+    Key(
+        "input.buffer.max.bytes",
+        "input_buffer_max_bytes",
+        "536870912",
+        WORKS,
+        "of all threads of a process, in equal parts for the partitions read; a partition with more bytes of values"
+        " waiting is paused; -1 is no limit (KIP-770, which Kafka Streams has not released)",
+    ),
+    Key(
+        "log.summary.interval.ms",
+        "log_summary_interval_ms",
+        "120000",
+        WORKS,
+        "time between lines in the log that sum up what a thread has done; 0 is never",
+    ),
     Key(
         "max.task.idle.ms",
         "max_task_idle_ms",
@@ -168,13 +182,33 @@ KEYS: tuple[Key, ...] = (
         "how long a task waits for a partition without records; -1 does not wait",
     ),
     Key("max.warmup.replicas", "max_warmup_replicas", "2", IGNORED, _STANDBY),
-    Key("metadata.max.age.ms", None, "", WORKS, _CLIENTS + ", as `topic.metadata.refresh.interval.ms`"),
+    Key(
+        "metadata.max.age.ms",
+        None,
+        "",
+        WORKS,
+        _CLIENTS + ", as `topic.metadata.refresh.interval.ms`; how often a pattern looks for new topics",
+    ),
     Key("metadata.recovery.strategy", None, "", WORKS, _CLIENTS),
     Key("metadata.recovery.rebootstrap.trigger.ms", None, "", WORKS, _CLIENTS),
     Key("metric.reporters", None, "", REFUSED, "metrics are read from `KafkaStreams.metrics()`, not by Java classes"),
-    Key("metrics.num.samples", "metrics_num_samples", "2", IGNORED, _METRICS),
-    Key("metrics.recording.level", "metrics_recording_level", "INFO", IGNORED, "all metrics are always recorded"),
-    Key("metrics.sample.window.ms", "metrics_sample_window_ms", "30000", IGNORED, _METRICS),
+    Key(
+        "metrics.num.samples", "metrics_num_samples", "2", WORKS, _METRICS.format("how many windows of time they keep")
+    ),
+    Key(
+        "metrics.recording.level",
+        "metrics_recording_level",
+        "INFO",
+        WORKS,
+        _METRICS.format("those of a higher level take no values"),
+    ),
+    Key(
+        "metrics.sample.window.ms",
+        "metrics_sample_window_ms",
+        "30000",
+        WORKS,
+        _METRICS.format("the length of a window"),
+    ),
     Key("num.standby.replicas", "num_standby_replicas", "0", IGNORED, _STANDBY),
     Key("num.stream.threads", "num_stream_threads", "1", WORKS, "threads of one process; for cores use more workers"),
     Key("poll.ms", "poll_ms", "100", WORKS, "how long to wait for records"),
@@ -190,16 +224,17 @@ KEYS: tuple[Key, ...] = (
         "processing.exception.handler.global.enabled",
         "processing_exception_handler_global_enabled",
         "false",
-        WORKS,
-        "asks the handler about global stores too",
+        IGNORED,
+        "there are no global stores yet",
     ),
     Key("processing.guarantee", "processing_guarantee", "at_least_once", WORKS, "`at_least_once` or `exactly_once_v2`"),
     Key(
         "processor.wrapper.class",
-        None,
+        "processor_wrapper_class",
         "",
-        REFUSED,
-        "wrap the processor suppliers in the function that makes the topology",
+        WORKS,
+        "a `ProcessorWrapper`, a class of them, a function `(node name, supplier)` that gives a supplier, or the import"
+        " path of one (KIP-1112)",
     ),
     Key(
         "production.exception.handler",
@@ -238,7 +273,8 @@ KEYS: tuple[Key, ...] = (
         "rocksdb_config_setter",
         "",
         WORKS,
-        "a function `(store name, options)` that changes the options, or its import path",
+        "a function `(store name, options)` that changes the `rocksdict.Options` of a store, its import path, or a"
+        " mapping of names of options to values (`write_buffer_size`)",
     ),
     Key("security.protocol", None, "", WORKS, _CLIENTS),
     Key("send.buffer.bytes", None, "", WORKS, _CLIENTS + ", as `socket.send.buffer.bytes`"),
@@ -247,7 +283,7 @@ KEYS: tuple[Key, ...] = (
         "state_cleanup_delay_ms",
         "600000",
         WORKS,
-        "how long the directory of a task that moved away is kept",
+        "how long the directory of a task that moved away is kept, and the time between looks",
     ),
     Key(
         "state.cleanup.dir.max.age.ms",
@@ -299,8 +335,9 @@ KEYS: tuple[Key, ...] = (
         "upgrade.from",
         "upgrade_from",
         "",
-        IGNORED,
-        "no older version can share a group with this one; internal topics have the format of Kafka Streams 4.3",
+        WORKS,
+        "under 3.4 and older, a change of a table's grouping goes to its repartition topic in two records, as those"
+        " versions read it (KIP-904)",
     ),
     Key("window.size.ms", None, "", REFUSED, "give the window size to the windowed serde"),
     Key("windowed.inner.class.serde", None, "", REFUSED, "give the inner serde to the windowed serde"),
@@ -315,15 +352,15 @@ KEYS: tuple[Key, ...] = (
         "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__",
         "outer_join_emit_interval_ms",
         "1000",
-        WORKS,
-        "wall-clock time between looks for unmatched rows of stream-stream left and outer joins",
+        IGNORED,
+        "there are no stream-stream joins yet",
     ),
     Key(
         "__emit.interval.ms.kstreams.windowed.aggregation__",
         "windowed_aggregation_emit_interval_ms",
         "1000",
-        WORKS,
-        "wall-clock time between emits of windows that closed",
+        IGNORED,
+        "no operator emits windows when they close yet",
     ),
     Key("__internal.override.topic.prefix__", None, "", REFUSED, "internal topics begin with the application id"),
     Key(

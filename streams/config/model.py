@@ -37,7 +37,6 @@ Flag = Annotated[bool, PlainValidator(values.flag)]
 Text = Annotated[str, PlainValidator(values.text)]
 Count = Annotated[int, PlainValidator(values.whole(0))]
 PositiveCount = Annotated[int, PlainValidator(values.whole(1))]
-Function = Annotated[Any, PlainValidator(values.optional(values.function))]
 AnySerde = Annotated[Serde[Any] | None, PlainValidator(values.optional(values.serde))]
 Settings = Mapping[str, Any]
 
@@ -98,7 +97,6 @@ class StreamsConfig(BaseModel):
     processing_exception_handler: Annotated[
         ProcessingExceptionHandler | None, PlainValidator(values.optional(values.handler("processing")))
     ] = None
-    processing_exception_handler_global_enabled: Flag = False
     production_exception_handler: Annotated[
         ProductionExceptionHandler | None, PlainValidator(values.optional(values.handler("production")))
     ] = None
@@ -106,6 +104,8 @@ class StreamsConfig(BaseModel):
     errors_dead_letter_queue_topic_name: Annotated[str | None, PlainValidator(values.optional(values.text))] = None
 
     buffered_records_per_partition: PositiveCount = 1000
+    input_buffer_max_bytes: Annotated[int, PlainValidator(values.whole(-1))] = 512 * 1024 * 1024
+    """-1 is no limit."""
     max_task_idle_ms: MsOrOff = 0
     poll_ms: Ms = 100
     task_timeout_ms: Ms = 300_000
@@ -126,14 +126,11 @@ class StreamsConfig(BaseModel):
         Literal["rocksDB", "in_memory"], PlainValidator(values.one_of("rocksDB", "in_memory"))
     ] = "rocksDB"
     dsl_store_format: Annotated[Literal["DEFAULT"], PlainValidator(_FORMAT)] = "DEFAULT"
-    default_interactive_query_isolation_level: Annotated[
-        Literal["READ_UNCOMMITTED", "READ_COMMITTED"],
-        PlainValidator(values.one_of("READ_UNCOMMITTED", "READ_COMMITTED")),
-    ] = "READ_UNCOMMITTED"
-    rocksdb_config_setter: Function = None
+    rocksdb_config_setter: Annotated[Any, PlainValidator(values.optional(values.rocksdb_setter))] = None
+    """A function, or a mapping of options."""
+    processor_wrapper_class: Annotated[Any, PlainValidator(values.optional(values.wrapper))] = None
+    """A :class:`~processor_api.wrapper.ProcessorWrapper`, or a function."""
     windowstore_changelog_additional_retention_ms: Ms = 86_400_000
-    outer_join_emit_interval_ms: Ms = 1000
-    windowed_aggregation_emit_interval_ms: Ms = 1000
 
     topology_optimization: Annotated[str, PlainValidator(values.optimizations)] = "none"
     """``none``, ``all``, or names separated by commas."""
@@ -141,15 +138,20 @@ class StreamsConfig(BaseModel):
     replication_factor: Annotated[int, PlainValidator(values.whole(-1, 32767))] = -1
     repartition_purge_interval_ms: Ms = 30_000
     enable_metrics_push: Flag = True
+    metrics_num_samples: PositiveCount = 2
+    metrics_recording_level: Annotated[str, PlainValidator(values.one_of("INFO", "DEBUG", "TRACE"))] = "INFO"
+    metrics_sample_window_ms: Ms = 30_000
+    upgrade_from: Annotated[str | None, PlainValidator(values.optional(values.text))] = None
 
     # Accepted, and without effect for the reason given in streams.config.keys.
     acceptable_recovery_lag: Count = 10_000
     built_in_metrics_version: Annotated[str, PlainValidator(values.one_of("latest"))] = "latest"
+    default_interactive_query_isolation_level: Annotated[
+        Literal["READ_UNCOMMITTED", "READ_COMMITTED"],
+        PlainValidator(values.one_of("READ_UNCOMMITTED", "READ_COMMITTED")),
+    ] = "READ_UNCOMMITTED"
     enable_transactional_statestores: Flag = True
     max_warmup_replicas: PositiveCount = 2
-    metrics_num_samples: PositiveCount = 2
-    metrics_recording_level: Annotated[str, PlainValidator(values.one_of("INFO", "DEBUG", "TRACE"))] = "INFO"
-    metrics_sample_window_ms: Ms = 30_000
     num_standby_replicas: Count = 0
     probing_rebalance_interval_ms: Annotated[int, PlainValidator(values.duration_ms(60_000))] = 600_000
     rack_aware_assignment_non_overlap_cost: Annotated[int | None, PlainValidator(values.optional(values.whole(0)))] = (
@@ -160,8 +162,10 @@ class StreamsConfig(BaseModel):
     ] = "none"
     rack_aware_assignment_tags: Annotated[tuple[str, ...], PlainValidator(values.tags)] = ()
     rack_aware_assignment_traffic_cost: Annotated[int | None, PlainValidator(values.optional(values.whole(0)))] = None
+    outer_join_emit_interval_ms: Ms = 1000
+    processing_exception_handler_global_enabled: Flag = False
     topology_description_push_enabled: Flag = True
-    upgrade_from: Annotated[str | None, PlainValidator(values.optional(values.text))] = None
+    windowed_aggregation_emit_interval_ms: Ms = 1000
 
     # Settings of clients and internal topics as they were given, under their own dotted names.
     clients: Settings = Field(default_factory=dict)
@@ -304,6 +308,8 @@ def _shown(value: Any) -> str:
         return ",".join(map(str, value))
     if isinstance(value, Serde):
         return value.name
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}={one}" for name, one in value.items())
     if callable(value):
         return f"{getattr(value, '__module__', '?')}:{getattr(value, '__qualname__', repr(value))}"
     return str(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +38,13 @@ __all__ = [
     "optimizations",
     "optional",
     "path",
+    "rocksdb_setter",
     "serde",
     "servers",
     "tags",
     "text",
     "whole",
+    "wrapper",
 ]
 
 _LEGAL_ID = re.compile(r"[a-zA-Z0-9._-]+")
@@ -256,6 +258,28 @@ def function(value: Any) -> Any:
     found = _imported(value) if isinstance(value, str) else value
     if not callable(found):
         raise ValueError(f"must be a function or the import path of one, got {value!r}")
+    return found
+
+
+def rocksdb_setter(value: Any) -> Any:
+    """A function of a store's name and its options, its import path, or a mapping of options."""
+    if isinstance(value, Mapping):
+        if not all(isinstance(name, str) for name in value):
+            raise ValueError(f"must have names of options as keys, got {value!r}")
+        return dict(value)
+    return function(value)
+
+
+def wrapper(value: Any) -> Any:
+    """A processor wrapper, a class of them, a function of a node's name and its supplier, or the import path of one."""
+    found = _imported(value) if isinstance(value, str) else value
+    if isinstance(found, type):
+        try:
+            found = found()
+        except TypeError as error:
+            raise ValueError(f"cannot be made from {value!r}: {error}") from None
+    if not callable(found) and not hasattr(found, "wrap_processor_supplier"):
+        raise ValueError(f"must be a ProcessorWrapper, a function, or the import path of one, got {value!r}")
     return found
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from processor_api.clock import Clock
 from processor_api.errors import RetryableError, StreamsError, TopologyError
 from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.ports import Admin, Consumer, GroupMember, NewTopic, OffsetAndMetadata
+from streams.kafka.shutdown_requests import ShutdownRequested, ShutdownRequests
 
 __all__ = ["ControlTopicMembership", "FakeMembership", "GroupTopology", "Membership", "Owner", "Tasks", "topology_hash"]
 
@@ -30,6 +32,8 @@ log = logging.getLogger("streams.membership")
 
 CONTROL_CONFIGS = {"cleanup.policy": "delete", "retention.ms": "-1"}
 OTHER_TOPOLOGY_PAUSE_S = 1.0
+LISTEN_DELAY_S = 1.0
+"""After the first assignment: a fetch that waits for the control topic, mostly empty, holds up those of others."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,8 @@ class GroupTopology:
     task_counts: Mapping[int, int]
     """Tasks of each subtopology that has any."""
     hash: str
+    growing: frozenset[int] = frozenset()
+    """Subtopologies that read a pattern: topics, and so tasks, may be added while members run."""
 
 
 class Owner(Protocol):
@@ -80,6 +86,24 @@ class Membership(Protocol):
 
     def may_open(self) -> bool:
         """Whether tasks may be opened now: not beside workers of another topology."""
+        ...
+
+    def extend(self, topology: GroupTopology) -> None:
+        """There are more tasks than when the worker joined."""
+        ...
+
+    def take(self, partition: TopicPartition, messages: Sequence[Any]) -> None:
+        """Consumed records that are no task's: the membership's own, or late ones of a task that went away.
+
+        :raises ShutdownRequested: if a member asked all to shut down.
+        """
+        ...
+
+    def request_shutdown(self, reason: str) -> None:
+        """Asks every member to shut down, as KIP-671 has it; this one is not told of it.
+
+        :raises StreamsError: if they cannot be told.
+        """
         ...
 
     def leave(self, *, stay: bool = False) -> None:
@@ -114,23 +138,33 @@ def control_topic(prefix: str, subtopology: int) -> str:
 class ControlTopicMembership:
     """See the module's text.
 
+    :param requests: of the process; without, nobody is asked to shut down or listens to it.
     :param leave_static: sends LeaveGroup for this member's instance id, which the client does not do itself; ``None``
         for a dynamic member, which leaves when its consumer closes.
     """
 
     def __init__(
-        self, consumer: Consumer, admin: Admin, clock: Clock, *, leave_static: Callable[[], None] | None = None
+        self,
+        consumer: Consumer,
+        admin: Admin,
+        clock: Clock,
+        *,
+        leave_static: Callable[[], None] | None = None,
+        requests: ShutdownRequests | None = None,
     ) -> None:
         self._consumer = consumer
         self._admin = admin
         self._clock = clock
         self._leave_static = leave_static
+        self._requests = requests
+        self._assigned = False
+        self._requests_from: TopicPartition | None = None
         self._active: set[TaskId] = set()
         self._subtopologies: dict[str, int] = {}
         self._topology: GroupTopology | None = None
         self._owner: Owner | None = None
         self._failure: Exception | None = None
-        self._next_look = 0.0
+        self._next_look = self._next_listen = 0.0
         self._checked: frozenset[TaskId] = frozenset()
 
     # ------------------------------------------------------------------ joining
@@ -142,24 +176,30 @@ class ControlTopicMembership:
         """
         self._topology, self._owner = topology, owner
         counts = {control_topic(topology.prefix, part): count for part, count in topology.task_counts.items() if count}
-        self._subtopologies = {control_topic(topology.prefix, part): part for part in topology.task_counts}
-        existing = self._admin.topics(list(counts))
+        self._subtopologies = {
+            control_topic(topology.prefix, n): n for n, count in topology.task_counts.items() if count
+        }
+        existing = {name: info.partitions for name, info in self._admin.topics(list(counts)).items()}
         for name, count in counts.items():
-            if name in existing and existing[name].partitions != count:
+            if existing.get(name, count) != count and self._subtopologies[name] not in topology.growing:
                 raise TopologyError(
-                    f"control topic {name!r} has {existing[name].partitions} partitions but the subtopology has {count}"
-                    " tasks: its source topics were given other partition counts. Give them the counts they had, or"
-                    " reset the application",
+                    f"control topic {name!r} has {existing[name]} partitions but the subtopology has {count} tasks: its"
+                    " source topics were given other partition counts. Give them the counts they had, or reset the"
+                    " application",
                     topic=name,
                 )
+        new = {name: count for name, count in counts.items() if name not in existing}
         self._admin.create_topics(
-            [
-                NewTopic(name=name, partitions=count, configs=CONTROL_CONFIGS)
-                for name, count in counts.items()
-                if name not in existing
-            ]
+            [NewTopic(name=name, partitions=count, configs=CONTROL_CONFIGS) for name, count in new.items()]
         )
+        self.extend(topology)
         self._consumer.subscribe(list(counts), self)
+
+    def extend(self, topology: GroupTopology) -> None:
+        """Adds partitions to control topics for new tasks; the group hands them out when its leader sees them."""
+        self._topology = topology
+        for part in topology.growing:
+            self._admin.add_partitions(control_topic(topology.prefix, part), topology.task_counts[part])
 
     def may_open(self) -> bool:
         topology = self._topology
@@ -203,6 +243,9 @@ class ControlTopicMembership:
 
     def _become(self, active: set[TaskId], *, lost: bool) -> None:
         self._active = active
+        if not self._assigned:
+            self._assigned = True
+            self._next_listen = self._clock.monotonic() + LISTEN_DELAY_S
         self._checked &= active
         if self._owner is None:
             return
@@ -217,6 +260,36 @@ class ControlTopicMembership:
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
+        if self._assigned and self._requests_from is None:
+            self._listen()
+
+    def _listen(self) -> None:
+        """Once the group has said what this member owns: before, the client takes no partitions."""
+        now = self._clock.monotonic()
+        if self._requests is None or not self._subtopologies or now < self._next_listen:
+            return
+        self._next_listen = now + OTHER_TOPOLOGY_PAUSE_S
+        try:
+            self._requests_from = self._requests.listen(self._consumer, self._requests_topic())
+        except RetryableError as error:
+            log.warning("requests of other members cannot be read yet", extra={"error": str(error)})
+        except StreamsError as error:  # such as a right that is missing: it does without
+            self._next_listen = math.inf
+            log.warning("requests of other members to shut down are not heard", extra={"error": str(error)})
+
+    def _requests_topic(self) -> str:
+        return min(self._subtopologies, key=lambda topic: self._subtopologies[topic])
+
+    def take(self, partition: TopicPartition, messages: Sequence[Any]) -> None:
+        if partition == self._requests_from and self._requests is not None:
+            reason = self._requests.reason(messages)
+            if reason is not None:
+                raise ShutdownRequested(f"a member of the application asked all of them to shut down: {reason}")
+
+    def request_shutdown(self, reason: str) -> None:
+        if self._requests is None or not self._subtopologies:
+            raise StreamsError("the members of the application cannot be asked to shut down: it has not joined")
+        self._requests.ask(self._requests_topic(), reason)
 
     def identity(self) -> Any:
         return self._consumer.group_metadata()
@@ -243,6 +316,7 @@ class FakeMembership:
         self.steps = list(steps)
         self.committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self.left: bool | None = None
+        self.shutdown_reasons: list[str] = []
         self._owner: Owner | None = None
 
     def join(self, topology: GroupTopology, owner: Owner) -> None:
@@ -260,6 +334,15 @@ class FakeMembership:
 
     def may_open(self) -> bool:
         return True
+
+    def extend(self, topology: GroupTopology) -> None:
+        """It hands out what the test says."""
+
+    def take(self, partition: TopicPartition, messages: Sequence[Any]) -> None:
+        """It has no records of its own."""
+
+    def request_shutdown(self, reason: str) -> None:
+        self.shutdown_reasons.append(reason)
 
     def leave(self, *, stay: bool = False) -> None:
         self.left = not stay

@@ -299,6 +299,13 @@ class Admin(Protocol):
         """
         ...
 
+    def add_partitions(self, topic: str, partitions: int) -> None:
+        """Gives a topic so many partitions in all; one that has as many or more is left as it is.
+
+        :raises StreamsError: if the topic does not exist.
+        """
+        ...
+
     def delete_topics(self, names: Collection[str]) -> None: ...
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:

@@ -7,7 +7,6 @@ restores, the thread goes on with its other tasks: each call does a bounded amou
 from __future__ import annotations
 
 import logging
-import struct
 from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import groupby
@@ -18,25 +17,30 @@ from processor_api.errors import StateError
 from processor_api.task_id import TaskId, TopicPartition
 from state.engine import OFFSETS, Engine
 from state.kind import Restore
+from state.offsets import write_offset
 from streams.kafka.ports import AT_BEGINNING, Consumer
 
-__all__ = ["RestoreJob", "RestoreListener", "Restorer", "plan_restore"]
+__all__ = ["RestoreJob", "Restorer", "StateRestoreListener", "plan_restore"]
 
 log = logging.getLogger("streams.restore")
 
 BATCH = 10_000
 PROGRESS_INTERVAL_S = 10.0
-OFFSET = struct.Struct(">q")
 
 
-class RestoreListener(Protocol):
-    """Told of restores, on the stream thread."""
+class StateRestoreListener(Protocol):
+    """Told of restores, on the stream thread (Kafka Streams' StateRestoreListener). Offsets are those of the changelog;
+    ``restored`` counts records."""
 
     def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None: ...
 
     def on_batch_restored(self, partition: TopicPartition, store: str, end_offset: int, restored: int) -> None: ...
 
     def on_restore_end(self, partition: TopicPartition, store: str, restored: int) -> None: ...
+
+    def on_restore_suspended(self, partition: TopicPartition, store: str, restored: int) -> None:
+        """The task went elsewhere, or the application closes, before the store was complete."""
+        ...
 
 
 @dataclass
@@ -80,7 +84,7 @@ def plan_restore(stored: int | None, beginning: int, end: int, store: str) -> tu
 class Restorer:
     """Of one stream thread."""
 
-    def __init__(self, consumer: Consumer, clock: Clock, listeners: Collection[RestoreListener] = ()) -> None:
+    def __init__(self, consumer: Consumer, clock: Clock, listeners: Collection[StateRestoreListener] = ()) -> None:
         self._consumer = consumer
         self._clock = clock
         self._listeners = listeners
@@ -116,8 +120,12 @@ class Restorer:
         """Stops restoring a task that went elsewhere."""
         gone = [partition for partition, job in self._jobs.items() if job.task == task]
         for partition in gone:
-            del self._jobs[partition]
+            self._suspend(self._jobs.pop(partition))
         self._consumer.unassign(gone)
+
+    def _suspend(self, job: RestoreJob) -> None:
+        for listener in self._listeners:
+            listener.on_restore_suspended(job.partition, job.store, job.restored)
 
     def pending(self, task: TaskId) -> bool:
         return any(job.task == task for job in self._jobs.values())
@@ -187,7 +195,7 @@ class Restorer:
         batch = job.engine.batch()
         stamps = (stamp for _, stamp in map(kind.timestamp, messages))
         job.restore(batch, map(kind.key, messages), map(kind.value, messages), stamps, map(kind.headers, messages))
-        batch.put(job.offset_key, OFFSET.pack(last), job.engine.family(OFFSETS).handle)
+        batch.put(job.offset_key, write_offset(last), job.engine.family(OFFSETS).handle)
         job.engine.load(batch)
         job.restored += len(messages)
         job.position = last + 1
@@ -218,5 +226,7 @@ class Restorer:
         log.info("restoring goes on", extra={"records_left": sum(left.values()), "changelogs": len(left)})
 
     def close(self) -> None:
+        for job in self._jobs.values():
+            self._suspend(job)
         self._jobs.clear()
         self._consumer.close()

@@ -119,6 +119,10 @@ class Committer:
         """Offsets found committed when tasks were opened."""
         self._committed.update(committed)
 
+    def committed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The last known of every owned partition; any thread may ask."""
+        return self._committed.copy()
+
     def forget(self, partitions: Collection[TopicPartition]) -> None:
         """Partitions that are not owned any more."""
         for partition in partitions:

@@ -8,7 +8,8 @@ from typing import Any
 
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
-from processor_api.processor import FixedKeyProcessor, Processor
+from processor_api.metrics import StreamsMetrics
+from processor_api.processor import FixedKeyProcessor, Operator, Processor
 from processor_api.punctuation import Cancellable, PunctuationType, Punctuator
 from processor_api.record import FixedKeyRecord, Forward, HeaderList, Record, RecordMetadata, TimestampType
 from processor_api.serde import Serde
@@ -169,6 +170,9 @@ class UserContext:
     def app_configs(self) -> Mapping[str, Any]:
         return self._environment.app_configs()
 
+    def metrics(self) -> StreamsMetrics:
+        return self._environment.streams_metrics()
+
     def current_system_time_ms(self) -> int:
         return self._environment.clock.time_ms()
 
@@ -180,6 +184,11 @@ class UserContext:
             )
         return self._cursor.stream_time
 
+    def bind_operator(self, operator: Operator, context: Any) -> Forward:
+        """For a wrapped operator of the DSL: binds it so that what it forwards goes through ``context``, which a
+        wrapper may have put before this one."""
+        return operator.bind(self._node if context is self else _Intercepted(self._node, context))
+
     def forward(self, record: Record[Any, Any] | FixedKeyRecord[Any, Any], child: str | None = None) -> None:
         target = self._node.forward if child is None else self._node.child(child)
         cursor = self._cursor
@@ -190,6 +199,26 @@ class UserContext:
             target(record.key, record.value, record.timestamp, headers)
         finally:
             cursor.timestamp, cursor.headers = saved
+
+
+class _Intercepted(NodeContext):
+    """The context of an operator whose forwards go through a context of the wrapper's."""
+
+    def __init__(self, node: NodeContext, context: Any) -> None:
+        self.__dict__.update(node.__dict__)
+        self._through = context.forward
+        self.forward = self._forward
+
+    def _forward(self, key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+        self._through(Record(key, value, timestamp, headers))
+
+    def child(self, name: str) -> Forward:
+        super().child(name)
+        through = self._through
+        return lambda key, value, timestamp, headers: through(Record(key, value, timestamp, headers), name)
+
+    def children(self) -> Mapping[str, Forward]:
+        return {name: self.child(name) for name in super().children()}
 
 
 def run_processor(

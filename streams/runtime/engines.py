@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from processor_api.clock import Clock
-from processor_api.errors import TopologyError
+from processor_api.errors import ConfigError, StreamsError, TopologyError
 from processor_api.store_spec import MEMORY, ROCKSDB
 from state.engine import Engine
+from state.kinds import store_of
 from state.memory_engine import MemoryEngine
 
 if TYPE_CHECKING:
@@ -21,11 +22,27 @@ ROCKSDB_DIRECTORY = "rocksdb"
 
 
 class Engines:
-    """The engines of a process; RocksDB's databases share one cache and one write-buffer budget."""
+    """The engines of a process; RocksDB's databases share one cache and one write-buffer budget.
 
-    def __init__(self, clock: Clock) -> None:
+    :param rocksdb_config: changes the options of a store (``rocksdb.config.setter``): a function of its name and its
+        options, or values by names of options.
+    :raises ConfigError: if there is no such option, or it cannot have the value.
+    """
+
+    def __init__(
+        self, clock: Clock, rocksdb_config: Callable[[str, Any], None] | Mapping[str, Any] | None = None
+    ) -> None:
         self._clock = clock
         self._memory: SharedMemory | None = None
+        self._setter: Callable[[str, Any], None] | None = None
+        if isinstance(rocksdb_config, Mapping):
+            from state.rocksdb_options import check_options, set_options
+
+            values = dict(rocksdb_config)
+            check_options(values)
+            self._setter = lambda store, options: set_options(options, values)
+        elif rocksdb_config is not None:
+            self._setter = rocksdb_config
 
     def open(self, name: str, directory: Path, families: Sequence[str]) -> Engine:
         """Opens an engine in a task's directory.
@@ -45,5 +62,17 @@ class Engines:
 
         if self._memory is None:
             self._memory = SharedMemory()
-        engine: Any = RocksEngine(directory / ROCKSDB_DIRECTORY, families, self._memory, self._clock)
+        configure = self._configure if self._setter is not None else None
+        engine: Any = RocksEngine(directory / ROCKSDB_DIRECTORY, families, self._memory, self._clock, configure)
         return cast(Engine, engine)
+
+    def _configure(self, family: str, options: Any) -> None:
+        store = store_of(family)
+        try:
+            self._setter(store, options)  # type: ignore[misc]
+        except StreamsError:
+            raise
+        except Exception as error:
+            raise ConfigError(
+                f"rocksdb.config.setter failed for store {store!r}: {type(error).__name__}: {error}", store=store
+            ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,12 +11,14 @@ from typing import Any
 from processor_api.clock import Clock
 from processor_api.errors import ConfigError, StreamsError, TopologyError
 from processor_api.handlers import ProducerRecord
+from processor_api.metrics import StreamsMetrics
 from processor_api.record import HeaderList
 from processor_api.serde import Serde
 from processor_api.task_id import TaskId
 from processor_api.timestamps import TimestampExtractor
 from state.cursor import Cursor
 from state.kinds import OpenStore
+from streams.metrics.registry import Metrics, ThreadMetrics
 from streams.runtime.error_policy import ErrorPolicy
 
 __all__ = ["Environment", "NodeErrors", "TaskMetrics", "no_global_store", "resolve_serde"]
@@ -52,6 +55,8 @@ class Environment:
     """Whether stores without a cache log each put when it happens, or the last of each key before a commit."""
     cursor: Cursor = field(default_factory=Cursor)
     metrics: TaskMetrics = field(default_factory=TaskMetrics)
+    user_metrics: StreamsMetrics | None = None
+    """Of the thread that runs the task."""
     commit_requested: bool = False
     initialised: bool = False
     """Whether the users' processors are: before, there was no record that a context could tell of."""
@@ -63,6 +68,12 @@ class Environment:
 
     def __post_init__(self) -> None:
         self.cursor.keeps_messages = self.errors.wants_messages
+
+    def streams_metrics(self) -> StreamsMetrics:
+        """For metrics of the user's own; of the task alone where no thread gave any."""
+        if self.user_metrics is None:
+            self.user_metrics = ThreadMetrics(Metrics(self.clock), threading.current_thread().name)
+        return self.user_metrics
 
     def drop(self) -> None:
         """Counts a record that was dropped."""

@@ -16,7 +16,7 @@ from processor_api.errors import RetryableError
 from processor_api.global_store import GlobalStore
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import AT_BEGINNING, Consumer
-from streams.restore.restorer import RestoreListener
+from streams.restore.restorer import StateRestoreListener
 from streams.runtime.global_task import GlobalTask
 
 __all__ = ["GlobalRestore"]
@@ -52,7 +52,7 @@ class GlobalRestore:
         task: GlobalTask,
         consumer: Consumer,
         clock: Clock,
-        listeners: Collection[RestoreListener],
+        listeners: Collection[StateRestoreListener],
         timeout_ms: int,
     ) -> None:
         self._task = task

@@ -20,7 +20,7 @@ from processor_api.task_id import TopicPartition
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
 from streams.kafka.ports import Consumer, KafkaClients
-from streams.restore.restorer import RestoreListener
+from streams.restore.restorer import StateRestoreListener
 from streams.runtime.client_events import client_event
 from streams.runtime.global_restore import GlobalRestore
 from streams.runtime.global_task import GlobalTask
@@ -70,7 +70,7 @@ class GlobalStreamThread:
         config: StreamsConfig,
         clients: KafkaClients,
         clock: Clock,
-        listeners: Collection[RestoreListener],
+        listeners: Collection[StateRestoreListener],
         on_state: Callable[[GlobalStreamThread, GlobalThreadState], None],
     ) -> None:
         self.name = name

@@ -28,6 +28,9 @@ __all__ = ["BoundSource", "Head", "InputQueue"]
 
 log = logging.getLogger("streams.tasks")
 
+SIZES_LOOKED_AT = 16
+"""Messages of a batch whose sizes stand for all."""
+
 Head = tuple[int, Any, Any, HeaderList | None, Any]
 """``(timestamp, key, value, headers, message)`` of the next record of a partition."""
 
@@ -60,7 +63,10 @@ class InputQueue:
         self.partition_time = NO_TIMESTAMP
         self.caught_up = False
         """Whether the end of the partition was reached after the last record handed over."""
-        self.paused = False
+        self.end_offset: int | None = None
+        """Where the partition ended when that was last reached."""
+        self._seen_bytes = 0.0
+        self._seen_records = 0
 
     def __len__(self) -> int:
         return len(self.messages) + (self.head is not None)
@@ -78,14 +84,22 @@ class InputQueue:
     def at_end(self, offset: int) -> None:
         """The end of the partition was reached at ``offset``, past control records."""
         self.caught_up = True
+        self.end_offset = offset
         if not self.messages and self.head is None and self.position is not None:
             self.position = max(self.position, offset)
 
-    def clear(self) -> None:
-        """Forgets what was not processed."""
-        self.messages.clear()
-        self.head = None
-        self.caught_up = False
+    def measure(self, messages: Sequence[Any]) -> None:
+        """Looks at the sizes of some of the messages that were just added."""
+        if len(self) <= len(messages):
+            self._seen_bytes, self._seen_records = 0.0, 0
+        some = messages[:: len(messages) // SIZES_LOOKED_AT + 1]
+        weight = len(messages) / len(some)
+        self._seen_bytes += weight * sum(len(value) for message in some if (value := message.value()) is not None)
+        self._seen_records += len(messages)
+
+    def buffered_bytes(self) -> int:
+        """About how many bytes of values are buffered: by the mean size of what was added since it was last empty."""
+        return int(len(self) * self._seen_bytes / max(1, self._seen_records))
 
     # ------------------------------------------------------------------ one record at a time
 
@@ -171,7 +185,7 @@ class InputQueue:
 
     def run_all(self, limit: int, punctuations: Punctuations, punctuate: Callable[[], None]) -> int:
         """Processes up to ``limit`` buffered records of the task's only partition; returns how many."""
-        if self.head is not None or self.source.extractor is not None:
+        if limit == 1 or self.head is not None or self.source.extractor is not None:
             return self._run_one_by_one(limit, punctuations, punctuate)
         messages = self._take(limit)
         if not messages:

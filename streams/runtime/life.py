@@ -11,14 +11,12 @@ from typing import Any
 from processor_api.clock import Clock
 from processor_api.errors import RetryableError, StreamsError
 from processor_api.task_id import TaskId
-from state.budget import Budget
 from state.directory import StateDirectory
 from state.kinds import OpenStore
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
 from streams.kafka.group import (
     ControlTopicMembership,
-    GroupTopology,
     Membership,
     Tasks,
     client_id_with_hash,
@@ -26,14 +24,20 @@ from streams.kafka.group import (
 )
 from streams.kafka.ports import Admin, KafkaClients
 from streams.kafka.record_collector import RecordCollector
-from streams.restore.restorer import RestoreListener, Restorer
+from streams.kafka.shutdown_requests import ShutdownRequests
+from streams.metrics.registry import Metrics, ThreadMetrics
+from streams.restore.restorer import Restorer, StateRestoreListener
 from streams.runtime.commit import Committer
 from streams.runtime.engines import Engines
 from streams.runtime.environment import Environment, no_global_store
 from streams.runtime.error_policy import error_policy_for
 from streams.runtime.idling import Idling
+from streams.runtime.memory import BufferMemory
+from streams.runtime.metadata import TaskMetadata, ThreadMetadata
+from streams.runtime.plans import PlanBook
 from streams.runtime.purge import RepartitionPurge
 from streams.runtime.source_watch import SourceWatch
+from streams.runtime.task import Task
 from streams.runtime.task_manager import TaskManager
 from streams.runtime.task_plan import TaskPlan
 from streams.runtime.task_stores import TaskStores
@@ -43,6 +47,7 @@ __all__ = ["Shared", "ThreadIdentity", "ThreadLife"]
 log = logging.getLogger("streams.thread")
 
 OTHER_TOPOLOGY_WAIT_S = 1.0
+REFRESH_PAUSE_S = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,14 +56,17 @@ class Shared:
 
     config: StreamsConfig
     settings: Mapping[str, Any]
-    plans: Mapping[int, TaskPlan]
-    group: GroupTopology
+    plans: PlanBook
     clients: KafkaClients
     admin: Admin
     engines: Engines
     directory: StateDirectory
     clock: Clock
-    restore_listeners: Collection[RestoreListener] = ()
+    memory: BufferMemory
+    metrics: Metrics
+    shutdown_requests: ShutdownRequests
+    admin_client_id: str
+    restore_listeners: Collection[StateRestoreListener] = ()
     global_store: Callable[[str, str], OpenStore | None] = no_global_store
     """``(store, node)`` to the global store, for reading."""
 
@@ -68,10 +76,9 @@ class ThreadIdentity:
     """The ids of one thread (reference 3.10)."""
 
     thread: str
+    """Its name, and the start of its client ids."""
     instance_id: str
     transactional_id: str
-    fixed_instance: bool
-    """The user chose the instance id: the place in the group is kept at a close, unless told otherwise."""
 
 
 class ThreadLife:
@@ -82,33 +89,28 @@ class ThreadLife:
         self._shared = shared
         self._identity = identity
         self.assigned = False
+        self.revoked = False
+        self._refresh_after = 0.0
+        self._planned = shared.plans.current
         eos = config.exactly_once
-        producer_config = client_configs.producer(
-            config, f"{identity.thread}-producer", identity.transactional_id if eos else None
-        )
-        self._producer = clients.producer(producer_config)
-        consumer_id = client_id_with_hash(f"{identity.thread}-consumer", shared.group.hash)
+        transactional_id = identity.transactional_id if eos else None
+        self._producer = clients.producer(client_configs.producer(config, self._producer_id, transactional_id))
+        consumer_id = client_id_with_hash(f"{identity.thread}-consumer", self._planned.group.hash)
         self._consumer_config = client_configs.main_consumer(config, consumer_id, identity.instance_id)
         self.consumer = clients.consumer(self._consumer_config)
-        restore_consumer = clients.consumer(
-            client_configs.restore_consumer(config, f"{identity.thread}-restore-consumer")
-        )
+        restore_consumer = clients.consumer(client_configs.restore_consumer(config, self._restore_consumer_id))
         self.collector = RecordCollector(self._producer, clock)
         self.membership: Membership = ControlTopicMembership(
-            self.consumer, shared.admin, clock, leave_static=self._leave
+            self.consumer, shared.admin, clock, leave_static=self._leave, requests=shared.shutdown_requests
         )
         self.committer = Committer(self.collector, self.membership, clock, exactly_once=eos)
         self.restorer = Restorer(restore_consumer, clock, shared.restore_listeners)
-        threads = config.num_stream_threads
-        uncommitted = config.statestore_uncommitted_max_bytes
-        self._budget = Budget(
-            config.statestore_cache_max_bytes // threads, uncommitted // threads if uncommitted > 0 else uncommitted
-        )
+        self._budget = shared.memory.budget(identity.thread)
         self.idling = Idling(config.max_task_idle_ms, clock, self.consumer)
         self.purge = RepartitionPurge(shared.admin, clock, config.repartition_purge_interval_ms)
         self.watch = SourceWatch(shared.admin, clock, client_configs.topic_refresh_ms(config))
         self.tasks = TaskManager(
-            plans=shared.plans,
+            plans=self._planned.tasks,
             consumer=self.consumer,
             restore_consumer=restore_consumer,
             restorer=self.restorer,
@@ -120,7 +122,16 @@ class ThreadLife:
             task_timeout_ms=config.task_timeout_ms,
             make_environment=self._environment,
             make_stores=self._stores,
+            on_unknown=shared.plans.outdated.set,
         )
+
+    @property
+    def _producer_id(self) -> str:
+        return f"{self._identity.thread}-producer"
+
+    @property
+    def _restore_consumer_id(self) -> str:
+        return f"{self._identity.thread}-restore-consumer"
 
     def _environment(self, task: TaskId) -> Environment:
         config, settings = self._shared.config, self._shared.settings
@@ -135,6 +146,7 @@ class ThreadLife:
             default_timestamp_extractor=config.default_timestamp_extractor,
             errors=error_policy_for(config, task, self.collector),
             global_store=self._shared.global_store,
+            user_metrics=ThreadMetrics(self._shared.metrics, self._identity.thread),
             log_each_put=config.changelog_updates == "each",
         )
 
@@ -148,14 +160,15 @@ class ThreadLife:
         if self._shared.config.exactly_once:
             self._producer.init_transactions()  # fences the dead self and ends its transaction before offsets are read
         self._wait_for_other_topologies(stopping)
-        self.membership.join(self._shared.group, self)
+        self.membership.join(self._planned.group, self)
 
     def own(self, tasks: Tasks, *, lost: bool) -> None:
         self.assigned = True
+        self.revoked = self.revoked or not self.tasks.owned <= tasks.active
         self.tasks.own(tasks, lost=lost)
 
     def _wait_for_other_topologies(self, stopping: threading.Event) -> None:
-        group, clock = self._shared.group, self._shared.clock
+        group, clock = self._planned.group, self._shared.clock
         told = False
         while not stopping.is_set():
             try:
@@ -180,6 +193,49 @@ class ThreadLife:
         )
 
     # ------------------------------------------------------------------ for the loop
+
+    def refresh(self) -> None:
+        """Takes over plans that changed."""
+        current = self._shared.plans.current
+        if current is self._planned or self._shared.clock.monotonic() < self._refresh_after:
+            return
+        try:
+            self.membership.extend(current.group)
+        except RetryableError as error:
+            log.warning("new tasks cannot be announced yet", extra={"error": str(error)})
+            self._refresh_after = self._shared.clock.monotonic() + REFRESH_PAUSE_S
+            return
+        self.tasks.replan(current.tasks)
+        self._planned = current
+
+    def input_bytes_limit(self) -> int:
+        """The thread's part of ``input.buffer.max.bytes``, in equal parts for the partitions that it reads."""
+        total = self._shared.memory.input_bytes
+        return total // max(1, len(self.tasks.running)) if total > 0 else total
+
+    def metadata(self, thread_state: str) -> ThreadMetadata:
+        thread = self._identity.thread
+        return ThreadMetadata(
+            thread_name=thread,
+            thread_state=thread_state,
+            active_tasks=frozenset(map(self._task_metadata, self.tasks.all_running())),
+            main_consumer_client_id=client_id_with_hash(f"{thread}-consumer", self._planned.group.hash),
+            restore_consumer_client_id=self._restore_consumer_id,
+            producer_client_ids=frozenset({self._producer_id}),
+            admin_client_id=self._shared.admin_client_id,
+        )
+
+    def _task_metadata(self, task: Task) -> TaskMetadata:
+        queues = dict(task.queues)
+        committed = self.committer.committed_offsets()
+        waits = [waited for name in queues if (waited := self.idling.idle_s(name)) is not None]
+        return TaskMetadata(
+            task_id=task.id,
+            topic_partitions=frozenset(queues),
+            committed_offsets={name: committed[name].offset for name in queues if name in committed},
+            end_offsets={name: end for name, queue in queues.items() if (end := queue.end_offset) is not None},
+            time_current_idling_started=int(self._shared.clock.time_ms() - max(waits) * 1000) if waits else None,
+        )
 
     def wants_commit(self) -> bool:
         return self._budget.wants_commit()

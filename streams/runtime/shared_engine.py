@@ -43,6 +43,9 @@ class SharedMemoryEngine:
     def family(self, name: str) -> _Family:
         return _Family(self._engine.family(name), self._lock)
 
+    def holds(self, name: str) -> bool:
+        return self._engine.holds(name)
+
     def batch(self) -> Any:
         return self._engine.batch()
 

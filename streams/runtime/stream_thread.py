@@ -7,47 +7,42 @@ commit and the next begins with new clients.
 
 from __future__ import annotations
 
-import enum
 import logging
+import math
 import threading
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any, Protocol
 
 from processor_api.clock import Clock
-from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
+from processor_api.errors import RetryableError, StreamsError, TaskMigratedError, UserCodeError
 from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.group import Membership
 from streams.kafka.ports import CommitAgain, Consumer, InstanceFenced, TransactionAborted
 from streams.kafka.record_collector import RecordCollector
+from streams.kafka.shutdown_requests import ShutdownRequested
 from streams.log import in_work
 from streams.restore.restorer import Restorer
 from streams.runtime.client_events import client_event
 from streams.runtime.commit import Committer
+from streams.runtime.environment import TaskMetrics
 from streams.runtime.idling import Idling
+from streams.runtime.inputs import InputQueue
+from streams.runtime.metadata import ThreadMetadata
 from streams.runtime.purge import RepartitionPurge
 from streams.runtime.source_watch import SourceWatch
 from streams.runtime.task_manager import TaskManager
+from streams.runtime.thread_state import ThreadState, check_step
+from streams.runtime.thread_totals import ThreadTotals
 from streams.runtime.trouble import Trouble
 
-__all__ = ["Life", "StreamThread", "ThreadSettings", "ThreadState"]
+__all__ = ["Life", "StreamThread", "ThreadOwner", "ThreadSettings"]
 
 log = logging.getLogger("streams.thread")
 
 RESTORE_WAIT_S = 0.02
 OPENING_WAIT_S = 0.05
 PROCESS_LIMIT = 2000
-
-
-class ThreadState(enum.Enum):
-    """Where a thread is in its life (reference 2.8)."""
-
-    CREATED = "CREATED"
-    STARTING = "STARTING"
-    PARTITIONS_ASSIGNED = "PARTITIONS_ASSIGNED"
-    RUNNING = "RUNNING"
-    PENDING_SHUTDOWN = "PENDING_SHUTDOWN"
-    DEAD = "DEAD"
 
 
 class Life(Protocol):
@@ -64,8 +59,20 @@ class Life(Protocol):
     watch: SourceWatch
     assigned: bool
     """Whether membership has said what this thread owns."""
+    revoked: bool
+    """Whether tasks were taken away; the thread takes the mark away when it has seen it."""
 
     def join(self, stopping: threading.Event) -> None: ...
+
+    def refresh(self) -> None:
+        """Looks for what concerns all threads: topics that a pattern reads, and requests of other members."""
+        ...
+
+    def input_bytes_limit(self) -> int:
+        """What one partition may buffer, in bytes; -1 is no limit."""
+        ...
+
+    def metadata(self, thread_state: str) -> ThreadMetadata: ...
 
     def wants_commit(self) -> bool:
         """Whether the buffers are over their limit."""
@@ -81,9 +88,22 @@ class ThreadSettings(Protocol):
     poll_ms: int
     max_poll_records: int
     buffered_records_per_partition: int
+    log_summary_interval_ms: int
+    paused: bool
+    """Whether processing is suspended; may change at any time."""
     retry_backoff_ms: int
     retry_backoff_max_ms: int
     task_timeout_ms: int
+
+
+class ThreadOwner(Protocol):
+    """The application, as its threads see it; called on the thread concerned."""
+
+    def thread_changed(self, thread: StreamThread, state: ThreadState) -> None: ...
+
+    def thread_failed(self, thread: StreamThread, error: Exception) -> bool:
+        """Called once, before the thread gives back what it owns; tells whether another one takes its place."""
+        ...
 
 
 class StreamThread:
@@ -95,21 +115,25 @@ class StreamThread:
         make_life: Callable[[], Life],
         settings: ThreadSettings,
         clock: Clock,
-        on_state: Callable[[StreamThread, ThreadState], None],
+        owner: ThreadOwner,
     ) -> None:
         self.name = name
         self.state = ThreadState.CREATED
         self.failure: Exception | None = None
+        self.replaced = False
+        """Whether it failed, and another thread takes its place."""
+        self.totals = ThreadTotals(clock.time_ms())
         self._make_life = make_life
         self._settings = settings
         self._clock = clock
-        self._on_state = on_state
+        self._owner = owner
         self._stopping = threading.Event()
         self._stay = False
         self._thread = threading.Thread(target=self.run, name=name, daemon=True)
         self._next_commit = 0.0
         self._commit_again = False
         self._paused: set[TopicPartition] = set()
+        self._next_summary = clock.monotonic() + settings.log_summary_interval_ms / 1000
         self._life: Life | None = None
         backoff = settings.retry_backoff_ms, settings.retry_backoff_max_ms
         self._trouble = Trouble(clock, *backoff, settings.task_timeout_ms)
@@ -127,27 +151,64 @@ class StreamThread:
 
     def join(self, timeout_s: float | None) -> bool:
         """Waits for the end; tells whether it came."""
-        if self._thread.ident is not None:
+        if self._thread.ident is not None and not self.is_current():
             self._thread.join(timeout_s)
         return not self._thread.is_alive()
+
+    def is_current(self) -> bool:
+        """Whether the caller is this thread."""
+        return threading.current_thread() is self._thread
+
+    def metadata(self) -> ThreadMetadata | None:
+        """What the thread does, as of now; ``None`` before it has clients. Any thread may ask."""
+        life = self._life
+        return None if life is None else life.metadata(self.state)
 
     def owned_tasks(self) -> list[TaskId]:
         """The tasks of this thread, as of now; any thread may ask."""
         life = self._life
         return [] if life is None else sorted(life.tasks.owned)
 
+    def task_counters(self) -> dict[TaskId, TaskMetrics]:
+        """What its tasks have counted so far; any thread may ask."""
+        life = self._life
+        return {} if life is None else {task.id: task.environment.metrics for task in life.tasks.all_running()}
+
+    def request_shutdown(self, reason: str) -> None:
+        """Asks every member of the application to shut down; to be called on this thread.
+
+        :raises StreamsError: if they cannot be told.
+        """
+        if self._life is None:
+            raise StreamsError("the members of the application cannot be asked to shut down: the thread has not begun")
+        self._life.membership.request_shutdown(reason)
+
     # ------------------------------------------------------------------ lives
 
     def run(self) -> None:
         """Lives until stopped or until an error that another life would not mend."""
-        self._become(ThreadState.STARTING)
+        if not self._stopping.is_set():
+            self._become(ThreadState.STARTING)
         try:
             while not self._stopping.is_set():
                 self._live()
         except Exception as error:
-            self.failure = error
-            log.error("thread dies", extra={"thread_name": self.name, "error": str(error)}, exc_info=error)
+            self._fail(error)
+        except BaseException as error:  # such as SystemExit of a processor, which Python would end the thread with
+            self._fail(_of_user(error))
+        self._become(ThreadState.PENDING_SHUTDOWN)
         self._become(ThreadState.DEAD)
+
+    def _fail(self, error: Exception) -> bool:
+        """Tells the application, once; whether another thread takes this one's place."""
+        if self.failure is None:
+            self.failure = error
+            asked = isinstance(error, ShutdownRequested)  # then nothing is wrong here
+            log.error(
+                "thread dies", extra={"thread_name": self.name, "error": str(error)}, exc_info=None if asked else error
+            )
+            self.replaced = self._owner.thread_failed(self, error)
+        return self.replaced
 
     def _live(self) -> None:
         in_work.task = None
@@ -166,9 +227,10 @@ class StreamThread:
             self._begin_anew(life, self._trouble.backoff_s())
         except RetryableError as error:
             self._retreat(life, error)
-        except BaseException:
+        except BaseException as error:
             self._become(ThreadState.PENDING_SHUTDOWN)
-            life.end(clean=False, stay=False)
+            stay = self._fail(error if isinstance(error, Exception) else _of_user(error))
+            life.end(clean=False, stay=stay)  # who takes its place is the same member, and has its tasks at once
             raise
         else:
             life.end(clean=True, stay=self._stay)
@@ -178,17 +240,18 @@ class StreamThread:
         life.committer.leave_open()
         try:
             wait_s = self._trouble.met(error)
-        except StreamsError:
+        except StreamsError as lasting:
             self._become(ThreadState.PENDING_SHUTDOWN)
-            life.end(clean=False, stay=False)
+            life.end(clean=False, stay=self._fail(lasting))
             raise
         what = "what was not committed is given up, to be processed again with new clients"
         log.warning(what, extra={"thread_name": self.name, "error": str(error)})
-        self._begin_anew(life, wait_s)
+        self._begin_anew(life, wait_s, stay=self._stay or not self._stopping.is_set())
 
-    def _begin_anew(self, life: Life, wait_s: float) -> None:
-        self._become(ThreadState.PARTITIONS_ASSIGNED)
-        life.end(clean=False, stay=True)
+    def _begin_anew(self, life: Life, wait_s: float, *, stay: bool = True) -> None:
+        if self.state is not ThreadState.PENDING_SHUTDOWN:  # it may be the last commit that found out
+            self._become(ThreadState.PARTITIONS_REVOKED)
+        life.end(clean=False, stay=stay)
         self._stopping.wait(wait_s)
 
     def _final_commit(self, life: Life) -> None:
@@ -205,8 +268,9 @@ class StreamThread:
 
     def _become(self, state: ThreadState) -> None:
         if state is not self.state:
+            check_step(self.state, state)
             self.state = state
-            self._on_state(self, state)
+            self._owner.thread_changed(self, state)
 
     # ------------------------------------------------------------------ the loop
 
@@ -219,6 +283,7 @@ class StreamThread:
             try:
                 self._poll(life, busy)
                 life.membership.poll()
+                life.refresh()
                 self._open(life)
                 busy = self._process(life)
                 self._maybe_commit(life)
@@ -243,7 +308,8 @@ class StreamThread:
         self._route(life, messages)
 
     def _wait_s(self, life: Life) -> float:
-        if life.restorer.active:
+        paused = self._settings.paused
+        if life.restorer.active and not paused:
             return 0.0
         if not life.tasks.all_open:
             return OPENING_WAIT_S
@@ -251,7 +317,7 @@ class StreamThread:
         if self._commit_again or any(task.commit_needed for task in life.tasks.all_running()):
             wait = min(wait, max(0.0, self._next_commit - self._clock.monotonic()))
         now = self._clock.time_ms()
-        for task in life.tasks.all_running():
+        for task in () if paused else life.tasks.all_running():
             wait = min(wait, max(0.0, (task.next_wall_clock_ms - now) / 1000))
         return wait
 
@@ -266,16 +332,25 @@ class StreamThread:
                 partition = TopicPartition(topic, number)
                 task = running.get(partition)
                 if task is not None:
-                    queue = task.add(partition, list(run))
+                    batch = list(run)
+                    queue = task.add(partition, batch)
                     life.idling.arrived(partition)
-                    if len(queue) > self._settings.buffered_records_per_partition:
-                        self._pausing(life, partition)
+                    if len(task.queues) > 1 or self._settings.paused:
+                        queue.measure(batch)
+                        if self._full(life, queue):
+                            self._pausing(life, partition)
+                else:
+                    life.membership.take(partition, list(run))
         for event in events:
             self._event(life, event)
 
+    def _full(self, life: Life, queue: InputQueue) -> bool:
+        """Whether a partition buffers more than it may; a task with one partition takes all it gets at once."""
+        limit = life.input_bytes_limit()
+        return len(queue) > self._settings.buffered_records_per_partition or 0 <= limit < queue.buffered_bytes()
+
     def _pausing(self, life: Life, partition: TopicPartition) -> None:
-        task = life.tasks.running[partition]
-        if len(task.queues) > 1 and partition not in self._paused:
+        if partition not in self._paused:
             self._paused.add(partition)
             life.consumer.pause([partition])
 
@@ -286,14 +361,23 @@ class StreamThread:
             if task is not None:
                 task.queues[partition].at_end(event.offset())
             return
+        if error.name() == "UNKNOWN_TOPIC_OR_PART" and partition in life.tasks.running:
+            life.tasks.running[partition].queues[partition].caught_up = True  # nobody waits for a deleted topic
+        if event.topic() and partition not in life.tasks.running and error.name() != "_FATAL":
+            log.warning("cannot read", extra={"partition": str(partition), "error": error.str()})
+            return
         client_event(error, partition)
 
     def _open(self, life: Life) -> None:
         tasks = life.tasks
-        if life.restorer.active:
+        if life.revoked:
+            life.revoked = False
+            self._become(ThreadState.PARTITIONS_REVOKED)
+        if life.restorer.active and not self._settings.paused:
             life.restorer.step(0.0 if tasks.running else RESTORE_WAIT_S)
         if tasks.all_open:
             if self.state is not ThreadState.RUNNING and life.assigned:
+                self._become(ThreadState.PARTITIONS_ASSIGNED)
                 self._become(ThreadState.RUNNING)
             return
         self._become(ThreadState.PARTITIONS_ASSIGNED)
@@ -303,12 +387,14 @@ class StreamThread:
     def _process(self, life: Life) -> bool:
         """Processes what is buffered; tells whether more could be processed at once."""
         busy = False
-        committer = life.committer
-        for task in life.tasks.all_running():
+        committer, totals = life.committer, self.totals
+        for task in () if self._settings.paused else life.tasks.all_running():
             in_work.task = task.id
             if task.has_records():
                 committer.begin()
-                busy = task.process(PROCESS_LIMIT, life.idling) == PROCESS_LIMIT or busy
+                count = task.process(PROCESS_LIMIT, life.idling)
+                totals.processed += count
+                busy = count == PROCESS_LIMIT or busy
             if task.wall_clock_due():
                 committer.begin()
                 task.punctuate_wall_clock()
@@ -319,21 +405,24 @@ class StreamThread:
         return busy
 
     def _resume(self, life: Life) -> None:
-        limit = self._settings.buffered_records_per_partition
         running = life.tasks.running
-        ready = [p for p in self._paused if p not in running or len(running[p].queues[p]) <= limit]
+        ready = [p for p in self._paused if p not in running or not self._full(life, running[p].queues[p])]
         life.consumer.resume([partition for partition in ready if partition in running])
         self._paused.difference_update(ready)
 
     def _maybe_commit(self, life: Life) -> None:
         now = self._clock.monotonic()
+        if now >= self._next_summary:
+            self._summarise(now)
         running = life.tasks.all_running()
         asked = life.wants_commit() or any(task.environment.commit_requested for task in running)
         if now < self._next_commit and not asked:
             return
         self._next_commit = now + self._settings.commit_interval_ms / 1000
         try:
-            if life.committer.commit(running) or self._nothing_is_left(life):
+            committed = life.committer.commit(running)
+            self.totals.commits += committed
+            if committed or self._nothing_is_left(life):
                 self._trouble.over()
             self._commit_again = False
         except CommitAgain as error:
@@ -347,3 +436,18 @@ class StreamThread:
         """Whether trouble is over without a commit: everything was read, and there is nothing to commit."""
         tasks = life.tasks
         return self._trouble.lasts and tasks.all_open and all(task.at_end for task in tasks.all_running())
+
+    def _summarise(self, now: float) -> None:
+        """Every ``log.summary.interval.ms``; 0 is never."""
+        interval_ms = self._settings.log_summary_interval_ms
+        self._next_summary = now + interval_ms / 1000 if interval_ms > 0 else math.inf
+        if interval_ms > 0:
+            log.info("summary", extra={"thread_name": self.name, **self.totals.since_last()})
+
+
+def _of_user(error: BaseException) -> UserCodeError:
+    found = UserCodeError(
+        f"{type(error).__name__} was raised in a stream thread: {error}. To end the application, ask it to close"
+    )
+    found.__cause__ = error
+    return found

@@ -19,6 +19,7 @@ from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import OffsetAndMetadata
 from streams.kafka.record_collector import RecordCollector
 from streams.runtime.environment import Environment
+from streams.runtime.idling import Idling
 from streams.runtime.inputs import InputQueue
 from streams.runtime.node_chain import NodeChain, build_chain
 from streams.runtime.punctuations import NEVER, Punctuations, Schedule
@@ -34,14 +35,17 @@ class TaskState(enum.Enum):
     CREATED = "CREATED"
     RESTORING = "RESTORING"
     RUNNING = "RUNNING"
+    SUSPENDED = "SUSPENDED"
+    """Its processors are closed, its engines still open."""
     CLOSED = "CLOSED"
 
 
 _NEXT = {
-    TaskState.CREATED: {TaskState.RESTORING, TaskState.RUNNING, TaskState.CLOSED},
-    TaskState.RESTORING: {TaskState.RUNNING, TaskState.CLOSED},
-    TaskState.RUNNING: {TaskState.CREATED, TaskState.CLOSED},
-    TaskState.CLOSED: set(),
+    TaskState.CREATED: {TaskState.RESTORING, TaskState.SUSPENDED},
+    TaskState.RESTORING: {TaskState.RUNNING, TaskState.SUSPENDED},
+    TaskState.RUNNING: {TaskState.SUSPENDED},
+    TaskState.SUSPENDED: {TaskState.RESTORING, TaskState.CLOSED},
+    TaskState.CLOSED: {TaskState.CREATED},
 }
 
 
@@ -81,6 +85,8 @@ class Task:
 
         :param changelog_ends: where the changelog of each store ends.
         """
+        if self.state is TaskState.CREATED:
+            self.become(TaskState.RESTORING)  # nothing was missing
         self.stores.open(collector, changelog_ends)
         self._punctuations = Punctuations(self._punctuate)
         self._chain = build_chain(self.plan, self.environment, collector, self.stores.stores, self._punctuations)
@@ -102,11 +108,18 @@ class Task:
         self.environment.initialised = True
         self.become(TaskState.RUNNING)
 
-    def read_also(self, partition: TopicPartition, source: str) -> None:
-        """Reads one more partition with a source node whose pattern its topic matches, from the next record added."""
+    def read_also(self, partition: TopicPartition, source: str, committed: OffsetAndMetadata | None = None) -> None:
+        """Reads one more partition with a source node whose pattern its topic matches, from the next record added.
+
+        :param committed: gives the partition's time back.
+        """
         assert self._chain is not None
         bound = self._chain.sources[partition.topic] = self._chain.bind_source(source, partition.topic)
-        self.queues[partition] = InputQueue(partition, bound, self.environment)
+        queue = self.queues[partition] = InputQueue(partition, bound, self.environment)
+        if committed is not None:
+            queue.partition_time = TopicPartitionMetadata.decode(committed.metadata).partition_time
+            cursor = self.environment.cursor
+            cursor.stream_time = max(cursor.stream_time, queue.partition_time)
         self._find_only()
 
     def _find_only(self) -> None:
@@ -120,13 +133,15 @@ class Task:
         self.commit_needed = False
         self.environment.commit_requested = False
         self.environment.cursor.stream_time = NO_TIMESTAMP
-        if self.state is TaskState.RUNNING:
-            self.become(TaskState.CREATED)
+        if self.state is not TaskState.CREATED:
+            for state in (TaskState.SUSPENDED, TaskState.CLOSED, TaskState.CREATED):
+                self.become(state)
 
     def close(self, *, dirty: bool = False) -> None:
         """Closes processors, stores and engines. What was not committed before is gone either way."""
         if self.state is TaskState.CLOSED:
             return
+        self.become(TaskState.SUSPENDED)
         try:
             self._close_chain(dirty=dirty)
         finally:
@@ -151,7 +166,7 @@ class Task:
         queue.add(messages)
         return queue
 
-    def process(self, limit: int, idle: Any = None) -> int:
+    def process(self, limit: int, idle: Idling | None = None) -> int:
         """Processes up to ``limit`` records; returns how many. Stops early when an input has to be waited for.
 
         :param idle: tells whether an empty partition must be waited for (:class:`streams.runtime.idling.Idling`);
@@ -168,7 +183,7 @@ class Task:
             metrics.records_processed += count
         return count
 
-    def _process_by_time(self, limit: int, idle: Any) -> int:
+    def _process_by_time(self, limit: int, idle: Idling | None) -> int:
         queues = list(self.queues.values())
         cursor, punctuations = self.environment.cursor, self._punctuations
         for count in range(limit):

@@ -55,7 +55,9 @@ class TaskManager:
         task_timeout_ms: int,
         make_environment: MakeEnvironment,
         make_stores: MakeStores,
+        on_unknown: Callable[[], None] = lambda: None,
     ) -> None:
+        """:param on_unknown: called when a task is owned that the plans do not have yet."""
         self._plans = plans
         self._consumer = consumer
         self._restore_consumer = restore_consumer
@@ -68,6 +70,9 @@ class TaskManager:
         self._task_timeout_s = task_timeout_ms / 1000
         self._make_environment = make_environment
         self._make_stores = make_stores
+        self._on_unknown = on_unknown
+        self._wanted: frozenset[TaskId] = frozenset()
+        self._has_new_inputs = False
         self.owned: frozenset[TaskId] = frozenset()
         self.tasks: dict[TaskId, Task] = {}
         self.running: dict[TopicPartition, Task] = {}
@@ -84,6 +89,7 @@ class TaskManager:
         gone = self.owned - tasks.active
         new = tasks.active - self.owned
         self.owned = tasks.active
+        self._find_wanted()
         if gone or new:
             log.info(
                 "assignment",
@@ -104,12 +110,27 @@ class TaskManager:
             raise TaskMigratedError("tasks were lost in the middle of a transaction: it is rolled back")
 
     def all_running(self) -> list[Task]:
-        return [task for task in self.tasks.values() if task.state is TaskState.RUNNING]
+        return [task for task in list(self.tasks.values()) if task.state is TaskState.RUNNING]
 
     @property
     def all_open(self) -> bool:
-        """Whether every owned task runs."""
-        return all((task := self.tasks.get(id_)) is not None and task.state is TaskState.RUNNING for id_ in self.owned)
+        """Whether every owned task that has inputs runs, and reads them all."""
+        return not self._has_new_inputs and all(
+            (task := self.tasks.get(id_)) is not None and task.state is TaskState.RUNNING for id_ in self._wanted
+        )
+
+    def _find_wanted(self) -> None:
+        plans = self._plans
+        if any(id_.partition >= plans[id_.subtopology].tasks for id_ in self.owned):
+            self._on_unknown()
+        self._wanted = frozenset(id_ for id_ in self.owned if plans[id_.subtopology].partitions(id_.partition))
+
+    def replan(self, plans: Mapping[int, TaskPlan]) -> None:
+        """Topics were added that patterns of the topology match: their partitions are read by the tasks there are, and
+        give new ones work."""
+        self._plans = plans
+        self._find_wanted()
+        self._has_new_inputs = True
 
     # ------------------------------------------------------------------ opening
 
@@ -117,11 +138,15 @@ class TaskManager:
         """Takes the next steps towards running what is owned. Trouble that may pass is tried again, until
         ``task.timeout.ms``."""
         try:
+            self._read_new_inputs()
             self._open_missing()
             self._prepare([task for task in self.tasks.values() if task.state is TaskState.CREATED])
             for task in self.tasks.values():
                 if task.state is TaskState.RESTORING and not self._restorer.pending(task.id):
                     self._start(task)
+            self._has_new_inputs = any(
+                task.plan is not self._plans[id_.subtopology] for id_, task in self.tasks.items()
+            )
             self._failing_since = None
         except TaskMigratedError:
             raise
@@ -133,7 +158,7 @@ class TaskManager:
             log.warning("tasks not opened yet", extra={"error": str(error)})
 
     def _open_missing(self) -> None:
-        for id_ in sorted(self.owned - self.tasks.keys()):
+        for id_ in sorted(self._wanted - self.tasks.keys()):
             plan = self._plans[id_.subtopology]
             lock = self._directory.try_lock_task(id_) if plan.stores else None
             if plan.stores and lock is None:
@@ -153,25 +178,53 @@ class TaskManager:
         """Finds where tasks start and what their stores lack."""
         if not tasks:
             return
+        for task in tasks:
+            task.plan = self._plans[task.id.subtopology]
         inputs = {task.id: task.plan.partitions(task.id.partition) for task in tasks}
         committed = self._consumer.committed([name for names in inputs.values() for name in names])
         jobs: list[RestoreJob] = []
         for task in tasks:
             known = {name: committed[name] for name in inputs[task.id] if name in committed}
             check_positions(task, known.keys())
-            missing = [name for name in inputs[task.id] if name not in known]
-            if missing:
-                starts = starting_offsets(task, missing, self._consumer, self._offset_reset, self._clock)
-                if task.stores.engines:
-                    self._committer.start_at(starts)
-                known |= starts
-            self._committer.remember(known)
+            known = self._with_starts(task, inputs[task.id], known)
             self._starts[task.id] = known
             jobs += self._restore_jobs(task, known)
         for task in tasks:
             task.become(TaskState.RESTORING)
         if jobs:
             self._restorer.add(jobs)
+
+    def _with_starts(
+        self, task: Task, inputs: Collection[TopicPartition], known: dict[TopicPartition, OffsetAndMetadata]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The committed offsets, and where partitions without one start."""
+        missing = [name for name in inputs if name not in known]
+        if missing:
+            starts = starting_offsets(task, missing, self._consumer, self._offset_reset, self._clock)
+            if task.stores.engines:
+                self._committer.start_at(starts)
+            known = known | starts
+        self._committer.remember(known)
+        return known
+
+    def _read_new_inputs(self) -> None:
+        """Has running tasks read the partitions that were added since they were opened."""
+        for task in self.all_running():
+            plan = self._plans[task.id.subtopology]
+            if task.plan is plan:
+                continue
+            before, task.plan = task.plan, plan
+            new = [name for name in plan.partitions(task.id.partition) if name not in task.queues]
+            try:
+                known = self._with_starts(task, new, self._consumer.committed(new)) if new else {}
+            except BaseException:
+                task.plan = before
+                raise
+            for name, start in known.items():
+                task.read_also(name, plan.topics[name.topic], start)
+                self.running[name] = task
+            self._consumer.assign({name: one.offset for name, one in known.items()})
+            log.info("task reads more", extra={"task": str(task.id), "partitions": ", ".join(map(str, new))})
 
     def _restore_jobs(self, task: Task, committed: Mapping[TopicPartition, OffsetAndMetadata]) -> list[RestoreJob]:
         changelogs = task.stores.changelog_partitions()

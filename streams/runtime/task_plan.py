@@ -71,10 +71,10 @@ def plan_tasks(
     :raises TopologyError: if topics that must be co-partitioned are not.
     """
     prefix = topic_prefix(config)
-    counts = dict(topic_counts)
-    counts.update((f"{prefix}-{name}", count) for name, count in repartition_counts(topology, topic_counts).items())
+    repartition = {f"{prefix}-{name}": count for name, count in repartition_counts(topology, topic_counts).items()}
     return tuple(
-        _plan(topology, prefix, part.id, part.nodes, part.stores, counts) for part in task_subtopologies(topology)
+        _plan(topology, prefix, part.id, part.nodes, part.stores, topic_counts, repartition)
+        for part in task_subtopologies(topology)
     )
 
 
@@ -82,13 +82,13 @@ def plan_all(topology: TopologyData, config: Mapping[str, Any], topic_counts: Ma
     """One plan over all subtopologies that have tasks, each topic with one partition."""
     prefix = topic_prefix(config)
     nodes = tuple(name for name in topology.nodes if name not in topology.global_nodes)
-    return _plan(topology, prefix, 0, nodes, tuple(topology.stores), dict(topic_counts))
+    return _plan(topology, prefix, 0, nodes, tuple(topology.stores), topic_counts, {})
 
 
 def plan_globals(topology: TopologyData, config: Mapping[str, Any]) -> TaskPlan:
     """The nodes that fill the global stores; they belong to no task."""
     nodes = tuple(name for name in topology.nodes if name in topology.global_nodes)
-    return _plan(topology, topic_prefix(config), -1, nodes, (), {})
+    return _plan(topology, topic_prefix(config), -1, nodes, (), {}, {})
 
 
 def _plan(
@@ -97,13 +97,16 @@ def _plan(
     number: int,
     nodes: tuple[str, ...],
     stores: tuple[str, ...],
-    counts: dict[str, int],
+    topic_counts: Mapping[str, int],
+    repartition_counts: Mapping[str, int],
 ) -> TaskPlan:
+    """:param repartition_counts: by full name; apart from the others, which alone a pattern may match."""
+    counts = {**topic_counts, **repartition_counts}
     topics: dict[str, str] = {}
     for name in nodes:
         node = topology.nodes[name]
         if isinstance(node, SourceNode):
-            for topic in source_topics(topology, node, counts):
+            for topic in source_topics(topology, node, topic_counts):
                 topics[full_name(topology, prefix, topic)] = name
     changelogs = {}
     for store in stores:

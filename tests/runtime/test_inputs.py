@@ -259,18 +259,6 @@ def test_the_end_of_a_partition_moves_the_position_past_what_is_no_record() -> N
     assert not kit.queue.caught_up
 
 
-def test_a_cleared_queue_forgets_what_was_not_processed() -> None:
-    kit = Kit()
-    kit.queue.add([Message(i, i, long(i)) for i in range(3)])
-    kit.queue.fill()
-    kit.queue.run_head()
-    kit.queue.fill()
-    assert len(kit.queue) == 2
-    kit.queue.clear()
-    assert (len(kit.queue), kit.queue.position) == (0, 1)
-    assert not kit.queue.fill()
-
-
 MESSAGES = st.lists(st.tuples(st.integers(0, 50), st.booleans()), max_size=20)
 
 

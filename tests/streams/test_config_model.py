@@ -212,12 +212,11 @@ def test_a_setting_without_effect_is_accepted_with_one_warning(caplog: pytest.Lo
     values = {
         "application.server": "localhost:8080",
         "built.in.metrics.version": "latest",
-        "metrics.recording.level": "DEBUG",
+        "default.interactive.query.isolation.level": "READ_COMMITTED",
+        "processing.exception.handler.global.enabled": "true",
         "rack.aware.assignment.strategy": "none",
         "rack.aware.assignment.tags": ["zone"],
-        "upgrade.from": "3.4",
         "enable.transactional.statestores": "false",
-        "ensure.explicit.internal.resource.naming": "true",
         "topology.description.push.enabled": "false",
     }
     for key in KEYS:

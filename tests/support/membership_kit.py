@@ -9,7 +9,8 @@ from processor_api.clock import Clock
 from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.group import ControlTopicMembership, GroupTopology, client_id_with_hash
 from streams.kafka.ports import KafkaClients, NewTopic, OffsetAndMetadata
-from streams.testing.contracts.membership import COUNTS, Worker
+from streams.kafka.shutdown_requests import ShutdownRequests
+from streams.testing.contracts.membership import COUNTS, GROWING, Worker
 
 _NUMBERS = itertools.count(1)
 
@@ -28,8 +29,11 @@ class ClientsKit:
         self.input = TopicPartition(f"{self._name}-in", 0)
         self._admin.create_topics([NewTopic(name=self.input.topic, partitions=4)])
 
-    def topology(self, digest: str = "0" * 8) -> GroupTopology:
-        return GroupTopology(application_id=self._name, prefix=self._name, task_counts=COUNTS, hash=digest)
+    def topology(self, digest: str = "0" * 8, more: int = 0) -> GroupTopology:
+        counts = {part: count + (more if part == GROWING else 0) for part, count in COUNTS.items()}
+        return GroupTopology(
+            application_id=self._name, prefix=self._name, task_counts=counts, hash=digest, growing=frozenset({GROWING})
+        )
 
     def worker(self, topology: GroupTopology, instance: str) -> Worker:
         config = {
@@ -39,6 +43,7 @@ class ClientsKit:
             "partition.assignment.strategy": "cooperative-sticky",
             "enable.auto.commit": False,
             "session.timeout.ms": 45_000,
+            "topic.metadata.refresh.interval.ms": 500,
         }
         consumer = self._clients.consumer(config)
         membership = ControlTopicMembership(
@@ -46,9 +51,22 @@ class ClientsKit:
             self._admin,
             self._clock,
             leave_static=lambda: self._clients.leave_group(config, self._name, instance),
+            requests=ShutdownRequests(self._send),
         )
         self._members.append(membership)
-        return Worker(membership, lambda: consumer.poll(0.01), self.history)
+
+        def poll() -> None:
+            message = consumer.poll(0.01)
+            if message is not None and message.error() is None:
+                membership.take(TopicPartition(message.topic(), message.partition()), [message])
+
+        return Worker(membership, poll, self.history)
+
+    def _send(self, topic: str, partition: int, key: bytes, value: bytes) -> None:
+        producer = self._clients.producer({})
+        producer.produce(topic, value, key, partition, None, None, self._clock.time_ms(), None)
+        producer.flush()
+        producer.close()
 
     def committed(self) -> OffsetAndMetadata | None:
         consumer = self._clients.consumer({"group.id": self._name})

@@ -9,6 +9,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
 from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 
 from processor_api.clock import Clock, SystemClock
@@ -79,6 +80,20 @@ class ConfluentAdmin:
                     raise mapped(error, f"create topic {name!r}", topic=name) from error
         self._wait_visible({one.name: one.partitions for one in topics})
 
+    def add_partitions(self, topic: str, partitions: int) -> None:
+        existing = self.topics([topic])
+        if topic in existing and existing[topic].partitions >= partitions:
+            return
+        future = self._client.create_partitions([NewPartitions(topic, partitions)])[topic]
+        try:
+            future.result(TIMEOUT_S)
+        except KafkaException as error:
+            found = kafka_error(error)
+            grown = self.topics([topic]).get(topic) if found and found.name() == "INVALID_PARTITIONS" else None
+            if grown is None or grown.partitions < partitions:  # else somebody else has done it
+                raise mapped(error, f"add partitions to topic {topic!r}", topic=topic) from error
+        self._wait_visible({topic: partitions})
+
     def _wait_visible(self, wanted: Mapping[str, int]) -> None:
         deadline = self._clock.monotonic() + VISIBLE_DEADLINE_S
         while True:
@@ -87,7 +102,7 @@ class ConfluentAdmin:
                 name
                 for name in wanted
                 if name in found
-                and found[name].partitions
+                and len(found[name].partitions) >= max(1, wanted[name])
                 and all(p.leader >= 0 for p in found[name].partitions.values())
             ]
             if len(ready) == len(wanted):

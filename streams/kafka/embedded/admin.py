@@ -31,6 +31,9 @@ class EmbeddedAdmin:
             partitions = None if topic.partitions == -1 else topic.partitions
             self._broker.create_topic(topic.name, partitions, topic.configs)
 
+    def add_partitions(self, topic: str, partitions: int) -> None:
+        self._broker.add_partitions(topic, partitions)
+
     def delete_topics(self, names: Collection[str]) -> None:
         for name in names:
             self._broker.delete_topic(name)

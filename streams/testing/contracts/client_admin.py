@@ -45,6 +45,29 @@ class AdminContract:
         self.cluster.admin.create_topics([NewTopic(name=topic, partitions=5), NewTopic(name=new, partitions=1)])
         assert self.cluster.admin.topics([topic, new]) == {topic: TopicInfo(topic, 2), new: TopicInfo(new, 1)}
 
+    def test_a_topic_is_given_more_partitions(self) -> None:
+        """They take records at once, and what was written stays; fewer or as many change nothing."""
+        topic = self.cluster.topic(2)
+        producer = self.cluster.producer()
+        send(producer, topic, b"before", partition=1)
+        producer.flush()
+        self.cluster.admin.add_partitions(topic, 4)
+        self.cluster.admin.add_partitions(topic, 4)
+        self.cluster.admin.add_partitions(topic, 1)
+        assert self.cluster.admin.topics([topic]) == {topic: TopicInfo(topic, 4)}
+        late = self.cluster.producer()
+        send(late, topic, b"after", partition=3)
+        late.flush()
+        for partition, value in ((1, b"before"), (3, b"after")):
+            records = read_to_end(self.cluster.until, self.cluster.consumer(), [TopicPartition(topic, partition)])
+            assert contents(records) == [value]
+
+    def test_a_topic_that_does_not_exist_cannot_be_given_partitions(self) -> None:
+        """The error names it."""
+        missing = self.cluster.name("missing")
+        error = raises(StreamsError, lambda: self.cluster.admin.add_partitions(missing, 2))
+        assert missing in str(error)
+
     def test_a_topic_that_cannot_be_created_is_named(self) -> None:
         """A bad name, number of partitions or setting raises an error that names the topic."""
         for bad in (
@@ -52,6 +75,11 @@ class AdminContract:
             NewTopic(name=self.cluster.name("none"), partitions=0),
             NewTopic(name=self.cluster.name("bad"), partitions=1, configs={"cleanup.policy": "nonsense"}),
             NewTopic(name=self.cluster.name("bad"), partitions=1, configs={"retention.ms": "soon"}),
+            NewTopic(name=self.cluster.name("bad"), partitions=1, configs={"retention.mss": "1"}),
+            NewTopic(name=self.cluster.name("bad"), partitions=1, configs={"segment.bytes": "1000"}),
+            NewTopic(name=self.cluster.name("bad"), partitions=1, configs={"segment.ms": "0"}),
+            NewTopic(name=self.cluster.name("bad"), partitions=1, configs={"message.timestamp.type": "Now"}),
+            NewTopic(name=self.cluster.name("bad"), partitions=1, configs={"message.timestamp.after.max.ms": "-1"}),
         ):
             error = raises(StreamsError, lambda bad=bad: self.cluster.admin.create_topics([bad]))  # type: ignore[misc]
             assert bad.name in str(error)

@@ -15,10 +15,14 @@ from typing import Protocol
 from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.group import GroupTopology, Membership, Tasks
 from streams.kafka.ports import OffsetAndMetadata
+from streams.kafka.shutdown_requests import ShutdownRequested
 
 __all__ = ["MembershipContract", "MembershipKit", "Worker"]
 
 COUNTS = {0: 4, 1: 2}
+GROWING = 0
+"""The subtopology that may get more tasks."""
+TURNS_TO_LISTEN = 150
 ALL = frozenset(TaskId(part, partition) for part, count in COUNTS.items() for partition in range(count))
 
 
@@ -31,6 +35,9 @@ class Worker:
         self.membership = membership
         self.owned: frozenset[TaskId] = frozenset()
         self.told = 0
+        self.shut_down: str | None = None
+        """Why it was asked to shut down."""
+        self._turns_with_tasks = 0
         self._poll = poll
         self._history = history
 
@@ -41,8 +48,17 @@ class Worker:
 
     def turn(self) -> None:
         """One round of a worker's loop."""
-        self._poll()
+        try:
+            self._poll()
+        except ShutdownRequested as error:
+            self.shut_down = str(error)
         self.membership.poll()
+        self._turns_with_tasks += self.told > 0
+
+    @property
+    def listens(self) -> bool:
+        """Whether it went on for some time after it was told what it owns."""
+        return self._turns_with_tasks > TURNS_TO_LISTEN
 
 
 class MembershipKit(Protocol):
@@ -54,8 +70,8 @@ class MembershipKit(Protocol):
 
     def worker(self, topology: GroupTopology, instance: str) -> Worker: ...
 
-    def topology(self, digest: str = "0" * 8) -> GroupTopology:
-        """Of the group, with the task counts of :data:`COUNTS`."""
+    def topology(self, digest: str = "0" * 8, more: int = 0) -> GroupTopology:
+        """Of the group, with the task counts of :data:`COUNTS`, and ``more`` in the subtopology :data:`GROWING`."""
         ...
 
     def committed(self) -> OffsetAndMetadata | None:
@@ -140,6 +156,40 @@ class MembershipContract:
         found = self.kit.committed()
         assert found is not None
         assert found.offset == 3
+
+    def test_tasks_that_are_added_get_owners(self) -> None:
+        """Whoever knows of them first; the others learn of what they own from the group."""
+        workers = self._joined("one", "two")
+        self._settled(workers)
+        extended = self.kit.topology(more=3)
+        workers[0].membership.extend(extended)
+        every = {TaskId(part, number) for part, count in extended.task_counts.items() for number in range(count)}
+        self.kit.until(
+            lambda: frozenset().union(*(worker.owned for worker in workers)) == every,
+            workers,
+            "the new tasks are owned",
+        )
+        self._never_twice()
+        workers[1].membership.extend(extended)
+        late = self.kit.worker(extended, "three")
+        late.membership.join(extended, late)
+        self.kit.until(lambda: bool(late.owned), [*workers, late], "a third worker has tasks")
+
+    def test_all_members_are_asked_to_shut_down(self) -> None:
+        """Each is told why; who joins later is not told."""
+        asking, asked = self._joined("one", "two")
+        self._settled([asking, asked])
+        self.kit.until(lambda: asked.listens, [asking, asked], "requests are read")
+        asking.membership.request_shutdown("a disk is full")
+        self.kit.until(lambda: asked.shut_down is not None, [asked], "the other is told")
+        assert asked.shut_down is not None
+        assert "a member of the application asked all of them to shut down: a disk is full" in asked.shut_down
+        asked.membership.leave()
+        (late,) = self._joined("three")
+        self.kit.until(lambda: bool(late.owned) and late.listens, [late], "a later one has tasks")
+        for _ in range(10):
+            late.turn()
+        assert late.shut_down is None
 
     def test_tasks_stay_closed_beside_members_of_another_topology(self) -> None:
         """Until those have left."""

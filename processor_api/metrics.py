@@ -1,0 +1,119 @@
+"""Metrics of the user's own, as a processor sees them: names, sensors, and what a sensor's values are made into.
+
+A sensor takes values; each of its metrics is a statistic of them. The statistics are in `streams.metrics`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+__all__ = ["Metric", "MetricName", "RecordingLevel", "Sensor", "Stat", "StreamsMetrics"]
+
+
+class RecordingLevel(enum.IntEnum):
+    """A sensor takes values if its level is not above ``metrics.recording.level``."""
+
+    INFO = 0
+    DEBUG = 1
+    TRACE = 2
+
+
+@dataclass(frozen=True)
+class MetricName:
+    """Names a metric: equal in name, group and tags is the same metric."""
+
+    name: str
+    group: str
+    description: str = field(default="", compare=False)
+    tags: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+class Metric(Protocol):
+    """A value that can be read at any time, from any thread."""
+
+    @property
+    def metric_name(self) -> MetricName: ...
+
+    def metric_value(self) -> Any:
+        """A number for all that is measured; text for what only tells (versions, states)."""
+        ...
+
+
+class Stat(Protocol):
+    """What a sensor's values are made into."""
+
+    def record(self, value: float, now_ms: int) -> None: ...
+
+    def measure(self, now_ms: int) -> float: ...
+
+
+class Sensor(Protocol):
+    """Takes values. Use it on the thread that made it."""
+
+    @property
+    def name(self) -> str: ...
+
+    def record(self, value: float = 1.0, now_ms: int | None = None) -> None:
+        """Takes a value, for its own metrics and for its parents.
+
+        :param now_ms: the wall-clock time; asked for if not given.
+        """
+        ...
+
+    def should_record(self) -> bool:
+        """Whether values are taken at the application's recording level."""
+        ...
+
+    def add(self, name: MetricName, stat: Stat) -> None:
+        """Makes a metric of this sensor's values. Adding it again does nothing.
+
+        :raises ValueError: if another sensor has a metric of this name.
+        """
+        ...
+
+
+class StreamsMetrics(Protocol):
+    """The metrics of an application, from ``context.metrics()`` (Kafka Streams' StreamsMetrics)."""
+
+    def add_rate_total_sensor(
+        self,
+        scope: str,
+        entity: str,
+        operation: str,
+        level: RecordingLevel = RecordingLevel.INFO,
+        tags: Mapping[str, str] | None = None,
+    ) -> Sensor:
+        """A sensor of events with the metrics ``<operation>-rate`` (per second) and ``<operation>-total``.
+
+        Their group is ``stream-<scope>-metrics``, their tags ``thread-id``, ``<scope>-id`` (the entity) and those
+        given. The same names on the same thread give the same sensor.
+        """
+        ...
+
+    def add_latency_rate_total_sensor(
+        self,
+        scope: str,
+        entity: str,
+        operation: str,
+        level: RecordingLevel = RecordingLevel.INFO,
+        tags: Mapping[str, str] | None = None,
+    ) -> Sensor:
+        """As :meth:`add_rate_total_sensor`; the values recorded are durations, in a unit of the user's choice, with the
+        metrics ``<operation>-latency-avg`` and ``<operation>-latency-max`` besides."""
+        ...
+
+    def add_sensor(self, name: str, level: RecordingLevel = RecordingLevel.INFO, *parents: Sensor) -> Sensor:
+        """A sensor without metrics; what it takes its parents take too. The same name gives the same sensor."""
+        ...
+
+    def remove_sensor(self, sensor: Sensor) -> None:
+        """Removes the sensor, its metrics and the sensors below it. Do so when the processor closes, unless the metrics
+        shall outlast it."""
+        ...
+
+    def metrics(self) -> Mapping[MetricName, Metric]:
+        """The metrics of the users' own sensors, of all threads of this process."""
+        ...

@@ -1,0 +1,102 @@
+"""Wraps the processors of a topology (KIP-1112): what every one of them shall do besides is said in one place.
+
+Operators of the DSL are wrapped as the users' processors are: a wrapper sees them as suppliers of processors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from processor_api.context import ProcessorContext
+from processor_api.errors import TopologyError
+from processor_api.nodes import ProcessorNode
+from processor_api.processor import FixedKeyProcessorSupplier, Operator, Processor, ProcessorSupplier
+from processor_api.record import Forward, Record
+
+__all__ = ["OperatorProcessor", "OperatorSupplier", "ProcessorWrapper", "wrapped"]
+
+
+class ProcessorWrapper:
+    """Base of wrappers; what it does not override stays as it is. Set it as ``processor.wrapper.class``.
+
+    A supplier that is given back is called once for each task, and its ``stores()``, if it has the method, are added
+    and connected to the node. It should make processors of the kind it wraps.
+    """
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        """Called once, before anything is wrapped.
+
+        :param configs: the application's settings under Kafka's dotted names.
+        """
+
+    def wrap_processor_supplier(self, name: str, supplier: ProcessorSupplier) -> ProcessorSupplier:
+        """What runs in place of ``supplier``, at the node of this name."""
+        return supplier
+
+    def wrap_fixed_key_processor_supplier(
+        self, name: str, supplier: FixedKeyProcessorSupplier
+    ) -> FixedKeyProcessorSupplier:
+        """As :meth:`wrap_processor_supplier`, for processors with a fixed key."""
+        return supplier
+
+
+class OperatorProcessor(Processor[Any, Any, Any, Any]):
+    """An operator of the DSL, as a wrapper sees it."""
+
+    def __init__(self, operator: Operator) -> None:
+        self._operator = operator
+        self._forward: Forward
+
+    def init(self, context: ProcessorContext[Any, Any]) -> None:
+        """:raises TopologyError: if the context is not that of a task, nor hands on what it does not know itself."""
+        super().init(context)
+        bind = getattr(context, "bind_operator", None)
+        if bind is None:
+            raise TopologyError(
+                f"{type(context).__name__} is not the context of a task: a wrapper that gives processors a context of"
+                " its own must hand on every attribute to the one it was given"
+            )
+        self._forward = bind(self._operator, context)
+
+    def process(self, record: Record[Any, Any]) -> None:
+        headers: Any = record._headers
+        self._forward(record.key, record.value, record.timestamp, headers)
+
+
+class OperatorSupplier:
+    """Makes processors of an operator."""
+
+    def __init__(self, operator: Operator) -> None:
+        self.operator = operator
+
+    def __call__(self) -> OperatorProcessor:
+        return OperatorProcessor(self.operator)
+
+
+def wrapped(wrapper: Any, node: ProcessorNode) -> Any:
+    """The supplier or operator to run at a node: its own if the wrapper leaves it alone.
+
+    :param wrapper: a :class:`ProcessorWrapper`, or a function ``(name, supplier)``.
+    :raises TopologyError: if the wrapper fails, or gives back no supplier.
+    """
+    given = OperatorSupplier(node.supplier) if isinstance(node.supplier, Operator) else node.supplier
+    wrap: Callable[[str, Any], Any]
+    if hasattr(wrapper, "wrap_processor_supplier"):
+        wrap = wrapper.wrap_fixed_key_processor_supplier if node.fixed_key else wrapper.wrap_processor_supplier
+    else:
+        wrap = wrapper
+    try:
+        found = wrap(node.name, given)
+    except Exception as error:
+        raise TopologyError(
+            f"the processor wrapper failed at node {node.name!r}: {type(error).__name__}: {error}", node=node.name
+        ) from error
+    if found is given:
+        return node.supplier
+    if not callable(found):
+        raise TopologyError(
+            f"the processor wrapper returned {found!r} for node {node.name!r}, which is not a supplier of processors",
+            node=node.name,
+        )
+    return found

@@ -1,0 +1,55 @@
+"""Restore listeners of the user's: who raises is told of, and the application goes on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from processor_api.task_id import TopicPartition
+from streams.restore.restorer import StateRestoreListener
+
+__all__ = ["GuardedRestoreListener"]
+
+log = logging.getLogger("streams.client")
+
+
+class GuardedRestoreListener:
+    """Passes everything on; the first error of each kind of call is logged."""
+
+    def __init__(self, listener: StateRestoreListener) -> None:
+        self._listener = listener
+        self._told: set[str] = set()
+
+    def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None:
+        self._call("on_restore_start", partition, store, start, end)
+
+    def on_batch_restored(self, partition: TopicPartition, store: str, end_offset: int, restored: int) -> None:
+        self._call("on_batch_restored", partition, store, end_offset, restored)
+
+    def on_restore_end(self, partition: TopicPartition, store: str, restored: int) -> None:
+        self._call("on_restore_end", partition, store, restored)
+
+    def on_restore_suspended(self, partition: TopicPartition, store: str, restored: int) -> None:
+        self._call("on_restore_suspended", partition, store, restored)
+
+    def _call(self, name: str, partition: TopicPartition, store: str, *numbers: int) -> None:
+        call: Callable[..., Any] | None = getattr(self._listener, name, None)
+        if call is None:  # a listener need not have them all
+            return
+        try:
+            call(partition, store, *numbers)
+        except Exception as error:
+            if name in self._told:
+                return
+            self._told.add(name)
+            log.error(
+                "%s of the restore listener %s raised %s for store %r; restoring goes on, and further errors of this"
+                " call are not told",
+                name,
+                type(self._listener).__qualname__,
+                type(error).__name__,
+                store,
+                extra={"error": str(error)},
+                exc_info=error,
+            )

@@ -1,0 +1,125 @@
+"""The states of an application, and who is told of them (reference 2.8)."""
+
+from __future__ import annotations
+
+import enum
+import logging
+import threading
+from collections.abc import Callable, Mapping, Set
+
+from processor_api.errors import InternalError
+
+__all__ = ["ENDED", "NEXT", "ClientState", "StateListener", "StateMachine"]
+
+log = logging.getLogger("streams.client")
+
+
+class ClientState(enum.StrEnum):
+    """Where an application is in its life."""
+
+    CREATED = "CREATED"
+    REBALANCING = "REBALANCING"
+    RUNNING = "RUNNING"
+    """Every stream thread runs all of its tasks."""
+    PENDING_SHUTDOWN = "PENDING_SHUTDOWN"
+    NOT_RUNNING = "NOT_RUNNING"
+    PENDING_ERROR = "PENDING_ERROR"
+    ERROR = "ERROR"
+
+    def is_running_or_rebalancing(self) -> bool:
+        return self in (ClientState.RUNNING, ClientState.REBALANCING)
+
+    def has_ended(self) -> bool:
+        return self in ENDED
+
+
+ENDED = (ClientState.NOT_RUNNING, ClientState.ERROR)
+
+NEXT: Mapping[ClientState, Set[ClientState]] = {
+    ClientState.CREATED: {ClientState.REBALANCING, ClientState.PENDING_SHUTDOWN},
+    ClientState.REBALANCING: {ClientState.RUNNING, ClientState.PENDING_SHUTDOWN, ClientState.PENDING_ERROR},
+    ClientState.RUNNING: {ClientState.REBALANCING, ClientState.PENDING_SHUTDOWN, ClientState.PENDING_ERROR},
+    ClientState.PENDING_SHUTDOWN: {ClientState.NOT_RUNNING},
+    ClientState.NOT_RUNNING: set(),
+    ClientState.PENDING_ERROR: {ClientState.ERROR},
+    ClientState.ERROR: set(),
+}
+
+StateListener = Callable[[ClientState, ClientState], None]
+"""``(new_state, old_state)``, called by whichever thread changed it. It must not wait for the application."""
+
+_LATE = {
+    ClientState.PENDING_SHUTDOWN: (ClientState.REBALANCING, ClientState.RUNNING, ClientState.PENDING_ERROR),
+    ClientState.PENDING_ERROR: (ClientState.REBALANCING, ClientState.RUNNING, ClientState.PENDING_SHUTDOWN),
+}
+"""What threads may still report, or somebody ask for, while the application ends already: passed over."""
+
+
+class StateMachine:
+    """Of one application; may be used by any thread."""
+
+    def __init__(self) -> None:
+        self.listener: StateListener | None = None
+        self._state = self._announced = ClientState.CREATED
+        self._changed = threading.Condition(threading.RLock())
+        self._telling = threading.RLock()
+        self._teller: int | None = None
+
+    @property
+    def state(self) -> ClientState:
+        return self._state
+
+    def become(self, state: ClientState) -> bool:
+        """Changes the state and tells the listener, in order; tells whether it changed.
+
+        :raises InternalError: if that is no legal step.
+        """
+        with self._telling:
+            with self._changed:
+                old = self._state
+                if state is old or old in ENDED or state in _LATE.get(old, ()):
+                    return False
+                if state not in NEXT[old]:
+                    raise InternalError(f"an application cannot go from {old} to {state}")
+                self._state = state
+            log.info("state", extra={"state": state.value, "before": old.value})
+            self._tell(state, old)
+            with self._changed:
+                self._announced = self._state
+                self._changed.notify_all()
+            return True
+
+    def _tell(self, state: ClientState, old: ClientState) -> None:
+        if self.listener is None:
+            return
+        outer, self._teller = self._teller, threading.get_ident()
+        try:
+            self.listener(state, old)
+        except Exception as error:
+            name = getattr(self.listener, "__qualname__", type(self.listener).__qualname__)
+            log.error(
+                "the state listener %s raised %s when the application went from %s to %s; the application goes on",
+                name,
+                type(error).__name__,
+                old,
+                state,
+                extra={"error": str(error)},
+                exc_info=error,
+            )
+        finally:
+            self._teller = outer
+
+    def is_telling_here(self) -> bool:
+        """Whether the caller is the state listener, for which the application waits."""
+        return self._teller == threading.get_ident()
+
+    def wait(self, timeout_s: float | None, state: ClientState | None) -> bool:
+        """Waits for a state (the end if none is given), and until the listener was told of it; tells whether it came.
+        It also returns at the end."""
+
+        def reached() -> bool:
+            return self._announced in ENDED or self._announced is state
+
+        with self._changed:
+            self._changed.wait_for(reached, timeout_s)
+            return self._announced is state if state is not None else self._announced in ENDED

@@ -1,0 +1,68 @@
+"""What becomes of an application when one of its threads fails (KIP-671)."""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from processor_api.errors import InternalError
+from streams.kafka.ports import InstanceFenced
+from streams.kafka.shutdown_requests import ShutdownRequested
+
+__all__ = ["StreamThreadExceptionResponse", "StreamsUncaughtExceptionHandler", "verdict"]
+
+log = logging.getLogger("streams.client")
+
+
+class StreamThreadExceptionResponse(enum.Enum):
+    """What an uncaught exception handler may answer."""
+
+    REPLACE_THREAD = "REPLACE_THREAD"
+    """Another thread takes the failed one's place and its tasks, which go back to their last commit. A record that
+    fails each time does so again."""
+    SHUTDOWN_CLIENT = "SHUTDOWN_CLIENT"
+    """This application object closes and ends in state ERROR."""
+    SHUTDOWN_APPLICATION = "SHUTDOWN_APPLICATION"
+    """Every process of the application does."""
+
+
+StreamsUncaughtExceptionHandler = Callable[[Exception], StreamThreadExceptionResponse]
+"""Called on the thread that failed, before it gives back its tasks. It must not wait for the application."""
+
+Response = StreamThreadExceptionResponse
+
+
+def verdict(handler: StreamsUncaughtExceptionHandler | None, error: Exception) -> StreamThreadExceptionResponse:
+    """What the handler answers; without one, the client shuts down. So it does if the handler fails itself, and for
+    what no new thread could mend."""
+    if isinstance(error, ShutdownRequested):
+        return Response.SHUTDOWN_CLIENT
+    if handler is None:
+        return Response.SHUTDOWN_CLIENT
+    name = getattr(handler, "__qualname__", type(handler).__qualname__)
+    try:
+        answer: Any = handler(error)
+    except Exception as own:
+        log.error(
+            "the uncaught exception handler %s raised %s; the application shuts down",
+            name,
+            type(own).__name__,
+            extra={"error": str(own), "asked_about": str(error)},
+            exc_info=own,
+        )
+        return Response.SHUTDOWN_CLIENT
+    if not isinstance(answer, Response):
+        log.error(
+            "the uncaught exception handler %s returned %r, not a StreamThreadExceptionResponse; the application shuts"
+            " down",
+            name,
+            answer,
+            extra={"asked_about": str(error)},
+        )
+        return Response.SHUTDOWN_CLIENT
+    if answer is Response.REPLACE_THREAD and isinstance(error, (InstanceFenced, InternalError)):
+        log.error("a new thread would not mend this; the application shuts down: %s", error)
+        return Response.SHUTDOWN_CLIENT
+    return answer

@@ -1,0 +1,29 @@
+"""What the threads of a process work by; it changes while they run when a pattern matches a new topic."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from streams.kafka.group import GroupTopology
+from streams.runtime.task_plan import TaskPlan
+
+__all__ = ["PlanBook", "Plans"]
+
+
+@dataclass(frozen=True)
+class Plans:
+    """The plan of each subtopology, and what membership has to know of them."""
+
+    tasks: Mapping[int, TaskPlan]
+    group: GroupTopology
+
+
+class PlanBook:
+    """Holds the plans in force. Written by one thread, read by any."""
+
+    def __init__(self, plans: Plans) -> None:
+        self.current = plans
+        self.outdated = threading.Event()
+        """Set by a thread that was given a task which the plans do not have."""

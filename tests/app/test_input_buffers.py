@@ -1,0 +1,80 @@
+"""What waits to be processed is bounded by count and by bytes, partition by partition (conformance 10, KIP-770)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from processor_api.task_id import TopicPartition
+from runtime_support.running_app import Cluster, passing_on, until
+from streams.app.kafka_streams import ClientState, KafkaStreams
+
+FULL, EMPTY = TopicPartition("in", 0), TopicPartition("in-2", 0)
+WAITS = {"max.task.idle.ms": 600_000, "max.poll.records": 2}
+"""A partition that was read to its end is waited for all the same, so that the other one fills up."""
+
+
+def start(cluster: Cluster, **settings: Any) -> KafkaStreams:
+    cluster.broker.create_topic("in-2", 1)
+    given = {name.replace("_", "."): value for name, value in settings.items()}
+    app = cluster.app(passing_on(lambda value: None, "in", "in-2"), {**WAITS, **given})
+    cluster.until_state(app, ClientState.RUNNING)
+    return app
+
+
+def thread(app: KafkaStreams) -> Any:
+    (found,) = app._threads  # type: ignore[misc]
+    return found
+
+
+def buffered(app: KafkaStreams) -> Any:
+    (task,) = thread(app)._life.tasks.all_running()
+    return task.queues[FULL]
+
+
+@pytest.mark.parametrize(
+    ("settings", "most"),
+    [
+        ({"buffered_records_per_partition": 5}, 8),
+        ({"input_buffer_max_bytes": 100_000}, 8),  # 50,000 for each of two partitions, of values with 10,000
+        ({"input_buffer_max_bytes": 200_000, "num_stream_threads": 2}, 8),
+    ],
+)
+def test_a_partition_that_buffers_too_much_is_paused(settings: dict[str, Any], most: int, cluster: Cluster) -> None:
+    """It alone, and read on when the task has caught up; nothing is lost or reordered."""
+    settings = dict(settings)
+    threads = settings.pop("num_stream_threads", 1)
+    app = start(cluster, **settings, num_stream_threads=threads)
+    values = [f"{number:02d}".ljust(10_000, ".") for number in range(40)]
+    cluster.send(*values)
+    (busy,) = [one for one in app._threads or () if one.owned_tasks()]
+    until("the partition is paused", lambda: busy._paused == {FULL}, cluster.told)
+    (task,) = busy._life.tasks.all_running()  # type: ignore[union-attr]
+    assert 4 < len(task.queues[FULL]) <= most
+    assert cluster.values() == []
+    cluster.send(*(f"end{number}" for number in range(2)), topic="in-2", timestamp=10)
+    until("all is processed", lambda: cluster.values()[:40] == values, lambda: len(cluster.values()))
+    until("it is read on", lambda: busy._paused == set(), cluster.told)
+
+
+def test_without_a_limit_in_bytes_only_the_count_decides(cluster: Cluster) -> None:
+    app = start(cluster, input_buffer_max_bytes=-1)
+    cluster.send(*("x" * 50_000 for _ in range(60)))
+    until("all waits", lambda: len(buffered(app)) == 60, cluster.told)
+    assert thread(app)._paused == set()
+    assert buffered(app).buffered_bytes() == 60 * 50_000
+
+
+def test_idling_is_told(cluster: Cluster) -> None:
+    """A task that waits for a partition says since when, and where the partition ended."""
+    app = start(cluster)
+    cluster.send("a")
+
+    def waiting() -> Any:
+        tasks = [task for one in app.metadata_for_local_threads() for task in one.active_tasks]
+        return [task for task in tasks if task.time_current_idling_started is not None]
+
+    (task,) = until("it idles", waiting, cluster.told)
+    assert abs(cluster.broker.clock.time_ms() - task.time_current_idling_started) < 60_000
+    assert task.end_offsets[EMPTY] == 0

@@ -1,0 +1,445 @@
+"""Threads that fail, come and go, and what the application tells of them (KIP-671, KIP-663, KIP-834)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from processor_api.errors import ProcessingError, RetryableError, StreamsError, UserCodeError
+from processor_api.processor import Processor
+from processor_api.task_id import TaskId, TopicPartition
+from runtime_support.running_app import Cluster, Counting, counting, passing_on, until
+from streams.app.kafka_streams import ClientState, KafkaStreams
+from streams.app.uncaught import StreamThreadExceptionResponse as Answer
+from streams.app.uncaught import verdict
+from streams.kafka.ports import InstanceFenced
+
+C = ClientState
+EOS = {"processing.guarantee": "exactly_once_v2"}
+
+
+class Failing:
+    """Fails at a value as often as it is told to."""
+
+    def __init__(self, times: int = 1, error: BaseException | None = None) -> None:
+        self.left = times
+        self.error = error or ValueError("bad")
+
+    def __call__(self, value: str) -> None:
+        if value == "bad" and self.left:
+            self.left -= 1
+            raise self.error
+
+
+def handled(cluster: Cluster, answer: Any, topology: Any, config: Any = None) -> tuple[KafkaStreams, list[Exception]]:
+    """An application whose handler gives this answer, and what it was asked about."""
+    app = cluster.app(topology, config, start=False)
+    asked: list[Exception] = []
+
+    def handler(error: Exception) -> Any:
+        asked.append(error)
+        return answer
+
+    app.set_uncaught_exception_handler(handler)
+    app.start()
+    return app, asked
+
+
+# ------------------------------------------------------------------ replaced threads
+
+
+@pytest.mark.parametrize("guarantee", [{}, EOS])
+def test_a_replaced_thread_loses_nothing(guarantee: Any, make_cluster: Callable[..., Cluster]) -> None:
+    """It has the tasks of the one that failed, and processes again what that had not committed."""
+    cluster = make_cluster(partitions=2)
+    failing = Failing(times=2)
+
+    class Fails(Counting):
+        def process(self, record: Any) -> None:
+            super().process(record)
+            failing(record.value)
+
+    app, asked = handled(cluster, Answer.REPLACE_THREAD, counting(supplier=Fails), guarantee)
+    cluster.send("a", "bad", "b")
+    cluster.send("c", partition=1)
+    until("all is processed", lambda: {"b=1", "c=1"} <= set(cluster.values()), cluster.told)
+    cluster.until_state(app, C.RUNNING)
+    assert [type(error) for error in asked] == [ProcessingError, ProcessingError]
+    assert "ValueError in node 'p'" in str(asked[0])
+    assert app.failure is None
+    assert list(app.tasks().values()) == [[TaskId(0, 0), TaskId(0, 1)]]
+    if guarantee:
+        assert sorted(cluster.values()) == ["a=1", "b=1", "bad=1", "c=1"]
+    states = [new for _, new in cluster.states[app]]
+    assert C.PENDING_ERROR not in states
+    assert _value(app, "failed-stream-threads") == 2
+    assert _value(app, "alive-stream-threads") == 1
+
+
+def test_a_thread_that_is_replaced_keeps_its_place_in_the_group(make_cluster: Callable[..., Cluster]) -> None:
+    """The other members are not disturbed."""
+    cluster = make_cluster(partitions=2)
+    failing = Failing()
+    other = cluster.app(passing_on(failing))
+    cluster.until_state(other, C.RUNNING)
+    app, _ = handled(cluster, Answer.REPLACE_THREAD, passing_on(failing))
+    other_threads = until("both have a task", lambda: _one_each(other, app), cluster.told)
+    owned = next(iter(app.tasks().values()))[0].partition
+    cluster.until_state(other, C.RUNNING)
+    cluster.until_state(app, C.RUNNING)
+    told = len(cluster.states[other])
+    cluster.send("bad", "x", partition=owned)
+    until("all is processed", lambda: set(cluster.values()) == {"bad", "x"}, cluster.told)
+    cluster.until_state(app, C.RUNNING)
+    assert other_threads
+    assert len(cluster.states[other]) == told
+
+
+def _one_each(*apps: KafkaStreams) -> bool:
+    return all([len(tasks) for tasks in app.tasks().values()] == [1] for app in apps)
+
+
+def test_a_failure_while_tasks_are_made_may_be_replaced_too(cluster: Cluster) -> None:
+    failing = Failing()
+
+    class FailsInInit(Counting):
+        def init(self, context: Any) -> None:
+            super().init(context)
+            failing("bad")
+
+    _, asked = handled(cluster, Answer.REPLACE_THREAD, counting(supplier=FailsInInit))
+    cluster.send("a")
+    cluster.until_out("a=1")
+    assert len(asked) == 1
+
+
+# ------------------------------------------------------------------ shutdowns
+
+
+def test_without_a_handler_the_client_shuts_down(cluster: Cluster) -> None:
+    app = cluster.app(passing_on(Failing()))
+    cluster.send("bad")
+    cluster.until_state(app, C.ERROR)
+    assert isinstance(app.failure, ProcessingError)
+    assert [new for _, new in cluster.states[app]][-2:] == [C.PENDING_ERROR, C.ERROR]
+    assert app.close(0)
+
+
+def test_a_handler_may_shut_the_client_down(make_cluster: Callable[..., Cluster]) -> None:
+    """Of several threads, all end; another application goes on, with its tasks."""
+    cluster = make_cluster(partitions=2)
+    app, asked = handled(cluster, Answer.SHUTDOWN_CLIENT, passing_on(Failing()), {"num.stream.threads": 2})
+    cluster.until_state(app, C.RUNNING)
+    cluster.send("bad")
+    cluster.until_state(app, C.ERROR)
+    assert app.failure is asked[0]
+    other = cluster.app(passing_on())
+    cluster.send("good", partition=1)
+    until("the other has all", lambda: sorted(cluster.values()) == ["bad", "good"], cluster.told)
+    assert other.state is C.RUNNING
+
+
+@pytest.mark.parametrize("guarantee", [{}, EOS])
+def test_a_handler_may_shut_the_application_down(guarantee: Any, make_cluster: Callable[..., Cluster]) -> None:
+    """Every process of it, also one that has no tasks; one that is started later is not concerned."""
+    cluster = make_cluster(partitions=2)
+    failing = Failing()
+    app, _ = handled(cluster, Answer.SHUTDOWN_APPLICATION, passing_on(failing), guarantee)
+    others = [cluster.app(passing_on(failing), guarantee) for _ in range(2)]
+    cluster.until_state(app, C.RUNNING)
+    for other in others:
+        cluster.until_state(other, C.RUNNING)
+    until("all listen", lambda: _listens(app, *others), cluster.told)
+    owner = next(iter(app.tasks().values()))[0].partition if any(app.tasks().values()) else 0
+    cluster.send("bad", partition=owner)
+    for one in (app, *others):
+        cluster.until_state(one, C.ERROR)
+    assert isinstance(app.failure, (ProcessingError, StreamsError))
+    told = [str(other.failure) for other in others if not isinstance(other.failure, ProcessingError)]
+    assert told
+    assert all("a member of the application asked all of them to shut down: app-" in one for one in told)
+    later = cluster.app(passing_on(failing), guarantee)
+    cluster.until_state(later, C.RUNNING)
+    until("it was processed", lambda: cluster.values() == ["bad"], cluster.told)
+    assert later.state is C.RUNNING
+
+
+def _listens(*apps: KafkaStreams) -> bool:
+    """Whether each has had the time to read where requests go: the threads went round once more."""
+    return all(thread._life.membership._requests_from for app in apps for thread in app._threads or ())  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("answer", [None, "REPLACE_THREAD", ValueError("its own")])
+def test_a_handler_that_answers_nothing_or_fails_shuts_the_client_down(
+    answer: Any, cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = cluster.app(passing_on(Failing()), start=False)
+
+    def handler(error: Exception) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    app.set_uncaught_exception_handler(handler)
+    with caplog.at_level(logging.ERROR, logger="streams.client"):
+        app.start()
+        cluster.send("bad")
+        cluster.until_state(app, C.ERROR)
+    assert isinstance(app.failure, ProcessingError)
+    says = "raised ValueError" if isinstance(answer, Exception) else f"returned {answer!r}"
+    (told,) = [one.getMessage() for one in caplog.records if one.name == "streams.client"]
+    assert "the uncaught exception handler" in told
+    assert says in told
+    assert "the application shuts down" in told or "shuts down" in told
+
+
+def test_what_no_new_thread_would_mend_is_not_replaced() -> None:
+    """A thread whose place was taken would throw out the one that took it."""
+    replace: Callable[[Exception], Answer] = lambda error: Answer.REPLACE_THREAD  # noqa: E731
+    assert verdict(replace, InstanceFenced("taken")) is Answer.SHUTDOWN_CLIENT
+    assert verdict(replace, RetryableError("later")) is Answer.REPLACE_THREAD
+    assert verdict(None, RetryableError("later")) is Answer.SHUTDOWN_CLIENT
+
+
+def test_a_processor_that_exits_does_not_end_its_thread_in_silence(cluster: Cluster) -> None:
+    """Was a thread that Python ended without a word, and an application that ran on with nobody to run it."""
+    app = cluster.app(passing_on(Failing(error=SystemExit(3))))
+    cluster.send("bad")
+    cluster.until_state(app, C.ERROR)
+    assert isinstance(app.failure, UserCodeError)
+    assert "SystemExit was raised in a stream thread: 3" in str(app.failure)
+
+
+# ------------------------------------------------------------------ coming and going
+
+
+def test_threads_are_added_and_removed(make_cluster: Callable[..., Cluster]) -> None:
+    """Tasks go to the new one and come back; names are used again."""
+    cluster = make_cluster(partitions=2)
+    app = cluster.app(passing_on())
+    cluster.until_state(app, C.RUNNING)
+    name = app.add_stream_thread()
+    assert name is not None
+    assert name.endswith("-StreamThread-2")
+    until("each has a task", lambda: [len(tasks) for tasks in app.tasks().values()] == [1, 1], cluster.told)
+    cluster.until_state(app, C.RUNNING)
+    cluster.send("a")
+    cluster.send("b", partition=1)
+    cluster.until_out("a", "b")
+    assert app.remove_stream_thread(10_000) == name
+    until("the other has both", lambda: [len(tasks) for tasks in app.tasks().values()] == [2], cluster.told)
+    cluster.until_state(app, C.RUNNING)
+    cluster.send("c", partition=1)
+    cluster.until_out("a", "b", "c")
+    assert app.failure is None
+    assert app.add_stream_thread() == name
+
+
+def test_the_cache_is_shared_out_anew(make_cluster: Callable[..., Cluster]) -> None:
+    cluster = make_cluster(partitions=2)
+    app = cluster.app(passing_on(), {"statestore.cache.max.bytes": 1000, "statestore.uncommitted.max.bytes": -1})
+    cluster.until_state(app, C.RUNNING)
+    memory = app._opened.shared.memory  # type: ignore[union-attr]
+    budgets = memory._budgets
+    assert [one.cache_limit for one in budgets.values()] == [1000]
+    app.add_stream_thread()
+    until("there are two", lambda: [one.cache_limit for one in budgets.values()] == [500, 500], cluster.told)
+    app.remove_stream_thread()
+    until("there is one", lambda: [one.cache_limit for one in budgets.values()] == [1000], cluster.told)
+    assert [one.uncommitted_limit for one in budgets.values()] == [-1]
+
+
+def test_a_stream_thread_may_remove_itself(make_cluster: Callable[..., Cluster]) -> None:
+    cluster = make_cluster(partitions=1)
+    told: list[str | None] = []
+
+    def look(value: str) -> None:
+        if value == "go":
+            told.append(cluster.apps[0].remove_stream_thread())
+
+    app = cluster.app(passing_on(look), {"num.stream.threads": 2})
+    cluster.until_state(app, C.RUNNING)
+    (owner,) = [name for name, tasks in app.tasks().items() if tasks]
+    cluster.send("go")
+    until("it is gone", lambda: len(app.tasks()) == 1, cluster.told)
+    cluster.send("next")
+    cluster.until_out("go", "next")
+    assert told == [owner]
+    assert app.state is not C.ERROR
+
+
+def test_threads_are_neither_added_nor_removed_outside_of_a_run(cluster: Cluster) -> None:
+    app = cluster.app(passing_on(), start=False)
+    assert app.add_stream_thread() is None
+    assert app.remove_stream_thread() is None
+    app.start()
+    app.close()
+    assert app.add_stream_thread() is None
+    assert app.remove_stream_thread() is None
+    with pytest.raises(ValueError, match="timeout must not be negative, got -1 ms"):
+        app.remove_stream_thread(-1)
+
+
+# ------------------------------------------------------------------ close
+
+
+def test_a_close_that_takes_too_long_says_so_and_goes_on(cluster: Cluster) -> None:
+    """It stops when the record in work is done."""
+    go: list[bool] = []
+    app = cluster.app(passing_on(lambda value: until("it may go on", lambda: go) and None))
+    cluster.send("slow")
+    until("it is at work", lambda: app.metadata_for_local_threads() and cluster.states[app][-1][1] is C.RUNNING)
+    assert not app.close(50)
+    assert app.state is C.PENDING_SHUTDOWN
+    assert not app.close(0)
+    go.append(True)
+    assert app.close(10_000)
+    assert app.state is C.NOT_RUNNING
+    assert app.close(0)
+
+
+def test_a_timeout_below_zero_is_refused(cluster: Cluster) -> None:
+    app = cluster.app(passing_on(), start=False)
+    with pytest.raises(ValueError, match="timeout must not be negative"):
+        app.close(-5)
+
+
+@pytest.mark.parametrize("leave", [True, False, None])
+def test_a_close_leaves_the_group_or_stays(leave: bool | None, cluster: Cluster) -> None:
+    """A member that leaves hands over at once; one that stays is back with its tasks (KIP-1153)."""
+    app = cluster.app(passing_on())
+    cluster.until_state(app, C.RUNNING)
+    assert app.close(10_000, leave_group=leave)
+    members = cluster.clients.admin({}).group_members("app")
+    assert len(members) == (1 if leave is False else 0)
+
+
+def test_clean_up_is_refused_while_it_runs_and_removes_tasks_only(cluster: Cluster, tmp_path: Any) -> None:
+    """Of this application; others in the same ``state.dir`` keep theirs."""
+    app = cluster.app(counting(), {"state.dir": str(tmp_path / "s")})
+    stranger = tmp_path / "s" / "other-app" / "0_0"
+    stranger.mkdir(parents=True)
+    cluster.send("a")
+    cluster.until_out("a=1")
+    with pytest.raises(StreamsError, match="local state can be deleted only while the application does not run"):
+        app.clean_up()
+    app.close()
+    assert (tmp_path / "s" / "app" / "0_0").is_dir()
+    app.clean_up()
+    assert not (tmp_path / "s" / "app" / "0_0").exists()
+    assert (tmp_path / "s" / "app" / "streams-metadata.json").exists()
+    assert stranger.is_dir()
+
+
+# ------------------------------------------------------------------ pause
+
+
+def test_a_paused_application_processes_nothing_and_stays_in_its_group(cluster: Cluster) -> None:
+    """And goes on where it was (KIP-834); what waits is bounded."""
+    app = cluster.app(passing_on(), {"buffered.records.per.partition": 5, "max.poll.records": 2})
+    cluster.until_state(app, C.RUNNING)
+    app.pause()
+    assert app.is_paused()
+    values = [f"v{number}" for number in range(50)]
+    cluster.send(*values)
+    (thread,) = app._threads  # type: ignore[misc]
+    until("its partition is paused", lambda: thread._paused == {TopicPartition("in", 0)}, cluster.told)
+    (task,) = thread._life.tasks.all_running()  # type: ignore[union-attr]
+    assert 5 < len(task.queues[TopicPartition("in", 0)]) <= 8
+    assert (cluster.values(), app.state) == ([], C.RUNNING)
+    app.resume()
+    until("all is processed", lambda: cluster.values() == values, cluster.told)
+
+
+def test_an_application_may_be_paused_before_its_start(cluster: Cluster) -> None:
+    """Punctuations wait too."""
+    fired: list[int] = []
+
+    class Ticking(Processor[Any, Any, Any, Any]):
+        def init(self, context: Any) -> None:
+            super().init(context)
+            from processor_api.punctuation import PunctuationType
+
+            context.schedule(1, PunctuationType.WALL_CLOCK_TIME, fired.append)
+
+        def process(self, record: Any) -> None:
+            self.context.forward(record)
+
+    app = cluster.app(passing_on().add_processor("ticks", Ticking, "source"), start=False)
+    app.pause()
+    app.start()
+    cluster.until_state(app, C.RUNNING)
+    cluster.send("a")
+    (thread,) = app._threads  # type: ignore[misc]
+    until("it has the record", lambda: any(map(len, thread._life.tasks.all_running()[0].queues.values())), cluster.told)  # type: ignore[union-attr]
+    assert fired == []
+    app.resume()
+    cluster.until_out("a")
+    until("it ticks", lambda: fired, cluster.told)
+
+
+# ------------------------------------------------------------------ what it tells
+
+
+def _value(app: KafkaStreams, name: str, **tags: str) -> Any:
+    (found,) = [
+        metric.metric_value()
+        for key, metric in app.metrics().items()
+        if key.name == name and tags.items() <= dict(key.tags).items() and (tags or key.group == "stream-metrics")
+    ]
+    return found
+
+
+def test_metadata_tells_of_threads_and_their_tasks(make_cluster: Callable[..., Cluster]) -> None:
+    cluster = make_cluster(partitions=1)
+    app = cluster.app(passing_on(), {"client.id": "me"}, start=False)
+    assert app.metadata_for_local_threads() == frozenset()
+    app.start()
+    cluster.send("a", "b")
+    cluster.until_out("a", "b")
+
+    def committed() -> Any:
+        (one,) = app.metadata_for_local_threads()
+        return one if any(2 in task.committed_offsets.values() for task in one.active_tasks) else None
+
+    thread = until("the offsets are committed", committed, cluster.told)
+    assert (thread.thread_name, thread.thread_state) == ("me-StreamThread-1", "RUNNING")
+    assert thread.main_consumer_client_id.startswith("me-StreamThread-1-consumer-topology-")
+    assert thread.restore_consumer_client_id == "me-StreamThread-1-restore-consumer"
+    assert thread.producer_client_ids == {"me-StreamThread-1-producer"}
+    assert thread.admin_client_id == "me-admin"
+    assert thread.standby_tasks == frozenset()
+    (task,) = thread.active_tasks
+    partition = TopicPartition("in", 0)
+    assert (task.task_id, task.topic_partitions) == (TaskId(0, 0), {partition})
+    assert task.committed_offsets == {partition: 2}
+    assert task.time_current_idling_started is None
+    app.close()
+    assert app.metadata_for_local_threads() == frozenset()
+
+
+def test_metrics_have_kafkas_names_and_tags(cluster: Cluster) -> None:
+    app = cluster.app(passing_on(), {"client.id": "me"})
+    cluster.send("a", "b")
+    cluster.until_out("a", "b")
+    thread = "me-StreamThread-1"
+    until("it has counted", lambda: _value(app, "process-total", **{"thread-id": thread, "task-id": "0_0"}) == 2)
+    until("it has committed", lambda: _value_of_thread(app, "commit-total", thread) > 0)
+    assert _value_of_thread(app, "process-total", thread) == 2
+    assert _value_of_thread(app, "thread-state", thread) == "RUNNING"
+    assert _value(app, "state") == "RUNNING"
+    assert _value(app, "application-id") == "app"
+    assert _value(app, "topology-description") == app.topology.describe()
+    assert {dict(name.tags)["client-id"] for name in app.metrics() if name.group == "stream-metrics"} == {"me"}
+
+
+def _value_of_thread(app: KafkaStreams, name: str, thread: str) -> Any:
+    (found,) = [
+        metric.metric_value()
+        for key, metric in app.metrics().items()
+        if (key.group, key.name, dict(key.tags)) == ("stream-thread-metrics", name, {"thread-id": thread})
+    ]
+    return found
