@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from processor_api.serde import Serde
+from state.formats.varint import read_varint, write_varint
 
 __all__ = ["Change", "ChangeSerde"]
 
@@ -57,7 +58,7 @@ def _writer(serialize: Callable[[Any], bytes]) -> Callable[[Change], bytes]:
         if new is None:
             return serialize(old) + _OLD
         data = serialize(new)
-        return _varint(len(data)) + data + serialize(old) + _BOTH
+        return write_varint(len(data)) + data + serialize(old) + _BOTH
 
     return write
 
@@ -77,7 +78,7 @@ def _reader(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Change]:
         elif kind == _NEW[0]:
             new = deserialize(data[:end])
         else:
-            length, start = _read_varint(data)
+            length, start = _length(data)
             if start + length > end:
                 raise _damaged(data)
             new, old = deserialize(data[start : start + length]), deserialize(data[start + length : end])
@@ -86,29 +87,16 @@ def _reader(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Change]:
     return read
 
 
+def _length(data: bytes) -> tuple[int, int]:
+    """The length of the new value and where it starts."""
+    try:
+        length, start = read_varint(data)
+    except ValueError:
+        raise _damaged(data) from None
+    if length < 0:
+        raise _damaged(data)
+    return length, start
+
+
 def _damaged(data: bytes) -> ValueError:
     return ValueError(f"not a change of a table: {data!r}")
-
-
-def _varint(number: int) -> bytes:
-    """A number that is not negative, as Kafka's zig-zag varint."""
-    left = number << 1
-    data = bytearray()
-    while left > 0x7F:
-        data.append(left & 0x7F | 0x80)
-        left >>= 7
-    data.append(left)
-    return bytes(data)
-
-
-def _read_varint(data: bytes) -> tuple[int, int]:
-    """The number and where it ends."""
-    number = shift = 0
-    for position, byte in enumerate(data):
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if number & 1:
-                break
-            return number >> 1, position + 1
-        shift += 7
-    raise _damaged(data)

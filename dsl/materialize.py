@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dsl.draft import Draft
@@ -10,13 +11,20 @@ from dsl.plan import Materialization
 from dsl.settings import BuildSettings
 from processor_api.durations import to_ms
 from processor_api.serde import Serde
-from processor_api.store_spec import MEMORY, StoreBuilder, Stores, StoreSupplier
+from processor_api.store_spec import MEMORY, UNCACHED_KINDS, StoreBuilder, Stores, StoreSupplier
 
 __all__ = ["MaterializedLike", "as_materialized", "key_value_builder", "materialize", "materialize_if_named"]
 
 MaterializedLike = Materialized[Any, Any] | str | None
 
-_PLAIN_KINDS = ("key-value", "timestamped-key-value")
+_BUILDERS: Mapping[str, Callable[..., StoreBuilder[Any, Any]]] = {
+    "key-value": Stores.timestamped_key_value_store_builder,
+    "timestamped-key-value": Stores.timestamped_key_value_store_builder,
+    "headers-key-value": Stores.timestamped_key_value_store_with_headers_builder,
+    "lru-map": Stores.timestamped_key_value_store_builder,
+    "timestamped-lru-map": Stores.timestamped_key_value_store_builder,
+}
+"""Tables keep timestamps: what makes their stores, by the kind of the supplier; other kinds are taken as they are."""
 
 
 def as_materialized(materialized: MaterializedLike) -> Materialized[Any, Any]:
@@ -66,11 +74,12 @@ def materialize_if_named(
 
 
 def key_value_builder(store: Materialization, settings: BuildSettings) -> StoreBuilder[Any, Any]:
-    """A timestamped key-value store, or whatever kind the supplier is of; only the former can be cached."""
+    """A timestamped key-value store, or whatever kind the supplier is of."""
     supplier = store.supplier or _default_supplier(store, settings)
-    if supplier.kind in _PLAIN_KINDS:
-        builder = Stores.timestamped_key_value_store_builder(supplier, store.key_serde, store.value_serde)
-        if store.caching and settings.caching:
+    make = _BUILDERS.get(supplier.kind)
+    if make is not None:
+        builder = make(supplier, store.key_serde, store.value_serde)
+        if store.caching and settings.caching and builder.kind not in UNCACHED_KINDS:
             builder = builder.with_caching_enabled()
     else:
         builder = StoreBuilder(supplier=supplier, key_serde=store.key_serde, value_serde=store.value_serde)

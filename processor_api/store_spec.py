@@ -18,6 +18,24 @@ V = TypeVar("V")
 ROCKSDB = "rocksdb"
 MEMORY = "memory"
 
+UNCACHED_KINDS = frozenset({"versioned-key-value", "lru-map", "timestamped-lru-map", "list"})
+"""Kinds of store that log and forward every put."""
+
+_KEY_VALUE, _TIMESTAMPED, _HEADERS = "key-value", "timestamped-key-value", "headers-key-value"
+_LRU_MAP, _TIMESTAMPED_LRU_MAP = "lru-map", "timestamped-lru-map"
+_PLAIN_OF = {
+    _KEY_VALUE: _KEY_VALUE,
+    _TIMESTAMPED: _KEY_VALUE,
+    _HEADERS: _KEY_VALUE,
+    _LRU_MAP: _LRU_MAP,
+    _TIMESTAMPED_LRU_MAP: _LRU_MAP,
+}
+"""The plain kind of each kind of key-value store that a builder can give timestamps or headers."""
+_TIMESTAMPED_OF = {_KEY_VALUE: _TIMESTAMPED, _LRU_MAP: _TIMESTAMPED_LRU_MAP}
+
+_SECOND, _MINUTE, _HOUR = 1000, 60_000, 3_600_000
+_SEGMENTS = ((_MINUTE, 3, 2 * _SECOND), (5 * _MINUTE, 5, 20 * _SECOND), (_HOUR, 12, _MINUTE))
+
 
 @dataclass(frozen=True, kw_only=True)
 class StoreSupplier:
@@ -69,7 +87,12 @@ class StoreBuilder(Generic[K, V]):
         return replace(self, logging=False, topic_config={})
 
     def with_caching_enabled(self) -> StoreBuilder[K, V]:
-        """Forwards and logs one change per key and commit (or eviction) rather than each."""
+        """Forwards and logs one change per key and commit (or eviction) rather than each.
+
+        :raises TopologyError: if the store is of a kind that is never cached.
+        """
+        if self.kind in UNCACHED_KINDS:
+            raise TopologyError(f"a {self.kind} store is never cached: each of its changes counts", store=self.name)
         return replace(self, caching=True)
 
     def with_caching_disabled(self) -> StoreBuilder[K, V]:
@@ -93,6 +116,52 @@ class Stores:
     def in_memory_key_value_store(name: str) -> StoreSupplier:
         """Keys and values in memory, restored from the changelog at every start."""
         return StoreSupplier(name=name, kind="key-value", engine=MEMORY)
+
+    @staticmethod
+    def persistent_timestamped_key_value_store_with_headers(name: str) -> StoreSupplier:
+        """Keys and values with timestamps and headers on RocksDB (KIP-1271)."""
+        return StoreSupplier(name=name, kind=_HEADERS, engine=ROCKSDB)
+
+    @staticmethod
+    def lru_map(name: str, max_entries: int) -> StoreSupplier:
+        """The ``max_entries`` keys that were put or read last, in memory; those that go are deleted from the changelog.
+
+        :raises TopologyError: if ``max_entries`` is not a positive number.
+        """
+        if type(max_entries) is not int or max_entries < 1:
+            raise TopologyError(f"max_entries of an LRU map is a positive number, not {max_entries!r}", store=name)
+        return StoreSupplier(name=name, kind=_LRU_MAP, engine=MEMORY, parameters={"max_entries": max_entries})
+
+    @staticmethod
+    def persistent_versioned_key_value_store(
+        name: str, history_retention: Duration, segment_interval: Duration | None = None
+    ) -> StoreSupplier:
+        """Keys with the versions of their values on RocksDB (KIP-889).
+
+        :param history_retention: how long versions stay readable after they ended, and how late a put may come; 0 keeps
+            no history.
+        :param segment_interval: older versions go by segments of this length: by the third of a history of a minute, up
+            to the 24th of one of days, if left out.
+        :raises TopologyError: if the retention is negative or the interval not positive.
+        """
+        return _versioned(name, ROCKSDB, history_retention, segment_interval)
+
+    @staticmethod
+    def in_memory_versioned_key_value_store(
+        name: str, history_retention: Duration, segment_interval: Duration | None = None
+    ) -> StoreSupplier:
+        """As :meth:`persistent_versioned_key_value_store`, in memory, restored from the changelog at every start."""
+        return _versioned(name, MEMORY, history_retention, segment_interval)
+
+    @staticmethod
+    def persistent_list_store(name: str) -> StoreSupplier:
+        """A list of values for each key on RocksDB, as outer joins of streams need it."""
+        return StoreSupplier(name=name, kind="list", engine=ROCKSDB)
+
+    @staticmethod
+    def in_memory_list_store(name: str) -> StoreSupplier:
+        """As :meth:`persistent_list_store`, in memory."""
+        return StoreSupplier(name=name, kind="list", engine=MEMORY)
 
     @staticmethod
     def persistent_window_store(
@@ -181,11 +250,7 @@ class Stores:
 
         :raises TopologyError: if the supplier is of another kind.
         """
-        if supplier.kind not in ("key-value", "timestamped-key-value"):
-            raise TopologyError(
-                f"a key-value store cannot be built from a {supplier.kind} supplier", store=supplier.name
-            )
-        return StoreBuilder(supplier=replace(supplier, kind="key-value"), key_serde=key_serde, value_serde=value_serde)
+        return _builder(supplier, "a key-value store", _PLAIN_OF, key_serde, value_serde)
 
     @staticmethod
     def timestamped_key_value_store_builder(
@@ -195,13 +260,40 @@ class Stores:
 
         :raises TopologyError: if the supplier is of another kind.
         """
-        if supplier.kind not in ("key-value", "timestamped-key-value"):
-            raise TopologyError(
-                f"a timestamped key-value store cannot be built from a {supplier.kind} supplier", store=supplier.name
-            )
-        return StoreBuilder(
-            supplier=replace(supplier, kind="timestamped-key-value"), key_serde=key_serde, value_serde=value_serde
-        )
+        kinds = {kind: _TIMESTAMPED_OF[plain] for kind, plain in _PLAIN_OF.items()}
+        return _builder(supplier, "a timestamped key-value store", kinds, key_serde, value_serde)
+
+    @staticmethod
+    def timestamped_key_value_store_with_headers_builder(
+        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+    ) -> StoreBuilder[K, V]:
+        """A key-value store whose values are :class:`~processor_api.stores.ValueTimestampHeaders` (KIP-1271).
+
+        :raises TopologyError: if the supplier is of another kind.
+        """
+        kinds = {kind: _HEADERS for kind, plain in _PLAIN_OF.items() if plain == _KEY_VALUE}
+        return _builder(supplier, "a key-value store with headers", kinds, key_serde, value_serde)
+
+    @staticmethod
+    def versioned_key_value_store_builder(
+        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+    ) -> StoreBuilder[K, V]:
+        """A versioned key-value store, :class:`~processor_api.stores.VersionedKeyValueStore`. It is never cached.
+
+        :raises TopologyError: if the supplier is of another kind.
+        """
+        kinds = {"versioned-key-value": "versioned-key-value"}
+        return _builder(supplier, "a versioned key-value store", kinds, key_serde, value_serde)
+
+    @staticmethod
+    def list_store_builder(
+        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+    ) -> StoreBuilder[K, V]:
+        """A store of lists, :class:`~processor_api.stores.ListStore`; ``value_serde`` is of one value.
+
+        :raises TopologyError: if the supplier is of another kind.
+        """
+        return _builder(supplier, "a list store", {"list": "list"}, key_serde, value_serde)
 
     @staticmethod
     def window_store_builder(
@@ -242,6 +334,38 @@ class Stores:
         :raises TopologyError: if the supplier is of another kind.
         """
         return _timed_builder(supplier, "session", key_serde, value_serde, timestamped=True)
+
+
+def _builder(
+    supplier: StoreSupplier,
+    what: str,
+    kinds: Mapping[str, str],
+    key_serde: Serde[K] | None,
+    value_serde: Serde[V] | None,
+) -> StoreBuilder[K, V]:
+    kind = kinds.get(supplier.kind)
+    if kind is None:
+        raise TopologyError(f"{what} cannot be built from a {supplier.kind} supplier", store=supplier.name)
+    return StoreBuilder(supplier=replace(supplier, kind=kind), key_serde=key_serde, value_serde=value_serde)
+
+
+def _versioned(name: str, engine: str, history_retention: Duration, segment_interval: Duration | None) -> StoreSupplier:
+    retention = to_ms(history_retention, "history_retention")
+    if retention < 0:
+        raise TopologyError(f"history_retention is {retention} ms; it cannot be negative", store=name)
+    segment = _segment_interval(retention) if segment_interval is None else to_ms(segment_interval, "segment_interval")
+    if segment < 1:
+        raise TopologyError(f"segment_interval is {segment} ms; it must be positive", store=name)
+    parameters = {"history_retention_ms": retention, "segment_interval_ms": segment}
+    return StoreSupplier(name=name, kind="versioned-key-value", engine=engine, parameters=parameters)
+
+
+def _segment_interval(retention_ms: int) -> int:
+    """Kafka Streams' choice (reference 3.3)."""
+    for up_to, parts, least in _SEGMENTS:
+        if retention_ms <= up_to:
+            return max(retention_ms // parts, least)
+    return max(retention_ms // 24, 5 * _MINUTE)
 
 
 def _kind_name(window_or_session: str, *, timestamped: bool, time_ordered: bool) -> str:

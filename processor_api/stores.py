@@ -9,21 +9,30 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, overload, runtime_checkable
 
+from processor_api.record import HeaderList
 from processor_api.serde import Serde
 from processor_api.windowed import Windowed
 
 __all__ = [
+    "PUT_RETURN_CODE_NOT_PUT",
+    "PUT_RETURN_CODE_VALID_TO_UNDEFINED",
     "KeyValueIterator",
     "KeyValueStore",
+    "ListStore",
     "ReadOnlyKeyValueStore",
     "ReadOnlySessionStore",
     "ReadOnlyWindowStore",
     "SessionStore",
     "StateStore",
     "TimestampedKeyValueStore",
+    "TimestampedKeyValueStoreWithHeaders",
     "TimestampedSessionStore",
     "TimestampedWindowStore",
     "ValueAndTimestamp",
+    "ValueTimestampHeaders",
+    "VersionedKeyValueStore",
+    "VersionedRecord",
+    "VersionedRecordIterator",
     "WindowStore",
     "WindowStoreIterator",
 ]
@@ -37,6 +46,30 @@ class ValueAndTimestamp(NamedTuple, Generic[V]):
 
     value: V
     timestamp: int
+
+
+class ValueTimestampHeaders(NamedTuple, Generic[V]):
+    """A value with the timestamp in ms and the headers of the record that set it (KIP-1271)."""
+
+    value: V
+    timestamp: int
+    headers: HeaderList
+
+
+PUT_RETURN_CODE_VALID_TO_UNDEFINED = -1
+"""Result of a versioned put: the version is the latest of its key (KIP-889)."""
+
+PUT_RETURN_CODE_NOT_PUT = -(1 << 63)
+"""Result of a versioned put: older than the history that is kept, and dropped (KIP-889)."""
+
+
+class VersionedRecord(NamedTuple, Generic[V]):
+    """A version of a key: its value, valid from ``timestamp`` (ms) until ``valid_to`` (ms, exclusive), or ``None`` if
+    it is the latest (KIP-889)."""
+
+    value: V
+    timestamp: int
+    valid_to: int | None = None
 
 
 @runtime_checkable
@@ -112,6 +145,123 @@ class KeyValueStore(ReadOnlyKeyValueStore[K, V], Protocol[K, V]):
 
 class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]], Protocol[K, V]):
     """A key-value store whose values carry the timestamp of the record that set them (KIP-258)."""
+
+
+class TimestampedKeyValueStoreWithHeaders(KeyValueStore[K, ValueTimestampHeaders[V]], Protocol[K, V]):
+    """A key-value store whose values carry the timestamp and the headers of the record that set them (KIP-1271)."""
+
+
+class ListStore(StateStore, Protocol[K, V]):
+    """A list of values for each key."""
+
+    def put(self, key: K, value: V | None) -> None:
+        """Adds a value to the end of the key's list; ``None`` deletes the list."""
+        ...
+
+    def delete(self, key: K) -> None: ...
+
+    def get(self, key: K) -> list[V]:
+        """The key's values in the order in which they were put; empty if there are none."""
+        ...
+
+    def range(self, from_key: K | None = None, to_key: K | None = None) -> KeyValueIterator[K, V]:
+        """Every value with its key: keys in the order of their bytes, both bounds included, values as they were put."""
+        ...
+
+    def all(self) -> KeyValueIterator[K, V]: ...
+
+    def approximate_num_entries(self) -> int:
+        """Keys, not values."""
+        ...
+
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class VersionedRecordIterator(Iterator[T_co], Protocol[T_co]):
+    """What was found, as it was when the iterator was opened. Fails after it or its store is closed."""
+
+    def __enter__(self) -> VersionedRecordIterator[T_co]: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class VersionedKeyValueStore(StateStore, Protocol[K, V]):
+    """A key-value store that keeps older versions of its values for a time, the history retention (KIP-889).
+
+    A version is valid from its timestamp until that of the next version or deletion of its key; times are in ms and not
+    negative. The store's time is the highest timestamp put. Puts older than that by more than the history retention are
+    dropped, and so are versions that ended before, by whole segments; the latest version of a key never expires.
+    """
+
+    def put(self, key: K, value: V | None, timestamp: int) -> int:
+        """Puts a version, which may be older than others; ``None`` deletes. One of the same timestamp is replaced.
+
+        :returns: the end of its validity in ms; `PUT_RETURN_CODE_VALID_TO_UNDEFINED` if it is the latest,
+            `PUT_RETURN_CODE_NOT_PUT` if it was dropped.
+        """
+        ...
+
+    def delete(self, key: K, timestamp: int) -> VersionedRecord[V] | None:
+        """Deletes the key as of a time; returns the version that was valid then."""
+        ...
+
+    def get(self, key: K, as_of: int | None = None) -> VersionedRecord[V] | None:
+        """The latest version, or the one that was valid at ``as_of``.
+
+        For a time before the history only the latest version is an answer, if it is that old; this is logged.
+        """
+        ...
+
+    def versions(
+        self, key: K, from_time: int | None = None, to_time: int | None = None
+    ) -> VersionedRecordIterator[VersionedRecord[V]]:
+        """The versions that were valid at some time from ``from_time`` to ``to_time``, both included, oldest first
+        (KIP-968)."""
+        ...
+
+    def backward_versions(
+        self, key: K, from_time: int | None = None, to_time: int | None = None
+    ) -> VersionedRecordIterator[VersionedRecord[V]]:
+        """As :meth:`versions`, newest first: the newest n cost O(n)."""
+        ...
+
+    def range(
+        self, from_key: K | None = None, to_key: K | None = None, as_of: int | None = None
+    ) -> VersionedRecordIterator[tuple[K, VersionedRecord[V]]]:
+        """The keys of a range, both ends included, with their latest versions or those that were valid at ``as_of``, in
+        the order of the keys' bytes. As of a time it passes all versions of these keys."""
+        ...
+
+    def reverse_range(
+        self, from_key: K | None = None, to_key: K | None = None, as_of: int | None = None
+    ) -> VersionedRecordIterator[tuple[K, VersionedRecord[V]]]: ...
+
+    def range_versions(
+        self,
+        from_key: K | None = None,
+        to_key: K | None = None,
+        from_time: int | None = None,
+        to_time: int | None = None,
+    ) -> VersionedRecordIterator[tuple[K, VersionedRecord[V]]]:
+        """As :meth:`versions` for each key of a range: by key, then by time (asked for as KIP-969)."""
+        ...
+
+    def reverse_range_versions(
+        self,
+        from_key: K | None = None,
+        to_key: K | None = None,
+        from_time: int | None = None,
+        to_time: int | None = None,
+    ) -> VersionedRecordIterator[tuple[K, VersionedRecord[V]]]:
+        """As :meth:`range_versions`, in the opposite order."""
+        ...
+
+    def approximate_num_entries(self) -> int: ...
 
 
 WindowStoreIterator = KeyValueIterator[int, V]

@@ -6,6 +6,7 @@ made it. A topology is not changed any more once it runs; one topology serves an
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -31,6 +32,8 @@ from processor_api.topology_data import TopologyData
 from processor_api.wrapper import wrapped
 
 __all__ = ["Topology"]
+
+log = logging.getLogger("processor_api.topology")
 
 
 class Topology(TopologyData):
@@ -180,6 +183,13 @@ class Topology(TopologyData):
 
     def use_source_as_changelog(self, store: str, topic: str) -> Topology:
         """Lets a source topic serve as the store's changelog (conformance 108)."""
+        builder = self._stores.get(store)
+        if builder is not None and builder.kind == "versioned-key-value":
+            log.warning(
+                "a source topic serves as the changelog of a versioned store: compaction removes older versions,"
+                " which a restored store then lacks; set the topic's min.compaction.lag.ms above the history retention",
+                extra={"store": store, "topic": topic},
+            )
         self._source_changelogs[store] = topic
         return self
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from processor_api.record import NO_TIMESTAMP
 from state.engine import Batch
+from state.formats.value_and_timestamp import pack_timestamp, read_value_and_timestamp
 
 __all__ = ["PLAIN", "TIMESTAMPED", "RowCodec"]
-
-_TIMESTAMP = struct.Struct(">q")
-_pack, _unpack_from = _TIMESTAMP.pack, _TIMESTAMP.unpack_from
-
 
 Logged = tuple[bytes, bytes | None, int]
 
@@ -42,7 +38,7 @@ def _fill_plain(batch: Batch, handle: Any, rows: Iterable[Logged]) -> None:
 
 
 def _fill_timestamped(batch: Batch, handle: Any, rows: Iterable[Logged]) -> None:
-    put, delete, pack = batch.put, batch.delete, _pack
+    put, delete, pack = batch.put, batch.delete, pack_timestamp
     for key, data, timestamp in rows:
         if data is None:
             delete(key, handle)
@@ -51,15 +47,11 @@ def _fill_timestamped(batch: Batch, handle: Any, rows: Iterable[Logged]) -> None
 
 
 def _write_timestamped(value: bytes, timestamp: int) -> bytes:
-    return _pack(timestamp) + value
-
-
-def _read_timestamped(row: bytes) -> tuple[bytes, int]:
-    return row[8:], _unpack_from(row)[0]
+    return pack_timestamp(timestamp) + value
 
 
 PLAIN = RowCodec("plain", lambda value, timestamp: value, lambda row: (row, NO_TIMESTAMP), _fill_plain)
 """The value alone."""
 
-TIMESTAMPED = RowCodec("timestamped", _write_timestamped, _read_timestamped, _fill_timestamped)
+TIMESTAMPED = RowCodec("timestamped", _write_timestamped, read_value_and_timestamp, _fill_timestamped)
 """Eight bytes of timestamp, then the value (reference 3.1)."""

@@ -31,8 +31,12 @@ class Family(Protocol):
     """One ordered byte space. Keys compare as unsigned bytes."""
 
     name: str
-    handle: Any
     get: Callable[[bytes], bytes | None]
+
+    @property
+    def handle(self) -> Any:
+        """What batches call the family. Not to be kept: an engine may not be able to close while somebody holds it."""
+        ...
 
     def range(
         self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
@@ -40,6 +44,15 @@ class Family(Protocol):
         """Rows with ``low <= key < high`` (``None`` is open) as they were when this was called.
 
         :raises StateError: if a row in the range is damaged, rather than ending early.
+        """
+        ...
+
+    def seek(self, key: bytes) -> tuple[bytes, bytes] | None:
+        """The first row whose key is ``key`` or follows it, as of the engine's last write; half the cost of a range.
+
+        For the thread that writes.
+
+        :raises StateError: if a block on the way is damaged.
         """
         ...
 
@@ -52,6 +65,10 @@ class Engine(Protocol):
     persistent: bool
 
     def family(self, name: str) -> Family: ...
+
+    def holds(self, name: str) -> bool:
+        """Whether there is a family of this name with a row in it."""
+        ...
 
     def batch(self) -> Batch: ...
 

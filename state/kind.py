@@ -6,8 +6,8 @@ each name; :mod:`state.kinds` lists them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from processor_api.record import HeaderList
@@ -143,6 +143,11 @@ class StoreKind:
     codec: RowCodec
     open: Callable[[Opening], OpenStore]
     restoring: Callable[[StoreBuilder[Any, Any], Engine, RowCodec], Restore] = _restore_rows
+    families: tuple[str, ...] = ()
+    """Suffixes of the engine's families that it has besides the codec's."""
+    older: Mapping[str, Callable[[bytes], bytes]] = field(default_factory=dict)
+    """Suffixes of families of older kinds that it takes over (:mod:`state.upgrade`), with what makes a row of this kind
+    from one of theirs."""
 
 
 def open_rows(

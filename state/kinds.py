@@ -5,20 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from processor_api.errors import TopologyError
+from processor_api.errors import StateError, TopologyError
 from processor_api.serde import Serde
 from processor_api.store_spec import StoreBuilder
-from state import key_value, session, window
+from state import headers_key_value, key_value, list_store, lru_map, session, versioned, window
 from state.budget import Budget
+from state.codec import RowCodec
 from state.cursor import Cursor
 from state.engine import Engine
 from state.kind import Opening, OpenStore, Restore, StoreKind
 from state.rows import Log
+from state.upgrade import UpgradingEngine, upgrading_codec
 
-__all__ = ["KINDS", "OpenStore", "StoreKind", "family_of", "kind_of", "open_store", "restore_of", "store_of"]
+__all__ = [
+    "KINDS",
+    "OpenStore",
+    "StoreKind",
+    "check_kind",
+    "families_held",
+    "families_of",
+    "family_of",
+    "kind_of",
+    "open_store",
+    "restore_of",
+    "store_of",
+]
 
 KINDS: dict[str, StoreKind] = {
     **key_value.KINDS,
+    **headers_key_value.KINDS,
+    **list_store.KINDS,
+    **lru_map.KINDS,
+    **versioned.KINDS,
     **window.KINDS,
     **session.KINDS,
 }
@@ -36,7 +54,7 @@ def kind_of(builder: StoreBuilder[Any, Any]) -> StoreKind:
 
 
 def family_of(builder: StoreBuilder[Any, Any]) -> str:
-    """The engine's family that holds the store's rows."""
+    """The engine's family that holds the store's rows, or the first of them."""
     return f"{builder.name}.{kind_of(builder).codec.family_suffix}"
 
 
@@ -45,10 +63,52 @@ def store_of(family: str) -> str:
     return family.rpartition(".")[0]
 
 
+def families_of(builder: StoreBuilder[Any, Any]) -> list[str]:
+    """The engine's families that hold the store's rows."""
+    return [family_of(builder), *(f"{builder.name}.{suffix}" for suffix in kind_of(builder).families)]
+
+
+def families_held(builder: StoreBuilder[Any, Any], engine: Engine) -> list[str]:
+    """As `families_of`, with those of older kinds that have rows."""
+    older = (f"{builder.name}.{suffix}" for suffix in kind_of(builder).older)
+    return [*families_of(builder), *filter(engine.holds, older)]
+
+
+def check_kind(builder: StoreBuilder[Any, Any], engine: Engine) -> None:
+    """Makes sure that the engine has no rows of the store that this kind cannot read.
+
+    :raises StateError: if it has: the store was of another kind before.
+    """
+    kind, name = kind_of(builder), builder.name
+    known = {kind.codec.family_suffix, *kind.families, *kind.older}
+    for other, its in KINDS.items():
+        for suffix in (its.codec.family_suffix, *its.families):
+            if suffix not in known and engine.holds(f"{name}.{suffix}"):
+                raise StateError(
+                    f"store {name!r} is a {builder.kind} store, and what is on disk was written by a {other} store,"
+                    " which cannot be taken over: remove the task's directory to have its stores restored from their"
+                    " changelogs, or give the store a new name",
+                    store=name,
+                )
+
+
+def _upgraded(builder: StoreBuilder[Any, Any], engine: Engine) -> tuple[Engine, RowCodec]:
+    """The engine and the codec of a store, which may have rows of an older kind."""
+    kind, name = kind_of(builder), builder.name
+    older = [
+        (engine.family(f"{name}.{suffix}"), convert)
+        for suffix, convert in kind.older.items()
+        if engine.holds(f"{name}.{suffix}")
+    ]
+    if not older:
+        return engine, kind.codec
+    return UpgradingEngine(engine, f"{name}.{kind.codec.family_suffix}", older), upgrading_codec(kind.codec, older)
+
+
 def restore_of(builder: StoreBuilder[Any, Any], engine: Engine) -> Restore:
     """What turns the records of a store's changelog into its rows, for one restore."""
-    kind = kind_of(builder)
-    return kind.restoring(builder, engine, kind.codec)
+    engine, codec = _upgraded(builder, engine)
+    return kind_of(builder).restoring(builder, engine, codec)
 
 
 def _count_nothing() -> None:
@@ -71,11 +131,11 @@ def open_store(
 
     :param log_each: logs each put of a store without caching when it happens, not the last of each key at the drain.
     """
-    kind = kind_of(builder)
-    return kind.open(
+    engine, codec = _upgraded(builder, engine)
+    return kind_of(builder).open(
         Opening(
             builder=builder,
-            codec=kind.codec,
+            codec=codec,
             engine=engine,
             cursor=cursor,
             budget=budget,

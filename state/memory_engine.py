@@ -91,6 +91,10 @@ class MemoryFamily:
             with self._lock:
                 rows = rest.read()
 
+    def seek(self, key: bytes) -> Row | None:
+        found = next(self.index().irange(key), None)
+        return None if found is None else (found, self.rows[found])
+
     def index(self) -> SortedList[bytes]:
         if self.sorted is None:
             self.sorted = SortedList(self.rows)
@@ -125,6 +129,10 @@ class MemoryEngine:
 
     def family(self, name: str) -> MemoryFamily:
         return self._families.setdefault(name, MemoryFamily(name, self._lock))
+
+    def holds(self, name: str) -> bool:
+        family = self._families.get(name)
+        return family is not None and bool(family.rows)
 
     def batch(self) -> _Batch:
         return _Batch()

@@ -52,6 +52,7 @@ class RocksFamily:
         self.handle = handle
         self._engine = engine
         self._table = table
+        self._cursor: Any = None
         self.get: Callable[[bytes], bytes | None] = self._getter(table.get)
 
     def _getter(self, get: Callable[[bytes], bytes | None]) -> Callable[[bytes], bytes | None]:
@@ -101,6 +102,24 @@ class RocksFamily:
         except Exception as error:
             raise _mapped(error, self._engine.path, "read") from error
 
+    def seek(self, key: bytes) -> tuple[bytes, bytes] | None:
+        """Keeps its iterator until the next write: to open one costs as much as to seek."""
+        try:
+            rows = self._cursor
+            if rows is None:
+                rows = self._cursor = self._table.iter(ReadOptions())
+            rows.seek(key)
+            if rows.valid():
+                return rows.key(), rows.value()
+            rows.status()
+        except Exception as error:
+            raise _mapped(error, self._engine.path, "read") from error
+        return None
+
+    def forget_cursor(self) -> None:
+        """The iterator of :meth:`seek` shows an older state, and holds on to its files."""
+        self._cursor = None
+
     def approximate_count(self) -> int:
         return self._table.property_int_value("rocksdb.estimate-num-keys") or 0
 
@@ -110,6 +129,7 @@ class RocksFamily:
     def release(self) -> None:
         """Flushes, and lets go of the database, which cannot close while a family holds on to it."""
         del self.get
+        self.forget_cursor()
         self.handle = None
         self._table.close()
 
@@ -151,6 +171,7 @@ class RocksEngine:
             path.mkdir(parents=True, exist_ok=True)
             known = Rdict.list_cf(self.path, self._memory.options()) if (path / "CURRENT").exists() else ()
             wanted = {name: self._memory.options() for name in known} | families
+            self._names = set(wanted)
             return Rdict(self.path, self._memory.options(), column_families=wanted)
         except Exception as error:
             raise _mapped(error, self.path, "open") from error
@@ -176,6 +197,9 @@ class RocksEngine:
             family = self._families[name] = RocksFamily(self, name, table, handle)
         return family
 
+    def holds(self, name: str) -> bool:
+        return name in self._names and next(self.family(name).range(), None) is not None
+
     def batch(self) -> WriteBatch:
         return WriteBatch(raw_mode=True)
 
@@ -189,6 +213,8 @@ class RocksEngine:
         state = self._db.property_int_value
         if state(STOPPED) or state(SLOWED):
             self._wait_for_compactions()
+        for family in self._families.values():
+            family.forget_cursor()
         try:
             self._db.write(batch, options)
         except Exception as error:

@@ -29,10 +29,10 @@ from typing import Any
 
 from sortedcontainers import SortedDict
 
-from processor_api.errors import StoreError
 from processor_api.record import HeaderList
 from processor_api.serde import Serde, Serdes
 from state.budget import Budget
+from state.checked import reader
 from state.codec import RowCodec
 from state.cursor import Cursor
 from state.engine import Batch, Engine
@@ -79,8 +79,8 @@ class Rows:
         self.family = engine.family(f"{name}.{codec.family_suffix}")
         self.key_serde = key_serde
         self.value_serde = value_serde
-        self.read_key = _reader(key_serde, "key", name)
-        self.read_value = _reader(value_serde, "value", name)
+        self.read_key = reader(key_serde, "key", name)
+        self.read_value = reader(value_serde, "value", name)
         self.plain_keys = key_serde is Serdes.STRING or key_serde is Serdes.BYTES
         self.encoded = value_serde.exact is None
         """Whether values are kept as bytes."""
@@ -385,17 +385,3 @@ class Rows:
         keys = index.irange(low, high, inclusive=(True, False), reverse=reverse)
         found = ((raw, dirty.get(index[raw]) or clean.get(index[raw])) for raw in keys)
         return [(raw, entry) for raw, entry in found if entry is not None]
-
-
-def _reader(serde: Serde[Any], part: str, store: str) -> Callable[[bytes], Any]:
-    deserialize = serde.deserialize
-
-    def read(data: bytes) -> Any:
-        try:
-            return deserialize(data)
-        except Exception as error:
-            raise StoreError(
-                f"store {store!r}: the {serde.name} serde cannot read the {part}: {error}", store=store
-            ) from error
-
-    return read

@@ -77,17 +77,25 @@ if TYPE_CHECKING:
     from processor_api.serde import Serde, Serdes
     from processor_api.store_spec import StoreBuilder, Stores, StoreSupplier
     from processor_api.stores import (
+        PUT_RETURN_CODE_NOT_PUT,
+        PUT_RETURN_CODE_VALID_TO_UNDEFINED,
         KeyValueIterator,
         KeyValueStore,
+        ListStore,
         ReadOnlyKeyValueStore,
         ReadOnlySessionStore,
         ReadOnlyWindowStore,
         SessionStore,
         StateStore,
         TimestampedKeyValueStore,
+        TimestampedKeyValueStoreWithHeaders,
         TimestampedSessionStore,
         TimestampedWindowStore,
         ValueAndTimestamp,
+        ValueTimestampHeaders,
+        VersionedKeyValueStore,
+        VersionedRecord,
+        VersionedRecordIterator,
         WindowStore,
         WindowStoreIterator,
     )
@@ -114,6 +122,8 @@ if TYPE_CHECKING:
     from streams.testing import TopologyTestDriver  # type: ignore[import-not-found,unused-ignore]
 
 __all__ = [
+    "PUT_RETURN_CODE_NOT_PUT",
+    "PUT_RETURN_CODE_VALID_TO_UNDEFINED",
     "AutoOffsetReset",
     "Branched",
     "BranchedKStream",
@@ -141,6 +151,7 @@ __all__ = [
     "KafkaStreams",
     "KeyValueIterator",
     "KeyValueStore",
+    "ListStore",
     "Materialized",
     "Metric",
     "MetricName",
@@ -201,6 +212,7 @@ __all__ = [
     "TimestampExtractor",
     "TimestampType",
     "TimestampedKeyValueStore",
+    "TimestampedKeyValueStoreWithHeaders",
     "TimestampedSessionStore",
     "TimestampedWindowStore",
     "TopicNameExtractor",
@@ -210,6 +222,10 @@ __all__ = [
     "TopologyTestDriver",
     "UserCodeError",
     "ValueAndTimestamp",
+    "ValueTimestampHeaders",
+    "VersionedKeyValueStore",
+    "VersionedRecord",
+    "VersionedRecordIterator",
     "Window",
     "WindowStore",
     "WindowStoreIterator",
@@ -255,9 +271,11 @@ _HOMES = {
     "processor_api.serde": "Serde Serdes",
     "processor_api.store_spec": "StoreBuilder StoreSupplier Stores",
     "processor_api.stores": (
-        "KeyValueIterator KeyValueStore ReadOnlyKeyValueStore ReadOnlySessionStore ReadOnlyWindowStore SessionStore "
-        "StateStore TimestampedKeyValueStore TimestampedSessionStore TimestampedWindowStore ValueAndTimestamp "
-        "WindowStore WindowStoreIterator"
+        "KeyValueIterator KeyValueStore ListStore PUT_RETURN_CODE_NOT_PUT PUT_RETURN_CODE_VALID_TO_UNDEFINED "
+        "ReadOnlyKeyValueStore ReadOnlySessionStore ReadOnlyWindowStore SessionStore StateStore "
+        "TimestampedKeyValueStore TimestampedKeyValueStoreWithHeaders TimestampedSessionStore "
+        "TimestampedWindowStore ValueAndTimestamp ValueTimestampHeaders VersionedKeyValueStore VersionedRecord "
+        "VersionedRecordIterator WindowStore WindowStoreIterator"
     ),
     "processor_api.task_id": "TaskId TopicPartition",
     "processor_api.timestamps": (

@@ -6,16 +6,18 @@ import struct
 
 from processor_api.record import NO_TIMESTAMP
 
-__all__ = ["from_plain", "read_value_and_timestamp", "write_value_and_timestamp"]
+__all__ = ["from_plain", "pack_timestamp", "read_value_and_timestamp", "write_value_and_timestamp"]
 
 _TIMESTAMP = struct.Struct(">q")
-_pack, _unpack = _TIMESTAMP.pack, _TIMESTAMP.unpack_from
-_NO_TIMESTAMP = _pack(NO_TIMESTAMP)
+_unpack = _TIMESTAMP.unpack_from
+pack_timestamp = _TIMESTAMP.pack
+"""What stands before the value, for loops over many rows."""
+_NO_TIMESTAMP = pack_timestamp(NO_TIMESTAMP)
 
 
 def write_value_and_timestamp(value: bytes | None, timestamp: int) -> bytes | None:
     """The row; no value gives no row, whatever the timestamp."""
-    return None if value is None else _pack(timestamp) + value
+    return None if value is None else pack_timestamp(timestamp) + value
 
 
 def read_value_and_timestamp(row: bytes) -> tuple[bytes, int]:

@@ -70,7 +70,8 @@ class Changelog:
         self._end = end
         self._committed = 0
         self.sent = 0
-        self.log: Callable[[bytes, bytes | None, int], None]
+        self.log: Callable[..., None]
+        """``(key, value, timestamp_ms, headers)``; the headers may be left out."""
 
     @property
     def offset(self) -> int | None:
@@ -222,13 +223,13 @@ class RecordCollector:
         delivered, clock, zero = self.delivered, self._clock, self._producer.zero_timestamp_ms
         produce, send = self._producer.produce, self._sender(delivered, None)
 
-        def log(key: bytes, value: bytes | None, timestamp: int) -> None:
+        def log(key: bytes, value: bytes | None, timestamp: int, headers: HeaderList | None = None) -> None:
             if timestamp <= 0:
                 timestamp = zero if timestamp == 0 else clock.time_ms()
             try:
-                produce(topic, value, key, partition, delivered, None, timestamp, None)
+                produce(topic, value, key, partition, delivered, None, timestamp, headers)
             except Exception:
-                send(topic, value, key, partition, timestamp, None)
+                send(topic, value, key, partition, timestamp, headers)
             changelog.sent += 1
 
         changelog.log = log

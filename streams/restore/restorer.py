@@ -7,7 +7,6 @@ restores, the thread goes on with its other tasks: each call does a bounded amou
 from __future__ import annotations
 
 import logging
-import struct
 from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import groupby
@@ -18,6 +17,7 @@ from processor_api.errors import StateError
 from processor_api.task_id import TaskId, TopicPartition
 from state.engine import OFFSETS, Engine
 from state.kind import Restore
+from state.offsets import offset_key, write_offset
 from streams.kafka.ports import AT_BEGINNING, Consumer
 
 __all__ = ["RestoreJob", "Restorer", "StateRestoreListener", "plan_restore"]
@@ -26,7 +26,6 @@ log = logging.getLogger("streams.restore")
 
 BATCH = 10_000
 PROGRESS_INTERVAL_S = 10.0
-OFFSET = struct.Struct(">q")
 
 
 class StateRestoreListener(Protocol):
@@ -189,8 +188,7 @@ class Restorer:
         stamps = (stamp for _, stamp in map(kind.timestamp, messages))
         job.restore(batch, map(kind.key, messages), map(kind.value, messages), stamps, map(kind.headers, messages))
         last = messages[-1].offset()
-        offset_key = f"{job.partition.topic}-{job.partition.partition}".encode()
-        batch.put(offset_key, OFFSET.pack(last), job.engine.family(OFFSETS).handle)
+        batch.put(offset_key(*job.partition), write_offset(last), job.engine.family(OFFSETS).handle)
         job.engine.load(batch)
         job.restored += len(messages)
         job.position = last + 1

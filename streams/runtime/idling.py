@@ -28,9 +28,10 @@ class Idling:
 
     :param max_task_idle_ms: -1 never waits; 0 waits until an empty partition was read to its end; more waits that long
         after that.
+    :param consumer: is asked for ends that it did not tell; ``None`` where every end is told.
     """
 
-    def __init__(self, max_task_idle_ms: int, clock: Clock, consumer: Consumer) -> None:
+    def __init__(self, max_task_idle_ms: int, clock: Clock, consumer: Consumer | None = None) -> None:
         self._max_ms = max_task_idle_ms
         self._clock = clock
         self._consumer = consumer
@@ -62,6 +63,8 @@ class Idling:
 
     def _read_to_end(self, queue: InputQueue) -> bool:
         """Asks, now and then, whether everything was handed over that the partition holds."""
+        if self._consumer is None:
+            return False
         now, partition = self._clock.monotonic(), queue.partition
         if now < self._ask_at.setdefault(partition, now + ASK_INTERVAL_S):
             return False

@@ -185,7 +185,7 @@ class InputQueue:
 
     def run_all(self, limit: int, punctuations: Punctuations, punctuate: Callable[[], None]) -> int:
         """Processes up to ``limit`` buffered records of the task's only partition; returns how many."""
-        if self.head is not None or self.source.extractor is not None:
+        if limit == 1 or self.head is not None or self.source.extractor is not None:
             return self._run_one_by_one(limit, punctuations, punctuate)
         messages = self._take(limit)
         if not messages:

@@ -246,12 +246,12 @@ class StreamThread:
             raise
         what = "what was not committed is given up, to be processed again with new clients"
         log.warning(what, extra={"thread_name": self.name, "error": str(error)})
-        self._begin_anew(life, wait_s)
+        self._begin_anew(life, wait_s, stay=self._stay or not self._stopping.is_set())
 
-    def _begin_anew(self, life: Life, wait_s: float) -> None:
+    def _begin_anew(self, life: Life, wait_s: float, *, stay: bool = True) -> None:
         if self.state is not ThreadState.PENDING_SHUTDOWN:  # it may be the last commit that found out
             self._become(ThreadState.PARTITIONS_REVOKED)
-        life.end(clean=False, stay=True)
+        life.end(clean=False, stay=stay)
         self._stopping.wait(wait_s)
 
     def _final_commit(self, life: Life) -> None:

@@ -15,7 +15,7 @@ from processor_api.errors import RetryableError, TaskMigratedError
 from processor_api.offset_reset import AutoOffsetReset
 from processor_api.task_id import TaskId, TopicPartition
 from state.directory import StateDirectory, TaskLock
-from state.kinds import family_of, restore_of
+from state.kinds import families_held, restore_of
 from streams.kafka.group import Tasks
 from streams.kafka.ports import CommitAgain, Consumer, OffsetAndMetadata
 from streams.kafka.record_collector import RecordCollector
@@ -241,7 +241,7 @@ class TaskManager:
             stored = task.stores.stored_offset(store)
             start, clear = plan_restore(stored, beginnings[partition], end, store)
             if clear:
-                engine.clear([family_of(builder)])
+                engine.clear(families_held(builder, engine))
             if start < end:
                 jobs.append(
                     RestoreJob(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from processor_api.errors import InternalError
-from processor_api.store_spec import MEMORY, StoreBuilder
+from processor_api.store_spec import StoreBuilder
 from processor_api.task_id import TaskId, TopicPartition
 from state.budget import Budget
-from state.engine import OFFSETS, POSITIONS, Engine
-from state.kinds import OpenStore, family_of, open_store
+from state.engine import OFFSETS, POSITIONS, Batch, Engine
+from state.kinds import OpenStore, check_kind, families_of, open_store
+from state.offsets import offset_key, read_offset, write_offset
 from streams.kafka.record_collector import Changelog, RecordCollector
 from streams.runtime.environment import Environment
 from streams.runtime.task_plan import TaskPlan
@@ -21,7 +22,9 @@ __all__ = ["EngineOpener", "TaskStores"]
 EngineOpener = Callable[[str, Path, list[str]], Engine]
 """``(engine name, task directory, families)`` to an open engine."""
 
-OFFSET = struct.Struct(">q")
+_Applied = tuple[OpenStore, Changelog | None, bytes]
+"""What is written at a commit: a store's rows, and the offset of its changelog under a key."""
+
 DRAIN_ROUNDS_MAX = 1000
 
 
@@ -38,10 +41,19 @@ class TaskStores:
         self.engines: dict[str, Engine] = {}
         self.stores: dict[str, OpenStore] = {}
         self.changelogs: dict[str, Changelog] = {}
+        self._of_engine: list[tuple[Engine, list[_Applied], Any, Any]] = []
+        """With what an engine writes, and its handles of the families of offsets and positions."""
+        self._position_keys: dict[TopicPartition, bytes] = {}
         builders = [plan.topology.stores[name] for name in plan.stores]
         for engine in sorted({builder.supplier.engine for builder in builders}):
-            families = [family_of(builder) for builder in builders if builder.supplier.engine == engine]
+            families = [family for b in builders if b.supplier.engine == engine for family in families_of(b)]
             self.engines[engine] = open_engine(engine, environment.state_dir, families)
+        try:
+            for builder in builders:
+                check_kind(builder, self.engines[builder.supplier.engine])
+        except BaseException:
+            self.close()
+            raise
 
     def open(self, collector: RecordCollector, changelog_ends: Mapping[str, int]) -> None:
         """Opens every store on the engines, writing its changelog through ``collector``.
@@ -50,9 +62,18 @@ class TaskStores:
         """
         self.stores.clear()
         self.changelogs.clear()
+        self._of_engine.clear()
         for name in self._plan.stores:
             builder = self._plan.topology.stores[name]
             self.stores[name] = self._open(builder, collector, changelog_ends.get(name, 0))
+        for name, engine in self.engines.items():
+            own = [self._applied(store) for store in self.stores.values() if store.builder.supplier.engine == name]
+            self._of_engine.append((engine, own, engine.family(OFFSETS).handle, engine.family(POSITIONS).handle))
+
+    def _applied(self, store: OpenStore) -> _Applied:
+        changelog = self.changelogs.get(store.builder.name)
+        key = b"" if changelog is None else offset_key(changelog.topic, changelog.partition)
+        return store, changelog, key
 
     def _open(self, builder: StoreBuilder, collector: RecordCollector, end: int) -> OpenStore:  # type: ignore[type-arg]
         name = builder.name
@@ -87,23 +108,23 @@ class TaskStores:
 
     def stored_offset(self, store: str) -> int | None:
         """Offset of the last changelog record that the store's engine holds."""
-        key = f"{self._plan.changelogs[store]}-{self._task.partition}".encode()
+        key = offset_key(self._plan.changelogs[store], self._task.partition)
         found = self.engine_of(store).family(OFFSETS).get(key)
-        return None if found is None else OFFSET.unpack(found)[0]
+        return None if found is None else read_offset(found)
 
     def stored_positions(self) -> dict[str, int]:
         """Input positions at the last commit that the persistent engine holds, by ``<topic>-<partition>``."""
         found: dict[str, int] = {}
         for engine in self.engines.values():
             for key, value in engine.family(POSITIONS).range():
-                found[key.decode()] = OFFSET.unpack(value)[0]
+                found[key.decode()] = read_offset(value)
         return found
 
     # ------------------------------------------------------------------ commit
 
     def drain(self) -> None:
         """Logs what was put, and forwards what the caches hold back, in topological order, until nothing is left."""
-        stores = list(self.stores.values())
+        stores = self.stores.values()
         for _ in range(DRAIN_ROUNDS_MAX):
             drained = False
             for store in stores:
@@ -117,25 +138,27 @@ class TaskStores:
 
     def apply(self, positions: Mapping[TopicPartition, int]) -> None:
         """Writes what was drained to the engines, each with its changelog offsets and the input positions."""
-        for name, engine in self.engines.items():
-            stores = [store for store in self.stores.values() if store.builder.supplier.engine == name]
-            if not any(store.pending for store in stores):
+        for engine, stores, offsets_handle, positions_handle in self._of_engine:
+            if not any([store.pending for store, _, _ in stores]):  # noqa: C419 - a list is quicker than a generator
                 continue
             batch = engine.batch()
-            offsets = engine.family(OFFSETS)
-            for store in stores:
+            for store, changelog, key in stores:
                 store.apply(batch)
-                changelog = self.changelogs.get(store.builder.name)
                 if changelog is not None and changelog.offset is not None:
-                    key = f"{changelog.topic}-{changelog.partition}".encode()
-                    batch.put(key, OFFSET.pack(changelog.offset), offsets.handle)
-            if name != MEMORY:
-                handle = engine.family(POSITIONS).handle
-                for partition, position in positions.items():
-                    batch.put(str(partition).encode(), OFFSET.pack(position), handle)
+                    batch.put(key, write_offset(changelog.offset), offsets_handle)
+            if engine.persistent:
+                self._put_positions(batch, positions_handle, positions)
             engine.write(batch)
-            for store in stores:
+            for store, _, _ in stores:
                 store.applied()
+
+    def _put_positions(self, batch: Batch, handle: Any, positions: Mapping[TopicPartition, int]) -> None:
+        keys = self._position_keys
+        for partition, position in positions.items():
+            key = keys.get(partition)
+            if key is None:
+                key = keys[partition] = offset_key(*partition)
+            batch.put(key, write_offset(position), handle)
 
     def transaction_committed(self) -> None:
         """Call it after :meth:`apply`, where the commit was one of a transaction."""
@@ -148,6 +171,7 @@ class TaskStores:
             store.close()
         self.stores.clear()
         self.changelogs.clear()
+        self._of_engine.clear()
 
     def close(self) -> None:
         """Closes stores and engines."""

@@ -1,6 +1,47 @@
-"""Tools for tests: a driver that runs a topology without a broker, and contract suites."""
+"""Tools for tests: a driver that runs a topology without a broker, a context for one processor, a broker in memory,
+fixtures of pytest, and contract suites.
 
-from streams.testing.driver import Produced, TopologyTestDriver
-from streams.testing.topics import TestInputTopic, TestOutputTopic, TestRecord
+A name is loaded when it is first asked for: pytest loads the plugin of this package in every run.
+"""
 
-__all__ = ["Produced", "TestInputTopic", "TestOutputTopic", "TestRecord", "TopologyTestDriver"]
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from streams.testing.driver import Produced, TopologyTestDriver
+    from streams.testing.embedded_kafka import EmbeddedKafka
+    from streams.testing.mock_context import CapturedForward, CapturedPunctuator, MockProcessorContext
+    from streams.testing.topics import TestInputTopic, TestOutputTopic, TestRecord
+
+__all__ = [
+    "CapturedForward",
+    "CapturedPunctuator",
+    "EmbeddedKafka",
+    "MockProcessorContext",
+    "Produced",
+    "TestInputTopic",
+    "TestOutputTopic",
+    "TestRecord",
+    "TopologyTestDriver",
+]
+
+_HOMES = {
+    "driver": "Produced TopologyTestDriver",
+    "embedded_kafka": "EmbeddedKafka",
+    "mock_context": "CapturedForward CapturedPunctuator MockProcessorContext",
+    "topics": "TestInputTopic TestOutputTopic TestRecord",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+if not TYPE_CHECKING:  # a type checker would take every name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        home = _HOME_OF.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        found = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

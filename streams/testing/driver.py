@@ -2,16 +2,15 @@
 
 As Kafka Streams' driver does, a piped record is processed to the end before the call returns, internal topics and user
 topics that are read again included, with a commit after each record that the task processes; wall-clock time moves only
-when told. It runs the runtime's own task code on an embedded broker's log.
+when told. It runs the runtime's own task code; what stands for Kafka is `streams/testing/driver_log.py`.
 """
 
 from __future__ import annotations
 
+import logging
 import shutil
 import tempfile
-from collections import deque
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, cast
@@ -19,30 +18,46 @@ from typing import Any, NamedTuple, cast
 from processor_api.clock import ManualClock
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import StreamsError, TopologyError
-from processor_api.nodes import SourceNode
+from processor_api.nodes import SinkNode, SourceNode
 from processor_api.record import HeaderList
 from processor_api.serde import Serde
-from processor_api.stores import SessionStore, TimestampedWindowStore, WindowStore
+from processor_api.store_spec import ROCKSDB
+from processor_api.stores import (
+    KeyValueStore,
+    SessionStore,
+    TimestampedKeyValueStore,
+    TimestampedSessionStore,
+    TimestampedWindowStore,
+    WindowStore,
+)
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology import Topology
 from state.budget import Budget
-from state.kinds import OpenStore
+from state.engine import Engine
 from streams.config import StreamsConfig
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.internal_topics import source_topics
 from streams.kafka.record_collector import RecordCollector
 from streams.runtime.engines import Engines
 from streams.runtime.environment import Environment
 from streams.runtime.error_policy import error_policy_for
+from streams.runtime.idling import Idling
+from streams.runtime.inputs import InputQueue
 from streams.runtime.task import Task
 from streams.runtime.task_plan import plan_all
 from streams.runtime.task_stores import TaskStores
-from streams.testing.timed_views import session_view, timestamped_window_view, window_view
-from streams.testing.topics import TestInputTopic, TestOutputTopic
+from streams.testing import store_views
+from streams.testing.driver_engine import DriverEngine
+from streams.testing.driver_log import DriverProducer, DriverTopic, new_message
+from streams.testing.settings import config_for_tests, nearest
+from streams.testing.topics import TestInputTopic, TestOutputTopic, Timestamp, to_timestamp_ms
 
 __all__ = ["Produced", "TopologyTestDriver"]
 
-DEFAULTS: Mapping[str, Any] = {"application.id": "test-application", "bootstrap.servers": "embedded:9092"}
+log = logging.getLogger(__name__)
+
+
+NO_POSITIONS: Mapping[TopicPartition, int] = {}
+"""Where a task was is written for the next that opens its state; a driver's goes with the driver."""
 
 
 class Produced(NamedTuple):
@@ -57,8 +72,11 @@ class Produced(NamedTuple):
 class TopologyTestDriver:
     """See the module's text. A context manager; close it to remove its state.
 
-    :param config: a configuration or a mapping of settings; an application id is made up if there is none.
-    :param initial_wall_clock_ms: the wall clock at the start, ms since 1970.
+    :param config: a configuration or a mapping of settings; an application id is made up if there is none. Of settings
+        that concern clients, threads or a cluster nothing is used. State is kept in a temporary directory, inside of
+        ``state.dir`` if that is given.
+    :param initial_wall_clock_ms: the wall clock at the start: ms since 1970, or a ``datetime`` with a time zone.
+    :raises TopologyError: if the topology cannot run, for instance because a serde is missing.
     """
 
     def __init__(
@@ -66,28 +84,35 @@ class TopologyTestDriver:
         topology: Topology,
         config: StreamsConfig | Mapping[str, Any] | None = None,
         *,
-        initial_wall_clock_ms: int = 0,
+        initial_wall_clock_ms: Timestamp = 0,
     ) -> None:
-        self.config = config if isinstance(config, StreamsConfig) else StreamsConfig.of({**DEFAULTS, **(config or {})})
+        self.config = config_for_tests(config)
         wrapper = self.config.processor_wrapper_class
         if wrapper is not None:
             topology = topology.wrapped_by(wrapper, self.config.dotted())
-        self.clock = ManualClock(initial_wall_clock_ms)
-        self._broker = EmbeddedBroker(self.clock, default_partitions=1, auto_create_topics=True)
-        clients = EmbeddedClients(self._broker)
-        self._input = clients.producer({})
-        self._collector = RecordCollector(clients.producer({}), self.clock)
-        self._read: dict[str, int] = {}
-        self._outputs: dict[str, deque[Produced]] = {}
-        self._taken: dict[str, list[Produced]] = {}
-        self._produced_topics: set[str] = set()
-        self._directory = Path(tempfile.mkdtemp(prefix="streams-driver-"))
+        self.clock = ManualClock(to_timestamp_ms(initial_wall_clock_ms, "initial_wall_clock_ms"))
+        self._topics: dict[str, DriverTopic] = {}
+        self._collector = RecordCollector(DriverProducer(self._topics), self.clock)
+        idle_ms = self.config.max_task_idle_ms
+        self._idling = Idling(idle_ms, self.clock) if idle_ms > 0 else None  # there is never more to fetch
+        self._closed = False
+        self._directory = self._make_directory()
         try:
             self._task = self._open_task(topology)
             self._task.start(self._collector, {})
         except BaseException:
             shutil.rmtree(self._directory, ignore_errors=True)
             raise
+        for partition, queue in self._task.queues.items():
+            self._topic(partition.topic).queue = queue
+            queue.caught_up = True
+
+    def _make_directory(self) -> Path:
+        parent = None
+        if self.config.origin("state.dir") == "given":
+            parent = Path(self.config.state_dir)
+            parent.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix="streams-driver-", dir=parent))
 
     def _open_task(self, topology: Topology) -> Task:
         config = self.config
@@ -107,11 +132,13 @@ class TopologyTestDriver:
             log_each_put=config.changelog_updates != "last",
         )
         budget = Budget(config.statestore_cache_max_bytes)
-        return Task(
-            plan,
-            environment,
-            TaskStores(plan, task_id, environment, budget, Engines(self.clock, config.rocksdb_config_setter).open),
-        )
+        return Task(plan, environment, TaskStores(plan, task_id, environment, budget, self._open_engine))
+
+    def _open_engine(self, name: str, directory: Path, families: list[str]) -> Engine:
+        engines = Engines(self.clock, self.config.rocksdb_config_setter)
+        if name != ROCKSDB or self.config.rocksdb_config_setter is not None:  # who sets options wants the database
+            return engines.open(name, directory, families)
+        return cast(Engine, DriverEngine(lambda: engines.open(name, directory, families)))
 
     # ------------------------------------------------------------------ input
 
@@ -121,17 +148,30 @@ class TopologyTestDriver:
         """Pipes one record of bytes and processes it to the end.
 
         :raises TopologyError: if no source reads the topic.
+        :raises StreamsError: what the topology raises; what it produced before can be read.
         """
-        partition = TopicPartition(topic, 0)
-        if partition not in self._task.queues:
-            self._task.read_also(partition, self._matching_source(topic))
-        self._capture()
-        self._input.produce(topic, value, key, 0, None, None, timestamp, headers)
-        self._input.poll(0)
-        run, self._read[topic] = self._broker.log(partition).read(self._read.get(topic, 0), 1, False)
-        self._task.add(partition, run)
-        with self._handing_out_what_was_sent():
-            self._complete()
+        found = self._topics.get(topic)
+        if found is None or found.queue is None or self._closed:
+            found = self._read_also(topic)
+        queue = cast(InputQueue, found.queue)
+        queue.messages.append(new_message(found, key, value, timestamp, headers))
+        if self._idling is not None:
+            self._idling.arrived(queue.partition)
+        self._complete()
+
+    def _topic(self, name: str) -> DriverTopic:
+        return self._topics.setdefault(name, DriverTopic(name))
+
+    def _read_also(self, name: str) -> DriverTopic:
+        """A topic that is piped for the first time: one that a pattern matches."""
+        self._check_open()
+        source = self._matching_source(name)
+        partition = TopicPartition(name, 0)
+        self._task.read_also(partition, source)
+        topic = self._topic(name)
+        topic.queue = self._task.queues[partition]
+        topic.queue.caught_up = True
+        return topic
 
     def _matching_source(self, topic: str) -> str:
         """The source whose pattern a new topic matches."""
@@ -139,15 +179,19 @@ class TopologyTestDriver:
         for name, node in topology.nodes.items():
             if isinstance(node, SourceNode) and topic in source_topics(topology, node, {topic: 1}):
                 return name
-        raise TopologyError(f"no source of the topology reads topic {topic!r}", topic=topic)
+        known = [name for name, found in self._topics.items() if found.queue is not None]
+        raise TopologyError(f"no source of the topology reads topic {topic!r}{nearest(topic, known)}", topic=topic)
 
     def advance_wall_clock_time(self, duration: Duration) -> None:
-        """Moves the wall clock, then runs what is due and processes what came of it."""
+        """Moves the wall clock, then runs what is due and processes what came of it.
+
+        :raises ValueError: if the duration is negative.
+        """
+        self._check_open()
         self.clock.advance(to_ms(duration, "duration"))
-        with self._handing_out_what_was_sent():
-            self._task.punctuate_wall_clock()
-            self._commit()
-            self._complete()
+        self._task.punctuate_wall_clock()
+        self._commit()
+        self._complete()
 
     def create_input_topic(
         self,
@@ -155,24 +199,30 @@ class TopologyTestDriver:
         key_serde: Serde[Any] | None = None,
         value_serde: Serde[Any] | None = None,
         *,
-        start_timestamp: int | None = None,
+        start_timestamp: Timestamp | None = None,
         auto_advance: Duration = 0,
     ) -> TestInputTopic:
-        """A writer of typed records to a topic.
+        """A writer of typed records to a topic. Serdes not given are the application's defaults.
 
         :param start_timestamp: of the first record, in ms; the driver's clock if not given.
         :param auto_advance: how much later each following record is.
+        :raises ConfigError: if a serde is neither given nor a default.
         """
-        start = self.clock.time_ms() if start_timestamp is None else start_timestamp
+        self._check_open()
+        start = self.clock.time_ms() if start_timestamp is None else to_timestamp_ms(start_timestamp, "start_timestamp")
         key, value = self._serdes(topic, key_serde, value_serde)
         return TestInputTopic(self.pipe_raw, topic, key, value, start, to_ms(auto_advance, "auto_advance"))
 
     def create_output_topic(
         self, topic: str, key_serde: Serde[Any] | None = None, value_serde: Serde[Any] | None = None
     ) -> TestOutputTopic:
-        """A reader of typed records from a topic."""
+        """A reader of typed records from a topic. Serdes not given are the application's defaults.
+
+        :raises ConfigError: if a serde is neither given nor a default.
+        """
+        self._check_open()
         key, value = self._serdes(topic, key_serde, value_serde)
-        return TestOutputTopic(self._outputs.setdefault(topic, deque()), topic, key, value)
+        return TestOutputTopic(self._topic(topic).unread, topic, key, value, self._nothing_to_read)
 
     def _serdes(self, topic: str, key: Serde[Any] | None, value: Serde[Any] | None) -> tuple[Serde[Any], Serde[Any]]:
         environment = self._task.environment
@@ -182,51 +232,90 @@ class TopologyTestDriver:
     # ------------------------------------------------------------------ output
 
     def take_produced(self) -> dict[str, list[Produced]]:
-        """Everything produced since the last call, internal topics included, in order for each topic."""
-        taken, self._taken = self._taken, {}
+        """Everything that was produced and not read yet, internal topics included, in order for each topic; it counts
+        as read then."""
+        taken: dict[str, list[Produced]] = {}
+        for name, topic in self._topics.items():
+            unread = topic.unread
+            if unread:
+                taken[name] = [Produced(key, value, time, list(headers or ())) for key, value, time, headers in unread]
+                unread.clear()
         return taken
 
     def produced_topic_names(self) -> frozenset[str]:
         """The topics that anything was produced to."""
-        return frozenset(self._produced_topics)
+        return frozenset(name for name, topic in self._topics.items() if topic.written)
 
-    def store(self, name: str) -> Any:
-        """A store as a processor sees it.
+    def _nothing_to_read(self, topic: str) -> str:
+        if self._topics[topic].written:
+            return f"topic {topic!r} has no more records"
+        plan = self._task.plan
+        sinks = [node for node in plan.topology.nodes.values() if isinstance(node, SinkNode)]
+        written = {plan.real_name(node.topic) for node in sinks if node.topic is not None}
+        written |= {*self.produced_topic_names(), *plan.changelogs.values()}
+        if topic in written or any(node.topic is None for node in sinks):
+            return f"topic {topic!r} has no records: nothing was written to it yet"
+        return f"topic {topic!r} has no records: no sink of the topology writes to it{nearest(topic, written)}"
+
+    # ------------------------------------------------------------------ stores
+
+    def get_state_store(self, name: str) -> Any:
+        """A store as a processor sees it. What a test puts into it is committed with the next record.
 
         :raises TopologyError: if there is no such store.
         """
         return self._open_store(name).facade
 
-    def get_window_store(self, name: str) -> WindowStore[Any, Any]:
-        """A window store; one with timestamps is shown without them.
+    def get_all_state_stores(self) -> dict[str, Any]:
+        """All stores by name, as processors see them."""
+        self._check_open()
+        return {name: store.facade for name, store in self._task.stores.stores.items()}
 
-        :raises TopologyError: if there is no such store, or it is of another kind.
+    def get_key_value_store(self, name: str) -> KeyValueStore[Any, Any]:
+        """A key-value store; one with timestamps is shown without them.
+
+        :raises TopologyError: if there is no such store, or it is of another kind; so do all typed getters.
         """
-        return cast(WindowStore[Any, Any], window_view(self._open_store(name)))
+        return cast(KeyValueStore[Any, Any], self._view(name, store_views.KEY_VALUE))
+
+    def get_timestamped_key_value_store(self, name: str) -> TimestampedKeyValueStore[Any, Any]:
+        """A key-value store with timestamps."""
+        return cast(TimestampedKeyValueStore[Any, Any], self._view(name, store_views.TIMESTAMPED_KEY_VALUE))
+
+    def get_window_store(self, name: str) -> WindowStore[Any, Any]:
+        """A window store; one with timestamps is shown without them."""
+        return cast(WindowStore[Any, Any], self._view(name, store_views.WINDOW))
 
     def get_timestamped_window_store(self, name: str) -> TimestampedWindowStore[Any, Any]:
-        """A window store with timestamps.
-
-        :raises TopologyError: if there is no such store, or it is of another kind.
-        """
-        return cast(TimestampedWindowStore[Any, Any], timestamped_window_view(self._open_store(name)))
+        """A window store with timestamps."""
+        return cast(TimestampedWindowStore[Any, Any], self._view(name, store_views.TIMESTAMPED_WINDOW))
 
     def get_session_store(self, name: str) -> SessionStore[Any, Any]:
-        """A session store; one with timestamps is shown without them.
+        """A session store; one with timestamps is shown without them."""
+        return cast(SessionStore[Any, Any], self._view(name, store_views.SESSION))
 
-        :raises TopologyError: if there is no such store, or it is of another kind.
-        """
-        return cast(SessionStore[Any, Any], session_view(self._open_store(name)))
+    def get_timestamped_session_store(self, name: str) -> TimestampedSessionStore[Any, Any]:
+        """A session store with timestamps."""
+        return cast(TimestampedSessionStore[Any, Any], self._view(name, store_views.TIMESTAMPED_SESSION))
 
-    def _open_store(self, name: str) -> OpenStore:
-        found = self._task.stores.stores.get(name)
-        if found is None:
-            raise TopologyError(f"the topology has no store {name!r}", store=name)
-        return found
+    def store(self, name: str) -> Any:
+        """Short for :meth:`get_state_store`."""
+        return self.get_state_store(name)
 
     def stores(self) -> dict[str, Any]:
-        """All stores by name."""
-        return {name: store.facade for name, store in self._task.stores.stores.items()}
+        """Short for :meth:`get_all_state_stores`."""
+        return self.get_all_state_stores()
+
+    def _view(self, name: str, view: store_views.StoreView) -> Any:
+        return view.of(self._open_store(name))
+
+    def _open_store(self, name: str) -> Any:
+        self._check_open()
+        stores = self._task.stores.stores
+        found = stores.get(name)
+        if found is None:
+            raise TopologyError(f"the topology has no store {name!r}{nearest(name, stores)}", store=name)
+        return found
 
     def metrics(self) -> dict[str, float]:
         """The task's metrics under Kafka's names."""
@@ -240,51 +329,30 @@ class TopologyTestDriver:
     # ------------------------------------------------------------------ running
 
     def _complete(self) -> None:
-        self._capture()
-        while self._task.process(1):
+        process, idling = self._task.process, self._idling
+        while process(1, idling):
             self._commit()
-
-    @contextmanager
-    def _handing_out_what_was_sent(self) -> Iterator[None]:
-        """Also when the topology fails: what it had produced until then is there to be looked at."""
-        try:
-            yield
-        except BaseException:
-            self._collector.producer.flush()
-            self._capture()
-            raise
 
     def _commit(self) -> None:
         task = self._task
-        try:
-            task.drain()
-            self._collector.flush()
-        finally:
-            self._capture()
-        task.apply()
+        task.drain()
+        self._collector.flush()
+        task.stores.apply(NO_POSITIONS)
         task.committed()
-
-    def _capture(self) -> None:
-        """Hands out what was produced, and feeds topics that are read again."""
-        for name, topic in self._broker.topics.items():
-            log = topic.partitions[0]
-            position = self._read.get(name, 0)
-            if log.end_offset <= position:
-                continue
-            run, self._read[name] = log.read(position, log.end_offset - position, False)
-            log.delete_before(log.end_offset)
-            self._produced_topics.add(name)
-            produced = [Produced(m.key(), m.value(), m.timestamp()[1], m.headers() or []) for m in run]
-            self._taken.setdefault(name, []).extend(produced)
-            self._outputs.setdefault(name, deque()).extend(produced)
-            partition = TopicPartition(name, 0)
-            if partition in self._task.queues:
-                self._task.add(partition, run)
 
     # ------------------------------------------------------------------ end
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StreamsError("the test driver is closed: make a new one, or do this before close()")
+
     def close(self) -> None:
-        """Closes the task and removes its state."""
+        """Closes the task and removes its state. What was produced before can still be read."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._task.has_records():
+            log.warning("records wait for another input (max.task.idle.ms) and were not processed")
         try:
             self._task.close()
         finally:

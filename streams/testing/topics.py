@@ -2,38 +2,94 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from datetime import UTC, datetime
+from typing import Any, NoReturn, Protocol
 
 from processor_api.durations import Duration, to_ms
-from processor_api.record import HeaderList
+from processor_api.record import HeaderList, Headers
 from processor_api.serde import Serde
 
-__all__ = ["TestInputTopic", "TestOutputTopic", "TestRecord"]
+__all__ = ["TestInputTopic", "TestOutputTopic", "TestRecord", "Timestamp", "to_timestamp_ms"]
+
+Timestamp = int | datetime
+"""A point in time: whole milliseconds since 1970, or a ``datetime`` with a time zone."""
 
 
-@dataclass(frozen=True)
+def to_timestamp_ms(timestamp: Timestamp, name: str) -> int:
+    """Milliseconds since 1970; ``name`` is for the error's text.
+
+    :raises TypeError: if it is neither an int nor a datetime with a time zone.
+    """
+    if isinstance(timestamp, datetime) and timestamp.tzinfo is not None:
+        since = timestamp - datetime(1970, 1, 1, tzinfo=UTC)
+        return since.days * 86_400_000 + since.seconds * 1000 + since.microseconds // 1000
+    if isinstance(timestamp, bool) or not isinstance(timestamp, int):
+        raise TypeError(f"{name} must be integer milliseconds or a datetime with a time zone, got {timestamp!r}")
+    return timestamp
+
+
 class TestRecord:
-    """A record in or out of the driver; an input's timestamp of ``None`` is the topic's own next one."""
+    """A record in or out of the driver: key, value, timestamp in ms and headers.
 
-    __test__: ClassVar[bool] = False  # not a test class, whatever pytest makes of the name
+    An input's timestamp of ``None`` is the topic's own next one. Equal to a record with equal parts.
+    """
 
-    key: Any
-    value: Any
-    timestamp: int | None = None
-    headers: HeaderList | None = None
+    __test__ = False  # not a test class, whatever pytest makes of the name
+    __slots__ = ("headers", "key", "timestamp", "value")
+    __match_args__ = ("key", "value", "timestamp", "headers")
+
+    def __init__(
+        self, key: Any, value: Any, timestamp: Timestamp | None = None, headers: HeaderList | None = None
+    ) -> None:
+        if type(timestamp) is not int and timestamp is not None:
+            timestamp = to_timestamp_ms(timestamp, "timestamp")
+        self.key = key
+        self.value = value
+        self.timestamp: int | None = timestamp
+        self.headers: Headers = Headers(headers) if headers else Headers()
+
+    @property
+    def record_time(self) -> datetime | None:
+        """The timestamp as a time in UTC."""
+        return None if self.timestamp is None else datetime.fromtimestamp(self.timestamp / 1000, UTC)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TestRecord):
+            return NotImplemented
+        return (self.key, self.value, self.timestamp, self.headers) == (
+            other.key,
+            other.value,
+            other.timestamp,
+            other.headers,
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        headers = f", headers={list(self.headers)!r}" if self.headers else ""
+        return f"TestRecord(key={self.key!r}, value={self.value!r}, timestamp={self.timestamp}{headers})"
+
+
+class Pipe(Protocol):
+    """As :meth:`streams.testing.driver.TopologyTestDriver.pipe_raw`."""
+
+    def __call__(
+        self, topic: str, key: bytes | None, value: bytes | None, timestamp: int, headers: HeaderList | None = None
+    ) -> None: ...
 
 
 class TestInputTopic:
-    """Made by :meth:`TopologyTestDriver.create_input_topic`."""
+    """Made by :meth:`TopologyTestDriver.create_input_topic`. It has a time of its own, which records without a
+    timestamp get, and which advances after each of them."""
 
     __test__ = False
 
     def __init__(
         self,
-        pipe: Callable[..., None],
+        pipe: Pipe,
         topic: str,
         key_serde: Serde[Any],
         value_serde: Serde[Any],
@@ -42,53 +98,106 @@ class TestInputTopic:
     ) -> None:
         self._pipe = pipe
         self._topic = topic
-        self._key_serde = key_serde
-        self._value_serde = value_serde
+        self._write_key = key_serde.serialize
+        self._write_value = value_serde.serialize
         self._now = start_timestamp
-        self._step = auto_advance_ms
+        self._step = _forward(auto_advance_ms, "auto_advance")
 
-    def pipe_input(self, key: Any, value: Any, timestamp: int | None = None, headers: HeaderList | None = None) -> None:
-        """Pipes one record; without a timestamp it takes the topic's time, which then advances."""
+    def pipe_input(
+        self, key: Any, value: Any, timestamp: Timestamp | None = None, headers: HeaderList | None = None
+    ) -> None:
+        """Pipes one record; without a timestamp it takes the topic's time, which then advances.
+
+        :raises TopologyError: if no source of the topology reads the topic.
+        """
         if timestamp is None:
             timestamp = self._now
             self._now += self._step
-        raw_key = None if key is None else self._key_serde.serialize(key)
-        raw_value = None if value is None else self._value_serde.serialize(value)
-        self._pipe(self._topic, raw_key, raw_value, timestamp, headers)
+        elif type(timestamp) is not int:
+            timestamp = to_timestamp_ms(timestamp, "timestamp")
+        self._pipe(
+            self._topic,
+            None if key is None else self._write_key(key),
+            None if value is None else self._write_value(value),
+            timestamp,
+            headers,
+        )
+
+    def pipe_value(self, value: Any, timestamp: Timestamp | None = None) -> None:
+        """Pipes one record without a key."""
+        self.pipe_input(None, value, timestamp)
 
     def pipe_record(self, record: TestRecord) -> None:
+        """Pipes one record with its timestamp, if it has one, and its headers."""
         self.pipe_input(record.key, record.value, record.timestamp, record.headers)
 
     def pipe_records(self, records: Iterable[TestRecord]) -> None:
         for record in records:
             self.pipe_record(record)
 
-    def pipe_key_values(self, pairs: Iterable[tuple[Any, Any]]) -> None:
-        for key, value in pairs:
-            self.pipe_input(key, value)
+    def pipe_key_values(
+        self,
+        pairs: Iterable[tuple[Any, Any]],
+        start_timestamp: Timestamp | None = None,
+        advance: Duration = 0,
+    ) -> None:
+        """Pipes records by the topic's time, or from ``start_timestamp`` on, each ``advance`` later than the one
+        before; then the topic's time stays as it is."""
+        for timestamp, (key, value) in zip(self._times(start_timestamp, advance), pairs, strict=False):
+            self.pipe_input(key, value, timestamp)
 
-    def pipe_values(self, values: Iterable[Any]) -> None:
-        """Pipes records without keys."""
-        for value in values:
-            self.pipe_input(None, value)
+    def pipe_values(
+        self, values: Iterable[Any], start_timestamp: Timestamp | None = None, advance: Duration = 0
+    ) -> None:
+        """As :meth:`pipe_key_values`, for records without keys."""
+        self.pipe_key_values(((None, value) for value in values), start_timestamp, advance)
 
     def advance_time(self, duration: Duration) -> None:
-        """Moves the topic's own time, not the driver's clock."""
-        self._now += to_ms(duration, "duration")
+        """Moves the topic's own time, not the driver's clock.
+
+        :raises ValueError: if the duration is negative.
+        """
+        self._now += _forward(to_ms(duration, "duration"), "duration")
+
+    def _times(self, start: Timestamp | None, advance: Duration) -> Iterable[int | None]:
+        step = _forward(to_ms(advance, "advance"), "advance")
+        if start is None:
+            if step:
+                raise ValueError("advance goes with start_timestamp; the topic's own step is auto_advance")
+            return itertools.repeat(None)
+        first = to_timestamp_ms(start, "start_timestamp")
+        return itertools.count(first, step)
 
 
 class TestOutputTopic:
-    """Made by :meth:`TopologyTestDriver.create_output_topic`."""
+    """Made by :meth:`TopologyTestDriver.create_output_topic`. Two of one topic share what was not read."""
 
     __test__ = False
 
-    def __init__(self, queue: deque[Any], topic: str, key_serde: Serde[Any], value_serde: Serde[Any]) -> None:
+    def __init__(
+        self,
+        queue: deque[Any],
+        topic: str,
+        key_serde: Serde[Any],
+        value_serde: Serde[Any],
+        nothing_to_read: Callable[[str], str],
+    ) -> None:
         self._queue = queue
         self._topic = topic
-        self._key_serde = key_serde
-        self._value_serde = value_serde
+        self._read_key = key_serde.deserialize
+        self._read_value = value_serde.deserialize
+        self._nothing_to_read = nothing_to_read
 
     def __len__(self) -> int:
+        return len(self._queue)
+
+    def __bool__(self) -> bool:
+        """A topic is something also when it is empty."""
+        return True
+
+    @property
+    def queue_size(self) -> int:
+        """How many records were not read."""
         return len(self._queue)
 
     @property
@@ -101,22 +210,33 @@ class TestOutputTopic:
         :raises LookupError: if there is none.
         """
         if not self._queue:
-            raise LookupError(f"topic {self._topic!r} has no more records")
-        produced = self._queue.popleft()
-        key = None if produced.key is None else self._key_serde.deserialize(produced.key)
-        value = None if produced.value is None else self._value_serde.deserialize(produced.value)
-        return TestRecord(key, value, produced.timestamp, produced.headers)
+            self._fail()
+        return self._next()
+
+    def _next(self) -> TestRecord:
+        key, value, timestamp, headers = self._queue.popleft()
+        return TestRecord(
+            None if key is None else self._read_key(key),
+            None if value is None else self._read_value(value),
+            timestamp,
+            headers,
+        )
+
+    def _fail(self) -> NoReturn:
+        raise LookupError(self._nothing_to_read(self._topic))
 
     def read_value(self) -> Any:
+        """The value of :meth:`read_record`."""
         return self.read_record().value
 
     def read_key_value(self) -> tuple[Any, Any]:
+        """Key and value of :meth:`read_record`."""
         record = self.read_record()
         return record.key, record.value
 
     def read_records(self) -> list[TestRecord]:
         """All records that were not read."""
-        return [self.read_record() for _ in range(len(self._queue))]
+        return [self._next() for _ in range(len(self._queue))]
 
     def read_values(self) -> list[Any]:
         return [record.value for record in self.read_records()]
@@ -125,5 +245,16 @@ class TestOutputTopic:
         return [(record.key, record.value) for record in self.read_records()]
 
     def read_key_values_to_map(self) -> dict[Any, Any]:
-        """The last value of each key."""
+        """The last value of each key.
+
+        :raises ValueError: if a record has no key; then nothing counts as read.
+        """
+        if any(written[0] is None for written in self._queue):
+            raise ValueError(f"topic {self._topic!r} has a record without a key: read it with read_key_values()")
         return dict(self.read_key_values())
+
+
+def _forward(duration_ms: int, name: str) -> int:
+    if duration_ms < 0:
+        raise ValueError(f"{name} must not be negative, got {duration_ms} ms")
+    return duration_ms

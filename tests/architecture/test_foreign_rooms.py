@@ -11,6 +11,7 @@ ROOMS = {
     "pyspark": ("streams.spark",),
     "pydantic": ("streams.config", "streams.serdes.pydantic_model"),
     "structlog": ("streams.cli",),
+    "pytest": ("streams.testing.pytest_plugin",),
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from golden_support.compare import explain
 from golden_support.session import Golden, golden
-from golden_support.state_harness import StateHarness, is_built
+from golden_support.state_harness import StateHarness, is_built, on_every_engine
 from golden_support.store_traces import calls_not_built, expected_trace, replay_trace
 
 
@@ -19,11 +19,22 @@ def _traces(session: Golden) -> list[tuple[str, dict[str, Any]]]:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "trace" in metafunc.fixturenames:
-        built = [(name, trace) for name, trace in _traces(golden(metafunc.config)) if is_built(trace["store"])]
+        built = [
+            (name, {**trace, "store": store})
+            for name, trace in _traces(golden(metafunc.config))
+            if is_built(trace["store"])
+            for store in on_every_engine(trace["store"])
+        ]
         cases = [(name, trace, False) for name, trace in built]
         cases += [(name, trace, True) for name, trace in built if not trace["store"]["caching"]]
-        ids = [f"{name}-{trace['name']}{'-committed' if commits else ''}" for name, trace, commits in cases]
+        ids = [_id(*case) for case in cases]
         metafunc.parametrize(("store", "trace", "commits"), cases, ids=ids)
+
+
+def _id(name: str, trace: dict[str, Any], commits: bool) -> str:
+    engine = trace["store"]["engine"]
+    elsewhere = "" if f".{engine}" in name else f"-{engine}"
+    return f"{name}-{trace['name']}{elsewhere}{'-committed' if commits else ''}"
 
 
 def test_every_kind_of_store_is_built(golden: Golden) -> None:

@@ -38,19 +38,39 @@ def fill(clients: EmbeddedClients, topic: str, *rows: tuple[Any, Any, int]) -> N
     producer.flush()
 
 
-def test_compaction_keeps_the_last_record_of_a_key(broker: EmbeddedBroker, clients: EmbeddedClients) -> None:
-    """Offsets stay, gaps are skipped, and a tombstone goes when ``delete.retention.ms`` has passed since its time."""
+def test_compaction_keeps_the_last_record_of_a_key(
+    broker: EmbeddedBroker, clients: EmbeddedClients, clock: ManualClock
+) -> None:
+    """Offsets stay, gaps are skipped. A tombstone stays ``delete.retention.ms`` from its first compaction on."""
     broker.create_topic("t", 1, {"cleanup.policy": "compact", "delete.retention.ms": "1000"})
-    rows = [(b"a", b"1", 0), (b"b", b"1", 0), (b"a", b"2", 0), (b"b", None, NOW_MS - 1_001), (b"c", None, NOW_MS - 999)]
-    fill(clients, "t", *rows)
-    broker.compact("t")
-    assert [(r.offset(), r.key(), r.value()) for r in broker.records("t")] == [(2, b"a", b"2"), (4, b"c", None)]
+    fill(clients, "t", (b"a", b"1", 0), (b"b", b"1", 0), (b"a", b"2", 0), (b"b", None, 0), (b"c", b"1", 0))
+    broker.clean("t")
+    assert len(broker.records("t")) == 5
+    broker.roll("t")
+    broker.clean("t")
+    assert [(r.offset(), r.key(), r.value()) for r in broker.records("t")] == [
+        (2, b"a", b"2"), (3, b"b", None), (4, b"c", b"1"),
+    ]  # fmt: skip
+    clock.advance(999)
     fill(clients, "t", (b"a", b"3", 0))
-    broker.compact("t")
-    assert [(r.offset(), r.key()) for r in broker.records("t")] == [(4, b"c"), (5, b"a")]
+    broker.roll("t")
+    broker.clean("t")
+    assert [(r.offset(), r.key()) for r in broker.records("t")] == [(3, b"b"), (4, b"c"), (5, b"a")]
+    clock.advance(1)
+    broker.clean("t")
     consumer = clients.consumer({})
     consumer.assign({TopicPartition("t", 0): 0})
     assert [message.offset() for message in consumer.consume(10, 0)] == [4, 5]
+
+
+def test_records_younger_than_the_lag_are_not_compacted(broker: EmbeddedBroker, clients: EmbeddedClients) -> None:
+    """Nor what comes after their segment."""
+    broker.create_topic("t", 1, {"cleanup.policy": "compact", "min.compaction.lag.ms": "1000"})
+    for time in (NOW_MS - 1000, NOW_MS - 999, NOW_MS - 2000):
+        fill(clients, "t", (b"a", b"1", time), (b"a", b"2", time))
+        broker.roll("t")
+    broker.clean("t")
+    assert [record.offset() for record in broker.records("t")] == [1, 2, 3, 4, 5]
 
 
 def test_compaction_stops_at_open_transactions(broker: EmbeddedBroker, clients: EmbeddedClients) -> None:
@@ -65,16 +85,19 @@ def test_compaction_stops_at_open_transactions(broker: EmbeddedBroker, clients: 
     producer.begin_transaction()
     send(producer, "t", b"open", key=b"a")
     fill(clients, "t", (b"a", b"3", 0))
-    broker.compact("t")
+    broker.roll("t")
+    broker.clean("t")
     values = [record.value() for record in broker.records("t", read_committed=False)]
     assert values == [b"2", b"open", b"3"]
 
 
 def test_only_compacted_topics_are_compacted(broker: EmbeddedBroker, clients: EmbeddedClients) -> None:
-    """A topic without the policy refuses it; one with the policy refuses records without a key."""
+    """A topic without the policy keeps all records of a key; one with the policy refuses records without a key."""
     broker.create_topic("plain")
-    with pytest.raises(StreamsError, match="plain"):
-        broker.compact("plain")
+    fill(clients, "plain", (b"a", b"1", 0), (b"a", b"2", NOW_MS))
+    broker.roll("plain")
+    broker.clean("plain")
+    assert len(broker.records("plain")) == 2
     broker.create_topic("t", 1, {"cleanup.policy": "compact,delete"})
     producer, deliveries = clients.producer({}), Deliveries()
     send(producer, "t", b"v", on_delivery=deliveries)
@@ -84,7 +107,7 @@ def test_only_compacted_topics_are_compacted(broker: EmbeddedBroker, clients: Em
 
 
 def test_retention_deletes_what_is_too_old(broker: EmbeddedBroker, clients: EmbeddedClients) -> None:
-    """Records before the first young one go and the log start moves; no limit and no policy mean nothing goes."""
+    """Segments before the first with a young record go and the log start moves; no limit or policy: nothing goes."""
     old, young = NOW_MS - 5_001, NOW_MS - 5_000
     for name, configs in (
         ("t", {"retention.ms": "5000"}),
@@ -92,11 +115,22 @@ def test_retention_deletes_what_is_too_old(broker: EmbeddedBroker, clients: Embe
         ("compacted", {"retention.ms": "5000", "cleanup.policy": "compact"}),
     ):
         broker.create_topic(name, 1, configs)
-        fill(clients, name, (b"1", b"", old), (b"2", b"", young), (b"3", b"", old))
-        broker.delete_expired(name)
-    assert [record.key() for record in broker.records("t")] == [b"2", b"3"]
+        for rows in ([(b"1", b"", old)], [(b"2", b"", old), (b"3", b"", young)], [(b"4", b"", old)]):
+            fill(clients, name, *rows)
+            broker.roll(name)
+        broker.clean(name)
+    assert [record.key() for record in broker.records("t")] == [b"2", b"3", b"4"]
     assert clients.consumer({}).beginning_offsets([TopicPartition("t", 0)]) == {TopicPartition("t", 0): 1}
-    assert len(broker.records("unlimited")) == len(broker.records("compacted")) == 3
+    assert len(broker.records("unlimited")) == len(broker.records("compacted")) == 4
+
+
+def test_both_policies(broker: EmbeddedBroker, clients: EmbeddedClients) -> None:
+    broker.create_topic("t", 1, {"cleanup.policy": "compact,delete", "retention.ms": "5000"})
+    for time in (NOW_MS - 6000, NOW_MS):
+        fill(clients, "t", (b"a", b"1", time), (b"b", b"1", time), (b"a", b"2", time))
+        broker.roll("t")
+    broker.clean("t")
+    assert [(record.offset(), record.key()) for record in broker.records("t")] == [(4, b"b"), (5, b"a")]
 
 
 def test_a_topic_can_be_told_to_refuse(broker: EmbeddedBroker, clients: EmbeddedClients) -> None:

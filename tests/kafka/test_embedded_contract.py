@@ -17,7 +17,10 @@ class TestEmbeddedClients(KafkaClientsContract):
         clock = ManualClock(SystemClock().time_ms())
         broker = EmbeddedBroker(clock)
         self.cluster = Cluster(
-            EmbeddedClients(broker), let_time_pass=lambda seconds: clock.advance(int(seconds * 1000)), patience_s=5
+            EmbeddedClients(broker),
+            let_time_pass=lambda seconds: clock.advance(int(seconds * 1000)),
+            patience_s=5,
+            clean=broker.clean,
         )
         yield
         self.cluster.close()

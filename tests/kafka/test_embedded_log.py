@@ -9,15 +9,18 @@ from hypothesis import strategies as st
 
 from streams.kafka.embedded.messages import Record
 from streams.kafka.embedded.partition_log import PartitionLog
+from streams.kafka.embedded.segments import Segments
 
 KEYS = st.sampled_from([b"a", b"b", b"c"])
 OPERATIONS = st.one_of(
     st.tuples(st.just("append"), st.sampled_from([None, None, 1, 2]), KEYS, st.booleans(), st.integers(0, 100)),
     st.tuples(st.just("end"), st.sampled_from([1, 2]), st.booleans()),
     st.tuples(st.just("delete_before"), st.sampled_from([0.2, 0.5, 0.8, 1.0])),
-    st.tuples(st.just("delete_older"), st.integers(0, 100)),
-    st.tuples(st.just("compact"), st.integers(0, 100)),
+    st.tuples(st.just("roll")),
+    st.tuples(st.just("expire"), st.none() | st.integers(0, 100), st.none() | st.integers(0, 600)),
+    st.tuples(st.just("compact"), st.integers(0, 100), st.integers(0, 50), st.none() | st.integers(0, 100)),
 )
+SEGMENT_BYTES, SEGMENT_MS = 220, 40
 
 
 @dataclass
@@ -28,6 +31,22 @@ class Entry:
     producer: int | None = None
     aborted: bool = False
     deleted: bool = False
+    goes_ms: int | None = None
+
+
+@dataclass
+class Part:
+    """A segment."""
+
+    base: int
+    size: int = 0
+    first: int = -1
+    largest: int = -1
+
+
+def size_of(record: Record) -> int:
+    """61 of its batch, 9 of its own, and what is in it."""
+    return 70 + len(record.key() or b"") + len(record.value() or b"")
 
 
 class Model:
@@ -35,6 +54,31 @@ class Model:
         self.entries: list[Entry] = []
         self.start = 0
         self.open: set[int] = set()
+        self.parts = [Part(0)]
+
+    def append(self, record: Record, producer: int | None) -> None:
+        offset, time, size = len(self.entries), record.stamp[1], size_of(record)
+        part = self.parts[-1]
+        if part.size and (part.size + size > SEGMENT_BYTES or time - part.first > SEGMENT_MS):
+            self.roll()
+            part = self.parts[-1]
+        if not part.size:
+            part.first = time
+        part.size += size
+        part.largest = max(part.largest, time)
+        self.entries.append(Entry(offset, record, producer))
+        if producer is not None:
+            self.open.add(producer)
+
+    def roll(self) -> None:
+        if self.parts[-1].size:
+            self.parts.append(Part(len(self.entries)))
+
+    def delete_before(self, offset: int) -> None:
+        if offset > self.start:
+            self.start = offset
+            ends = [part.base for part in self.parts[1:]] + [1 << 60]
+            self.parts = [part for part, end in zip(self.parts, ends, strict=True) if end > offset]
 
     @property
     def stable(self) -> int:
@@ -56,49 +100,72 @@ class Model:
         self.open.discard(producer)
         self.entries.append(Entry(len(self.entries), None))
 
-    def delete_older(self, timestamp: int) -> None:
-        for entry in self.kept():
-            if entry.offset >= self.stable or entry.record.stamp[1] >= timestamp:
-                self.start = max(self.start, min(entry.offset, self.stable))
-                return
-        self.start = max(self.start, self.stable)
+    def expire(self, oldest: int | None, most: int | None) -> None:
+        """The oldest segment goes as long as it is too old, or the rest is not less than allowed."""
+        left = list(self.parts)
+        while left and left[0].size:
+            rest = sum(part.size for part in left[1:])
+            if not ((oldest is not None and left[0].largest < oldest) or (most is not None and rest >= most)):
+                break
+            left.pop(0)
+        start = left[0].base if left else len(self.entries)
+        if not left and start <= self.stable:
+            self.parts = [Part(start)]
+        self.delete_before(min(start, self.stable))
 
-    def compact(self, horizon: int) -> None:
-        below = [e for e in self.kept() if e.offset < self.stable]
+    def compact(self, now: int, retention: int, youngest: int | None) -> None:
+        limit = min(self.parts[-1].base, self.stable)
+        for part in self.parts[:-1]:
+            if youngest is not None and part.largest > youngest:
+                limit = min(limit, part.base)
+        below = [e for e in self.kept() if e.offset < limit]
         last = {e.record.key(): e for e in below if not e.aborted}
         for entry in below:
-            tombstone = entry.record.value() is None and entry.record.stamp[1] < horizon
-            entry.deleted = entry.aborted or last.get(entry.record.key()) is not entry or tombstone
+            entry.deleted = entry.aborted or last.get(entry.record.key()) is not entry
+            if not entry.deleted and entry.record.value() is None:
+                if entry.goes_ms is None:
+                    entry.goes_ms = now + retention
+                else:
+                    entry.deleted = entry.goes_ms <= now
+        ends = [part.base for part in self.parts[1:]]
+        for part, end in zip(self.parts[:-1], ends, strict=True):
+            part.size = sum(size_of(e.record) for e in self.kept() if part.base <= e.offset < end)
+        self.parts = [part for part in self.parts[:-1] if part.size] + self.parts[-1:]
+
+
+def new_log() -> PartitionLog:
+    return PartitionLog("t", 0, Segments(SEGMENT_BYTES, SEGMENT_MS))
 
 
 def apply(operation: tuple, log: PartitionLog, model: Model) -> None:
     match operation:
         case ("append", producer, key, tombstone, timestamp):
             record = Record("t", 0, key, None if tombstone else b"v", (1, timestamp), None)
-            log.append(record, producer)
-            model.entries.append(Entry(len(model.entries), record, producer))
-            if producer is not None:
-                model.open.add(producer)
+            log.append([record], producer)
+            model.append(record, producer)
         case ("end", producer, commit) if producer in model.open:
             log.end_transaction(producer, committed=commit)
             model.end(producer, commit)
         case ("delete_before", fraction):
             offset = int(fraction * len(model.entries))
             log.delete_before(offset)
-            model.start = max(model.start, offset)
-        case ("delete_older", timestamp):
-            log.delete_older(timestamp)
-            model.delete_older(timestamp)
-        case ("compact", horizon):
-            log.compact(horizon)
-            model.compact(horizon)
+            model.delete_before(offset)
+        case ("roll",):
+            log.segments.roll(log.end_offset)
+            model.roll()
+        case ("expire", oldest, most):
+            log.delete_expired(oldest, most)
+            model.expire(oldest, most)
+        case ("compact", now, retention, youngest):
+            log.compact(now, delete_retention_ms=retention, youngest_ms=youngest)
+            model.compact(now, retention, youngest)
 
 
 @settings(max_examples=400)
 @given(st.lists(OPERATIONS, max_size=40), st.integers(1, 5), st.floats(0, 1), st.booleans())
 def test_reading_gives_what_the_model_has(operations: list, count: int, fraction: float, committed: bool) -> None:
     """From any position, in runs of any size, of either isolation: the model's records, each once, to the limit."""
-    log, model = PartitionLog("t", 0), Model()
+    log, model = new_log(), Model()
     for operation in operations:
         apply(operation, log, model)
     assert log.start_offset == model.start
@@ -120,7 +187,7 @@ def test_reading_gives_what_the_model_has(operations: list, count: int, fraction
 @given(st.lists(OPERATIONS, max_size=40), st.integers(0, 100), st.booleans())
 def test_search_by_time(operations: list, timestamp: int, committed: bool) -> None:
     """The first offset in the log at or after the time, below the limit; aborted records count, as in Kafka."""
-    log, model = PartitionLog("t", 0), Model()
+    log, model = new_log(), Model()
     for operation in operations:
         apply(operation, log, model)
     limit = log.limit(committed)
@@ -132,9 +199,9 @@ def test_offsets_go_on_after_everything_was_deleted() -> None:
     """An offset is never used again."""
     log = PartitionLog("t", 0)
     for _ in range(3):
-        log.append(Record("t", 0, b"k", b"v", (1, 5), None))
+        log.append([Record("t", 0, b"k", b"v", (1, 5), None)])
     log.delete_before(3)
     record = Record("t", 0, b"k", b"v", (1, 5), None)
-    log.append(record)
+    log.append([record])
     assert record.offset() == 3
     assert log.read(3, 10, True) == ([record], 4)

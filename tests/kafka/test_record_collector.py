@@ -190,7 +190,7 @@ def test_a_topic_extractor_that_returns_no_name_is_told(kit: Kit, topic: Any) ->
 
 def test_what_the_broker_refuses_is_known_at_the_next_flush_or_poll(kit: Kit) -> None:
     """With what the sink says; the first failure stays until it is forgotten. The client does not tell a refused
-    record's timestamp."""
+    record's timestamp and headers."""
     kit.broker.refuse("out", "MSG_SIZE_TOO_LARGE")
     kit.told.verdict = ProductionError("verdict")
     kit.sink()("k", "v", 5, [("h", b"1")])
@@ -202,7 +202,7 @@ def test_what_the_broker_refuses_is_known_at_the_next_flush_or_poll(kit: Kit) ->
     ((failure, record),) = kit.told.refused
     assert isinstance(failure, ProductionError)
     assert (failure.reason, failure.topic, failure.partition) == ("MSG_SIZE_TOO_LARGE", "out", 0)
-    assert record == ProducerRecord("out", b"k", b"v", None, [("h", b"1")], 0)
+    assert record == ProducerRecord("out", b"k", b"v", None, None, 0)
     kit.collector.forget_failure()
     kit.collector.flush()
 

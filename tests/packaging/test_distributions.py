@@ -27,11 +27,12 @@ print(json.dumps({
 """
 
 
-def test_the_wheel_holds_the_four_packages_and_nothing_else(distributions: Any) -> None:
+def test_the_wheel_holds_the_four_packages_and_the_door_for_pytest(distributions: Any) -> None:
+    """And nothing else."""
     with zipfile.ZipFile(distributions.wheel) as wheel:
         names = wheel.namelist()
     top = {name.partition("/")[0] for name in names}
-    assert {name for name in top if not name.endswith(".dist-info")} == PACKAGES
+    assert {name for name in top if not name.endswith(".dist-info")} == PACKAGES | {"streams_pytest.py"}
     assert {f"{package}/py.typed" for package in PACKAGES} <= set(names)
     assert not [name for name in names if "__pycache__" in name]
 
@@ -54,6 +55,13 @@ def test_the_installed_wheel_works_away_from_the_checkout(installed_python: Path
     assert found["versions"][0] == found["versions"][1]
     assert found["scripts"] == {"streams": "streams.__main__:main"}
     assert found["license"] == "Apache-2.0"
+
+
+def test_pytest_finds_the_fixtures_of_an_installed_wheel(installed_python: Path, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "test_driver.py").write_text("def test_driver(streams_driver):\n    assert callable(streams_driver)\n")
+    result = run(installed_python, "-m", "pytest", "-q", "-p", "no:hypothesispytest", cwd=tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "1 passed" in result.stdout
 
 
 def test_the_sdist_holds_what_a_reader_and_a_packager_need(distributions: Any) -> None:

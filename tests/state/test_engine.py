@@ -16,6 +16,7 @@ from processor_api.errors import RetryableError, StateDirectoryError, StateError
 from state.engine import OFFSETS, POSITIONS
 from state.memory_engine import MemoryEngine
 from state.rocksdb_engine import FORMAT_KEY, RocksEngine
+from streams.testing.driver_engine import DriverEngine
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FAMILIES = ["rows", "other"]
@@ -32,9 +33,18 @@ os._exit(0)
 """
 
 
-@pytest.fixture(params=["memory", "rocksdb"])
+ENGINES: dict[str, Callable[[Path], Any]] = {
+    "memory": lambda path: MemoryEngine(),
+    "rocksdb": lambda path: RocksEngine(path, FAMILIES),
+    "driver": lambda path: DriverEngine(lambda: RocksEngine(path, FAMILIES)),
+    "driver, each write to disk": lambda path: DriverEngine(lambda: RocksEngine(path, FAMILIES), most_bytes=0),
+    "driver, few rows in memory": lambda path: DriverEngine(lambda: RocksEngine(path, FAMILIES), most_bytes=600),
+}
+
+
+@pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    opened = MemoryEngine() if request.param == "memory" else RocksEngine(tmp_path / "db", FAMILIES)
+    opened = ENGINES[request.param](tmp_path / "db")
     yield opened
     opened.close()
 
@@ -53,7 +63,7 @@ def contents(engine: Any, family: str = "rows") -> Rows:
     return [row for row in engine.family(family).range() if row[0] != FORMAT_KEY]
 
 
-# ---------------------------------------------------------------------- both engines
+# ---------------------------------------------------------------------- every engine
 
 
 def test_a_row_that_was_put_is_found(engine: Any) -> None:
@@ -82,6 +92,34 @@ def test_the_last_operation_of_a_batch_on_a_key_counts(engine: Any) -> None:
     batch.put(b"c", b"3", family.handle)
     engine.write(batch)
     assert contents(engine) == [(b"b", b"2"), (b"c", b"3")]
+
+
+def test_a_seek_finds_the_first_row_from_a_key_on(engine: Any) -> None:
+    """As of the last write, also when it has looked before."""
+    family = engine.family("rows")
+    assert family.seek(b"") is None
+    write(engine, {b"b": b"1", b"d": b"2"})
+    assert [family.seek(key) for key in (b"", b"b", b"b\0", b"d", b"d\0")] == [
+        (b"b", b"1"),
+        (b"b", b"1"),
+        (b"d", b"2"),
+        (b"d", b"2"),
+        None,
+    ]
+    write(engine, {b"c": b"3", b"b": None})
+    assert (family.seek(b"a"), family.seek(b"d")) == ((b"c", b"3"), (b"d", b"2"))
+    engine.clear(["rows"])
+    assert family.seek(b"") is None
+
+
+def test_an_engine_tells_which_families_have_rows(engine: Any) -> None:
+    assert not engine.holds("rows")
+    assert not engine.holds("never named")
+    write(engine, {b"a": b"1"})
+    assert engine.holds("rows")
+    assert not engine.holds("other")
+    write(engine, {b"a": None})
+    assert not engine.holds("rows")
 
 
 def test_a_range_is_deleted_in_its_turn(engine: Any) -> None:

@@ -1,9 +1,9 @@
-"""Ranges of an engine's family, on both engines, against a sorted list."""
+"""Ranges of an engine's family, on every engine, against a sorted list."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,24 @@ import pytest
 
 from state.memory_engine import MemoryEngine
 from state.rocksdb_engine import RocksEngine
+from streams.testing.driver_engine import DriverEngine
 
+FAMILIES = ["rows", "other"]
 KEYS = [b"", b"\x00", b"\x01b", b"a", b"a\x00", b"b", b"b\xff", b"c", b"\xff", b"\xff\xff"]
 BOUNDS = [None, b"", b"\x00", b"a", b"ab", b"b", b"b\xff\x00", b"z", b"\xff"]
 
 
-@pytest.fixture(params=["memory", "rocksdb"])
+ENGINES: dict[str, Callable[[Path], Any]] = {
+    "memory": lambda path: MemoryEngine(),
+    "rocksdb": lambda path: RocksEngine(path, FAMILIES),
+    "driver": lambda path: DriverEngine(lambda: RocksEngine(path, FAMILIES)),
+    "driver, each write to disk": lambda path: DriverEngine(lambda: RocksEngine(path, FAMILIES), most_bytes=0),
+}
+
+
+@pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    opened = MemoryEngine() if request.param == "memory" else RocksEngine(tmp_path, ["rows", "other"])
+    opened = ENGINES[request.param](tmp_path)
     yield opened
     opened.close()
 

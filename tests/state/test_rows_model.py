@@ -24,7 +24,7 @@ from processor_api.store_spec import StoreBuilder, Stores
 from processor_api.stores import ValueAndTimestamp
 from state.budget import Budget
 from state.cursor import Cursor
-from state.kinds import OpenStore, family_of, open_store
+from state.kinds import OpenStore, families_of, open_store
 from state.memory_engine import MemoryEngine
 from state.rocksdb_engine import RocksEngine
 
@@ -91,7 +91,7 @@ class Model(RuleBasedStateMachine):
 
     def open_engine(self) -> None:
         persistent = self.builder.supplier.persistent
-        self.engine = RocksEngine(self.directory, [family_of(self.builder)]) if persistent else MemoryEngine()
+        self.engine = RocksEngine(self.directory, families_of(self.builder)) if persistent else MemoryEngine()
 
     def open(self) -> None:
         self.logged: dict[bytes, tuple[bytes | None, int]] = {}

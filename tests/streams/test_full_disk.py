@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-RECORDS, KEYS, SIZE = 2_000, 500, 8_000
+RECORDS, KEYS, SIZE = 2_000, 500, 8_000  # the last values of all keys are more than the disk holds
 
 APP = """
 import json, random, shutil, sys
@@ -86,7 +86,7 @@ def run(directory: Path, guarantee: str) -> subprocess.CompletedProcess[str]:
     (directory / "app.py").write_text(APP)
     state = directory / "state"
     state.mkdir()
-    script = 'mount -t tmpfs -o size=6m none "$1" && exec "$2" app.py "$1" "$3" "$4" "$5" "$6"'
+    script = 'mount -t tmpfs -o size=3m none "$1" && exec "$2" app.py "$1" "$3" "$4" "$5" "$6"'
     words = ["sh", str(state), sys.executable, guarantee, str(RECORDS), str(KEYS), str(SIZE)]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     return subprocess.run(

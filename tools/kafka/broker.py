@@ -28,7 +28,7 @@ STOP_TIMEOUT_S = 30.0
 
 # Replication and partition counts of a single node; no waiting for further members of a group, and leave to notice a
 # dead one soon; data that stays however old its timestamps are. The cleaner's default buffer would be an eighth of the
-# heap.
+# heap. Where a topic asks for retention or compaction, tests wait for it: the broker looks twice a second, and at once.
 PROPERTIES = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -49,6 +49,9 @@ PROPERTIES = {
     "log.retention.ms": "-1",
     "log.segment.bytes": "268435456",
     "log.cleaner.dedupe.buffer.size": "16777216",
+    "log.cleaner.backoff.ms": "500",
+    "log.initial.task.delay.ms": "0",
+    "log.retention.check.interval.ms": "500",
 }
 
 

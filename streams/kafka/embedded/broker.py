@@ -125,32 +125,34 @@ class EmbeddedBroker:
 
     # What real brokers do in the background happens on request here
 
-    def compact(self, topic: str) -> None:
-        """Compacts a topic up to its last stable offset: of each key the last record stays, and a tombstone only for
-        ``delete.retention.ms`` after its timestamp. Kafka spares the newest segment; there are no segments here.
-
-        :raises StreamsError: if there is no such topic, or compaction is not in its ``cleanup.policy``.
-        """
-        with self.lock:
-            found = self.topic(topic)
-            if not found.compacted:
-                raise StreamsError(
-                    f"topic {topic!r} is not compacted: its cleanup.policy is without 'compact'", topic=topic
-                )
-            for log in found.partitions:
-                log.compact(self.clock.time_ms() - found.delete_retention_ms)
-
-    def delete_expired(self, topic: str) -> None:
-        """Deletes the records before the first one that is not older than ``retention.ms``, if "delete" is in the
-        topic's ``cleanup.policy``. Kafka does this segment by segment; here it is record by record.
+    def clean(self, topic: str) -> None:
+        """Compacts and deletes what is due, segment by segment, by the topic's ``cleanup.policy``. A broker does so
+        from time to time, and waits with a compaction until a part of the log is new.
 
         :raises StreamsError: if there is no such topic.
         """
         with self.lock:
-            found = self.topic(topic)
-            if found.expires and found.retention_ms >= 0:
-                for log in found.partitions:
-                    log.delete_older(self.clock.time_ms() - found.retention_ms)
+            found, now_ms = self.topic(topic), self.clock.time_ms()
+            for log in found.partitions:
+                if found.expires:
+                    oldest_ms = now_ms - found.retention_ms if found.retention_ms >= 0 else None
+                    log.delete_expired(oldest_ms, found.retention_bytes if found.retention_bytes >= 0 else None)
+                if found.compacted:
+                    lag_ms = found.min_compaction_lag_ms
+                    log.compact(
+                        now_ms,
+                        delete_retention_ms=found.delete_retention_ms,
+                        youngest_ms=now_ms - lag_ms if lag_ms else None,
+                    )
+
+    def roll(self, topic: str) -> None:
+        """Ends the newest segment of each partition, so that :meth:`clean` reaches all records that are there now.
+
+        :raises StreamsError: if there is no such topic.
+        """
+        with self.lock:
+            for log in self.topic(topic).partitions:
+                log.segments.roll(log.end_offset)
 
     def leave_group(self, group: str, instance_id: str) -> None:
         """Removes a static member from its group, as ``kafka-consumer-groups`` and ``LeaveGroup`` do; one that is not
@@ -187,21 +189,20 @@ class EmbeddedBroker:
 
     def append(
         self, topic: Topic, partition: int, batch: Sequence[Record], author: TransactionalId | None
-    ) -> ErrorInfo | None:
-        """Appends a batch, or none of it: then the error is returned."""
+    ) -> Sequence[ErrorInfo] | None:
+        """Appends a batch, or none of it: then the error of each record is returned."""
         if topic.deleted:
-            return ErrorInfo("UNKNOWN_TOPIC_OR_PART", f"topic {topic.name!r} was deleted")
-        error = topic.admit(batch, self.clock)
-        if error is not None:
-            return error
+            return [ErrorInfo("UNKNOWN_TOPIC_OR_PART", f"topic {topic.name!r} was deleted")] * len(batch)
+        errors = topic.admit(batch, self.clock)
+        if errors is not None:
+            return errors
         log = topic.partitions[partition]
         producer_id = None
         if author is not None:
             producer_id = author.producer_id
             author.logs[log] = None
             self.note_transaction(author)
-        for record in batch:
-            log.append(record, producer_id)
+        log.append(batch, producer_id)
         if self._waiting:
             self._changed.notify_all()
         return None

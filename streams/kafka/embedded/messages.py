@@ -7,15 +7,27 @@ changed once it is in the log, and gives its headers out as a copy.
 
 from __future__ import annotations
 
+from typing import Any
+
 from processor_api.record import HeaderList
 
-__all__ = ["ERROR_CODES", "PARTITION_EOF", "ErrorInfo", "Event", "Record", "RefusedRecord"]
+__all__ = [
+    "ERROR_CODES",
+    "PARTITION_EOF",
+    "ErrorInfo",
+    "Event",
+    "Record",
+    "RefusedRecord",
+    "as_bytes",
+    "normal_headers",
+]
 
 PARTITION_EOF = -191
 
 ERROR_CODES = {
     "_PARTITION_EOF": PARTITION_EOF,
     "_PURGE_QUEUE": -152,
+    "_INVALID_DIFFERENT_RECORD": -138,
     "_FENCED": -144,
     "_AUTO_OFFSET_RESET": -140,
     "UNKNOWN": -1,
@@ -123,12 +135,12 @@ class Record:
 
 
 class RefusedRecord(Record):
-    """A record that the broker did not take, as the delivery callback gets it: without offset and timestamp."""
+    """A record that the broker did not take, as a delivery callback gets it: without offset, timestamp and headers."""
 
     __slots__ = ("_error",)
 
     def __init__(self, record: Record, error: ErrorInfo) -> None:
-        super().__init__(record.topic(), record.partition(), record.key(), record.value(), (0, -1), record.headers())
+        super().__init__(record.topic(), record.partition(), record.key(), record.value(), (0, -1), None)
         self._error = error
 
     def error(self) -> ErrorInfo:
@@ -172,3 +184,16 @@ class Event:
 
     def __repr__(self) -> str:
         return f"Event({self._topic}-{self._partition}@{self._offset}, {self._error})"
+
+
+def as_bytes(data: Any) -> bytes:
+    """What the client makes of a key, a value or a header's value that is not bytes.
+
+    :raises TypeError: if it is neither text nor like bytes.
+    """
+    return data.encode() if isinstance(data, str) else bytes(memoryview(data))
+
+
+def normal_headers(headers: HeaderList) -> HeaderList:
+    """A copy, with values as bytes."""
+    return [(name, value if value is None or type(value) is bytes else as_bytes(value)) for name, value in headers]

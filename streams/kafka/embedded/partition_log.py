@@ -8,9 +8,11 @@ Nothing here takes a lock: the broker holds its own around every call.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from operator import attrgetter
 
 from streams.kafka.embedded.messages import Record
+from streams.kafka.embedded.segments import Segments
 
 __all__ = ["PartitionLog"]
 
@@ -26,16 +28,19 @@ class PartitionLog:
         "_last_aborted",
         "_open",
         "_records",
+        "_tombstones_go_ms",
         "end_offset",
         "last_stable_offset",
         "partition",
+        "segments",
         "start_offset",
         "topic",
     )
 
-    def __init__(self, topic: str, partition: int) -> None:
+    def __init__(self, topic: str, partition: int, segments: Segments | None = None) -> None:
         self.topic = topic
         self.partition = partition
+        self.segments = segments or Segments()
         self.start_offset = 0
         self.end_offset = 0
         self.last_stable_offset = 0
@@ -45,16 +50,20 @@ class PartitionLog:
         self._open: dict[int, list[Record]] = {}
         self._aborted: set[int] = set()
         self._last_aborted = -1
+        self._tombstones_go_ms: dict[int, int] = {}
+        """When a tombstone that went through a compaction may go, by its offset (KIP-534)."""
 
-    def append(self, record: Record, producer_id: int | None = None) -> None:
-        """Gives the record the next offset; with a producer id it is part of that producer's open transaction."""
-        record.log_offset = offset = self.end_offset
-        self._records.append(record)
-        self.end_offset = offset + 1
+    def append(self, batch: Sequence[Record], producer_id: int | None = None) -> None:
+        """Gives the records the next offsets; with a producer id they are part of that producer's open transaction."""
+        self.segments.add(self.end_offset, batch)
+        for offset, record in enumerate(batch, self.end_offset):
+            record.log_offset = offset
+        self._records += batch
+        self.end_offset += len(batch)
         if producer_id is not None:
-            self._open.setdefault(producer_id, []).append(record)
+            self._open.setdefault(producer_id, []).extend(batch)
         elif not self._open:
-            self.last_stable_offset = offset + 1
+            self.last_stable_offset = self.end_offset
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
         """Writes the marker that ends the producer's transaction in this partition."""
@@ -104,29 +113,50 @@ class PartitionLog:
             del self._records[: self._index(offset)]
             self.start_offset = offset
             self.last_stable_offset = max(self.last_stable_offset, offset)
+            self.segments.starts_at(offset)
             self._records_removed()
 
-    def delete_older(self, timestamp_ms: int) -> None:
-        """Deletes the records before the first one that is not older, as far as transactions are closed."""
-        kept = (record.log_offset for record in self._records if record.stamp[1] >= timestamp_ms)
-        self.delete_before(min(next(kept, self.end_offset), self.last_stable_offset))
+    def delete_expired(self, oldest_ms: int | None, most_bytes: int | None) -> None:
+        """Deletes the segments that are too old or too many, from the oldest on and as far as transactions are closed;
+        see :meth:`Segments.expired`."""
+        start = self.segments.expired(self.end_offset, oldest_ms, most_bytes)
+        if start == self.end_offset <= self.last_stable_offset:
+            self.segments.start_anew(start)
+        self.delete_before(min(start, self.last_stable_offset))
 
-    def compact(self, tombstones_before_ms: int) -> None:
-        """Keeps the last record of every key, and a tombstone only if it is not older than the time given."""
-        stable = self._index(self.last_stable_offset)
+    def compact(self, now_ms: int, *, delete_retention_ms: int = 0, youngest_ms: int | None = None) -> None:
+        """Keeps the last record of every key in what may be compacted: the segments before the newest one and before
+        open transactions. A tombstone stays, and goes in a compaction ``delete_retention_ms`` after its first one.
+
+        :param youngest_ms: segments with records after it are left alone.
+        """
+        limit = min(self.segments.cleanable_before(youngest_ms), self.last_stable_offset)
+        cleanable = self._index(limit)
         last: dict[bytes | None, Record] = {}
-        for record in self._records[:stable]:
+        for record in self._records[:cleanable]:
             if record.log_offset not in self._aborted:
                 last[record.key()] = record
-        kept = [r for r in last.values() if r.value() is not None or r.stamp[1] >= tombstones_before_ms]
+        kept = [record for record in last.values() if not self._may_go(record, now_ms, delete_retention_ms)]
         kept.sort(key=_offset_of)
-        self._records[:stable] = kept
+        self._records[:cleanable] = kept
+        self.segments.measure(self._records)
         self._records_removed()
+
+    def _may_go(self, record: Record, now_ms: int, delete_retention_ms: int) -> bool:
+        if record.value() is not None:
+            return False
+        goes_ms = self._tombstones_go_ms.get(record.log_offset)
+        if goes_ms is None:
+            self._tombstones_go_ms[record.log_offset] = now_ms + delete_retention_ms
+        return goes_ms is not None and goes_ms <= now_ms
 
     def _records_removed(self) -> None:
         records = self._records
         if self._aborted:
             self._aborted.intersection_update(map(_offset_of, records))
+        if self._tombstones_go_ms:
+            left = set(map(_offset_of, records))
+            self._tombstones_go_ms = {offset: ms for offset, ms in self._tombstones_go_ms.items() if offset in left}
         self._gapless = not records or len(records) == self.end_offset - records[0].log_offset
 
     def _index(self, offset: int) -> int:

@@ -12,7 +12,8 @@ from processor_api.record import HeaderList, TimestampType
 from processor_api.task_id import TopicPartition
 from streams.kafka.embedded.broker import EmbeddedBroker
 from streams.kafka.embedded.groups import GroupIdentity
-from streams.kafka.embedded.messages import ErrorInfo, Record, RefusedRecord
+from streams.kafka.embedded.messages import ErrorInfo, Record, RefusedRecord, as_bytes, normal_headers
+from streams.kafka.embedded.segments import BATCH_OVERHEAD, record_bytes
 from streams.kafka.embedded.topics import Topic
 from streams.kafka.embedded.transactions import TransactionalId
 from streams.kafka.ports import OffsetAndMetadata, OnDelivery, TransactionAborted
@@ -26,9 +27,9 @@ class EmbeddedProducer:
     """Implements `streams.kafka.ports.Producer`.
 
     Settings: ``transactional.id``, ``transaction.timeout.ms``, ``queue.buffering.max.messages`` (records whose delivery
-    was not yet reported), ``linger.ms`` and ``batch.num.messages``. Without linger, the default, each record is a batch
-    of its own and is in the log when `produce` returns. With any linger it waits for the next `poll`, `flush` or
-    commit, or a full batch; a producer that is dropped before loses it, as one that crashes does.
+    was not yet reported), ``linger.ms``, ``batch.num.messages`` and ``batch.size``. Without linger, the default, each
+    record is a batch of its own and is in the log when `produce` returns. With any linger it waits for the next `poll`,
+    `flush` or commit, or a full batch; a producer that is dropped before loses it, as one that crashes does.
     """
 
     zero_timestamp_ms = 0
@@ -42,6 +43,8 @@ class EmbeddedProducer:
         self._queue_max = int(config.get("queue.buffering.max.messages", 100_000))
         self._batch_max = int(config.get("batch.num.messages", 10_000)) if float(config.get("linger.ms", 0)) else 0
         self._batches: dict[tuple[Topic, int], list[tuple[Record, OnDelivery | None]]] = {}
+        self._batch_bytes: dict[tuple[Topic, int], int] = {}
+        self._batch_bytes_max = int(config.get("batch.size", 1_000_000))
         self._reports: deque[tuple[OnDelivery | None, ErrorInfo | None, Record]] = deque()
         self._queued = 0
         self._next_partition: dict[str, int] = {}
@@ -79,15 +82,17 @@ class EmbeddedProducer:
         if self._queued >= self._queue_max:
             raise BufferError("the producer's queue is full: call poll() and produce again")
         if type(value) is not bytes and value is not None:
-            value = _to_bytes(value)
+            value = as_bytes(value)
         if type(key) is not bytes and key is not None:
-            key = _to_bytes(key)
+            key = as_bytes(key)
         found = self._topics.get(topic) or self._unknown_topic(topic)
         if found is not None and not 0 <= partition < len(found.partitions):
             partition = self._choose_partition(found, partition, key)
         if timestamp is None:
             timestamp = self._broker.clock.time_ms()
-        record = Record(topic, partition, key, value, (_CREATE_TIME, timestamp), _normal(headers) if headers else None)
+        record = Record(
+            topic, partition, key, value, (_CREATE_TIME, timestamp), normal_headers(headers) if headers else None
+        )
         self._queued += 1
         report = callback or on_delivery
         if found is None:
@@ -95,11 +100,11 @@ class EmbeddedProducer:
         elif self._batch_max:
             self._add_to_batch(found, partition, record, report)
         else:
-            refusal = self._append(found, partition, (record,))
-            if refusal is None:
+            refusals = self._append(found, partition, (record,))
+            if refusals is None:
                 self._reports.append((report, None, record))
             else:
-                self._report_failure(record, report, refusal)
+                self._report_failure(record, report, refusals[0])
 
     def refused(self, error: Exception, topic: str) -> NoReturn:
         """See `streams.kafka.ports.Producer`; errors of this client are the project's own."""
@@ -184,6 +189,7 @@ class EmbeddedProducer:
         for batch in self._batches.values():
             self._reports.extend((report, purged, RefusedRecord(record, purged)) for record, report in batch)
         self._batches.clear()
+        self._batch_bytes.clear()
         self._end(self._author, committed=False)
 
     def partition_count(self, topic: str) -> int:
@@ -195,6 +201,7 @@ class EmbeddedProducer:
         self._closed = True
         self._open = False
         self._batches.clear()
+        self._batch_bytes.clear()
         self._reports.clear()
         self._queued = 0
 
@@ -255,30 +262,38 @@ class EmbeddedProducer:
         return turn % count
 
     def _add_to_batch(self, topic: Topic, partition: int, record: Record, report: OnDelivery | None) -> None:
-        batch = self._batches.setdefault((topic, partition), [])
+        place = topic, partition
+        size = self._batch_bytes.get(place, BATCH_OVERHEAD) + record_bytes(record)
+        if size > self._batch_bytes_max and place in self._batches:
+            self._send_batches()
+            size = BATCH_OVERHEAD + record_bytes(record)
+        batch = self._batches.setdefault(place, [])
         batch.append((record, report))
+        self._batch_bytes[place] = size
         if len(batch) >= self._batch_max:
             self._send_batches()
 
     def _send_batches(self) -> None:
         batches, self._batches = self._batches, {}
+        self._batch_bytes.clear()
         for (topic, partition), batch in batches.items():
-            refusal = self._append(topic, partition, [record for record, _ in batch])
-            for record, report in batch:
-                if refusal is None:
+            refusals = self._append(topic, partition, [record for record, _ in batch])
+            for number, (record, report) in enumerate(batch):
+                if refusals is None:
                     self._reports.append((report, None, record))
                 else:
-                    self._report_failure(record, report, refusal)
+                    self._report_failure(record, report, refusals[number])
 
-    def _append(self, topic: Topic, partition: int, batch: Sequence[Record]) -> ErrorInfo | None:
+    def _append(self, topic: Topic, partition: int, batch: Sequence[Record]) -> Sequence[ErrorInfo] | None:
+        """Appends a batch, or none of it: then the error of each record is returned."""
         author = self._author
         with self._lock:
             if author is not None and author.epoch != self._epoch:
-                return ErrorInfo("_FENCED", "a newer producer has the same transactional id")
-            refusal = self._broker.append(topic, partition, batch, author)
-        if refusal is None:
+                return [ErrorInfo("_FENCED", "a newer producer has the same transactional id")] * len(batch)
+            refusals = self._broker.append(topic, partition, batch, author)
+        if refusals is None:
             self._written = True
-        return refusal
+        return refusals
 
     def _report_failure(self, record: Record, report: OnDelivery | None, error: ErrorInfo) -> None:
         self._reports.append((report, error, RefusedRecord(record, error)))
@@ -286,11 +301,3 @@ class EmbeddedProducer:
             self._fenced = True
         elif self._author is not None and self._failure is None:
             self._failure = f"a record for {record.topic()!r} was not delivered: {error}"
-
-
-def _to_bytes(data: Any) -> bytes:
-    return data.encode() if isinstance(data, str) else bytes(memoryview(data))
-
-
-def _normal(headers: HeaderList) -> HeaderList:
-    return [(name, value if value is None or type(value) is bytes else _to_bytes(value)) for name, value in headers]

@@ -11,13 +11,24 @@ from processor_api.errors import StreamsError
 from processor_api.record import TimestampType
 from streams.kafka.embedded.messages import ErrorInfo, Record
 from streams.kafka.embedded.partition_log import PartitionLog
+from streams.kafka.embedded.segments import BATCH_OVERHEAD, Segments, record_bytes
 
 __all__ = ["Topic"]
 
 _DAY_MS = 24 * 60 * 60 * 1000
 _NO_LIMIT = 2**63 - 1
-_RECORD_OVERHEAD = 70
-"""Bytes of a batch with one small record beside its key and value, as Kafka counts them, roughly."""
+SETTINGS = frozenset({
+    "cleanup.policy", "compression.gzip.level", "compression.lz4.level", "compression.type", "compression.zstd.level",
+    "delete.retention.ms", "file.delete.delay.ms", "flush.messages", "flush.ms",
+    "follower.replication.throttled.replicas", "index.interval.bytes", "leader.replication.throttled.replicas",
+    "local.retention.bytes", "local.retention.ms", "max.compaction.lag.ms", "max.message.bytes",
+    "message.timestamp.after.max.ms", "message.timestamp.before.max.ms", "message.timestamp.type",
+    "min.cleanable.dirty.ratio", "min.compaction.lag.ms", "min.insync.replicas", "preallocate",
+    "remote.log.copy.disable", "remote.log.delete.on.disable", "remote.storage.enable", "retention.bytes",
+    "retention.ms", "segment.bytes", "segment.index.bytes", "segment.jitter.ms", "segment.ms",
+    "unclean.leader.election.enable",
+})  # fmt: skip
+"""Every setting of a topic that Kafka 4.3 knows."""
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -25,10 +36,11 @@ _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 class Topic:
     """A topic: its partitions, and whether it takes a batch of records.
 
-    Settings with a meaning here: ``cleanup.policy``, ``retention.ms``, ``delete.retention.ms``, ``max.message.bytes``,
-    ``message.timestamp.type``, ``message.timestamp.before.max.ms`` and ``message.timestamp.after.max.ms``. Others are
-    kept and ignored. Unlike a broker since Kafka 4.0, timestamps have no limit unless one is set, because a test's
-    records are seldom of today.
+    Settings with a meaning here: ``cleanup.policy``, ``retention.ms``, ``retention.bytes``, ``segment.ms``,
+    ``segment.bytes``, ``delete.retention.ms``, ``min.compaction.lag.ms``, ``max.message.bytes``,
+    ``message.timestamp.type``, ``message.timestamp.before.max.ms`` and ``message.timestamp.after.max.ms``. Other
+    settings of Kafka's are kept and ignored. Unlike a broker since Kafka 4.0, which refuses what is more than an hour
+    ahead, timestamps have no limit unless one is set, because a test's records are seldom of today.
 
     :raises StreamsError: if the name or a setting is not one that Kafka takes.
     """
@@ -45,8 +57,10 @@ class Topic:
         "delete_retention_ms",
         "deleted",
         "expires",
+        "min_compaction_lag_ms",
         "name",
         "partitions",
+        "retention_bytes",
         "retention_ms",
     )
 
@@ -57,27 +71,41 @@ class Topic:
             )
         if partitions < 1:
             raise StreamsError(f"topic {name!r} cannot be created with {partitions} partitions: give at least one")
+        if unknown := sorted(set(configs) - SETTINGS):
+            raise StreamsError(f"topic {name!r} cannot be created: Kafka has no setting {unknown[0]!r} of a topic")
         self.name = name
         self.configs = dict(configs)
         self.deleted = False
-        self.partitions = [PartitionLog(name, partition) for partition in range(partitions)]
+        self._read_policies()
+        self._read_limits()
+        segment_bytes = self._number("segment.bytes", 1 << 30, minimum=1 << 20)
+        segment_ms = self._number("segment.ms", 7 * _DAY_MS, minimum=1)
+        self.partitions = [
+            PartitionLog(name, partition, Segments(segment_bytes, segment_ms)) for partition in range(partitions)
+        ]
+        self._refusal: str | None = None
+        self._plain = False
+        self.refuse(None)
+
+    def _read_policies(self) -> None:
         policies = {policy.strip() for policy in self._setting("cleanup.policy", "delete").split(",")} - {""}
         if not policies <= {"compact", "delete"}:
             raise self._invalid("cleanup.policy", "compact, delete or both")
         self.compacted = "compact" in policies
         self.expires = "delete" in policies
+        self.retention_ms = self._number("retention.ms", 7 * _DAY_MS, minimum=-1)
+        self.retention_bytes = self._number("retention.bytes", -1, minimum=-_NO_LIMIT)
+        self.delete_retention_ms = self._number("delete.retention.ms", _DAY_MS)
+        self.min_compaction_lag_ms = self._number("min.compaction.lag.ms", 0)
+
+    def _read_limits(self) -> None:
         kind = self._setting("message.timestamp.type", "CreateTime")
         if kind not in ("CreateTime", "LogAppendTime"):
             raise self._invalid("message.timestamp.type", "CreateTime or LogAppendTime")
         self.append_time = kind == "LogAppendTime"
-        self.retention_ms = self._number("retention.ms", 7 * _DAY_MS, minimum=-1)
-        self.delete_retention_ms = self._number("delete.retention.ms", _DAY_MS)
-        self._max_bytes = self._number("max.message.bytes", 1_048_588) - _RECORD_OVERHEAD
+        self._max_bytes = self._number("max.message.bytes", 1_048_588)
         self._before_max_ms = self._number("message.timestamp.before.max.ms", _NO_LIMIT)
         self._after_max_ms = self._number("message.timestamp.after.max.ms", _NO_LIMIT)
-        self._refusal: str | None = None
-        self._plain = False
-        self.refuse(None)
 
     def refuse(self, error_name: str | None) -> None:
         """Refuses every batch with this error from now on; takes them again with ``None``."""
@@ -85,31 +113,33 @@ class Topic:
         limited = min(self._before_max_ms, self._after_max_ms) < _NO_LIMIT
         self._plain = not (error_name or self.append_time or self.compacted or limited)
 
-    def admit(self, records: Sequence[Record], clock: Clock) -> ErrorInfo | None:
-        """Why the broker does not take the batch, or ``None``; stamps the records if the topic has the broker's time.
-        As in Kafka, one bad record spoils its batch."""
-        most = self._max_bytes
+    def admit(self, records: Sequence[Record], clock: Clock) -> Sequence[ErrorInfo] | None:
+        """Why the broker does not take the batch, for each record of it, or ``None``; stamps the records if the topic
+        has the broker's time. As in Kafka, one bad record spoils its batch."""
+        size = BATCH_OVERHEAD
         for record in records:
-            if len(record.value() or b"") + len(record.key() or b"") > most:
-                return ErrorInfo("MSG_SIZE_TOO_LARGE", f"a record is larger than max.message.bytes of {self.name!r}")
+            size += record_bytes(record)
+        if size > self._max_bytes:
+            why = f"the batch is larger than max.message.bytes of topic {self.name!r}"
+            return [ErrorInfo("MSG_SIZE_TOO_LARGE", why)] * len(records)
         return None if self._plain else self._admit_strictly(records, clock.time_ms())
 
-    def _admit_strictly(self, records: Sequence[Record], now_ms: int) -> ErrorInfo | None:
+    def _admit_strictly(self, records: Sequence[Record], now_ms: int) -> Sequence[ErrorInfo] | None:
         if self._refusal is not None:
-            return ErrorInfo(self._refusal, f"topic {self.name!r} was told to refuse records")
-        if self.compacted and any(record.key() is None for record in records):
-            return ErrorInfo("INVALID_RECORD", f"a record without a key cannot go to compacted topic {self.name!r}")
+            return [ErrorInfo(self._refusal, f"topic {self.name!r} was told to refuse records")] * len(records)
+        if self.compacted:
+            bad = [record.key() is None for record in records]
+            if any(bad):
+                return _refused(bad, "INVALID_RECORD", f"topic {self.name!r} is compacted and takes no null keys")
         if self.append_time:
             stamp = (int(TimestampType.LOG_APPEND_TIME), now_ms)
             for record in records:
                 record.stamp = stamp
             return None
         earliest, latest = now_ms - self._before_max_ms, now_ms + self._after_max_ms
-        for record in records:
-            if not earliest <= record.stamp[1] <= latest and record.stamp[1] != -1:
-                return ErrorInfo(
-                    "INVALID_TIMESTAMP", f"timestamp {record.stamp[1]} is outside the limits of topic {self.name!r}"
-                )
+        bad = [not earliest <= record.stamp[1] <= latest and record.stamp[1] != -1 for record in records]
+        if any(bad):
+            return _refused(bad, "INVALID_TIMESTAMP", f"a timestamp is outside the limits of topic {self.name!r}")
         return None
 
     def _setting(self, key: str, default: str) -> str:
@@ -127,3 +157,13 @@ class Topic:
     def _invalid(self, key: str, expected: str) -> StreamsError:
         value: Any = self.configs[key]
         return StreamsError(f"topic {self.name!r} cannot be created: {key} must be {expected}, got {value!r}")
+
+
+def _refused(bad: Sequence[bool], error: str, why: str) -> Sequence[ErrorInfo]:
+    """What librdkafka makes of a refused batch: one bad record gives its error to all; of several each is only invalid,
+    and the others are told so (KIP-467)."""
+    if sum(bad) == 1:
+        return [ErrorInfo(error, why)] * len(bad)
+    invalid = ErrorInfo("INVALID_RECORD", why)
+    other = ErrorInfo("_INVALID_DIFFERENT_RECORD", f"in one batch with refused records: {why}")
+    return [invalid if one else other for one in bad]

@@ -75,6 +75,11 @@ class AdminContract:
             NewTopic(name=self.cluster.name("none"), partitions=0),
             NewTopic(name=self.cluster.name("bad"), partitions=1, configs={"cleanup.policy": "nonsense"}),
             NewTopic(name=self.cluster.name("bad"), partitions=1, configs={"retention.ms": "soon"}),
+            NewTopic(name=self.cluster.name("bad"), partitions=1, configs={"retention.mss": "1"}),
+            NewTopic(name=self.cluster.name("bad"), partitions=1, configs={"segment.bytes": "1000"}),
+            NewTopic(name=self.cluster.name("bad"), partitions=1, configs={"segment.ms": "0"}),
+            NewTopic(name=self.cluster.name("bad"), partitions=1, configs={"message.timestamp.type": "Now"}),
+            NewTopic(name=self.cluster.name("bad"), partitions=1, configs={"message.timestamp.after.max.ms": "-1"}),
         ):
             error = raises(StreamsError, lambda bad=bad: self.cluster.admin.create_topics([bad]))  # type: ignore[misc]
             assert bad.name in str(error)

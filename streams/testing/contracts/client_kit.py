@@ -40,13 +40,20 @@ class Cluster:
 
     :param let_time_pass: ``let_time_pass(seconds)`` moves the cluster's time; with a real one it waits.
     :param patience_s: how long a condition may take to come true.
+    :param clean: ``clean(topic)`` has the cluster compact and delete what is due, unless it does so by itself.
     """
 
     def __init__(
-        self, clients: KafkaClients, *, let_time_pass: Callable[[float], None], patience_s: float = 30
+        self,
+        clients: KafkaClients,
+        *,
+        let_time_pass: Callable[[float], None],
+        patience_s: float = 30,
+        clean: Callable[[str], None] = lambda topic: None,
     ) -> None:
         self.clients = clients
         self.let_time_pass = let_time_pass
+        self.clean = clean
         self.until = Until(patience_s)
         self._opened = ExitStack()
         self._admin: Admin | None = None

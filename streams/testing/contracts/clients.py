@@ -17,14 +17,24 @@ assumed about batches. Where implementations must differ, a property of the clie
 from __future__ import annotations
 
 from streams.testing.contracts.client_admin import AdminContract
+from streams.testing.contracts.client_batches import BatchContract
 from streams.testing.contracts.client_consumer import ConsumerContract
 from streams.testing.contracts.client_groups import GroupContract
 from streams.testing.contracts.client_kit import Cluster
+from streams.testing.contracts.client_log import LogContract
 from streams.testing.contracts.client_producer import ProducerContract
 from streams.testing.contracts.client_transactions import TransactionContract
 
 __all__ = ["Cluster", "KafkaClientsContract"]
 
 
-class KafkaClientsContract(ProducerContract, ConsumerContract, TransactionContract, GroupContract, AdminContract):
+class KafkaClientsContract(
+    ProducerContract,
+    BatchContract,
+    ConsumerContract,
+    LogContract,
+    TransactionContract,
+    GroupContract,
+    AdminContract,
+):
     """Every rule of `streams.kafka.ports`, as tests over ``self.cluster``."""

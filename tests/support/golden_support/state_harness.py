@@ -8,24 +8,30 @@ from typing import Any
 
 from golden_support.store_calls import plain_key
 from golden_support.store_traces import Change, LogRecord
+from processor_api.record import HeaderList
 from processor_api.serde import Serdes
 from processor_api.store_spec import StoreBuilder, Stores, StoreSupplier
 from state.budget import Budget
 from state.cursor import Cursor
-from state.kinds import family_of, open_store, restore_of
+from state.kinds import families_of, open_store, restore_of
 from state.memory_engine import MemoryEngine
 from state.rocksdb_engine import RocksEngine
 
-__all__ = ["StateHarness", "is_built"]
+__all__ = ["StateHarness", "is_built", "on_every_engine"]
 
 BUILDERS: Mapping[str, Callable[..., StoreBuilder[Any, Any]]] = {
     "kv": Stores.key_value_store_builder,
     "timestamped-kv": Stores.timestamped_key_value_store_builder,
+    "headers-kv": Stores.timestamped_key_value_store_with_headers_builder,
+    "list-kv": Stores.list_store_builder,
+    "versioned": Stores.versioned_key_value_store_builder,
     "window": Stores.window_store_builder,
     "timestamped-window": Stores.timestamped_window_store_builder,
     "session": Stores.session_store_builder,
 }
 """The kinds of store that are built, by their recorded names."""
+ONLY_ON_ROCKSDB = ("versioned",)
+"""Kinds that Java has on RocksDB only, and that are on both engines here."""
 CACHE_BYTES = 10 * 1024 * 1024
 TIME_ORDERED = "rocksdb-time-ordered"
 
@@ -35,14 +41,28 @@ def is_built(store: Mapping[str, Any]) -> bool:
     return store["kind"] in BUILDERS and _supplier(store) is not None and not store.get("consistency", False)
 
 
+def on_every_engine(store: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """A recorded store, and the same in memory where Java has none."""
+    return [store, {**store, "engine": "memory"}] if store["kind"] in ONLY_ON_ROCKSDB else [store]
+
+
 def _supplier(store: Mapping[str, Any]) -> StoreSupplier | None:
     """By the recorded names of kinds and engines."""
-    kind = store["kind"].removeprefix("timestamped-")
+    kind = store["kind"].removeprefix("timestamped-").removeprefix("headers-")
     match kind, store["engine"]:
         case "kv", "memory":
             return Stores.in_memory_key_value_store("store")
         case "kv", "rocksdb":
             return Stores.persistent_key_value_store("store")
+        case "kv", "lru":
+            return Stores.lru_map("store", store["max_entries"])
+        case "list-kv", engine:
+            return (Stores.in_memory_list_store if engine == "memory" else Stores.persistent_list_store)("store")
+        case "versioned", engine:
+            times = store["history_retention_ms"], store["segment_interval_ms"]
+            if engine == "memory":
+                return Stores.in_memory_versioned_key_value_store("store", *times)
+            return Stores.persistent_versioned_key_value_store("store", *times)
         case "window", engine:
             times = store["retention_ms"], store["window_size_ms"], store["retain_duplicates"]
             if engine == "memory":
@@ -92,7 +112,7 @@ class StateHarness:
         builder = _builder(store)
         self._engine: Any = MemoryEngine()
         if builder.supplier.persistent:
-            self._engine = RocksEngine(directory / "store", [family_of(builder)])
+            self._engine = RocksEngine(directory / "store", families_of(builder))
         self._restore(builder, changelog)
         self._cursor = Cursor()
         opened = open_store(
@@ -114,8 +134,8 @@ class StateHarness:
         restore_of(builder, self._engine)(batch, keys, values, timestamps, headers)
         self._engine.load(batch)
 
-    def _log(self, key: bytes, value: bytes | None, timestamp: int) -> None:
-        self._logged.append((key, value, timestamp, []))
+    def _log(self, key: bytes, value: bytes | None, timestamp: int, headers: HeaderList | None = None) -> None:
+        self._logged.append((key, value, timestamp, headers or []))
 
     def _forward(self, key: Any, new: Any, old: Any, timestamp: int, headers: Any) -> None:
         self._forwarded.append((plain_key(key), new, old, timestamp))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from golden_support.versioned_calls import VERSIONED_CALLS, VERSIONED_QUERIES
 from processor_api.errors import StreamsError
-from processor_api.stores import ValueAndTimestamp
+from processor_api.stores import ValueAndTimestamp, ValueTimestampHeaders
 from processor_api.windowed import Window, Windowed
 
-__all__ = ["CALLS", "StoreCalls", "plain_key"]
+__all__ = ["CALLS", "StoreCalls", "has_call", "plain_key"]
 
 Args = Mapping[str, Any]
 ERROR = {"error": True}
@@ -21,7 +22,9 @@ class StoreCalls:
     """Makes calls on a store of one kind; remembers the iterators that a trace holds open."""
 
     def __init__(self, kind: str) -> None:
+        self._calls = _calls_of(kind)
         self._timestamped = kind.startswith("timestamped-")
+        self._headers = kind.startswith("headers-")
         self.timed = kind.endswith(("window", "session"))
         self._open: dict[int, Any] = {}
 
@@ -30,7 +33,7 @@ class StoreCalls:
 
         def call(store: Any) -> Any:
             try:
-                return (TIMED_CALLS if self.timed else CALLS)[name](self, store, args)
+                return self._calls[name](self, store, args)
             except REFUSALS:
                 return ERROR
 
@@ -45,12 +48,20 @@ class StoreCalls:
 
     def to_value(self, args: Args) -> Any:
         value = args["value"]
-        return ValueAndTimestamp(value, args["timestamp"]) if self._timestamped and value is not None else value
+        if value is None or not (self._timestamped or self._headers):
+            return value
+        if self._timestamped:
+            return ValueAndTimestamp(value, args["timestamp"])
+        headers = [(name, None if data is None else bytes.fromhex(data)) for name, data in args["headers"]]
+        return ValueTimestampHeaders(value, args["timestamp"], headers)
 
     def shown(self, value: Any) -> Any:
-        if self._timestamped and value is not None:
-            return {"value": value.value, "timestamp": value.timestamp}
-        return value
+        if value is None or not (self._timestamped or self._headers):
+            return value
+        shown = {"value": value.value, "timestamp": value.timestamp}
+        if self._headers:
+            shown["headers"] = [[name, None if data is None else data.hex()] for name, data in value.headers]
+        return shown
 
     def listed(self, rows: Any) -> list[Any]:
         with rows:
@@ -200,3 +211,34 @@ TIMED_CALLS: Mapping[str, Callable[[StoreCalls, Any, Args], Any]] = {
     ),
 }
 """Calls of window and session stores."""
+
+
+def _put_if_present(calls: StoreCalls, store: Any, args: Args) -> None:
+    """What the library's list store does for ``putIfAbsent``; here it has no such call."""
+    if store.get(args["key"]):
+        store.put(args["key"], args["value"])
+
+
+LIST_CALLS: Mapping[str, Callable[[StoreCalls, Any, Args], Any]] = {
+    **CALLS,
+    "put_if_absent": _put_if_present,
+    **dict.fromkeys(("delete", "range", "put_all"), lambda calls, store, args: ERROR),
+}
+"""Calls of list stores; those that Java's refuse have no counterpart."""
+
+CALLS_OF: Mapping[str, Mapping[str, Callable[[Any, Any, Args], Any]]] = {
+    "list-kv": LIST_CALLS,
+    "versioned": VERSIONED_CALLS,
+}
+"""By kinds, where they are neither `CALLS` nor `TIMED_CALLS`."""
+
+
+def _calls_of(kind: str) -> Mapping[str, Callable[[Any, Any, Args], Any]]:
+    return CALLS_OF.get(kind, TIMED_CALLS if kind.endswith(("window", "session")) else CALLS)
+
+
+def has_call(kind: str, op: Mapping[str, Any]) -> bool:
+    """Whether a recorded call has a counterpart here."""
+    if op["op"] == "query":
+        return kind == "versioned" and op["args"]["type"] in VERSIONED_QUERIES
+    return op["op"] in _calls_of(kind)

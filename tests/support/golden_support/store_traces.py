@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from golden_support.store_calls import TIMED_CALLS, StoreCalls
+from golden_support.store_calls import StoreCalls, has_call
 
 __all__ = ["Change", "Harness", "LogRecord", "calls_not_built", "expected_trace", "replay_trace"]
 
@@ -50,21 +50,23 @@ class Harness(Protocol):
 
 def calls_not_built(trace: Mapping[str, Any]) -> set[str]:
     """Calls of a trace that have no counterpart here yet; their results are not compared."""
-    return {op["op"] for op in trace["ops"] if not _is_built(op)}
+    kind = trace["store"]["kind"]
+    return {op["op"] for op in trace["ops"] if not _is_built(kind, op)}
 
 
-def _is_built(op: Mapping[str, Any]) -> bool:
-    return op["op"] in TIMED_CALLS or op["op"] == FLUSH
+def _is_built(kind: str, op: Mapping[str, Any]) -> bool:
+    return op["op"] == FLUSH or has_call(kind, op)
 
 
 def expected_trace(trace: Mapping[str, Any]) -> dict[str, Any]:
     """A recorded trace in the form of `replay_trace`. Where a cached store returned something else than the same store
     without a cache, the latter counts: it is a defect of the library's caches."""
+    kind = trace["store"]["kind"]
     ops = [
         {
             "op": op["op"],
             "args": op["args"],
-            "result": _expected_result(op),
+            "result": _expected_result(kind, op),
             "forwarded": [_change(change) for change in op.get("forwarded", ())],
         }
         for op in trace["ops"]
@@ -76,8 +78,8 @@ def expected_trace(trace: Mapping[str, Any]) -> dict[str, Any]:
     return document
 
 
-def _expected_result(op: Mapping[str, Any]) -> Any:
-    return _plain(op.get("uncached_result", op["result"])) if _is_built(op) else SKIPPED
+def _expected_result(kind: str, op: Mapping[str, Any]) -> Any:
+    return _plain(op.get("uncached_result", op["result"])) if _is_built(kind, op) else SKIPPED
 
 
 def _change(change: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,7 +108,7 @@ def replay_trace(trace: Mapping[str, Any], harness: Harness) -> dict[str, Any]:
         result: Any = SKIPPED
         if op["op"] == FLUSH:
             result = harness.flush_cache()
-        elif op["op"] in TIMED_CALLS:
+        elif has_call(trace["store"]["kind"], op):
             result = _run(harness, calls, op, i)
         forwarded = [
             {"key": key, "new": new, "old": old, "timestamp": timestamp}

@@ -1,0 +1,71 @@
+"""Rooms that get too warm: an alarm when the mean of a room's last readings is too high, and one when a room is silent.
+
+There is something to test in each part: the mean is a processor with a store, silence comes by the wall clock.
+`test_thermostat.py` has the tests, from the quickest to the one on a broker.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+from streams import (
+    KafkaStreams,
+    KeyValueStore,
+    Processor,
+    ProcessorContext,
+    PunctuationType,
+    Record,
+    Serdes,
+    StoreBuilder,
+    Stores,
+    Topology,
+    json_serde,
+)
+
+READINGS = 3
+WARM = 30.0
+SILENCE = timedelta(minutes=1)
+
+CONFIG: dict[str, Any] = {
+    "application.id": "thermostat",
+    "bootstrap.servers": "localhost:9092",
+    "default.key.serde": Serdes.STRING,
+    "default.value.serde": json_serde(),
+}
+
+
+class Watch(Processor[str, float, str, str]):
+    """Keeps the last readings of each room. A key is a room, a value its temperature."""
+
+    @classmethod
+    def stores(cls) -> list[StoreBuilder[str, Any]]:
+        return [Stores.key_value_store_builder(Stores.persistent_key_value_store("rooms"))]
+
+    def init(self, context: ProcessorContext[str, str]) -> None:
+        super().init(context)
+        self.rooms: KeyValueStore[str, Any] = context.get_state_store("rooms")
+        context.schedule(SILENCE, PunctuationType.WALL_CLOCK_TIME, self.look_for_silence)
+
+    def process(self, record: Record[str, float]) -> None:
+        known = self.rooms.get(record.key) or {"readings": []}
+        readings = [*known["readings"], record.value][-READINGS:]
+        self.rooms.put(record.key, {"readings": readings, "at": self.context.current_system_time_ms()})
+        if len(readings) == READINGS and sum(readings) / READINGS > WARM:
+            self.context.forward(Record(record.key, "warm", record.timestamp), "alarms")
+
+    def look_for_silence(self, now_ms: int) -> None:
+        with self.rooms.all() as rooms:
+            silent = [room for room, known in rooms if now_ms - known["at"] >= SILENCE // timedelta(milliseconds=1)]
+        for room in silent:
+            self.rooms.delete(room)
+            self.context.forward(Record(room, "silent", now_ms), "alarms")
+
+
+def topology() -> Topology:
+    made = Topology().add_source("readings", "temperatures")
+    made.add_processor("watch", Watch, "readings")
+    return made.add_sink("alarms", "alarms", "watch")
+
+
+if __name__ == "__main__":
+    with KafkaStreams(topology(), CONFIG) as app:
+        app.wait()

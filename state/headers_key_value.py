@@ -1,0 +1,184 @@
+"""Key-value stores whose values carry a timestamp and headers (KIP-1271).
+
+On the changelog the value stands alone, with its timestamp and headers as those of the record; a deletion has the
+headers of the record in work. Here a row is a timestamped one whose value has the headers in front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from processor_api.errors import StoreError
+from processor_api.record import HeaderList
+from processor_api.serde import Serde
+from processor_api.store_spec import StoreBuilder
+from processor_api.stores import ValueTimestampHeaders
+from state.codec import TIMESTAMPED, RowCodec
+from state.cursor import Cursor
+from state.engine import Batch, Engine
+from state.formats.headers_value import read_session_with_headers, write_session_with_headers
+from state.formats.value_and_timestamp import from_plain
+from state.key_value import KeyValueFacade
+from state.kind import Opening, OpenStore, Restore, StoreKind, open_rows
+from state.row_functions import make_get, make_put, row_key_maker
+from state.rows import Rows
+
+__all__ = ["KINDS"]
+
+HEADERS = replace(TIMESTAMPED, family_suffix="headers")
+_NO_HEADERS = b"\x00"
+
+
+class _WithHeaders(Serde[tuple[Any, HeaderList]]):
+    """A value and its headers, written as ``size of the headers varint``, headers, value."""
+
+    def __init__(self, inner: Serde[Any]) -> None:
+        def write(given: tuple[Any, HeaderList]) -> bytes:
+            data = write_session_with_headers(inner.serialize(given[0]), given[1])
+            assert data is not None
+            return data
+
+        def read(data: bytes) -> tuple[Any, HeaderList]:
+            value, headers = read_session_with_headers(data)
+            return inner.deserialize(value), headers
+
+        super().__init__(write, read, name=inner.name)
+
+
+class _Changelog:
+    """Writes rows of a store as they stand on its changelog. Part of each commit (:class:`state.kind.Upkeep`)."""
+
+    pending = False
+
+    def __init__(self, log: Callable[..., None], cursor: Cursor) -> None:
+        self._log, self._cursor = log, cursor
+        self._deleted: dict[bytes, HeaderList | None] = {}
+
+    def note_deletion(self, raw_key: bytes) -> None:
+        """The record in work is about to delete a key, of which the changelog may hear later."""
+        self._deleted[raw_key] = self._cursor.headers
+
+    def __call__(self, key: bytes, data: bytes | None, timestamp: int) -> None:
+        headers = self._deleted.pop(key, None)
+        if data is not None:
+            data, headers = read_session_with_headers(data)
+        self._log(key, data, timestamp, headers)
+
+    def apply(self, batch: Batch) -> None:
+        """Nothing of it goes to the engine."""
+
+    def applied(self) -> None:
+        self._deleted.clear()
+
+    def close(self) -> None:
+        self._deleted.clear()
+
+
+class HeadersFacade(KeyValueFacade):
+    """For processors: a value of rows is a pair of value and headers."""
+
+    def __init__(self, rows: Rows, changelog: _Changelog | None) -> None:
+        super().__init__(rows)
+        self._put = _noting(rows, self._put, changelog)
+
+    def _shown(self, value: Any, timestamp: int) -> Any:
+        return ValueTimestampHeaders(value[0], timestamp, value[1])
+
+    def _parts(self, value: Any) -> tuple[Any, int]:
+        if value is None:
+            return None, self._rows.cursor.timestamp
+        if not isinstance(value, tuple) or len(value) != 3:
+            raise StoreError(f"store {self.name!r} takes ValueTimestampHeaders, got {value!r}", store=self.name)
+        value, timestamp, headers = value
+        if type(timestamp) is not int or timestamp < 0:
+            raise StoreError(
+                f"store {self.name!r} takes timestamps in ms that are not negative, got {timestamp!r}: the changelog"
+                " could hold no other",
+                store=self.name,
+            )
+        return None if value is None else (value, headers), timestamp
+
+
+class HeadersOperator:
+    """For operators of the DSL, which see values alone; what they put has no headers (reference 3.13)."""
+
+    def __init__(self, rows: Rows, changelog: _Changelog | None) -> None:
+        self.name, self.cached = rows.name, rows.cached
+        self._rows = rows
+        self._get, self._put = make_get(rows), _noting(rows, make_put(rows), changelog)
+
+    def get(self, key: Any) -> tuple[Any, int] | None:
+        found = self._get(key)
+        return None if found is None else (found[0][0], found[1])
+
+    def put(self, key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
+        self._put(key, None if value is None else (value, []), timestamp, headers)
+
+    def on_flush(self, callback: Callable[..., None], *, old_values: bool) -> None:
+        def alone(key: Any, new: Any, old: Any, timestamp: int, headers: HeaderList | None) -> None:
+            callback(key, None if new is None else new[0], None if old is None else old[0], timestamp, headers)
+
+        self._rows.on_flush(alone, old_values=old_values)
+
+
+def _noting(rows: Rows, put: Callable[..., None], changelog: _Changelog | None) -> Callable[..., None]:
+    """`put`, with deletions noted for the changelog."""
+    if changelog is None:
+        return put
+    row_key, note = row_key_maker(rows), changelog.note_deletion
+
+    def noted(key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
+        if value is None:
+            note(rows.key_bytes(row_key(key)))
+        put(key, value, timestamp, headers)
+
+    return noted
+
+
+def _open(opening: Opening) -> OpenStore:
+    changelog = None if opening.log is None else _Changelog(opening.log, opening.cursor)
+    rows = open_rows(
+        replace(opening, value_serde=_WithHeaders(opening.value_serde)), log=changelog, log_each=opening.log_each
+    )
+    return OpenStore(
+        builder=opening.builder,
+        rows=rows,
+        facade=HeadersFacade(rows, changelog),
+        operator=HeadersOperator(rows, changelog),
+        upkeep=() if changelog is None else (changelog,),
+    )
+
+
+def _restoring(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec) -> Restore:
+    fill, handle = codec.fill, engine.family(f"{builder.name}.{codec.family_suffix}").handle
+
+    def restore(
+        batch: Batch,
+        keys: Iterable[bytes],
+        values: Iterable[bytes | None],
+        timestamps: Iterable[int],
+        headers: Iterable[HeaderList | None],
+    ) -> None:
+        rows = map(write_session_with_headers, values, headers)
+        fill(batch, handle, zip(keys, rows, timestamps, strict=True))
+
+    return restore
+
+
+def _from_timestamped(row: bytes) -> bytes:
+    return row[:8] + _NO_HEADERS + row[8:]
+
+
+def _from_plain(row: bytes) -> bytes:
+    timestamped = from_plain(row)
+    assert timestamped is not None
+    return _from_timestamped(timestamped)
+
+
+KINDS = {
+    "headers-key-value": StoreKind(
+        HEADERS, _open, _restoring, older={"timestamped": _from_timestamped, "plain": _from_plain}
+    ),
+}

@@ -1,0 +1,115 @@
+"""A store of a newer kind on the rows of an older one (KIP-258, KIP-1271): each key moves when it is next written.
+
+Rows of the older kind stay in their family, and are shown as rows of the newer one. A commit that writes a key puts the
+new row and deletes the old one in its one batch, so that a key has a row in one of the families at any time, wherever a
+crash comes between; reads write nothing. When the older family has no rows left, the next opening does not know of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
+from heapq import merge
+from operator import itemgetter
+from typing import Any
+
+from state.codec import Logged, RowCodec
+from state.engine import Batch, Engine, Family
+
+__all__ = ["UpgradingEngine", "upgrading_codec"]
+
+Convert = Callable[[bytes], bytes]
+Older = list[tuple[Family, Convert]]
+Row = tuple[bytes, bytes]
+
+
+class UpgradingFamily:
+    """A family with the rows of older ones shown in it."""
+
+    def __init__(self, family: Family, older: Older) -> None:
+        self.name = family.name
+        self._family = family
+        self._older = older
+        self.get: Callable[[bytes], bytes | None] = self._get
+
+    @property
+    def handle(self) -> Any:
+        return self._family.handle
+
+    def _get(self, key: bytes) -> bytes | None:
+        row = self._family.get(key)
+        if row is not None:
+            return row
+        for family, convert in self._older:
+            row = family.get(key)
+            if row is not None:
+                return convert(row)
+        return None
+
+    def range(
+        self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        older = [_converted(family.range(low, high, reverse=reverse), convert) for family, convert in self._older]
+        rows = self._family.range(low, high, reverse=reverse)
+        return merge(rows, *older, key=itemgetter(0), reverse=reverse)
+
+    def seek(self, key: bytes) -> tuple[bytes, bytes] | None:
+        found = [self._family.seek(key)]
+        for family, convert in self._older:
+            row = family.seek(key)
+            found.append(None if row is None else (row[0], convert(row[1])))
+        return min((row for row in found if row is not None), default=None)
+
+    def approximate_count(self) -> int:
+        return self._family.approximate_count() + sum(family.approximate_count() for family, _ in self._older)
+
+
+def _converted(rows: Iterator[Row], convert: Convert) -> Iterator[Row]:
+    return ((key, convert(row)) for key, row in rows)
+
+
+class UpgradingEngine:
+    """An engine whose families of one store show the rows of older kinds."""
+
+    def __init__(self, engine: Engine, family: str, older: Older) -> None:
+        self._engine = engine
+        self._upgrading = UpgradingFamily(engine.family(family), older)
+        self.persistent = engine.persistent
+
+    def family(self, name: str) -> Family:
+        return self._upgrading if name == self._upgrading.name else self._engine.family(name)
+
+    def holds(self, name: str) -> bool:
+        return self._engine.holds(name)
+
+    def batch(self) -> Batch:
+        return self._engine.batch()
+
+    def write(self, batch: Batch) -> None:
+        self._engine.write(batch)
+
+    def load(self, batch: Batch) -> None:
+        self._engine.load(batch)
+
+    def flush(self) -> None:
+        self._engine.flush()
+
+    def clear(self, families: Collection[str]) -> None:
+        self._engine.clear(families)
+
+    def close(self) -> None:
+        self._engine.close()
+
+
+def upgrading_codec(codec: RowCodec, older: Older) -> RowCodec:
+    """A codec that takes the keys it writes out of the older families."""
+
+    def fill(batch: Batch, handle: Any, rows: Iterable[Logged]) -> None:
+        written = list(rows)
+        for family, _ in older:
+            delete, old_handle = batch.delete, family.handle
+            for key, _, _ in written:
+                delete(key, old_handle)
+        codec.fill(batch, handle, written)
+
+    return replace(codec, fill=fill)

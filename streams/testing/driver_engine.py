@@ -1,0 +1,247 @@
+"""The test driver's engine of persistent stores: rows stay in memory until they are many, then go to RocksDB.
+
+A driver's database lives as long as the driver, so nothing has to outlive the process, and most tests never fill a
+page: opening RocksDB would be most of what they wait for, and one write batch for each record most of the rest. What a
+store sees is the same (`tests/state/test_engine.py` runs on it): byte order, snapshots of iterators, atomic batches.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+from state.engine import Engine, Family
+from state.memory_engine import MemoryFamily
+
+__all__ = ["ROWS_IN_MEMORY_BYTES", "DriverEngine"]
+
+ROWS_IN_MEMORY_BYTES = 64 << 20
+"""How much a driver's persistent stores hold in memory, about, before it goes to RocksDB."""
+
+ROW_OVERHEAD_BYTES = 170
+"""Of a row in memory beside the bytes in it: two objects and a place in the dictionary."""
+
+_UNKNOWN: Any = object()
+
+
+class _Until(bytes):
+    """The end of a range to delete, in place of a value."""
+
+
+_Operation = tuple["DriverFamily", bytes, bytes | None]
+
+
+class _Batch:
+    """Operations in order; a value of ``None`` deletes."""
+
+    __slots__ = ("deletes_ranges", "operations")
+
+    def __init__(self) -> None:
+        self.operations: list[_Operation] = []
+        self.deletes_ranges = False
+
+    def put(self, key: bytes, value: bytes, handle: DriverFamily) -> None:
+        self.operations.append((handle, key, value))
+
+    def delete(self, key: bytes, handle: DriverFamily) -> None:
+        self.operations.append((handle, key, None))
+
+    def delete_range(self, low: bytes, high: bytes, handle: DriverFamily) -> None:
+        self.operations.append((handle, low, _Until(high)))
+        self.deletes_ranges = True
+
+
+class DriverFamily:
+    """One ordered byte space: in memory, or, once there is a database, ``waiting`` rows over the family in it. A
+    waiting ``None`` hides a row."""
+
+    def __init__(self, name: str, engine: DriverEngine, lock: threading.Lock) -> None:
+        self.name = name
+        self.handle = self
+        self.memory = MemoryFamily(name, lock)
+        self.rows = self.memory.rows
+        self.waiting: dict[bytes, bytes | None] = {}
+        self.below: Family | None = None
+        self.get = self._getter()
+        self._engine = engine
+
+    def _getter(self) -> Callable[[bytes], bytes | None]:
+        from_memory, from_waiting = self.memory.get, self.waiting.get
+
+        def get(key: bytes) -> bytes | None:
+            if self.below is None:
+                return from_memory(key)
+            row: bytes | None = from_waiting(key, _UNKNOWN)
+            return self.below.get(key) if row is _UNKNOWN else row
+
+        return get
+
+    def range(
+        self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        if self.below is not None:
+            self._engine.spill()
+            return self.below.range(low, high, reverse=reverse)
+        self._engine.reads(self)
+        return self.memory.range(low, high, reverse=reverse)
+
+    def seek(self, key: bytes) -> tuple[bytes, bytes] | None:
+        if self.below is not None:
+            self._engine.spill()
+            return self.below.seek(key)
+        return self.memory.seek(key)
+
+    def delete_in_memory(self, key: bytes, until: bytes | None) -> None:
+        """Deletes a row, or the rows of a range."""
+        if until is not None:
+            self.memory.delete_range(key, until)
+        elif self.rows.pop(key, None) is not None and self.memory.sorted is not None:
+            self.memory.sorted.remove(key)
+
+    def approximate_count(self) -> int:
+        if self.below is None:
+            return self.memory.approximate_count()
+        self._engine.spill()
+        return self.below.approximate_count()
+
+    def clear(self) -> None:
+        self.memory.freeze()
+        self.memory.rows.clear()
+        self.memory.sorted = None
+        self.waiting.clear()
+
+
+class DriverEngine:
+    """See the module's text.
+
+    :param open_below: opens the database that takes what is too much for the memory; called at most once.
+    :param most_bytes: how much may wait in memory.
+    """
+
+    persistent = True
+
+    def __init__(self, open_below: Callable[[], Engine], most_bytes: int = ROWS_IN_MEMORY_BYTES) -> None:
+        self._open_below = open_below
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._below: Engine | None = None
+        self._families: dict[str, DriverFamily] = {}
+        self._read: list[DriverFamily] = []
+        """Those of which ranges were opened since the last write."""
+        self._lock = threading.Lock()
+
+    @property
+    def spilled(self) -> bool:
+        """Whether there is a database."""
+        return self._below is not None
+
+    def family(self, name: str) -> DriverFamily:
+        family = self._families.get(name)
+        if family is None:
+            family = self._families[name] = DriverFamily(name, self, self._lock)
+            if self._below is not None:
+                family.below = self._below.family(name)
+        return family
+
+    def holds(self, name: str) -> bool:
+        family = self._families.get(name)
+        if family is not None and (family.rows or any(row is not None for row in family.waiting.values())):
+            return True
+        return self._below is not None and self._below.holds(name)
+
+    def batch(self) -> _Batch:
+        return _Batch()
+
+    def write(self, batch: _Batch) -> None:
+        """See the port; if the database cannot take what is too much, the batch stays in memory like the rest."""
+        if self._below is not None:
+            self._write_behind(self._below, batch)
+        else:
+            if self._read:
+                self._freeze()
+            size = 0
+            for family, key, value in batch.operations:
+                if value is None or type(value) is not bytes:
+                    family.delete_in_memory(key, value)
+                    continue
+                if key not in family.rows:
+                    size += len(key) + len(value) + ROW_OVERHEAD_BYTES
+                    if family.memory.sorted is not None:
+                        family.memory.sorted.add(key)
+                family.rows[key] = value
+            self._bytes += size
+        if self._bytes > self._most_bytes:
+            self.spill()
+
+    load = write
+
+    def reads(self, family: DriverFamily) -> None:
+        """A range of a family was opened, and shows its rows as they are now."""
+        self._read.append(family)
+
+    def _freeze(self) -> None:
+        """Before rows change: open ranges read what they have not read yet."""
+        with self._lock:
+            for family in self._read:
+                family.memory.freeze()
+        self._read.clear()
+
+    def _write_behind(self, below: Engine, batch: _Batch) -> None:
+        if batch.deletes_ranges:
+            self.spill()
+            _write_all(below, batch.operations)
+            return
+        for family, key, value in batch.operations:
+            family.waiting[key] = value
+            self._bytes += len(key) + len(value or b"") + ROW_OVERHEAD_BYTES
+
+    def spill(self) -> None:
+        """Writes what waits in memory to the database."""
+        families = self._families.values()
+        if self._below is None:
+            below = self._open_below()
+            _write_all(below, [(one, key, row) for one in families for key, row in one.memory.rows.items()])
+            self._below = below
+            for family in families:
+                family.clear()
+                family.below = below.family(family.name)
+        elif waiting := [(one, key, row) for one in families for key, row in one.waiting.items()]:
+            _write_all(self._below, waiting)
+            for family in families:
+                family.waiting.clear()
+        self._bytes = 0
+
+    def flush(self) -> None:
+        """Nothing outlives the driver."""
+
+    def clear(self, families: Collection[str]) -> None:
+        with self._lock:
+            for name in families:
+                family = self._families.get(name)
+                if family is not None:
+                    family.clear()
+        if self._below is not None:
+            self._below.clear(families)
+
+    def close(self) -> None:
+        below, self._below = self._below, None
+        for family in self._families.values():
+            family.below = None
+            family.clear()
+        self._families.clear()
+        if below is not None:
+            below.close()
+
+
+def _write_all(below: Engine, operations: Collection[_Operation]) -> None:
+    batch = below.batch()
+    for family, key, value in operations:
+        handle = below.family(family.name).handle
+        if value is None:
+            batch.delete(key, handle)
+        elif type(value) is _Until:
+            batch.delete_range(key, bytes(value), handle)
+        else:
+            batch.put(key, value, handle)
+    below.load(batch)

@@ -1,0 +1,132 @@
+"""What stands for the cluster in the test driver: topics of one partition, and the producer that writes to them.
+
+A cluster has brokers that refuse, groups and transactions; a driver has one task that reads everything and never fails
+to write. What it needs of Kafka is here, so that a piped record costs little more than its processing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from processor_api.errors import ProductionError
+from processor_api.record import HeaderList, TimestampType
+from processor_api.task_id import TopicPartition
+from streams.kafka.embedded.messages import Record, as_bytes, normal_headers
+from streams.kafka.ports import OffsetAndMetadata, OnDelivery
+from streams.runtime.inputs import InputQueue
+
+__all__ = ["DriverProducer", "DriverTopic", "Written", "new_message"]
+
+Written = tuple[bytes | None, bytes | None, int, HeaderList | None]
+"""``(key, value, timestamp_ms, headers)``"""
+
+_CREATE_TIME = int(TimestampType.CREATE_TIME)
+
+
+class DriverTopic:
+    """The only partition of a topic."""
+
+    __slots__ = ("end_offset", "name", "queue", "unread", "written")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.end_offset = 0
+        self.queue: InputQueue | None = None
+        """Where the task reads it, if it does."""
+        self.unread: deque[Written] = deque()
+        """What the task wrote and the test has not read yet. Tuples, which the garbage collector lets alone."""
+        self.written = False
+        """Whether the task ever wrote to it."""
+
+
+def new_message(
+    topic: DriverTopic, key: bytes | None, value: bytes | None, timestamp: int, headers: HeaderList | None
+) -> Record:
+    """A record at the end of a topic."""
+    message = Record(topic.name, 0, key, value, (_CREATE_TIME, timestamp), headers)
+    message.log_offset = offset = topic.end_offset
+    topic.end_offset = offset + 1
+    return message
+
+
+class DriverProducer:
+    """Implements `streams.kafka.ports.Producer` for a task of the driver: what is produced is there at once, and read
+    again where a source reads the topic. Only failures are reported, as by the task's producer on a cluster, and here
+    there are none."""
+
+    zero_timestamp_ms = 0
+
+    def __init__(self, topics: dict[str, DriverTopic]) -> None:
+        self._topics = topics
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int,
+        callback: OnDelivery | None,
+        on_delivery: OnDelivery | None,
+        timestamp: int,
+        headers: HeaderList | None,
+    ) -> None:
+        """See the port.
+
+        :raises ProductionError: if the record is for another partition than the only one.
+        """
+        if partition > 0:
+            raise ProductionError(
+                f"topic {topic!r} has 1 partition in the test driver, there is no number {partition}",
+                topic=topic,
+                partition=partition,
+            )
+        found = self._topics.get(topic)
+        if found is None:
+            found = self._topics[topic] = DriverTopic(topic)
+        if type(value) is not bytes and value is not None:
+            value = as_bytes(value)
+        if type(key) is not bytes and key is not None:
+            key = as_bytes(key)
+        headers = normal_headers(headers) if headers else None
+        found.written = True
+        found.unread.append((key, value, timestamp, headers))
+        queue = found.queue
+        if queue is not None:
+            queue.messages.append(new_message(found, key, value, timestamp, headers))
+        else:
+            found.end_offset += 1
+
+    def refused(self, error: Exception, topic: str) -> NoReturn:
+        """See the port."""
+        raise ProductionError(f"cannot send a record to topic {topic!r}: {error}", topic=topic) from error
+
+    def poll(self, timeout: float = 0) -> int:
+        return 0
+
+    def flush(self) -> None:
+        """Everything is written."""
+
+    def partition_count(self, topic: str) -> int:
+        return 1
+
+    # One task commits everything at once, and nothing ever reads it uncommitted.
+
+    def init_transactions(self) -> None:
+        """Nobody to fence."""
+
+    def begin_transaction(self) -> None:
+        """See above."""
+
+    def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_metadata: Any) -> None:
+        """See above."""
+
+    def commit_transaction(self) -> None:
+        """See above."""
+
+    def abort_transaction(self) -> None:
+        """See above."""
+
+    def close(self) -> None:
+        """Nothing to give back."""

@@ -1,0 +1,193 @@
+"""A broker in memory with what a test needs around it: topics, records in and out, and applications on it.
+
+The driver is quicker and says more; this is for what only a running application shows: several partitions and threads,
+commits, restarts and transactions. Time is real.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from processor_api.clock import SystemClock
+from processor_api.durations import Duration, to_ms
+from processor_api.record import HeaderList
+from processor_api.serde import Serde, Serdes
+from processor_api.task_id import TopicPartition
+from processor_api.topology import Topology
+from streams.app.kafka_streams import ClientState, KafkaStreams
+from streams.config import StreamsConfig
+from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
+from streams.kafka.ports import AT_BEGINNING, Consumer
+from streams.testing.settings import with_defaults
+from streams.testing.topics import TestInputTopic, TestRecord, Timestamp, to_timestamp_ms
+
+__all__ = ["EmbeddedKafka"]
+
+PATIENCE_S = 30.0
+START_S = 30.0
+CLOSE_MS = 30_000
+COMMIT_INTERVAL_MS = 50
+"""Results show only when they are committed, and a test waits for them."""
+
+
+class EmbeddedKafka:
+    """One cluster for one test. A context manager; `close` stops the applications that were started here.
+
+    :param directory: where applications keep their state; a temporary one if not given.
+    """
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self.broker = EmbeddedBroker()
+        self.clients = EmbeddedClients(self.broker)
+        self.applications: list[KafkaStreams] = []
+        """What :meth:`start` started, in order."""
+        self._clock = SystemClock()
+        self._opened = ExitStack()
+        self._readers: dict[str, Consumer] = {}
+        self._producer = self.clients.producer({})
+        self._directory = directory
+        if directory is None:
+            self._directory = Path(tempfile.mkdtemp(prefix="streams-kafka-"))
+            self._opened.callback(shutil.rmtree, self._directory, ignore_errors=True)
+
+    def create_topics(self, *names: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
+        """Creates topics; those that exist are left as they are.
+
+        :raises StreamsError: if a name, the number or a setting is not one that Kafka takes.
+        """
+        for name in names:
+            self.broker.create_topic(name, partitions, configs)
+
+    # ------------------------------------------------------------------ records
+
+    def create_input_topic(
+        self,
+        topic: str,
+        key_serde: Serde[Any] = Serdes.STRING,
+        value_serde: Serde[Any] = Serdes.STRING,
+        *,
+        start_timestamp: Timestamp | None = None,
+        auto_advance: Duration = 0,
+    ) -> TestInputTopic:
+        """A writer of typed records to a topic, which is created if there is none; the key decides on the partition.
+
+        :param start_timestamp: of the first record, in ms; now if not given.
+        :param auto_advance: how much later each following record is.
+        """
+        self.create_topics(topic)
+        start = (
+            self._clock.time_ms() if start_timestamp is None else to_timestamp_ms(start_timestamp, "start_timestamp")
+        )
+        key, value = key_serde.bind(topic, is_key=True), value_serde.bind(topic, is_key=False)
+        return TestInputTopic(self.produce, topic, key, value, start, to_ms(auto_advance, "auto_advance"))
+
+    def produce(
+        self, topic: str, key: bytes | None, value: bytes | None, timestamp: int, headers: HeaderList | None = None
+    ) -> None:
+        """Writes one record of bytes.
+
+        :raises StreamsError: if there is no such topic, or it refuses the record.
+        """
+        self.broker.topic(topic)
+        refused: list[Any] = []
+        self._producer.produce(topic, value, key, -1, lambda error, _: refused.append(error), None, timestamp, headers)
+        self._producer.flush()
+        if refused != [None]:
+            self._producer.refused(RuntimeError(str(refused[0])), topic)
+
+    def read_records(
+        self,
+        topic: str,
+        count: int,
+        key_serde: Serde[Any] = Serdes.STRING,
+        value_serde: Serde[Any] = Serdes.STRING,
+        *,
+        timeout_s: float = PATIENCE_S,
+    ) -> list[TestRecord]:
+        """Waits for the next ``count`` committed records of a topic that were not read here yet.
+
+        :raises TimeoutError: if they do not come; what came before stays unread no more.
+        :raises StreamsError: what an application ended with.
+        """
+        consumer = self._reader(topic)
+        key, value = key_serde.bind(topic, is_key=True), value_serde.bind(topic, is_key=False)
+        deadline_s = self._clock.monotonic() + timeout_s
+        found: list[TestRecord] = []
+        while len(found) < count:
+            message = consumer.poll(0.05)
+            if message is not None:
+                found.append(_record(message, key, value))
+                continue
+            self._raise_failure()
+            if self._clock.monotonic() > deadline_s:
+                states = ", ".join(f"{app.config.application_id} is {app.state}" for app in self.applications)
+                raise TimeoutError(
+                    f"{len(found)} of {count} records of topic {topic!r} came in {timeout_s} s: {found};"
+                    f" {states or 'no application was started here'}"
+                )
+        return found
+
+    def _reader(self, topic: str) -> Consumer:
+        reader = self._readers.get(topic)
+        if reader is None:
+            count = len(self.broker.topic(topic).partitions)
+            reader = self._readers[topic] = self.clients.consumer({"isolation.level": "read_committed"})
+            self._opened.callback(reader.close)
+            reader.assign({TopicPartition(topic, number): AT_BEGINNING for number in range(count)})
+        return reader
+
+    def _raise_failure(self) -> None:
+        for application in self.applications:
+            if application.failure is not None:
+                raise application.failure
+
+    # ------------------------------------------------------------------ applications
+
+    def start(
+        self, topology: Topology, config: StreamsConfig | Mapping[str, Any] | None = None, *, wait: bool = True
+    ) -> KafkaStreams:
+        """Starts an application on this broker. Unless settings say otherwise it commits often, and keeps its state
+        below this cluster's directory, where one started later with the same ``application.id`` finds it.
+
+        :param wait: until it is running.
+        :raises StreamsError: what it failed with, if it does not come to run.
+        """
+        if not isinstance(config, StreamsConfig):
+            own = {"state_dir": str(self._directory), "commit_interval_ms": COMMIT_INTERVAL_MS}
+            config = StreamsConfig.of(with_defaults(config, **own))
+        application = KafkaStreams(topology, config, clients=self.clients)
+        self.applications.append(application)
+        self._opened.callback(application.close, CLOSE_MS)
+        application.start()
+        if wait and not application.wait(START_S, state=ClientState.RUNNING):
+            self._raise_failure()
+            raise TimeoutError(f"the application is {application.state} after {START_S} s, not RUNNING")
+        return application
+
+    def close(self) -> None:
+        """Stops the applications, the newest first."""
+        self._opened.close()
+
+    def __enter__(self) -> EmbeddedKafka:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _record(message: Any, key_serde: Serde[Any], value_serde: Serde[Any]) -> TestRecord:
+    key, value = message.key(), message.value()
+    return TestRecord(
+        None if key is None else key_serde.deserialize(key),
+        None if value is None else value_serde.deserialize(value),
+        message.timestamp()[1],
+        message.headers(),
+    )

@@ -1,0 +1,295 @@
+"""A context for one processor alone, without a topology (Kafka Streams' ``MockProcessorContext``).
+
+What the processor forwards, schedules and asks for is kept for the test to look at; times and the record in work are
+what the test sets. Stores are real ones in memory, without a changelog and a cache.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import weakref
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from processor_api.durations import Duration, to_ms
+from processor_api.errors import TopologyError
+from processor_api.metrics import StreamsMetrics
+from processor_api.processor import connected_stores
+from processor_api.punctuation import PunctuationType, Punctuator
+from processor_api.record import FixedKeyRecord, HeaderList, Record, RecordMetadata, TimestampType
+from processor_api.serde import Serde
+from processor_api.store_spec import StoreBuilder
+from processor_api.task_id import TaskId
+from state.budget import Budget
+from state.cursor import Cursor
+from state.engine import Engine
+from state.kinds import OpenStore, open_store
+from state.memory_engine import MemoryEngine
+from streams.config import StreamsConfig
+from streams.metrics.registry import Metrics, ThreadMetrics
+from streams.runtime.environment import resolve_serde
+from streams.testing.settings import config_for_tests, nearest
+from streams.testing.topics import Timestamp, to_timestamp_ms
+
+__all__ = ["CapturedForward", "CapturedPunctuator", "MockProcessorContext"]
+
+
+class CapturedForward(NamedTuple):
+    """What a processor forwarded, and to which child; ``None`` is to all children."""
+
+    record: Record[Any, Any] | FixedKeyRecord[Any, Any]
+    child: str | None
+
+
+class CapturedPunctuator:
+    """What a processor scheduled. It runs only when the test calls :meth:`punctuate`."""
+
+    def __init__(
+        self, interval_ms: int, kind: PunctuationType, callback: Punctuator, start_time_ms: int | None
+    ) -> None:
+        self.interval_ms = interval_ms
+        self.type = kind
+        self.callback = callback
+        self.start_time_ms = start_time_ms
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        """What the processor's handle does."""
+        self.cancelled = True
+
+    def punctuate(self, timestamp_ms: int) -> None:
+        """Calls the processor back, as the runtime would at this time.
+
+        :raises ValueError: if the processor has cancelled it.
+        """
+        if self.cancelled:
+            raise ValueError("this punctuation was cancelled: it never comes again")
+        self.callback(timestamp_ms)
+
+    def __repr__(self) -> str:
+        cancelled = ", cancelled" if self.cancelled else ""
+        return f"CapturedPunctuator(every {self.interval_ms} ms by {self.type.name}{cancelled})"
+
+
+class MockProcessorContext:
+    """Give it to a processor's ``init``, then call ``process``, and see what came of it.
+
+    :param config: a configuration or a mapping of settings, as for the test driver.
+    :param children: names of children, if the processor forwards to some by name; ``None`` takes any name.
+    :param stores: builders of stores to open, as :meth:`add_state_store` does.
+    :param state_dir: the task's directory; a temporary one if not given.
+    """
+
+    def __init__(
+        self,
+        config: StreamsConfig | Mapping[str, Any] | None = None,
+        *,
+        task_id: TaskId | None = None,
+        children: Collection[str] | None = None,
+        stores: Iterable[StoreBuilder[Any, Any]] = (),
+        state_dir: Path | None = None,
+    ) -> None:
+        self.config = config_for_tests(config)
+        self._task_id = task_id or TaskId(0, 0)
+        self._children = None if children is None else tuple(children)
+        self._state_dir = state_dir
+        self._cursor = Cursor()
+        self._engine: Any = MemoryEngine()
+        self._stores: dict[str, Any] = {}
+        self._opened: list[OpenStore] = []
+        self._metadata: RecordMetadata | None = None
+        self._system_time_ms = 0
+        self._metrics: StreamsMetrics | None = None
+        self.forwards: list[CapturedForward] = []
+        """Everything forwarded, in order. Clear it as you like."""
+        self.punctuators: list[CapturedPunctuator] = []
+        """Everything scheduled, in order, cancelled ones too."""
+        self.committed = False
+        """Whether the processor asked for a commit. Set it back as you like."""
+        for store in stores:
+            self.add_state_store(store)
+
+    # ------------------------------------------------------------------ what the test sets
+
+    def set_record_metadata(
+        self,
+        topic: str,
+        partition: int = 0,
+        offset: int = 0,
+        *,
+        timestamp: Timestamp = 0,
+        headers: HeaderList | None = None,
+    ) -> None:
+        """Where the record in work came from. Stores take its timestamp and headers for what is put next."""
+        time_ms = to_timestamp_ms(timestamp, "timestamp")
+        self._metadata = RecordMetadata(topic, partition, offset, TimestampType.CREATE_TIME, time_ms)
+        self.set_record_timestamp(time_ms)
+        self.set_record_headers(headers)
+
+    def set_record_timestamp(self, timestamp: Timestamp) -> None:
+        """The time of the record in work, which stores take for what is put next."""
+        self._cursor.timestamp = to_timestamp_ms(timestamp, "timestamp")
+
+    def set_record_headers(self, headers: HeaderList | None) -> None:
+        """The headers of the record in work."""
+        self._cursor.headers = list(headers) if headers else None
+
+    def clear_record_metadata(self) -> None:
+        """No record is in work, as in a punctuation: the topic is ``None``, partition and offset are -1."""
+        self._cursor.leave()
+        self._metadata = RecordMetadata(None, -1, -1)
+
+    def set_current_system_time_ms(self, time: Timestamp) -> None:
+        """The wall clock, 0 at first. Nothing fires by it: see :attr:`punctuators`."""
+        self._system_time_ms = to_timestamp_ms(time, "time")
+
+    def set_current_stream_time_ms(self, time: Timestamp) -> None:
+        """The stream time, -1 at first."""
+        self._cursor.stream_time = to_timestamp_ms(time, "time")
+
+    def add_state_store(self, store: Any) -> Any:
+        """Makes a store known to the processor, and returns it.
+
+        :param store: a builder, whose store is opened in memory, without logging and caching whatever it says; or a
+            store of your own with a ``name``.
+        :raises TopologyError: if there is one of the same name.
+        """
+        name = store.name
+        if name in self._stores:
+            raise TopologyError(f"the context has a store {name!r} already", store=name)
+        self._stores[name] = self._open(store) if isinstance(store, StoreBuilder) else store
+        return self._stores[name]
+
+    def add_stores_of(self, supplier: Any) -> None:
+        """Adds the stores that a supplier brings along by its method ``stores``."""
+        for builder in connected_stores(supplier):
+            self.add_state_store(builder)
+
+    def _open(self, builder: StoreBuilder[Any, Any]) -> Any:
+        what = f"store {builder.name!r}"
+        key, value = self.config.default_key_serde, self.config.default_value_serde
+        engine: Engine = self._engine
+        opened = open_store(
+            builder.with_logging_disabled().with_caching_disabled(),
+            engine=engine,
+            cursor=self._cursor,
+            budget=Budget(0),
+            log=None,
+            key_serde=resolve_serde(builder.key_serde, key, what, "key").bind(builder.name, is_key=True),
+            value_serde=resolve_serde(builder.value_serde, value, what, "value").bind(builder.name, is_key=False),
+        )
+        self._opened.append(opened)
+        return opened.facade
+
+    # ------------------------------------------------------------------ what the test reads
+
+    def forwarded(self, child: str | None = None) -> list[Any]:
+        """The records forwarded so far: all of them, or those that a child would have got.
+
+        :raises TopologyError: if the children are known and this is none.
+        """
+        if child is None:
+            return [record for record, _ in self.forwards]
+        self._check_child(child)
+        return [record for record, to in self.forwards if to is None or to == child]
+
+    def reset_forwards(self) -> None:
+        self.forwards.clear()
+
+    def reset_commit(self) -> None:
+        self.committed = False
+
+    def close(self) -> None:
+        """Closes the stores that were opened here."""
+        for store in self._opened:
+            store.close()
+
+    # ------------------------------------------------------------------ processor_api.context.ProcessorContext
+
+    @property
+    def application_id(self) -> str:
+        return self.config.application_id
+
+    @property
+    def task_id(self) -> TaskId:
+        return self._task_id
+
+    @property
+    def record_metadata(self) -> RecordMetadata | None:
+        return self._metadata
+
+    @property
+    def key_serde(self) -> Serde[Any] | None:
+        return self.config.default_key_serde
+
+    @property
+    def value_serde(self) -> Serde[Any] | None:
+        return self.config.default_value_serde
+
+    @property
+    def state_dir(self) -> Path:
+        if self._state_dir is None:
+            self._state_dir = Path(tempfile.mkdtemp(prefix="streams-mock-"))
+            weakref.finalize(self, shutil.rmtree, self._state_dir, ignore_errors=True)
+        return self._state_dir
+
+    def get_state_store(self, name: str) -> Any:
+        """:raises TopologyError: if it was not added."""
+        found = self._stores.get(name)
+        if found is None:
+            hint = nearest(name, self._stores)
+            raise TopologyError(f"no store {name!r} was added by add_state_store{hint}", store=name)
+        return found
+
+    def schedule(
+        self, interval: Duration, kind: PunctuationType, callback: Punctuator, *, start_time: int | None = None
+    ) -> CapturedPunctuator:
+        """Keeps the punctuation in :attr:`punctuators`.
+
+        :raises ValueError: if the interval is below 1 ms or the start is negative.
+        """
+        interval_ms = to_ms(interval, "interval")
+        if interval_ms < 1:
+            raise ValueError(f"a punctuation's interval must be at least 1 ms, got {interval_ms}")
+        if start_time is not None and start_time < 0:
+            raise ValueError(f"a punctuation's start time must not be negative, got {start_time}")
+        captured = CapturedPunctuator(interval_ms, kind, callback, start_time)
+        self.punctuators.append(captured)
+        return captured
+
+    def commit(self) -> None:
+        self.committed = True
+
+    def app_configs(self) -> Mapping[str, Any]:
+        return self.config.dotted()
+
+    def metrics(self) -> StreamsMetrics:
+        if self._metrics is None:
+            self._metrics = ThreadMetrics(Metrics(self.current_system_time_ms), threading.current_thread().name)
+        return self._metrics
+
+    def current_system_time_ms(self) -> int:
+        return self._system_time_ms
+
+    def current_stream_time_ms(self) -> int:
+        return self._cursor.stream_time
+
+    def forward(self, record: Record[Any, Any] | FixedKeyRecord[Any, Any], child: str | None = None) -> None:
+        """Keeps the record, as it is now, in :attr:`forwards`.
+
+        :raises TopologyError: if there is no such child.
+        :raises TypeError: if it is no record.
+        """
+        if not isinstance(record, (Record, FixedKeyRecord)):
+            raise TypeError(f"a processor forwards a Record or a FixedKeyRecord, got {record!r}")
+        if child is not None:
+            self._check_child(child)
+        self.forwards.append(CapturedForward(record.with_headers(record.headers), child))
+
+    def _check_child(self, child: str) -> None:
+        if self._children is not None and child not in self._children:
+            known = ", ".join(self._children) or "none"
+            raise TopologyError(f"the processor has no child {child!r}; its children are: {known}")

@@ -1,0 +1,70 @@
+"""Fixtures for pytest: a test driver, a broker in memory, and applications on it (docs/testing.md).
+
+The distribution registers it, so that its fixtures are there without an import; what they need is loaded when a test
+asks for one. Everything that a fixture opened is closed at the end of the test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from streams.app.kafka_streams import KafkaStreams
+    from streams.config import StreamsConfig
+    from streams.testing.driver import TopologyTestDriver
+    from streams.testing.embedded_kafka import EmbeddedKafka
+    from streams.testing.topics import Timestamp
+
+    Settings = StreamsConfig | Mapping[str, Any] | None
+
+__all__ = ["streams_application", "streams_driver", "streams_kafka"]
+
+
+@pytest.fixture
+def streams_driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., TopologyTestDriver]]:
+    """``streams_driver(topology, config=None, initial_wall_clock_ms=0)`` starts a ``TopologyTestDriver``.
+
+    The topology may also be a ``StreamsBuilder``, or a function that makes either and may take the configuration. State
+    is kept in pytest's temporary directories.
+    """
+    from streams.testing.driver import TopologyTestDriver
+    from streams.testing.settings import config_for_tests, topology_of
+
+    with ExitStack() as opened:
+
+        def start(topology: Any, config: Settings = None, initial_wall_clock_ms: Timestamp = 0) -> TopologyTestDriver:
+            settings = config_for_tests(config)
+            if settings.origin("state.dir") == "default":
+                settings = settings.model_copy(update={"state_dir": tmp_path_factory.mktemp("streams-driver")})
+            driver = TopologyTestDriver(
+                topology_of(topology, settings), settings, initial_wall_clock_ms=initial_wall_clock_ms
+            )
+            return opened.enter_context(driver)
+
+        yield start
+
+
+@pytest.fixture
+def streams_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
+    """An ``EmbeddedKafka``: a broker in memory for this test alone, with topics, records and applications."""
+    from streams.testing.embedded_kafka import EmbeddedKafka
+
+    with EmbeddedKafka(tmp_path_factory.mktemp("streams-kafka")) as kafka:
+        yield kafka
+
+
+@pytest.fixture
+def streams_application(streams_kafka: EmbeddedKafka) -> Callable[..., KafkaStreams]:
+    """``streams_application(topology, config=None)`` starts a ``KafkaStreams`` on the broker of ``streams_kafka`` and
+    waits until it runs. Topologies are given as to ``streams_driver``."""
+    from streams.testing.settings import topology_of, with_defaults
+
+    def start(topology: Any, config: Settings = None) -> KafkaStreams:
+        settings = with_defaults(config) if config is None or isinstance(config, Mapping) else config
+        return streams_kafka.start(topology_of(topology, settings), config)
+
+    return start

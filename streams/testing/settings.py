@@ -1,0 +1,58 @@
+"""What the test tools take for a configuration, and how they say what was perhaps meant."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from processor_api.topology import Topology
+from streams.config import StreamsConfig
+
+__all__ = ["config_for_tests", "nearest", "topology_of", "with_defaults"]
+
+DEFAULTS: dict[str, Any] = {"application.id": "test-application", "bootstrap.servers": "embedded:9092"}
+
+THROTTLES = ("outer_join_emit_interval_ms", "windowed_aggregation_emit_interval_ms")
+"""Settings that hold results back by the wall clock, which stands still in a test: 0 unless they are given."""
+
+
+def config_for_tests(config: StreamsConfig | Mapping[str, Any] | None) -> StreamsConfig:
+    """A configuration, also from settings without an application id and a broker.
+
+    :raises ConfigError: if a setting is wrong.
+    """
+    found = config if isinstance(config, StreamsConfig) else StreamsConfig.of(with_defaults(config))
+    return found.model_copy(update={name: 0 for name in THROTTLES if found.origin(name) == "default"})
+
+
+def with_defaults(settings: Mapping[str, Any] | None, **more: Any) -> dict[str, Any]:
+    """Settings over the defaults and ``more``, whose names are in snake case; any name may be given in either form."""
+    defaults = DEFAULTS | {name.replace("_", "."): value for name, value in more.items()}
+    names = {name.replace(".", "_"): name for name in defaults}
+    return defaults | {names.get(name, name): value for name, value in (settings or {}).items()}
+
+
+def topology_of(made: Any, config: Any) -> Topology:
+    """A topology from one, from a builder of one, or from a function that makes either and may take the configuration.
+
+    :raises TypeError: if it is nothing of the kind.
+    """
+    if isinstance(made, Topology):
+        return made
+    build = getattr(made, "build", None)
+    if callable(build):
+        return topology_of(build(config), config)
+    if callable(made):
+        return topology_of(made(config) if inspect.signature(made).parameters else made(), config)
+    raise TypeError(f"expected a topology, a StreamsBuilder or a function that makes one, got {made!r}")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What was perhaps meant, else everything there is."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names)
+    if near:
+        return f"; did you mean {' or '.join(map(repr, near))}?"
+    return f"; there are {', '.join(map(repr, names))}" if names else "; there are none"

@@ -1,0 +1,96 @@
+"""How the test driver shows stores of each kind to a test that asks for one kind: a new one is a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from processor_api.errors import TopologyError
+from state.key_value import KeyValueFacade
+from state.kinds import OpenStore
+from state.shown import Untimed
+
+__all__ = [
+    "KEY_VALUE",
+    "SESSION",
+    "TIMESTAMPED_KEY_VALUE",
+    "TIMESTAMPED_SESSION",
+    "TIMESTAMPED_WINDOW",
+    "WINDOW",
+    "StoreView",
+]
+
+
+@dataclass(frozen=True)
+class StoreView:
+    """What is asked for, and what makes it of a store of each kind that can be shown so."""
+
+    what: str
+    of_kind: Mapping[str, Callable[[OpenStore], Any]]
+
+    def of(self, store: OpenStore) -> Any:
+        """A store in this view.
+
+        :raises TopologyError: if stores of its kind cannot be shown so.
+        """
+        name, kind = store.builder.name, store.builder.kind
+        shown = self.of_kind.get(kind)
+        if shown is None:
+            raise TopologyError(f"store {name!r} is a {kind} store and cannot be read as a {self.what} one", store=name)
+        return shown(store)
+
+
+def _itself(store: OpenStore) -> Any:
+    return store.facade
+
+
+def _without_timestamps(store: OpenStore) -> Any:
+    return store.facade.without_timestamps()
+
+
+class _PlainKeyValue(KeyValueFacade):
+    """A timestamped key-value store as a plain one."""
+
+    def __init__(self, store: OpenStore) -> None:
+        super().__init__(store.rows)
+        self._facade: KeyValueFacade = store.facade
+        self._untimed = Untimed(self.name, store.rows.cursor)
+
+    @property
+    def is_open(self) -> bool:
+        return self._facade.is_open
+
+    def _parts(self, value: Any) -> tuple[Any, int]:
+        return self._untimed.parts(value)
+
+    def _check(self) -> None:
+        self._facade._check()
+
+
+KEY_VALUE = StoreView("key-value", {"key-value": _itself, "timestamped-key-value": _PlainKeyValue})
+TIMESTAMPED_KEY_VALUE = StoreView("timestamped-key-value", {"timestamped-key-value": _itself})
+WINDOW = StoreView(
+    "window",
+    {
+        "window": _itself,
+        "time-ordered-window": _itself,
+        "timestamped-window": _without_timestamps,
+        "time-ordered-timestamped-window": _without_timestamps,
+    },
+)
+TIMESTAMPED_WINDOW = StoreView(
+    "timestamped-window", {"timestamped-window": _itself, "time-ordered-timestamped-window": _itself}
+)
+SESSION = StoreView(
+    "session",
+    {
+        "session": _itself,
+        "time-ordered-session": _itself,
+        "timestamped-session": _without_timestamps,
+        "time-ordered-timestamped-session": _without_timestamps,
+    },
+)
+TIMESTAMPED_SESSION = StoreView(
+    "timestamped-session", {"timestamped-session": _itself, "time-ordered-timestamped-session": _itself}
+)
