@@ -58,11 +58,6 @@ def family_of(builder: StoreBuilder[Any, Any]) -> str:
     return f"{builder.name}.{kind_of(builder).codec.family_suffix}"
 
 
-def store_of(family: str) -> str:
-    """The store whose rows are in a family."""
-    return family.rpartition(".")[0]
-
-
 def families_of(builder: StoreBuilder[Any, Any]) -> list[str]:
     """The engine's families that hold the store's rows."""
     return [family_of(builder), *(f"{builder.name}.{suffix}" for suffix in kind_of(builder).families)]
@@ -103,6 +98,11 @@ def _upgraded(builder: StoreBuilder[Any, Any], engine: Engine) -> tuple[Engine, 
     if not older:
         return engine, kind.codec
     return UpgradingEngine(engine, f"{name}.{kind.codec.family_suffix}", older), upgrading_codec(kind.codec, older)
+
+
+def store_of(family: str) -> str:
+    """The store whose rows are in a family."""
+    return family.rpartition(".")[0]
 
 
 def restore_of(builder: StoreBuilder[Any, Any], engine: Engine) -> Restore:

@@ -169,7 +169,7 @@ class RocksEngine:
     def _open(self, path: Path, families: dict[str, Options]) -> Rdict:
         try:
             path.mkdir(parents=True, exist_ok=True)
-            known = Rdict.list_cf(self.path, self._memory.options()) if (path / "CURRENT").exists() else ()
+            known = set(Rdict.list_cf(self.path, self._memory.options())) if (path / "CURRENT").exists() else set()
             wanted = {name: self._memory.options() for name in known} | families
             self._names = set(wanted)
             return Rdict(self.path, self._memory.options(), column_families=wanted)
