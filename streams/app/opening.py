@@ -192,7 +192,7 @@ def open_application(opened: Opened, restore_listeners: Collection[StateRestoreL
 def thread_metrics_registry(config: StreamsConfig, clock: Clock) -> Metrics:
     """Where processors add metrics of their own."""
     return Metrics(
-        clock,
+        clock.time_ms,
         samples=config.metrics_num_samples,
         window_ms=config.metrics_sample_window_ms,
         level=RecordingLevel[config.metrics_recording_level],

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from processor_api.clock import Clock
 from processor_api.metrics import Metric, MetricName, RecordingLevel, Sensor, Stat
 from streams.metrics.stats import DEFAULT_SAMPLES, DEFAULT_WINDOW_MS, Avg, CumulativeCount, Max, Rate, WindowedCount
 
@@ -39,7 +38,7 @@ class _Sensor:
         self._metrics = metrics
         self._takes = takes
         self._stats: tuple[Stat, ...] = ()
-        self._now_ms = metrics.clock.time_ms
+        self._now_ms = metrics.now_ms
 
     def should_record(self) -> bool:
         return self._takes
@@ -65,6 +64,7 @@ class _Sensor:
 class Metrics:
     """Of one process; may be used by any thread.
 
+    :param now_ms: the wall-clock time
     :param samples: ``metrics.num.samples``
     :param window_ms: ``metrics.sample.window.ms``
     :param level: ``metrics.recording.level``
@@ -72,13 +72,13 @@ class Metrics:
 
     def __init__(
         self,
-        clock: Clock,
+        now_ms: Callable[[], int],
         *,
         samples: int = DEFAULT_SAMPLES,
         window_ms: int = DEFAULT_WINDOW_MS,
         level: RecordingLevel = RecordingLevel.INFO,
     ) -> None:
-        self.clock = clock
+        self.now_ms = now_ms
         self._samples = samples
         self._window_ms = window_ms
         self._level = level
@@ -114,7 +114,7 @@ class Metrics:
             sample_by = getattr(stat, "sample_by", None)
             if sample_by is not None:
                 sample_by(self._samples, self._window_ms)
-            now_ms = self.clock.time_ms
+            now_ms = self.now_ms
             self._metrics[name] = Gauge(name, lambda: stat.measure(now_ms()))
             sensor.metric_names.append(name)
             sensor.attach(stat)

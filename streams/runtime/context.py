@@ -184,7 +184,7 @@ class UserContext:
             )
         return self._cursor.stream_time
 
-    def bind_operator(self, operator: Operator, context: Any) -> Forward:
+    def _bind_operator(self, operator: Operator, context: Any) -> Forward:
         """For a wrapped operator of the DSL: binds it so that what it forwards goes through ``context``, which a
         wrapper may have put before this one."""
         return operator.bind(self._node if context is self else _Intercepted(self._node, context))

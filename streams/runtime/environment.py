@@ -72,7 +72,7 @@ class Environment:
     def streams_metrics(self) -> StreamsMetrics:
         """For metrics of the user's own; of the task alone where no thread gave any."""
         if self.user_metrics is None:
-            self.user_metrics = ThreadMetrics(Metrics(self.clock), threading.current_thread().name)
+            self.user_metrics = ThreadMetrics(Metrics(self.clock.time_ms), threading.current_thread().name)
         return self.user_metrics
 
     def drop(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 import weakref
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
+from processor_api.metrics import StreamsMetrics
 from processor_api.processor import connected_stores
 from processor_api.punctuation import PunctuationType, Punctuator
 from processor_api.record import FixedKeyRecord, HeaderList, Record, RecordMetadata, TimestampType
@@ -27,6 +29,7 @@ from state.engine import Engine
 from state.kinds import OpenStore, open_store
 from state.memory_engine import MemoryEngine
 from streams.config import StreamsConfig
+from streams.metrics.registry import Metrics, ThreadMetrics
 from streams.runtime.environment import resolve_serde
 from streams.testing.settings import config_for_tests, nearest
 from streams.testing.topics import Timestamp, to_timestamp_ms
@@ -99,6 +102,7 @@ class MockProcessorContext:
         self._opened: list[OpenStore] = []
         self._metadata: RecordMetadata | None = None
         self._system_time_ms = 0
+        self._metrics: StreamsMetrics | None = None
         self.forwards: list[CapturedForward] = []
         """Everything forwarded, in order. Clear it as you like."""
         self.punctuators: list[CapturedPunctuator] = []
@@ -261,6 +265,11 @@ class MockProcessorContext:
 
     def app_configs(self) -> Mapping[str, Any]:
         return self.config.dotted()
+
+    def metrics(self) -> StreamsMetrics:
+        if self._metrics is None:
+            self._metrics = ThreadMetrics(Metrics(self.current_system_time_ms), threading.current_thread().name)
+        return self._metrics
 
     def current_system_time_ms(self) -> int:
         return self._system_time_ms

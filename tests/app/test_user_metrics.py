@@ -7,10 +7,12 @@ from typing import Any
 
 from processor_api.metrics import RecordingLevel
 from processor_api.processor import Processor
+from processor_api.record import Record
 from processor_api.topology import Topology
 from runtime_support.running_app import Cluster, until
 from runtime_support.task_kit import TaskKit
 from streams.metrics import Max
+from streams.testing import MockProcessorContext
 
 
 class Measuring(Processor[Any, Any, Any, Any]):
@@ -77,3 +79,13 @@ def test_a_task_alone_has_metrics_too(tmp_path: Path) -> None:
         }
         metrics.remove_sensor(sensor)
         assert Max().measure(0) != 0
+
+
+def test_a_mocked_context_has_metrics_too() -> None:
+    """At its own time."""
+    context = MockProcessorContext()
+    processor = Measuring()
+    processor.init(context)
+    processor.process(Record("k", "value", 0))
+    found = {name.name: metric.metric_value() for name, metric in context.metrics().metrics().items()}
+    assert found["seen-total"] == 1.0

@@ -35,7 +35,7 @@ def values(metrics: Metrics) -> dict[str, float]:
 
 def test_a_rate_and_total_sensor_has_two_metrics_with_kafkas_names() -> None:
     clock = ManualClock(1_000_000)
-    metrics = Metrics(clock)
+    metrics = Metrics(clock.time_ms)
     sensor = ThreadMetrics(metrics, "thread-1").add_rate_total_sensor("cache", "mine", "hit", tags={"kind": "lru"})
     for _ in range(6):
         sensor.record()
@@ -49,7 +49,7 @@ def test_a_rate_and_total_sensor_has_two_metrics_with_kafkas_names() -> None:
 
 def test_a_latency_sensor_has_four() -> None:
     """Each value is one event: the rate counts them, and does not add the latencies up."""
-    metrics = Metrics(ManualClock())
+    metrics = Metrics(ManualClock().time_ms)
     sensor = ThreadMetrics(metrics, "t").add_latency_rate_total_sensor("store", "s", "put")
     for latency in (10, 20, 60):
         sensor.record(latency)
@@ -58,7 +58,7 @@ def test_a_latency_sensor_has_four() -> None:
 
 def test_the_same_sensor_is_made_once() -> None:
     """As every task of a thread does in its ``init``; another thread, entity or tag is another sensor."""
-    metrics = Metrics(ManualClock())
+    metrics = Metrics(ManualClock().time_ms)
     thread = ThreadMetrics(metrics, "t")
     first = thread.add_rate_total_sensor("a", "b", "c")
     assert thread.add_rate_total_sensor("a", "b", "c") is first
@@ -72,7 +72,7 @@ def test_the_same_sensor_is_made_once() -> None:
 
 
 def test_a_sensor_of_ones_own_has_the_metrics_that_are_added() -> None:
-    metrics = Metrics(ManualClock())
+    metrics = Metrics(ManualClock().time_ms)
     thread = ThreadMetrics(metrics, "t")
     sensor = thread.add_sensor("mine")
     name = MetricName("queue-size", "my-metrics", "how long the queue is")
@@ -88,7 +88,7 @@ def test_a_sensor_of_ones_own_has_the_metrics_that_are_added() -> None:
 
 
 def test_what_a_sensor_takes_its_parents_take_too() -> None:
-    metrics = Metrics(ManualClock())
+    metrics = Metrics(ManualClock().time_ms)
     thread = ThreadMetrics(metrics, "t")
     parent, other = thread.add_sensor("parent"), thread.add_sensor("other")
     child = thread.add_sensor("child", RecordingLevel.INFO, parent, other)
@@ -100,7 +100,7 @@ def test_what_a_sensor_takes_its_parents_take_too() -> None:
 
 
 def test_a_removed_sensor_takes_its_metrics_and_children_with_it() -> None:
-    metrics = Metrics(ManualClock())
+    metrics = Metrics(ManualClock().time_ms)
     thread = ThreadMetrics(metrics, "t")
     parent, stays = thread.add_sensor("parent"), thread.add_sensor("stays")
     child = thread.add_sensor("child", RecordingLevel.INFO, parent)
@@ -118,7 +118,7 @@ def test_a_removed_sensor_takes_its_metrics_and_children_with_it() -> None:
 
 @pytest.mark.parametrize("level", RecordingLevel)
 def test_a_sensor_above_the_recording_level_takes_nothing(level: RecordingLevel) -> None:
-    metrics = Metrics(ManualClock(), level=level)
+    metrics = Metrics(ManualClock().time_ms, level=level)
     for own in RecordingLevel:
         sensor = ThreadMetrics(metrics, "t").add_sensor(own.name, own)
         sensor.add(MetricName(own.name, "g"), CumulativeCount())
@@ -133,7 +133,7 @@ def test_a_sensor_above_the_recording_level_takes_nothing(level: RecordingLevel)
 def recorded(
     stat: Stat, clock: ManualClock, samples: int = 2, window_ms: int = 1000
 ) -> tuple[Sensor, Callable[[], float]]:
-    metrics = Metrics(clock, samples=samples, window_ms=window_ms)
+    metrics = Metrics(clock.time_ms, samples=samples, window_ms=window_ms)
     sensor = metrics.sensor("s")
     sensor.add(MetricName("m", "g"), stat)
     (metric,) = metrics.metrics().values()
