@@ -1,4 +1,4 @@
-"""Topologies with a window or session store, of the recordings of changelog names and settings."""
+"""Topologies with one store, of the recordings of changelog names and settings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,21 @@ def window(retention: int = 60_000, duplicates: bool = False) -> StoreBuilder[An
     return Stores.window_store_builder(Stores.persistent_window_store("store", retention, 10_000, duplicates), S, S)
 
 
+def versioned(retention: int = 60_000, segment: int | None = None) -> StoreBuilder[Any, Any]:
+    supplier = Stores.persistent_versioned_key_value_store("store", retention, segment)
+    return Stores.versioned_key_value_store_builder(supplier, S, S)
+
+
 STORES: Mapping[str, StoreBuilder[Any, Any]] = {
+    "kv_store_lru": Stores.key_value_store_builder(Stores.lru_map("store", 10), S, S),
+    "headers_kv_store": Stores.timestamped_key_value_store_with_headers_builder(
+        Stores.persistent_timestamped_key_value_store_with_headers("store"), S, S
+    ),
+    "versioned_store": versioned(),
+    "versioned_store_settings": versioned(segment=5_000).with_logging_enabled(
+        {"min.compaction.lag.ms": "5", "cleanup.policy": "compact"}
+    ),
+    "versioned_store_zero_history": versioned(0),
     "window_store": window(),
     "window_store_memory": Stores.window_store_builder(Stores.in_memory_window_store("store", 3_600_000, 10_000), S, S),
     "window_store_duplicates": window(duplicates=True),
