@@ -71,6 +71,7 @@ class ConfluentAdmin:
         wanted = [
             ClientNewTopic(one.name, one.partitions, one.replication_factor, config=dict(one.configs)) for one in topics
         ]
+        counts = {one.name: one.partitions for one in topics}
         for name, future in self._client.create_topics(wanted).items():
             try:
                 future.result(TIMEOUT_S)
@@ -78,7 +79,8 @@ class ConfluentAdmin:
                 found = kafka_error(error)
                 if found is None or found.name() != "TOPIC_ALREADY_EXISTS":
                     raise mapped(error, f"create topic {name!r}", topic=name) from error
-        self._wait_visible({one.name: one.partitions for one in topics})
+                counts[name] = 1  # somebody else's, with as many partitions as it has
+        self._wait_visible(counts)
 
     def add_partitions(self, topic: str, partitions: int) -> None:
         existing = self.topics([topic])
