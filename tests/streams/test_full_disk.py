@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-RECORDS, KEYS, SIZE = 2_000, 500, 8_000  # the last values of all keys are more than the disk holds
+RECORDS, KEYS, SIZE = 2_000, 500, 24_000  # the last values of all keys are more than the disk holds
 
 APP = """
 import json, random, shutil, sys
