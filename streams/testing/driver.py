@@ -26,8 +26,10 @@ from processor_api.stores import (
     KeyValueStore,
     SessionStore,
     TimestampedKeyValueStore,
+    TimestampedKeyValueStoreWithHeaders,
     TimestampedSessionStore,
     TimestampedWindowStore,
+    VersionedKeyValueStore,
     WindowStore,
 )
 from processor_api.task_id import TaskId, TopicPartition
@@ -290,6 +292,14 @@ class TopologyTestDriver:
     def get_timestamped_key_value_store(self, name: str) -> TimestampedKeyValueStore[Any, Any]:
         """A key-value store with timestamps."""
         return cast(TimestampedKeyValueStore[Any, Any], self._view(name, store_views.TIMESTAMPED_KEY_VALUE))
+
+    def get_timestamped_key_value_store_with_headers(self, name: str) -> TimestampedKeyValueStoreWithHeaders[Any, Any]:
+        """A key-value store with timestamps and headers."""
+        return cast(TimestampedKeyValueStoreWithHeaders[Any, Any], self._view(name, store_views.HEADERS_KEY_VALUE))
+
+    def get_versioned_key_value_store(self, name: str) -> VersionedKeyValueStore[Any, Any]:
+        """A key-value store that keeps versions."""
+        return cast(VersionedKeyValueStore[Any, Any], self._view(name, store_views.VERSIONED_KEY_VALUE))
 
     def get_window_store(self, name: str) -> WindowStore[Any, Any]:
         """A window store; one with timestamps is shown without them."""

@@ -12,11 +12,13 @@ from state.kinds import OpenStore
 from state.shown import Untimed
 
 __all__ = [
+    "HEADERS_KEY_VALUE",
     "KEY_VALUE",
     "SESSION",
     "TIMESTAMPED_KEY_VALUE",
     "TIMESTAMPED_SESSION",
     "TIMESTAMPED_WINDOW",
+    "VERSIONED_KEY_VALUE",
     "WINDOW",
     "StoreView",
 ]
@@ -68,8 +70,12 @@ class _PlainKeyValue(KeyValueFacade):
         self._facade._check()
 
 
-KEY_VALUE = StoreView("key-value", {"key-value": _itself, "timestamped-key-value": _PlainKeyValue})
-TIMESTAMPED_KEY_VALUE = StoreView("timestamped-key-value", {"timestamped-key-value": _itself})
+KEY_VALUE = StoreView("key-value", {"key-value": _itself, "lru-map": _itself, "timestamped-key-value": _PlainKeyValue})
+TIMESTAMPED_KEY_VALUE = StoreView(
+    "timestamped-key-value", {"timestamped-key-value": _itself, "timestamped-lru-map": _itself}
+)
+HEADERS_KEY_VALUE = StoreView("headers-key-value", {"headers-key-value": _itself})
+VERSIONED_KEY_VALUE = StoreView("versioned-key-value", {"versioned-key-value": _itself})
 WINDOW = StoreView(
     "window",
     {

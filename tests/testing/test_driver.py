@@ -250,6 +250,30 @@ def test_typed_getters() -> None:
         assert driver.get_state_store("plain") is driver.store("plain") is driver.stores()["plain"]
 
 
+def test_typed_getters_of_versions_headers_and_maps_of_a_size() -> None:
+    """Each is itself, and no other."""
+    topology = remember()
+    for store in (
+        Stores.versioned_key_value_store_builder(Stores.persistent_versioned_key_value_store("versions", 1000)),
+        Stores.timestamped_key_value_store_with_headers_builder(
+            Stores.persistent_timestamped_key_value_store_with_headers("headers")
+        ),
+        Stores.key_value_store_builder(Stores.lru_map("map", 2)),
+    ):
+        topology.add_state_store(store, "remember")
+    with TopologyTestDriver(topology, TEXT) as driver:
+        getters = {
+            "versions": driver.get_versioned_key_value_store,
+            "headers": driver.get_timestamped_key_value_store_with_headers,
+            "map": driver.get_key_value_store,
+        }
+        for name, getter in getters.items():
+            assert getter(name) is driver.store(name)
+            for other in getters.keys() - {name}:
+                with pytest.raises(TopologyError, match=f"store '{other}' is a .* and cannot be read as a"):
+                    getter(other)
+
+
 def test_typed_getters_of_windows_and_sessions() -> None:
     """The same, by kind."""
     topology = remember()
