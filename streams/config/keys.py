@@ -224,8 +224,8 @@ KEYS: tuple[Key, ...] = (
         "processing.exception.handler.global.enabled",
         "processing_exception_handler_global_enabled",
         "false",
-        IGNORED,
-        "there are no global stores yet",
+        WORKS,
+        "asks the processing exception handler about the records of global stores too, as about those of tasks",
     ),
     Key("processing.guarantee", "processing_guarantee", "at_least_once", WORKS, "`at_least_once` or `exactly_once_v2`"),
     Key(

@@ -26,6 +26,36 @@ def _timestamped_key_value(store: Any, recorded: Mapping[str, Any]) -> dict[str,
         }
 
 
+def _window(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    with store.all() as rows:
+        return {"entries": [{**_windowed(key), "value": plain(value)} for key, value in rows]}
+
+
+def _timestamped_window(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    with store.all() as rows:
+        return {
+            "entries": [
+                {**_windowed(key), "value": plain(found.value), "timestamp": found.timestamp} for key, found in rows
+            ]
+        }
+
+
+def _windowed(key: Any) -> dict[str, Any]:
+    return {"key": plain(key.key), "start": key.window.start, "end": key.window.end}
+
+
+def _versioned(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """A versioned store cannot be listed in Java: the recording looks keys up at times. It does not tell
+    when a version ends."""
+    return {"entries": [_version(store, entry["key"], entry["as_of"]) for entry in recorded["entries"]]}
+
+
+def _version(store: Any, key: Any, as_of: int | None) -> dict[str, Any]:
+    found = store.get(key) if as_of is None else store.get(key, as_of)
+    value, timestamp = (None, None) if found is None else (found.value, found.timestamp)
+    return {"key": key, "as_of": as_of, "value": plain(value), "timestamp": timestamp, "valid_to": None}
+
+
 def _unread(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
@@ -34,6 +64,9 @@ READERS: Mapping[str, Reader] = {
     "kv": _key_value,
     "timestamped-kv": _timestamped_key_value,
     "unread": _unread,
+    "window": _window,
+    "timestamped-window": _timestamped_window,
+    "versioned": _versioned,
 }
 """By the kind that a recording gives a store."""
 
