@@ -1,6 +1,7 @@
 # Needs Python 3.11 or later; the targets that start Kafka also need a JDK (17 or later) and Maven.
 PYTHON ?= python3
 EXTRAS ?= dev,json
+JOBS ?= 3
 PORT ?= 9092
 DIR ?=
 
@@ -15,8 +16,9 @@ demo: $(INSTALLED)
 	$(PY) -m streams demo
 
 # Everything but the long suites, against a real Kafka: the one STREAMS_TEST_KAFKA=host:port names, else its own.
+# JOBS test files at a time: most of them wait for a broker or a process.
 test: check
-	$(PY) -m pytest
+	$(PY) -m pytest -n $(JOBS) --dist loadfile
 
 test-long: $(INSTALLED)
 	$(PY) -m pytest -m slow

@@ -69,7 +69,7 @@ GIVEN: dict[str, Any] = {}
 
 
 def test_every_setting_that_works_is_read(cluster: Cluster) -> None:
-    """By one application with tables, stores and a repartition topic, from its build to its end."""
+    """By one application with tables, stores, a global one too, and a repartition topic, from its build to its end."""
     GIVEN.clear()
     GIVEN.update(
         {
@@ -96,6 +96,8 @@ def test_every_setting_that_works_is_read(cluster: Cluster) -> None:
     counts = grouped.count(materialized="counts").to_stream()
     counts.process(Nothing, "kept")
     counts.map_values(str).to("out")
+    cluster.broker.create_topic("everywhere", 1)
+    builder.global_table("everywhere")
     app = KafkaStreams(builder.build(config), config, clients=cluster.clients)
     cluster.apps.append(app)
     app.start()
