@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from processor_api.errors import StoreError
 from processor_api.record import HeaderList
-from processor_api.serde import Serde, Serdes
+from processor_api.serde import Serdes
 from state.engine import Batch
 from state.formats.keys import MAX_TIME
 from state.kind import Opening, Upkeep, open_rows
@@ -23,7 +22,7 @@ from state.segments import Retention, Segments
 from state.timed_index import IndexRows
 from state.timed_layout import KeyFirst, RowLayout, TimeFirst
 
-__all__ = ["Found", "TimedRows", "key_reader", "key_writer"]
+__all__ = ["Found", "TimedRows"]
 
 Found = tuple[bytes, int, int, Any, int]
 """Key, time, rest, value, timestamp."""
@@ -194,38 +193,6 @@ class _Swept:
 
     def close(self) -> None:
         self._end = None
-
-
-def key_writer(serde: Serde[Any], store: str) -> Callable[[Any], bytes]:
-    """A key's bytes, or an error that names the store."""
-    serialize = serde.serialize
-
-    def write(key: Any) -> bytes:
-        if key is None:
-            raise StoreError(f"store {store!r} takes no null keys", store=store)
-        try:
-            return serialize(key)
-        except Exception as error:
-            raise StoreError(
-                f"store {store!r}: the {serde.name} serde cannot write the key: {error}", store=store, key=key
-            ) from error
-
-    return write
-
-
-def key_reader(serde: Serde[Any], store: str) -> Callable[[bytes], Any]:
-    """A key from its bytes, or an error that names the store."""
-    deserialize = serde.deserialize
-
-    def read(data: bytes) -> Any:
-        try:
-            return deserialize(data)
-        except Exception as error:
-            raise StoreError(
-                f"store {store!r}: the {serde.name} serde cannot read the key: {error}", store=store
-            ) from error
-
-    return read
 
 
 def _logged_as(layout: RowLayout, log: Log | None) -> Log | None:

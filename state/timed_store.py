@@ -10,6 +10,7 @@ from processor_api.errors import StateError, StoreError
 from processor_api.record import HeaderList
 from processor_api.store_spec import StoreBuilder
 from processor_api.windowed import Window, Windowed
+from state.checked import key_writer, reader
 from state.codec import Logged, RowCodec
 from state.engine import Batch, Engine
 from state.formats.keys import MAX_TIME
@@ -19,7 +20,7 @@ from state.rows import FlushCallback
 from state.segments import Retention, Segments
 from state.shown import Shown, Untimed
 from state.timed_layout import KeyFirst, TimeFirst
-from state.timed_rows import Found, TimedRows, key_reader, key_writer
+from state.timed_rows import Found, TimedRows
 
 __all__ = ["TimedFacade", "TimedOperator", "restore_timed"]
 
@@ -39,7 +40,7 @@ class TimedFacade:
         self._shown = shown
         self._window_of = window_of
         self._write_key = key_writer(opening.key_serde, self.name)
-        self._read_key = key_reader(opening.key_serde, self.name)
+        self._read_key = reader(opening.key_serde, "key", self.name)
         self._open = True
         self._owner = self
         self._iterators = OpenIterators(self.name)
@@ -120,7 +121,7 @@ class TimedOperator:
         self.cached = timed.rows.cached
         self.timed = timed
         self.write_key = key_writer(opening.key_serde, self.name)
-        self._key_of = key_reader(opening.key_serde, self.name)
+        self._key_of = reader(opening.key_serde, "key", self.name)
         self._parts = timed.layout.parts
         self._window_of = window_of
         self._on_flush = timed.rows.on_flush
