@@ -15,6 +15,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "house"))
 def pytest_configure() -> None:
     # A run that is ended from outside (a timeout of the build server) still stops the brokers it started.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A run in the background of a script ignores Ctrl-C, and so would the processes that tests send one to.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

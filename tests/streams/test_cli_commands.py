@@ -168,9 +168,12 @@ def test_ctrl_c_while_a_command_loads_is_quiet(folder: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "loading\n"
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130
-        assert process.stderr is not None
-        assert process.stderr.read() == ""
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "loading\n"
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 130
+            assert process.stderr is not None
+            assert process.stderr.read() == ""
+        finally:
+            process.kill()
