@@ -63,7 +63,7 @@ class Family(Protocol):
 class Snapshot(Protocol):
     """Rows of some families as they were at one moment, for any thread.
 
-    It ends with its engine, which never waits for it: every later read, also by a range that is open, raises StateError.
+    It ends with its engine, which never waits for it: every later read raises StateError, also by a range that is open.
     """
 
     def family(self, name: str) -> Family:

@@ -53,9 +53,7 @@ class _Kept:
             self._changed.update(islice(self.before, len(self._changed), None))
         return self._changed
 
-    def read(
-        self, low: bytes | None, high: bytes | None, count: int, reverse: bool
-    ) -> tuple[list[Row], bytes | None]:
+    def read(self, low: bytes | None, high: bytes | None, count: int, reverse: bool) -> tuple[list[Row], bytes | None]:
         keys: Collection[bytes] = list(islice(self._between(self.source.index(), low, high, reverse), count + 1))
         on = None
         if len(keys) > count:  # the last one tells where the next piece begins
@@ -65,8 +63,11 @@ class _Kept:
         before, rows = self.before, self.source.rows
         found = [(key, rows[key]) for key in keys if key not in before]
         if before:
-            found += [(key, old) for key in self._between(self.changed(), low, high, reverse)
-                      if (old := before[key]) is not None]
+            found += [
+                (key, old)
+                for key in self._between(self.changed(), low, high, reverse)
+                if (old := before[key]) is not None
+            ]
             found.sort(reverse=reverse)
         return found, on
 

@@ -5,7 +5,8 @@ Nothing is held on to between two pieces, so that an engine can write, and close
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Protocol
 
 from sortedcontainers import SortedList
@@ -45,18 +46,16 @@ class Pieces(Protocol):
 class SnapshotFamily:
     """One family of a snapshot: a :class:`state.engine.Family` that cannot be written."""
 
-    handle = None
-
     def __init__(self, name: str, pieces: Pieces) -> None:
         self.name = name
+        self.get: Callable[[bytes], bytes | None] = partial(pieces.one, name)
         self._pieces = pieces
 
-    def get(self, key: bytes) -> bytes | None:
-        return self._pieces.one(self.name, key)
+    @property
+    def handle(self) -> None:
+        return None
 
-    def range(
-        self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[Row]:
+    def range(self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False) -> Iterator[Row]:
         if low is not None and high is not None and low >= high:
             return
         count, name, read = READ_FIRST, self.name, self._pieces.read
@@ -107,10 +106,10 @@ class DictSnapshot:
     ) -> tuple[list[Row], bytes | None]:
         """All rows at once: nothing changes them."""
         rows = self._rows(name)
-        keys: Collection[bytes] | None = self._sorted.get(name)
+        keys = self._sorted.get(name)
         if keys is None:
             keys = self._sorted[name] = SortedList(rows)
-        return [(key, rows[key]) for key in self._sorted[name].irange(low, high, (True, False), reverse)], None
+        return [(key, rows[key]) for key in keys.irange(low, high, (True, False), reverse)], None
 
     def count(self, name: str) -> int:
         return len(self._rows(name))
