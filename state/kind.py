@@ -18,7 +18,7 @@ from state.codec import RowCodec
 from state.cursor import Cursor
 from state.engine import Batch, Engine
 from state.open_views import OpenViews
-from state.rows import Log, Rows
+from state.rows import Log, LogMany, Rows
 
 __all__ = ["Facade", "OpenStore", "Opening", "Restore", "StoreKind", "Upkeep", "open_rows"]
 
@@ -70,6 +70,8 @@ class Opening:
     cursor: Cursor
     budget: Budget
     log: Log | None
+    log_many: LogMany | None
+    """As `log`, for many rows; ``None`` if there is only `log`."""
     log_each: bool
     """Whether a key-value store without caching logs each put when it happens, or the last of each key at the drain."""
     key_serde: Serde[Any]
@@ -174,6 +176,7 @@ def open_rows(
         cursor=opening.cursor,
         budget=opening.budget,
         log=log or opening.log,
+        log_many=opening.log_many if log is None else None,
         log_each=log_each,
         caching=opening.builder.caching,
     )
