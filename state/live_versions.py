@@ -41,11 +41,13 @@ class LiveVersions:
         self._expired_reads = frozen._expired_reads
         return found
 
-    def between(self, *args: Any, reverse: bool) -> Iterator[Found]:
-        return self.frozen().between(*args, reverse=reverse)
+    def between(self, key: bytes, *times: int, reverse: bool) -> Iterator[Found]:
+        return self._frozen_key(key).between(key, *times, reverse=reverse)
 
     def newest_of(self, *args: Any, reverse: bool) -> Iterator[tuple[bytes, Found]]:
-        return self.frozen().newest_of(*args, reverse=reverse)
+        snapshot, buffer = self._moments.take(self._buffer)
+        copies = () if self._committed else (*buffer, {}, self.history.stream_time)
+        return self._frozen(snapshot, copies).newest_of(*args, reverse=reverse)
 
     def range(self, *args: Any, reverse: bool) -> Iterator[tuple[bytes, Found]]:
         return self.frozen().range(*args, reverse=reverse)

@@ -187,12 +187,14 @@ class Segments:
 
     def parts(self) -> list[Callable[[], Any]]:
         """What :meth:`frozen` needs of one moment, as built-in functions."""
-        return [partial(attrgetter("stream_time", "live_from", "_least", "_ids"), self)]
+        return [partial(attrgetter("stream_time", "_least", "_ids"), self)]
 
-    def frozen(self, facts: tuple[int, int, int, list[int]]) -> Segments:
-        """As it was when :meth:`parts` gave ``facts``."""
+    def frozen(self, facts: tuple[int, int, list[int]]) -> Segments:
+        """As it was when :meth:`parts` gave ``facts``, which may be while time was moving: what follows from the time
+        is computed."""
         found = copy(self)
-        found.stream_time, found.live_from, found._least, found._ids = facts
+        found.stream_time, found._least, found._ids = facts
+        found.live_from = self._retention.live_from(found.stream_time)
         found._known = set(found._ids)
         return found
 

@@ -61,8 +61,8 @@ class StoreView:
     def frozen(self) -> StoreView:
         """The same at one moment, which is now, for calls that have to agree.
 
-        It costs a copy of what waits for the commit (0.1 to 0.2 us a row), and keeps what the engine has replaced since
-        from being thrown away: close it soon.
+        At READ_UNCOMMITTED it costs a copy of what waits for the commit: 2 ms for 100,000 rows, 80 ms for as many keys
+        of a versioned store. It keeps what the engine has replaced since from being thrown away: close it soon.
         """
         return StoreView(self._name, self.store._frozen(), self.level)
 
