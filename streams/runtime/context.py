@@ -224,11 +224,10 @@ class _Intercepted(NodeContext):
 def run_processor(
     context: NodeContext, processor: Processor[Any, Any, Any, Any] | FixedKeyProcessor[Any, Any, Any]
 ) -> Forward:
-    """The function of a node that runs a user's processor; `init` is called by the caller, parents first."""
+    """The function of a node that runs a user's processor; `init` and `close` are called by the caller."""
     make: Any = FixedKeyRecord if isinstance(processor, FixedKeyProcessor) else Record
     process: Callable[[Any], None] = processor.process
     cursor, fail = context.environment.cursor, context.fail
-    context.on_close(processor.close)
 
     def run(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
         cursor.timestamp, cursor.headers = timestamp, headers
