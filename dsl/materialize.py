@@ -74,9 +74,12 @@ def materialize_if_named(
 
 
 def key_value_builder(store: Materialization, settings: BuildSettings) -> StoreBuilder[Any, Any]:
-    """A timestamped key-value store, or whatever kind the supplier is of."""
+    """A key-value store with timestamps, and with headers if the application wants them, or whatever kind the supplier
+    is of."""
     supplier = store.supplier or _default_supplier(store, settings)
     make = _BUILDERS.get(supplier.kind)
+    if settings.headers and store.supplier is None:
+        make = Stores.timestamped_key_value_store_with_headers_builder
     if make is not None:
         builder = make(supplier, store.key_serde, store.value_serde)
         if store.caching and settings.caching and builder.kind not in UNCACHED_KINDS:
