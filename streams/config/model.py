@@ -124,9 +124,9 @@ class StreamsConfig(BaseModel):
     default_dsl_store: Annotated[
         Literal["rocksDB", "in_memory"], PlainValidator(values.one_of("rocksDB", "in_memory"))
     ] = "rocksDB"
-    dsl_store_format: Annotated[
-        Literal["DEFAULT", "HEADERS"], PlainValidator(values.one_of("DEFAULT", "HEADERS"))
-    ] = "DEFAULT"
+    dsl_store_format: Annotated[Literal["DEFAULT", "HEADERS"], PlainValidator(values.one_of("DEFAULT", "HEADERS"))] = (
+        "DEFAULT"
+    )
     rocksdb_config_setter: Annotated[Any, PlainValidator(values.optional(values.rocksdb_setter))] = None
     """A function, or a mapping of options."""
     processor_wrapper_class: Annotated[Any, PlainValidator(values.optional(values.wrapper))] = None

@@ -213,9 +213,7 @@ class RecordCollector:
 
         return keeping
 
-    def _told(
-        self, errors: SinkErrors, timestamp: int, headers: HeaderList | None, error: Any, message: Any
-    ) -> None:
+    def _told(self, errors: SinkErrors, timestamp: int, headers: HeaderList | None, error: Any, message: Any) -> None:
         if error is not None:
             found = None if message is None else produced_record(message)._replace(timestamp=timestamp, headers=headers)
             self._refused(error, found, errors)

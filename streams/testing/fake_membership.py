@@ -1,7 +1,7 @@
 """A group in memory that hands out tasks, without topics, consumers and timeouts.
 
-It stands for `streams.kafka.group.Membership` where a test wants to say who owns what, and is the shortest implementation
-of that port that keeps its contract (`streams.testing.contracts.membership`).
+It stands for `streams.kafka.group.Membership` where a test wants to say who owns what, and is the shortest
+implementation of that port that keeps its contract (`streams.testing.contracts.membership`).
 """
 
 from __future__ import annotations
