@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dsl.draft import Draft
-from dsl.options import Materialized
+from dsl.options import Materialized, chosen
 from dsl.plan import Materialization
 from dsl.settings import BuildSettings
 from processor_api.durations import to_ms
@@ -28,9 +28,7 @@ _BUILDERS: Mapping[str, Callable[..., StoreBuilder[Any, Any]]] = {
 
 
 def as_materialized(materialized: MaterializedLike) -> Materialized[Any, Any]:
-    if materialized is None:
-        return Materialized()
-    return Materialized(name=materialized) if isinstance(materialized, str) else materialized
+    return Materialized(name=materialized) if isinstance(materialized, str) else chosen(materialized, Materialized)
 
 
 def materialize(

@@ -201,6 +201,8 @@ class StreamsConfig(BaseModel):
 
         :raises ConfigError: with one sentence for each setting that is wrong.
         """
+        if not isinstance(settings, Mapping):
+            raise ConfigError(f"settings are a mapping of names to values, or a StreamsConfig, not {settings!r}")
         return cls(**settings)
 
     @property

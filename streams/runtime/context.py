@@ -192,7 +192,10 @@ class UserContext:
     def forward(self, record: Record[Any, Any] | FixedKeyRecord[Any, Any], child: str | None = None) -> None:
         target = self._node.forward if child is None else self._node.child(child)
         cursor = self._cursor
-        headers: Any = record._headers
+        try:
+            headers: Any = record._headers
+        except AttributeError:
+            raise TypeError(f"forward takes a Record, not {record!r}") from None
         saved = cursor.timestamp, cursor.headers
         cursor.timestamp, cursor.headers = record.timestamp, headers
         try:
