@@ -81,8 +81,8 @@ def check_kind(builder: StoreBuilder[Any, Any], engine: Engine) -> None:
             if suffix not in known and engine.holds(f"{name}.{suffix}"):
                 raise StateError(
                     f"store {name!r} is a {builder.kind} store, and what is on disk was written by a {other} store,"
-                    " which cannot be taken over: remove the task's directory to have its stores restored from their"
-                    " changelogs, or give the store a new name",
+                    f" which cannot be taken over: run `streams state rebuild {name}` to have it restored from its"
+                    " changelog, or give the store a new name",
                     store=name,
                 )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rocksdict import Options, Rdict, ReadOptions, WriteBatch, WriteOptions
 
@@ -35,10 +35,17 @@ STALL_DEADLINE_S = 60.0
 STOPPED, SLOWED = "rocksdb.is-write-stopped", "rocksdb.actual-delayed-write-rate"
 
 
-class RocksFamily:
-    """One column family."""
+class _Located(Protocol):
+    path: str
 
-    def __init__(self, engine: RocksEngine, name: str, table: Rdict, handle: Any) -> None:
+
+class RocksFamily:
+    """One column family.
+
+    :param engine: whose path errors name.
+    """
+
+    def __init__(self, engine: _Located, name: str, table: Rdict, handle: Any) -> None:
         self.name = name
         self.handle = handle
         self._engine = engine
