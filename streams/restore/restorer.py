@@ -65,20 +65,23 @@ class RestoreJob:
     started_at: float = 0.0
 
 
-def plan_restore(stored: int | None, beginning: int, end: int, store: str) -> tuple[int, bool]:
-    """Where to start, and whether what is there must be thrown away.
+def plan_restore(
+    stored: int | None, beginning: int, end: int, store: str, task: TaskId, *, has_rows: bool
+) -> tuple[int, bool]:
+    """Where to start, and whether what is there must be thrown away; rows that are thrown away are told of.
 
     :param stored: offset of the last record that the store holds.
     """
-    if stored is None:
-        return beginning, True
-    if stored + 1 > end or stored + 1 < beginning:
+    if stored is not None and beginning <= stored + 1 <= end:
+        return stored + 1, False
+    reason = "its offset is outside of the changelog" if stored is not None else "it has rows and no offset"
+    if stored is not None or has_rows:
         log.error(
-            "store is rebuilt from its changelog: its offset is outside of the changelog",
-            extra={"store": store, "offset": stored, "beginning": beginning, "end": end},
+            "store is rebuilt from its changelog: %s",
+            reason,
+            extra={"store": store, "task": str(task), "offset": stored, "beginning": beginning, "end": end},
         )
-        return beginning, True
-    return stored + 1, False
+    return beginning, True
 
 
 class Restorer:

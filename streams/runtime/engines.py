@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from processor_api.clock import Clock
 from processor_api.errors import ConfigError, StreamsError, TopologyError
 from processor_api.store_spec import MEMORY, ROCKSDB
+from state.directory_metadata import DATABASE
 from state.engine import Engine
 from state.kinds import store_of
 from state.memory_engine import MemoryEngine
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from state.rocksdb_options import SharedMemory
 
 __all__ = ["Engines"]
-
-ROCKSDB_DIRECTORY = "rocksdb"
 
 
 class Engines:
@@ -63,7 +62,7 @@ class Engines:
         if self._memory is None:
             self._memory = SharedMemory()
         configure = self._configure if self._setter is not None else None
-        engine: Any = RocksEngine(directory / ROCKSDB_DIRECTORY, families, self._memory, self._clock, configure)
+        engine: Any = RocksEngine(directory / DATABASE, families, self._memory, self._clock, configure)
         return cast(Engine, engine)
 
     def _configure(self, family: str, options: Any) -> None:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from processor_api.errors import StateError
 from processor_api.global_store import GlobalStore
 from processor_api.store_spec import MEMORY
 from processor_api.task_id import TopicPartition
@@ -21,6 +22,7 @@ from state.budget import Budget
 from state.cursor import Cursor
 from state.engine import OFFSETS, Engine
 from state.kinds import OpenStore, family_of, open_store, restore_of
+from state.offsets import read_offset
 from state.read_only import EngineRows, read_only
 from streams.runtime.environment import Environment
 from streams.runtime.shared_engine import SharedMemoryEngine
@@ -157,7 +159,17 @@ class GlobalStores:
     def stored_offset(self, spec: GlobalStore, partition: TopicPartition) -> int | None:
         """Offset of the last record of a partition that the store holds; ``None`` if it holds none."""
         found = self._engine(spec).family(OFFSETS).get(_offset_key(spec, partition))
-        return None if found is None else OFFSET.unpack(found)[0]
+        try:
+            return None if found is None else read_offset(found)
+        except ValueError as error:
+            raise StateError(
+                f"the offset of global store {spec.name!r} for {partition} is damaged: {error}; stop the application"
+                f" and run `streams state rebuild {spec.name}`, and it is filled from its topic",
+                store=spec.name,
+            ) from error
+
+    def has_rows(self, spec: GlobalStore) -> bool:
+        return self._engine(spec).holds(family_of(spec.builder))
 
     def wipe(self, spec: GlobalStore) -> None:
         """Removes the store's offsets, then its rows."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from processor_api.errors import InternalError
+from processor_api.errors import InternalError, StateError
 from processor_api.store_spec import StoreBuilder
 from processor_api.task_id import TaskId, TopicPartition
 from state.budget import Budget
@@ -119,7 +119,20 @@ class TaskStores:
     def stored_offset(self, store: str) -> int | None:
         """Offset of the last changelog record that the store's engine holds."""
         found = self.engine_of(store).family(OFFSETS).get(self.offset_key(store))
-        return None if found is None else read_offset(found)
+        try:
+            return None if found is None else read_offset(found)
+        except ValueError as error:
+            raise StateError(
+                f"the changelog offset of store {store!r} is damaged: {error}; stop the application and run `streams"
+                f" state rebuild {store}`, and it is restored from its changelog",
+                store=store,
+                task=str(self._task),
+            ) from error
+
+    def has_rows(self, store: str) -> bool:
+        """Whether the store's engine holds anything of it."""
+        engine = self.engine_of(store)
+        return any(map(engine.holds, families_held(self._plan.topology.stores[store], engine)))
 
     def wipe(self, store: str) -> None:
         """Removes the store's rows, and before them what says from which source topic they are."""
@@ -136,7 +149,14 @@ class TaskStores:
         found: dict[str, int] = {}
         for engine in self.engines.values():
             for key, value in engine.family(POSITIONS).range():
-                found[key.decode()] = read_offset(value)
+                try:
+                    found[key.decode()] = read_offset(value)
+                except ValueError as error:
+                    raise StateError(
+                        f"the position of {key.decode(errors='replace')} in the state of task {self._task} is damaged:"
+                        f" {error}; stop the application and run `streams state rebuild --task {self._task}`",
+                        task=str(self._task),
+                    ) from error
         return found
 
     # ------------------------------------------------------------------ commit
