@@ -35,6 +35,11 @@ def _mapped(error: Exception, path: str, what: str) -> StateError | RetryableErr
         return RetryableError(f"the store at {path} is open in another process: {text}")
     if "no space" in lower:
         return StateDirectoryError(f"cannot {what} the store at {path}: the disk is full; free some space and restart")
+    if "too many open files" in lower:
+        return StateDirectoryError(
+            f"cannot {what} the store at {path}: this process has too many files open; raise the limit (ulimit -n), or"
+            " set rocksdb.profile to many-small-stores"
+        )
     if "permission denied" in lower or "read-only" in lower:
         return StateDirectoryError(f"cannot {what} the store at {path}: {text}; make the directory writable")
     if "corruption" in lower or "checksum" in lower:

@@ -269,12 +269,36 @@ KEYS: tuple[Key, ...] = (
         _CLIENTS + "; also a stream thread's, 100 there; producers have 10 under exactly_once_v2",
     ),
     Key(
+        "rocksdb.block.cache.bytes",
+        "rocksdb_block_cache_bytes",
+        "",
+        WORKS,
+        "blocks read from disk by all RocksDB stores of a process, with indexes and filters, at least 1 MiB; as"
+        " `rocksdb.profile` says if empty; a setting of this library",
+    ),
+    Key(
         "rocksdb.config.setter",
         "rocksdb_config_setter",
         "",
         WORKS,
         "a function `(store name, options)` that changes the `rocksdict.Options` of a store, its import path, or a"
         " mapping of names of options to values (`write_buffer_size`)",
+    ),
+    Key(
+        "rocksdb.profile",
+        "rocksdb_profile",
+        "default",
+        WORKS,
+        "what RocksDB's memory is sized for: `default`, `many-small-stores`, `large-store` or `low-memory`"
+        " ([RocksDB](rocksdb.md)); a setting of this library",
+    ),
+    Key(
+        "rocksdb.write.buffers.bytes",
+        "rocksdb_write_buffers_bytes",
+        "",
+        WORKS,
+        "memtables of all RocksDB stores of a process, at least 1 MiB; when it is full, those of the database written"
+        " to are flushed; as `rocksdb.profile` says if empty; a setting of this library",
     ),
     Key("security.protocol", None, "", WORKS, _CLIENTS),
     Key("send.buffer.bytes", None, "", WORKS, _CLIENTS + ", as `socket.send.buffer.bytes`"),
