@@ -101,6 +101,7 @@ class Opened:
             slot=self._slot,
             clock=self.clock,
             listeners=listeners,
+            metrics=self.metrics,
         )
 
     def thread(self, number: int) -> tuple[str, Callable[[], ThreadLife]]:

@@ -18,7 +18,7 @@ REFUSED: Status = "refused"
 _CLIENTS = "passed to every client"
 _STANDBY = "there are no standby and warm-up tasks yet: a moved task restores from its changelog"
 _RACK = "tasks are assigned by librdkafka's assignor, which does not know racks"
-_METRICS = "of sensors that processors add with `context.metrics()`: {}; the runtime's own are plain counters"
+_METRICS = "of sensors that processors add with `context.metrics()`, and of the rates of the runtime's own: {}"
 
 
 class Key(NamedTuple):
@@ -200,7 +200,8 @@ KEYS: tuple[Key, ...] = (
         "metrics_recording_level",
         "INFO",
         WORKS,
-        _METRICS.format("those of a higher level take no values"),
+        "sensors of a higher level take no values; operations of stores are measured at `DEBUG`"
+        " ([Metrics](metrics.md))",
     ),
     Key(
         "metrics.sample.window.ms",
