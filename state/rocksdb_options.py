@@ -82,7 +82,9 @@ class SharedMemory:
 
     def __init__(self, settings: RocksSettings | None = None) -> None:
         self.settings = settings or RocksSettings()
-        self._cache = Cache(self.settings.block_cache_bytes)
+        # A cache by LRU has shards of a mebibyte at this size, too little for the filter of a file with a million keys,
+        # which was read for each get. The shards of this kind have 32 MiB.
+        self._cache = Cache.new_hyper_clock_cache(self.settings.block_cache_bytes, 0)
         self._buffers = WriteBufferManager(self.settings.write_buffers_bytes, False)
 
     @property

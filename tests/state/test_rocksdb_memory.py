@@ -70,3 +70,30 @@ def test_too_many_open_files_are_told_with_what_to_do() -> None:
     assert isinstance(error, StateDirectoryError)
     assert "/here" in str(error)
     assert "ulimit -n" in str(error)
+
+
+def test_the_filter_of_a_large_file_stays_in_the_cache(tmp_path: Path) -> None:
+    """It did not fit into a shard of the cache, and was read from disk for each get: a hundred microseconds each."""
+    memory = SharedMemory(PROFILES["low-memory"])
+    engine = RocksEngine(tmp_path, ["s.plain"], memory)
+    rows = 600_000  # a filter of 750 kB
+    family = engine.family("s.plain")
+    for start in range(0, rows, 50_000):
+        batch = engine.batch()
+        for row in range(start, start + 50_000):
+            batch.put(b"key-%08d" % (row * 7919 % rows), b"v", family.handle)  # in no order: files overlap, and merge
+        engine.load(batch)
+    family._table.compact_range(None, None)
+    engine.flush()
+    assert family.get(b"absent") is None
+    read = bytes_read()
+    for number in range(1000):
+        assert family.get(b"key-%08d-absent" % (number * 500)) is None
+    assert bytes_read() - read < 100 << 20, "1000 filters were read"
+    engine.close()
+
+
+def bytes_read() -> int:
+    """By system calls of this process."""
+    lines = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(lines["rchar"])
