@@ -118,6 +118,10 @@ class RocksFamily:
         """The iterator of :meth:`seek` shows an older state, and holds on to its files."""
         self._cursor = None
 
+    def property(self, name: str) -> int:
+        """One of RocksDB's properties."""
+        return self._table.property_int_value(name) or 0
+
     def approximate_count(self) -> int:
         return self._table.property_int_value("rocksdb.estimate-num-keys") or 0
 
@@ -222,6 +226,14 @@ class RocksEngine:
             table, handle = self._db.get_column_family(name), self._db.get_column_family_handle(name)
             family = self._families[name] = RocksFamily(self, name, table, handle)
         return family
+
+    def property(self, family: str, name: str) -> int:
+        """One of RocksDB's properties of a family; 0 if it is closed. Any thread may ask."""
+        found = self._families.get(family)
+        try:
+            return 0 if found is None else found.property(name)
+        except Exception:  # closed meanwhile: the binding has several errors for that
+            return 0
 
     def holds(self, name: str) -> bool:
         return name in self._names and next(self.family(name).range(), None) is not None

@@ -50,6 +50,11 @@ def mapped(error: Exception, path: str, what: str, family: str | None = None) ->
         return RetryableError(f"the store at {path} is open in another process: {text}")
     if "no space" in lower:
         return StateDirectoryError(f"cannot {what} the store at {path}: the disk is full; free some space and restart")
+    if "too many open files" in lower:
+        return StateDirectoryError(
+            f"cannot {what} the store at {path}: this process has too many files open; raise the limit (ulimit -n), or"
+            " set rocksdb.profile to many-small-stores"
+        )
     if "permission denied" in lower or "read-only" in lower:
         return StateDirectoryError(f"cannot {what} the store at {path}: {text}; make the directory writable")
     if is_damage(error):

@@ -187,6 +187,16 @@ class History:
     # ------------------------------------------------------------------ commit
 
     @property
+    def waiting(self) -> int:
+        """Rows that wait for the commit."""
+        return self._count
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Their size."""
+        return self._bytes
+
+    @property
     def pending(self) -> bool:
         return bool(self._waiting) or self.stream_time != self._stored_time
 

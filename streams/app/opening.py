@@ -13,6 +13,7 @@ from processor_api.topology import Topology
 from state.directory import ProcessIdentity, Slot, StateDirectory
 from streams.app.global_part import GlobalPart
 from streams.app.housekeeping import Housekeeper
+from streams.app.open_files import raise_open_files
 from streams.app.topics import TopicFitter, TopicWatch
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
@@ -20,7 +21,7 @@ from streams.kafka.ports import Admin, KafkaClients
 from streams.kafka.shutdown_requests import ShutdownRequests
 from streams.metrics.registry import Metrics
 from streams.restore.restorer import StateRestoreListener
-from streams.runtime.engines import Engines
+from streams.runtime.engines import Engines, rocksdb_memory
 from streams.runtime.life import Shared, ThreadIdentity, ThreadLife
 from streams.runtime.memory import BufferMemory
 from streams.runtime.plans import PlanBook
@@ -100,6 +101,7 @@ class Opened:
             slot=self._slot,
             clock=self.clock,
             listeners=listeners,
+            metrics=self.metrics,
         )
 
     def thread(self, number: int) -> tuple[str, Callable[[], ThreadLife]]:
@@ -156,6 +158,7 @@ def open_application(opened: Opened, restore_listeners: Collection[StateRestoreL
     :raises StreamsError: see `KafkaStreams.start`.
     """
     config, clock = opened.config, opened.clock
+    raise_open_files(opened.topology)
     opened.claim()
     admin_id = f"{opened.client_id}-admin"
     admin = opened.admin = opened.clients.admin(client_configs.admin(config, admin_id))
@@ -166,7 +169,7 @@ def open_application(opened: Opened, restore_listeners: Collection[StateRestoreL
     plans = PlanBook(fitter.fit(readable, existing))
     if fitter.growing:
         opened.watch = TopicWatch(fitter, readable, plans)
-    engines = Engines(clock, config.rocksdb_config_setter)
+    engines = Engines(clock, config.rocksdb_config_setter, rocksdb_memory(config))
     opened.open_global_stores(settings, engines, restore_listeners)
     opened.shared = Shared(
         config=config,

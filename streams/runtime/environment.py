@@ -19,6 +19,7 @@ from processor_api.timestamps import TimestampExtractor
 from state.cursor import Cursor
 from state.kinds import OpenStore
 from streams.metrics.registry import Metrics, ThreadMetrics
+from streams.metrics.windows import Windows
 from streams.runtime.error_policy import ErrorPolicy
 
 __all__ = ["Environment", "NodeErrors", "TaskMetrics", "no_global_store", "resolve_serde"]
@@ -31,6 +32,21 @@ class TaskMetrics:
     records_processed: int = 0
     dropped_records: int = 0
     punctuations: int = 0
+    punctuate_s: float = 0.0
+    punctuate_s_max: float = 0.0
+    """The longest of the window."""
+
+    def punctuated(self, seconds: float) -> None:
+        """One punctuation took so long."""
+        self.punctuations += 1
+        self.punctuate_s += seconds
+        if seconds > self.punctuate_s_max:
+            self.punctuate_s_max = seconds
+
+    def windows(self, metrics: Metrics) -> Windows:
+        """For rates of these."""
+        totals = "records_processed", "dropped_records", "punctuations", "punctuate_s"
+        return metrics.windows(self, totals, ("punctuate_s_max",))
 
 
 def no_global_store(name: str, node: str) -> OpenStore | None:
@@ -57,6 +73,8 @@ class Environment:
     metrics: TaskMetrics = field(default_factory=TaskMetrics)
     user_metrics: StreamsMetrics | None = None
     """Of the thread that runs the task."""
+    registry: Metrics | None = None
+    """The metrics of the process; without them nothing but plain counters is kept."""
     commit_requested: bool = False
     initialised: bool = False
     """Whether the users' processors are: before, there was no record that a context could tell of."""
@@ -68,6 +86,7 @@ class Environment:
 
     def __post_init__(self) -> None:
         self.cursor.keeps_messages = self.errors.wants_messages
+        self.windows = None if self.registry is None else self.metrics.windows(self.registry)
 
     def streams_metrics(self) -> StreamsMetrics:
         """For metrics of the user's own; of the task alone where no thread gave any."""

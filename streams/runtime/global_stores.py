@@ -26,6 +26,7 @@ from state.offsets import read_offset
 from state.read_only import EngineRows, read_only
 from streams.runtime.environment import Environment
 from streams.runtime.shared_engine import SharedMemoryEngine
+from streams.runtime.store_counters import StoreCounters
 from streams.runtime.task_stores import EngineOpener
 
 __all__ = ["GlobalStores"]
@@ -56,18 +57,21 @@ class GlobalStores:
     def __init__(self, topology: TopologyData, environment: Environment, open_engine: EngineOpener) -> None:
         self._specs = topology.global_stores
         self._environment = environment
-        self._engines: dict[str, Engine] = {}
+        self.engines: dict[str, Engine] = {}
+        self.counters: dict[str, StoreCounters] = {}
         self.writes = 0
         """Counts up when rows were written."""
         builders = [spec.builder for spec in self._specs.values()]
         for name in sorted({builder.supplier.engine for builder in builders}):
             families = [family_of(builder) for builder in builders if builder.supplier.engine == name]
-            self._engines[name] = _open_engine(open_engine, name, environment.state_dir, families)
+            self.engines[name] = _open_engine(open_engine, name, environment.state_dir, families)
         self.stores: dict[str, OpenStore] = {}
         """As the processors see them that write to them."""
         try:
             for name, spec in self._specs.items():
                 self.stores[name] = self._opened(spec, cursor=environment.cursor)
+                if environment.registry is not None:
+                    self.counters[name] = StoreCounters(environment.registry, environment.clock.monotonic)
         except BaseException:
             self.close()
             raise
@@ -87,7 +91,7 @@ class GlobalStores:
         )
 
     def _engine(self, spec: GlobalStore) -> Engine:
-        return self._engines[spec.builder.supplier.engine]
+        return self.engines[spec.builder.supplier.engine]
 
     def reader(self, name: str, node: str) -> OpenStore | None:
         """A store as a node gets it that may only read it; ``None`` if there is no such store.
@@ -113,17 +117,26 @@ class GlobalStores:
 
         :param positions: the next offset to read of each partition that was read.
         """
-        for name, engine in self._engines.items():
+        for name, engine in self.engines.items():
             stores = [store for store in self.stores.values() if store.builder.supplier.engine == name]
+            begin = self._environment.clock.monotonic()
             batch = engine.batch()
             for store in stores:
                 store.drain()
                 store.apply(batch)
                 self._put_offsets(batch, self._specs[store.builder.name], positions)
             engine.write(batch)
+            seconds = self._environment.clock.monotonic() - begin
             for store in stores:
                 store.applied()
+                if store.builder.name in self.counters:
+                    self.counters[store.builder.name].committed(seconds)
         self.writes += 1
+
+    def sample(self) -> None:
+        """Keeps what the stores' counters are now, for rates."""
+        for counters in self.counters.values():
+            counters.sample()
 
     def _put_offsets(self, batch: Any, spec: GlobalStore, positions: Mapping[TopicPartition, int]) -> None:
         handle = self._engine(spec).family(OFFSETS).handle
@@ -151,7 +164,7 @@ class GlobalStores:
 
     def flush(self) -> None:
         """Brings what was loaded to disk."""
-        for engine in self._engines.values():
+        for engine in self.engines.values():
             engine.flush()
 
     # ------------------------------------------------------------------ offsets
@@ -185,7 +198,7 @@ class GlobalStores:
         """Closes stores and engines; no task may read any more."""
         for store in self.stores.values():
             store.close()
-        engines, self._engines = self._engines, {}
+        engines, self.engines = self.engines, {}
         for engine in engines.values():
             engine.close()
 
