@@ -17,17 +17,10 @@ from processor_api.store_spec import StoreBuilder
 from state.buffer_index import ENTRIES, entry_of, invalidate, time_of
 from state.codec import PLAIN, RowCodec
 from state.engine import Batch, Engine
-from state.formats.buffer_value import (
-    VERSION,
-    BufferContext,
-    read_any_version,
-    read_buffer_value,
-    write_buffer_value,
-    write_context,
-)
+from state.formats.buffer_value import VERSION, BufferContext, BufferValue, read_any_version, read_buffer_value
 from state.kind import Opening, OpenStore, Restore, StoreKind
 from state.rows import Log
-from state.time_ordered_buffer import Buffer, Callback, open_buffer, read_row, row_size
+from state.time_ordered_buffer import Buffer, Callback, open_buffer, read_row, row_size, written
 
 __all__ = ["KINDS", "ChangeBuffer"]
 
@@ -60,17 +53,18 @@ class ChangeBuffer(Buffer):
             raise StoreError(f"store {self.name!r} takes changes, got None", store=self.name)
         raw, new, old = self._write_key(key), self._write_value(change[0]), self._write_value(change[1])
         index, found = self.index, self._get(raw)
+        context = self._context(timestamp, headers)
         if found is None:
-            row = write_buffer_value(self._context(timestamp, headers), old, old, new, time)
-            self._put(raw, row, timestamp)
-            index.add(entry_of(time, raw), row_size(raw, read_row(row, self.name)))
+            value = BufferValue(context, old, old, new, time)
+            self._put(raw, written(value), timestamp)
+            index.add(entry_of(time, raw), row_size(raw, value))
             if time < self.min_timestamp:
                 self.min_timestamp = time
             return
         before = read_row(found[0], self.name)
-        row = write_buffer_value(self._context(timestamp, headers), before.prior, old, new, before.time)
-        self._put(raw, row, timestamp)
-        index.resize(row_size(raw, read_row(row, self.name)) - row_size(raw, before))
+        value = BufferValue(context, before.prior, old, new, before.time)
+        self._put(raw, written(value), timestamp)
+        index.resize(row_size(raw, value) - row_size(raw, before))
 
     def evict_while(self, predicate: Callable[[], bool], callback: Callback) -> None:
         """Takes changes out in order of time, then key, as long as the predicate holds.
@@ -165,7 +159,7 @@ def _current(store: str, data: bytes, timestamp: int, headers: HeaderList, known
             " was the topic written by a store of another kind?",
             store=store,
         ) from error
-    return write_buffer_value(write_context(*value.context), value.prior, value.old, value.new, value.time)
+    return written(value)
 
 
 KINDS = {

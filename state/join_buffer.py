@@ -16,11 +16,11 @@ from processor_api.store_spec import StoreBuilder
 from state.buffer_index import ENTRIES, FACTS_KEY, BufferIndex, invalidate, time_of
 from state.codec import PLAIN, RowCodec
 from state.engine import Batch, Engine
-from state.formats.buffer_value import write_buffer_value
+from state.formats.buffer_value import BufferValue
 from state.formats.keys import read_window_key_by_time, window_key_by_time
 from state.kind import Opening, OpenStore, Restore, StoreKind
 from state.rows import Log
-from state.time_ordered_buffer import Buffer, Callback, open_buffer, read_row, row_size
+from state.time_ordered_buffer import Buffer, Callback, open_buffer, read_row, row_size, written
 
 __all__ = ["KINDS", "JoinBuffer"]
 
@@ -53,10 +53,10 @@ class JoinBuffer(Buffer):
         raw, data = self._write_key(key), self._write_value(value)
         sequence = index.sequence + 1 & MAX_SEQUENCE
         entry = window_key_by_time(raw, timestamp, sequence)
-        row = write_buffer_value(self._context(timestamp, headers), None, None, data, 0)
-        self._put(entry, row, NO_TIMESTAMP)
+        row = BufferValue(self._context(timestamp, headers), None, None, data, 0)
+        self._put(entry, written(row), NO_TIMESTAMP)
         index.sequence = sequence
-        index.add(entry, row_size(entry, read_row(row, self.name)))
+        index.add(entry, row_size(entry, row))
         if timestamp > index.stream_time:
             index.stream_time = timestamp
         if timestamp < self.min_timestamp:

@@ -18,13 +18,20 @@ from processor_api.serde import Serdes
 from state.buffer_index import EMPTY, BufferIndex
 from state.checked import key_writer, reader, value_writer
 from state.cursor import Cursor, OffsetOnly
-from state.formats.buffer_value import BufferContext, BufferValue, read_buffer_value, resident_size, write_context
+from state.formats.buffer_value import (
+    BufferContext,
+    BufferValue,
+    read_buffer_value,
+    resident_size,
+    write_buffer_value,
+    write_context,
+)
 from state.formats.keys import MAX_TIME
 from state.kind import Opening, OpenStore, open_rows
 from state.row_functions import make_get, make_put
 from state.rows import Log, Rows
 
-__all__ = ["Buffer", "BufferView", "Callback", "open_buffer", "read_row", "row_size"]
+__all__ = ["Buffer", "BufferView", "Callback", "open_buffer", "read_row", "row_size", "written"]
 
 Callback = Callable[[Any, Any, int, HeaderList | None], None]
 """``(key, value, timestamp_ms, headers)`` of a record that leaves the buffer, while its context is the one in work."""
@@ -33,6 +40,11 @@ Callback = Callable[[Any, Any, int, HeaderList | None], None]
 def row_size(key: bytes, value: BufferValue) -> int:
     """What Kafka Streams counts for a row, in bytes; ``key`` is that of the changelog."""
     return 8 + len(key) + resident_size(value)
+
+
+def written(value: BufferValue) -> bytes:
+    """A row."""
+    return write_buffer_value(write_context(*value.context), value.prior, value.old, value.new, value.time)
 
 
 def read_row(row: bytes, store: str) -> BufferValue:
@@ -80,9 +92,9 @@ class Buffer:
         """The bytes that Kafka Streams would count."""
         return self.index.buffer_size
 
-    def _context(self, timestamp: int, headers: HeaderList | None) -> bytes:
+    def _context(self, timestamp: int, headers: HeaderList | None) -> BufferContext:
         topic, partition = self._cursor.source
-        return write_context(timestamp, self._cursor.message.offset(), topic or "", partition, headers)
+        return BufferContext(timestamp, self._cursor.message.offset(), topic or "", partition, headers or [])
 
     def _check_time(self, time: Any) -> None:
         if type(time) is not int or not 0 <= time <= MAX_TIME:
