@@ -14,7 +14,7 @@ __all__ = ["Plain", "Shown", "Timestamped", "Untimed", "wrong_timestamp"]
 
 def wrong_timestamp(store: str, timestamp: Any) -> StoreError:
     return StoreError(
-        f"store {store!r} takes timestamps in ms that are not negative and below 2 to the 63, got {timestamp!r}: the"
+        f"store {store!r} takes timestamps in ms that are below 2 to the 63 and not negative, got {timestamp!r}: the"
         " changelog could hold no other",
         store=store,
     )
