@@ -14,7 +14,7 @@ from state.directory import ProcessIdentity, Slot, StateDirectory
 from streams.app.global_part import GlobalPart
 from streams.app.housekeeping import Housekeeper
 from streams.app.open_files import raise_open_files
-from streams.app.topics import TopicFitter, TopicWatch
+from streams.app.topics import TopicFitter, TopicWatch, warn_of_lost_history
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
 from streams.kafka.ports import Admin, KafkaClients
@@ -163,6 +163,7 @@ def open_application(opened: Opened, restore_listeners: Collection[StateRestoreL
     admin_id = f"{opened.client_id}-admin"
     admin = opened.admin = opened.clients.admin(client_configs.admin(config, admin_id))
     settings = config.dotted()
+    warn_of_lost_history(opened.topology)
     fitter = TopicFitter(opened.topology, config, settings, admin)
     existing = fitter.existing()
     readable = fitter.readable(existing)

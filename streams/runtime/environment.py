@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -54,6 +55,10 @@ def no_global_store(name: str, node: str) -> OpenStore | None:
     return None
 
 
+def _owner_in_development() -> int | None:
+    return threading.get_ident() if sys.flags.dev_mode else None
+
+
 @dataclass(kw_only=True)
 class Environment:
     """Of one task, or of the global stores."""
@@ -81,6 +86,8 @@ class Environment:
 
     global_store: Callable[[str, str], OpenStore | None] = no_global_store
     """``(store, node)`` to the global store, for reading."""
+    store_owner: int | None = field(default_factory=_owner_in_development)
+    """The thread that may use the stores, where that is checked (``python -X dev``)."""
     is_global: bool = False
     """Whether its nodes fill global stores, outside of tasks."""
 
