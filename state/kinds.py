@@ -8,11 +8,21 @@ from typing import Any
 from processor_api.errors import StateError, TopologyError
 from processor_api.serde import Serde
 from processor_api.store_spec import StoreBuilder
-from state import headers_key_value, key_value, list_store, lru_map, session, versioned, window
+from state import (
+    change_buffer,
+    headers_key_value,
+    join_buffer,
+    key_value,
+    list_store,
+    lru_map,
+    session,
+    versioned,
+    window,
+)
 from state.budget import Budget
 from state.codec import RowCodec
 from state.cursor import Cursor
-from state.engine import Engine
+from state.engine import Engine, store_of
 from state.kind import Opening, OpenStore, Restore, StoreKind
 from state.rows import Log, LogMany, Rows
 from state.upgrade import UpgradingEngine, upgrading_codec
@@ -39,6 +49,8 @@ KINDS: dict[str, StoreKind] = {
     **versioned.KINDS,
     **window.KINDS,
     **session.KINDS,
+    **change_buffer.KINDS,
+    **join_buffer.KINDS,
 }
 
 
@@ -81,8 +93,8 @@ def check_kind(builder: StoreBuilder[Any, Any], engine: Engine) -> None:
             if suffix not in known and engine.holds(f"{name}.{suffix}"):
                 raise StateError(
                     f"store {name!r} is a {builder.kind} store, and what is on disk was written by a {other} store,"
-                    " which cannot be taken over: remove the task's directory to have its stores restored from their"
-                    " changelogs, or give the store a new name",
+                    f" which cannot be taken over: run `streams state rebuild {name}` to have it restored from its"
+                    " changelog, or give the store a new name",
                     store=name,
                 )
 
@@ -98,11 +110,6 @@ def _upgraded(builder: StoreBuilder[Any, Any], engine: Engine) -> tuple[Engine, 
     if not older:
         return engine, kind.codec
     return UpgradingEngine(engine, f"{name}.{kind.codec.family_suffix}", older), upgrading_codec(kind.codec, older)
-
-
-def store_of(family: str) -> str:
-    """The store whose rows are in a family."""
-    return family.rpartition(".")[0]
 
 
 def restore_of(builder: StoreBuilder[Any, Any], engine: Engine) -> Restore:

@@ -62,13 +62,13 @@ class LiveVersions:
         return FrozenVersions(versions, *families, copies)
 
     def _all_parts(self) -> list[Part]:
-        waiting = self.history.waiting
+        waiting = self.history.waiting_rows
         lists = zip(waiting, map(list, waiting.values()), strict=False)
         return [*self._buffer, partial(dict, lists), partial(attrgetter("stream_time"), self.history)]
 
     def _frozen_key(self, key: bytes) -> FrozenVersions:
         """One key as it is now: without a copy of what others there are."""
-        latest, waiting = self._versions.latest, self.history.waiting
+        latest, waiting = self._versions.latest, self.history.waiting_rows
         for _ in range(0 if self._committed else TRIES):
             rows = waiting.get(key)
             parts = [
@@ -96,7 +96,7 @@ class LiveVersions:
             except RuntimeError:
                 continue
         shallow = partial(attrgetter("stream_time"), self.history)
-        snapshot, copies = self._moments.take([*self._buffer, self.history.waiting.copy, shallow])
+        snapshot, copies = self._moments.take([*self._buffer, self.history.waiting_rows.copy, shallow])
         return snapshot, (*copies[:3], {key: list(rows) for key, rows in copies[3].items()}, copies[4])
 
 

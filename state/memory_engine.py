@@ -9,6 +9,7 @@ threads, cost a write what it changes instead (state/memory_snapshot.py).
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager
 from itertools import islice
@@ -98,8 +99,13 @@ class MemoryFamily:
                 rows = rest.read()
 
     def seek(self, key: bytes) -> Row | None:
-        found = next(self.index().irange(key), None)
-        return None if found is None else (found, self.rows[found])
+        index: Any = self.index()  # searched by its parts: its own calls for this take two and a half times as long
+        place = bisect_left(index._maxes, key)
+        if place == len(index._maxes):
+            return None
+        part = index._lists[place]
+        found = part[bisect_left(part, key)]
+        return found, self.rows[found]
 
     def index(self) -> SortedList[bytes]:
         if self.sorted is None:
