@@ -31,7 +31,7 @@ from streams.runtime.inputs import InputQueue
 from streams.runtime.metadata import ThreadMetadata
 from streams.runtime.purge import RepartitionPurge
 from streams.runtime.source_watch import SourceWatch
-from streams.runtime.task_manager import TaskManager
+from streams.runtime.task_manager import OwnedTask, TaskManager
 from streams.runtime.thread_state import ThreadState, check_step
 from streams.runtime.thread_totals import ThreadTotals
 from streams.runtime.trouble import Trouble
@@ -168,6 +168,11 @@ class StreamThread:
         """The tasks of this thread, as of now; any thread may ask."""
         life = self._life
         return [] if life is None else sorted(life.tasks.owned)
+
+    def look(self) -> list[OwnedTask]:
+        """What this thread has to run, as of now; any thread may ask."""
+        life = self._life
+        return [] if life is None else life.tasks.look()
 
     def task_counters(self) -> dict[TaskId, TaskMetrics]:
         """What its tasks have counted so far; any thread may ask."""
