@@ -96,6 +96,12 @@ class GlobalPart:
         """``(store, node)`` to a global store that the node may read."""
         return no_global_store if self._task is None else self._task.stores.reader
 
+    @property
+    def stores(self) -> Mapping[str, OpenStore]:
+        """The global stores, for queries: as their thread has them, once they are filled."""
+        task = self._task
+        return {} if task is None or not self._filled else task.stores.stores
+
     def close(self) -> None:
         """Ends the thread and closes the stores, which nobody may read any more."""
         thread, task = self._thread, self._task

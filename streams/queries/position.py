@@ -45,7 +45,9 @@ class Position:
         return bool(self.offsets)
 
     def __str__(self) -> str:
-        parts = (f"{topic}-{one}@{found[one]}" for topic, found in sorted(self.offsets.items()) for one in sorted(found))
+        parts = (
+            f"{topic}-{one}@{found[one]}" for topic, found in sorted(self.offsets.items()) for one in sorted(found)
+        )
         return ", ".join(parts) or "nothing"
 
     @property

@@ -36,13 +36,11 @@ class Queries:
     :param level: of queries that do not say.
     """
 
-    def __init__(
-        self, stores: LocalStores, level: IsolationLevel, clock: Clock, check: Callable[[], None]
-    ) -> None:
+    def __init__(self, stores: LocalStores, level: IsolationLevel, clock: Clock, check: Callable[[], None]) -> None:
         self._stores = stores
         self._level = level
         self._clock = clock
-        self._check = check
+        self.check = check
 
     # ------------------------------------------------------------------ stores
 
@@ -58,7 +56,7 @@ class Queries:
             self._check_partition(name, parameters.partition)
 
         def find() -> Sequence[Readable]:
-            self._check()
+            self.check()
             return self._global(name) if self._stores.is_global(name) else self._local(parameters)
 
         find()
@@ -66,7 +64,7 @@ class Queries:
         return made  # type: ignore[no-any-return]
 
     def _known(self, name: str) -> Any:
-        self._check()
+        self.check()
         builder = self._stores.builder(name)
         if builder is None:
             known = ", ".join(map(repr, self._stores.names)) or "none"
@@ -174,9 +172,7 @@ class Queries:
         position = store.position(level, below_cache=below)
         answer = answer_of(store.builder, query)
         if answer is None:
-            told = (
-                f"store {request.store_name!r} is a {store.builder.kind} store, which cannot answer {query!r}"
-            )
+            told = f"store {request.store_name!r} is a {store.builder.kind} store, which cannot answer {query!r}"
             return _failure(FailureReason.UNKNOWN_QUERY_TYPE, told, position=position)
         if not request.position_bound.reached(position, store.partition):
             told = (
@@ -206,9 +202,7 @@ def _iterator(found: Rows, view: Any, store: LocalStore) -> QueryIterator:
     def failed(error: StoreError) -> Exception | None:
         return store.migrated() if store.gone() else None
 
-    return QueryIterator(
-        lambda: (left.pop().found, release) if left else None, store.builder.name, found.shown, failed
-    )
+    return QueryIterator(lambda: (left.pop().found, release) if left else None, store.builder.name, found.shown, failed)
 
 
 def _failure(reason: FailureReason, message: str, **more: Any) -> QueryResult[Any]:

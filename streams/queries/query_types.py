@@ -155,9 +155,7 @@ class WindowKeyQuery(_OfWindowsOfKey[K], Query[WindowStoreIterator[V]], Generic[
 
 
 @dataclass(frozen=True)
-class TimestampedWindowKeyWithHeadersQuery(
-    _OfWindowsOfKey[K], Query[Iterator[Record[Windowed[K], V]]], Generic[K, V]
-):
+class TimestampedWindowKeyWithHeadersQuery(_OfWindowsOfKey[K], Query[Iterator[Record[Windowed[K], V]]], Generic[K, V]):
     """As :class:`WindowKeyQuery`, records with timestamps and headers (KIP-1356)."""
 
 

@@ -124,9 +124,7 @@ class QueryableStoreTypes:
     @staticmethod
     def session_store_with_headers() -> QueryableStoreType[ReadOnlySessionStore[Any, Any]]:
         """Aggregates with headers (KIP-1271)."""
-        return QueryableStoreType(
-            "headers session", dict.fromkeys(_HEADERS_SESSIONS, _itself), CompositeSessionStore
-        )
+        return QueryableStoreType("headers session", dict.fromkeys(_HEADERS_SESSIONS, _itself), CompositeSessionStore)
 
 
 @dataclass(frozen=True)
