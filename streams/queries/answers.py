@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from processor_api.errors import StateError
+from processor_api.isolation import IsolationLevel
 from processor_api.record import Record
 from processor_api.store_spec import StoreBuilder
 from processor_api.stores import ValueAndTimestamp
+from state.kinds import OpenStore
+from state.views import StoreView
+from streams.queries.iterators import QueryIterator
 from streams.queries.query_types import (
     KeyQuery,
     MultiVersionedKeyQuery,
@@ -25,7 +30,11 @@ from streams.queries.query_types import (
     WindowRangeQuery,
 )
 
-__all__ = ["ANSWERS", "Answer", "Rows", "answer_of", "reads_below_cache"]
+__all__ = ["ANSWERS", "Answer", "Rows", "UnknownQueryType", "answer_of", "ask", "level_of"]
+
+
+class UnknownQueryType(StateError):
+    """Stores of this kind cannot be asked this."""
 
 
 class Rows:
@@ -177,6 +186,37 @@ def answer_of(builder: StoreBuilder[Any, Any], query: Query[Any]) -> Answer | No
     return answer
 
 
-def reads_below_cache(query: Query[Any]) -> bool:
-    """Whether what a cache has not forwarded yet does not show, as in Kafka Streams."""
-    return isinstance(query, _BELOW_CACHE) or bool(getattr(query, "skip_cache", False))
+def level_of(query: Query[Any], store: OpenStore, level: IsolationLevel) -> IsolationLevel:
+    """The level at which a query reads: below a cache there is what the last commit wrote.
+
+    Kafka Streams reads below a cache likewise, and sees a little more: what was evicted since the last commit.
+    """
+    below = isinstance(query, _BELOW_CACHE) or getattr(query, "skip_cache", False)
+    return IsolationLevel.READ_COMMITTED if below and store.cached else level
+
+
+def ask(query: Query[Any], store: OpenStore, open_view: Callable[[], StoreView]) -> Any:
+    """What a query finds in a store: a value, or an iterator that holds a view open.
+
+    :raises UnknownQueryType: if stores of its kind cannot answer it.
+    """
+    answer = answer_of(store.builder, query)
+    if answer is None:
+        name, kind = store.builder.name, store.builder.kind
+        raise UnknownQueryType(f"store {name!r} is a {kind} store, which cannot answer {query!r}", store=name)
+    view = open_view()
+    try:
+        found = answer(view.store, query)
+    except BaseException:
+        view.close()
+        raise
+    if not isinstance(found, Rows):
+        view.close()
+        return found
+
+    def release() -> None:
+        found.found.close()
+        view.close()
+
+    left = [(found.found, release)]
+    return QueryIterator(lambda: left.pop() if left else None, store.builder.name, found.shown)

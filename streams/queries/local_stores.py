@@ -63,13 +63,13 @@ class LocalStore:
     def builder(self) -> StoreBuilder[Any, Any]:
         return self.store.builder
 
-    def position(self, level: IsolationLevel, *, below_cache: bool = False) -> Position:
+    def position(self, level: IsolationLevel) -> Position:
         """Up to where a view that is opened after this has the inputs, at least. Nothing is known of a store that is
         being restored."""
         if not self.runs:
             return Position()
         name, seen = self.store.builder.name, self.task.seen
-        committed = level is IsolationLevel.READ_COMMITTED or (below_cache and self.store.cached)
+        committed = level is IsolationLevel.READ_COMMITTED
         return _position(seen.committed(name) if committed else seen.uncommitted(name, self.task.queues))
 
     def view(self, level: IsolationLevel) -> StoreView:

@@ -15,8 +15,7 @@ from processor_api.errors import (
     UnknownStateStoreError,
 )
 from processor_api.isolation import IsolationLevel
-from streams.queries.answers import Rows, answer_of, reads_below_cache
-from streams.queries.iterators import QueryIterator
+from streams.queries.answers import UnknownQueryType, ask, level_of
 from streams.queries.local_stores import LocalStore, LocalStores, Readable
 from streams.queries.request import StateQueryRequest
 from streams.queries.results import FailureReason, QueryResult, StateQueryResult
@@ -144,9 +143,12 @@ class Queries:
         if store is None:
             told = f"task {owned.id} of store {name!r} does not run yet"
             return _failure(FailureReason.NOT_ACTIVE if active else FailureReason.NOT_PRESENT, told)
+        level = self._level_of(request)
         started = self._clock.monotonic()
         try:
             result: QueryResult[R] = self._answer(request, store)
+        except UnknownQueryType as error:
+            return _failure(FailureReason.UNKNOWN_QUERY_TYPE, error.message, position=store.position(level))
         except StoreError as error:
             if store.gone():
                 return _failure(FailureReason.NOT_PRESENT, store.migrated().message)
@@ -158,8 +160,8 @@ class Queries:
         if request.execution_info_enabled:
             took_us = round((self._clock.monotonic() - started) * 1e6)
             how = "runs" if store.runs else "restores"
-            level = self._level_of(request).name
-            info = f"{type(request.query).__name__} at {level} of store {name!r}, task {owned.id} ({how}): {took_us} us"
+            what = type(request.query).__name__
+            info = f"{what} at {level.name} of store {name!r}, task {owned.id} ({how}): {took_us} us"
             return _with_info(result, info)
         return result
 
@@ -167,42 +169,16 @@ class Queries:
         return self._level if request.isolation_level is None else request.isolation_level
 
     def _answer(self, request: StateQueryRequest[Any], store: LocalStore) -> QueryResult[Any]:
-        query, level = request.query, self._level_of(request)
-        below = reads_below_cache(query)
-        position = store.position(level, below_cache=below)
-        answer = answer_of(store.builder, query)
-        if answer is None:
-            told = f"store {request.store_name!r} is a {store.builder.kind} store, which cannot answer {query!r}"
-            return _failure(FailureReason.UNKNOWN_QUERY_TYPE, told, position=position)
+        query = request.query
+        level = level_of(query, store.store, self._level_of(request))
+        position = store.position(level)  # before the view is opened, which is then as far at least
         if not request.position_bound.reached(position, store.partition):
             told = (
                 f"partition {store.partition} of store {request.store_name!r} is at {position}, the request wants"
                 f" {request.position_bound.position}"
             )
             return _failure(FailureReason.NOT_UP_TO_BOUND, told, position=position)
-        view = store.view(level)
-        try:
-            found = answer(view.store, query)
-            if isinstance(found, Rows):
-                return QueryResult(outcome=_iterator(found, view, store), position=position)
-        except BaseException:
-            view.close()
-            raise
-        view.close()
-        return QueryResult(outcome=found, position=position)
-
-
-def _iterator(found: Rows, view: Any, store: LocalStore) -> QueryIterator:
-    left = [found]
-
-    def release() -> None:
-        found.found.close()
-        view.close()
-
-    def failed(error: StoreError) -> Exception | None:
-        return store.migrated() if store.gone() else None
-
-    return QueryIterator(lambda: (left.pop().found, release) if left else None, store.builder.name, found.shown, failed)
+        return QueryResult(outcome=ask(query, store.store, lambda: store.view(level)), position=position)
 
 
 def _failure(reason: FailureReason, message: str, **more: Any) -> QueryResult[Any]:

@@ -8,18 +8,13 @@ from typing import Any
 import pytest
 
 from processor_api.errors import (
-    InvalidStateStoreError,
-    InvalidStateStorePartitionError,
     StreamsError,
-    StreamsNotStartedError,
-    StreamsStoppedError,
-    UnknownStateStoreError,
 )
 from processor_api.isolation import IsolationLevel
 from processor_api.store_spec import Stores
-from runtime_support.running_app import Cluster, Counting, counting, until
+from runtime_support.running_app import Cluster, counting
 from streams.app.kafka_streams import ClientState, KafkaStreams
-from streams.queries.position import Position, PositionBound
+from streams.queries.position import Position
 from streams.queries.query_types import KeyQuery, RangeQuery, WindowKeyQuery
 from streams.queries.request import StateQueryRequest
 from streams.queries.results import FailureReason
@@ -85,7 +80,10 @@ def test_requests_tell_results_by_partition(store: Any, make_cluster: Callable[.
     assert {partition: one.result for partition, one in found.partition_results.items()} == {0: 2, 1: None}
     assert found.only_partition_result is found.partition_results[0]
     assert found.position == Position({"in": {0: 2, 1: 1}})
-    assert "KeyQuery at READ_UNCOMMITTED of store 'counts', task 0_0 (runs)" in found.partition_results[0].execution_info[0]
+    assert (
+        "KeyQuery at READ_UNCOMMITTED of store 'counts', task 0_0 (runs)"
+        in found.partition_results[0].execution_info[0]
+    )
     with app.query(request(RangeQuery())) as ranges:
         assert listed(ranges.partition_results[1].result) == [("c", 1), ("d", 1)]
     some = app.query(request(KeyQuery("a")).with_partitions([0, 7]))
