@@ -17,6 +17,7 @@ from state.budget import Budget
 from state.codec import RowCodec
 from state.cursor import Cursor
 from state.engine import Batch, Engine
+from state.open_views import OpenViews
 from state.rows import Log, Rows
 
 __all__ = ["Facade", "OpenStore", "Opening", "Restore", "StoreKind", "Upkeep", "open_rows"]
@@ -90,6 +91,8 @@ class OpenStore:
     operator: Any
     """For the DSL's operators."""
     upkeep: Sequence[Upkeep] = ()
+    views: OpenViews = field(default_factory=OpenViews, compare=False, repr=False)
+    """What other threads have open of it (:func:`state.views.open_view`)."""
 
     @property
     def cached(self) -> bool:
@@ -116,6 +119,7 @@ class OpenStore:
             part.applied()
 
     def close(self) -> None:
+        self.views.close()
         self.facade.close()
         self.rows.close()
         for part in self.upkeep:

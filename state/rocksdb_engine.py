@@ -8,9 +8,12 @@ end of every range.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from rocksdict import Options, Rdict, ReadOptions, WriteBatch, WriteOptions
 
@@ -18,6 +21,7 @@ from processor_api.clock import Clock, SystemClock
 from processor_api.errors import RetryableError, StateDirectoryError, StateError
 from state.engine import OFFSETS, POSITIONS
 from state.rocksdb_options import SharedMemory
+from state.rocksdb_snapshot import RocksSnapshot
 
 __all__ = ["RocksEngine", "RocksFamily"]
 
@@ -116,6 +120,10 @@ class RocksFamily:
             raise _mapped(error, self._engine.path, "read") from error
         return None
 
+    def iterator(self) -> Any:
+        """The binding's, over the family as it is now."""
+        return self._table.iter(ReadOptions())
+
     def forget_cursor(self) -> None:
         """The iterator of :meth:`seek` shows an older state, and holds on to its files."""
         self._cursor = None
@@ -156,6 +164,9 @@ class RocksEngine:
         self._clock = clock or SystemClock()
         self._memory = memory or SharedMemory()
         self._families: dict[str, RocksFamily] = {}
+        self._lock = threading.RLock()
+        self._snapshots: WeakSet[RocksSnapshot] = WeakSet()
+        self._closed = False
         self._log = WriteOptions()
         self._load = WriteOptions()
         self._load.disable_wal = True  # type: ignore[assignment,method-assign]
@@ -197,6 +208,25 @@ class RocksEngine:
             family = self._families[name] = RocksFamily(self, name, table, handle)
         return family
 
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        return self._lock
+
+    def snapshot(self, families: Collection[str]) -> RocksSnapshot:
+        with self._lock:
+            if self._closed:
+                raise StateError(f"the store at {self.path} is closed")
+            try:
+                found = {name: self.family(name).iterator() for name in families if name in self._names}
+            except Exception as error:
+                raise _mapped(error, self.path, "read") from error
+            snapshot = RocksSnapshot(found, self._count, lambda error: _mapped(error, self.path, "read"))
+            self._snapshots.add(snapshot)
+            return snapshot
+
+    def _count(self, name: str) -> int:
+        return self.family(name).approximate_count()
+
     def holds(self, name: str) -> bool:
         return name in self._names and next(self.family(name).range(), None) is not None
 
@@ -213,12 +243,13 @@ class RocksEngine:
         state = self._db.property_int_value
         if state(STOPPED) or state(SLOWED):
             self._wait_for_compactions()
-        for family in self._families.values():
-            family.forget_cursor()
-        try:
-            self._db.write(batch, options)
-        except Exception as error:
-            raise _mapped(error, self.path, "write to") from error
+        with self._lock:
+            for family in self._families.values():
+                family.forget_cursor()
+            try:
+                self._db.write(batch, options)
+            except Exception as error:
+                raise _mapped(error, self.path, "write to") from error
 
     def _wait_for_compactions(self) -> None:
         """Waits here, since a write that waits inside of RocksDB holds the interpreter's lock. A write that it refuses
@@ -252,6 +283,11 @@ class RocksEngine:
 
     def close(self) -> None:
         """Closes every family and the database, also when one fails; the first error is raised after that."""
+        with self._lock:
+            self._closed = True
+            snapshots = list(self._snapshots)
+        for snapshot in snapshots:
+            snapshot.close()
         closers = [*(family.release for family in self._rows_before_offsets()), self._db.close]
         self._families.clear()
         failure: Exception | None = None

@@ -97,6 +97,9 @@ class Rows:
         self.dirty: dict[Any, Entry] = {}
         self.clean: dict[Any, Entry] = {}
         self.drained: dict[Any, tuple[bytes, bytes | None, int]] = {}
+        self.draining: dict[Any, Entry] = {}
+        """What a drain is moving from `dirty` to `drained`, for readers in other threads: a row is always found in one
+        of `dirty`, `draining`, `drained` and the engine by who looks in this order (state/live_rows.py)."""
         self._callback: FlushCallback | None = None
         self.wants_old = False
         """Whether the old value of each change is asked for."""
@@ -224,7 +227,9 @@ class Rows:
         anything."""
         if not self.dirty:
             return False
-        rows = self.dirty.copy()  # no list of pairs: a hundred thousand tuples are work for the garbage collector
+        rows = self.draining = (
+            self.dirty.copy()
+        )  # no list of pairs: a hundred thousand tuples are work for the garbage collector
         self.dirty.clear()
         self._forget_messages()
         held = self._size(rows)
@@ -233,9 +238,11 @@ class Rows:
             olds = self._old_values(rows) if self._callback is not None else None
             self._log_all(rows)
         except BaseException:
-            self.dirty.update(rows)
-            self.note_dirty(self._size(rows))
+            self.dirty.update(self.draining)
+            self.note_dirty(self._size(self.draining))
             raise
+        finally:
+            self.draining = {}
         if olds is not None:
             cursor = self.cursor
             saved = cursor.message, cursor.source, cursor.timestamp, cursor.headers
@@ -262,7 +269,8 @@ class Rows:
 
     def _log_all(self, rows: dict[Any, Entry]) -> None:
         """Moves rows from dirty to drained. All of them, before any is forwarded: whoever gets one change finds the
-        others in the store, and what it puts comes after them. After an error `rows` are those that were not moved."""
+        others in the store, and what it puts comes after them. After an error `draining` has those that were not
+        moved."""
         write_key, write_value, log = self.write_key, self.write_value, self.log
         clean, drained, clean_pop = self.clean, self.drained, self.clean.pop
         sized, cost_of = self.sized_values, self.cost
@@ -291,8 +299,7 @@ class Rows:
                 drained[key] = (raw_key, data, timestamp)
                 moved += 1
         except BaseException:
-            for key in list(islice(rows, moved)):
-                del rows[key]
+            self.draining = dict(islice(rows.items(), moved, None))
             raise
         finally:
             self._pending_bytes += pending

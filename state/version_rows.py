@@ -15,12 +15,13 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left
 from collections.abc import Iterator
+from copy import copy
 from itertools import islice
 
 from sortedcontainers import SortedList
 
 from state.budget import Budget
-from state.engine import Batch, Engine
+from state.engine import Batch, Engine, Snapshot
 from state.merge import merged
 
 __all__ = ["VERSIONS", "History", "Row", "front_of"]
@@ -88,6 +89,30 @@ class History:
     def expired_before(self) -> int:
         """Rows that ended before this are not shown any more: the start of the segment of :attr:`oldest`."""
         return max(self.oldest, 0) // self._segment * self._segment
+
+    # ------------------------------------------------------------------ other threads
+
+    @property
+    def waiting(self) -> dict[bytes, list[Row]]:
+        """Rows that wait for the commit, by key: the dictionary and its lists change with every put."""
+        return self._waiting
+
+    @property
+    def family_name(self) -> str:
+        return self._family.name
+
+    def frozen(
+        self, snapshot: Snapshot, waiting: dict[bytes, list[Row]] | None = None, stream_time: int | None = None
+    ) -> History:
+        """As of a snapshot, with the rows that waited and the stream time of its moment; without them what the engine
+        alone holds."""
+        found = copy(self)
+        found._family, found._waiting, found._index = snapshot.family(self.family_name), waiting or {}, None
+        if stream_time is None:
+            stored = found._family.get(_STREAM_TIME)
+            stream_time = -1 if stored is None else _unpack(stored)[0]
+        found.stream_time = stream_time
+        return found
 
     # ------------------------------------------------------------------ one key
 
