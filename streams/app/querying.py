@@ -42,8 +42,13 @@ def make_queries(
             raise refusal
 
     stores = LocalStores(topology, plans, threads, global_stores)
-    level = IsolationLevel[config.default_interactive_query_isolation_level]
-    return Queries(stores, level, clock, check)
+    return Queries(stores, _default_level(config), clock, check)
+
+
+def _default_level(config: StreamsConfig) -> IsolationLevel:
+    if config.exactly_once and config.origin("default.interactive.query.isolation.level") == "default":
+        return IsolationLevel.READ_COMMITTED
+    return IsolationLevel[config.default_interactive_query_isolation_level]
 
 
 def _refusal(state: ClientState) -> InvalidStateStoreError | None:

@@ -187,11 +187,12 @@ def test_a_store_is_found_again_where_its_task_goes(store: Any, make_cluster: Ca
 
 def test_a_store_that_is_restored_is_read_if_stale_stores_will_do(store: Any, cluster: Cluster) -> None:
     """And its lag is known; nothing is known of its position."""
-    first = cluster.app(counting(store=store))
+    each = {"changelog.updates": "each"}
+    first = cluster.app(counting(store=store), each)
     cluster.send(*"aab")
     cluster.until_out("a=1", "a=2", "b=1")
     assert first.close(10_000)
-    app = cluster.app(counting(store=store), start=False)
+    app = cluster.app(counting(store=store), each, start=False)
     app.pause()
     app.start()
     until("it restores", app.all_local_store_partition_lags, cluster.told)
@@ -258,7 +259,9 @@ def test_committed_positions_outlive_the_process(guarantee: Any, store: Any, clu
 
 def test_what_is_not_committed_shows_only_at_that_level(store: Any, cluster: Cluster) -> None:
     """Exactly once reads what was committed, unless a query or the settings say otherwise."""
-    app = cluster.app(counting(store=store), {**EOS, "commit.interval.ms": 600_000, "producer.transaction.timeout.ms": 900_000})
+    app = cluster.app(
+        counting(store=store), {**EOS, "commit.interval.ms": 600_000, "producer.transaction.timeout.ms": 900_000}
+    )
     cluster.until_state(app, C.RUNNING)
     cluster.send("a", "b")
     anyway = request(KeyQuery("b")).with_isolation_level(UNCOMMITTED)
