@@ -80,7 +80,7 @@ class Position:
         return found
 
     def to_bytes(self) -> bytes:
-        """As Kafka Streams writes it (docs/formats.md)."""
+        """As Kafka Streams writes it (reference 3.1)."""
         return write_position(self.offsets)
 
     @classmethod
