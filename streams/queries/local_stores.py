@@ -83,9 +83,7 @@ class LocalStore:
 
     def gone(self) -> bool:
         """See :class:`Readable`."""
-        if not self.runs:
-            return self.task.state in (TaskState.SUSPENDED, TaskState.CLOSED)
-        return self.task.stores.stores.get(self.store.builder.name) is not self.store
+        return self.store.views.closed
 
     def migrated(self) -> StateStoreMigratedError:
         return StateStoreMigratedError(

@@ -42,13 +42,14 @@ class TaskPositions:
 
     def committed(self, store: str) -> dict[TopicPartition, int]:
         """Up to where the store's engine has its inputs."""
-        return {**self._starts.get(store, _NOTHING), **self._committed}
+        return _further(self._starts.get(store, _NOTHING), self._committed)
 
     def uncommitted(self, store: str, queues: Mapping[TopicPartition, InputQueue]) -> dict[TopicPartition, int]:
         """Up to where the store has its inputs, with what waits for a commit."""
-        found = dict(self._starts.get(store, _NOTHING))
-        for partition, queue in list(queues.items()):
-            position = queue.position
-            if position is not None:
-                found[partition] = position
-        return found
+        moved = {one: at for one, queue in list(queues.items()) if (at := queue.position) is not None}
+        return _further(self._starts.get(store, _NOTHING), moved)
+
+
+def _further(starts: Offsets, moved: Offsets) -> dict[TopicPartition, int]:
+    """What is processed again after a crash was in the store before."""
+    return {**starts, **{one: max(offset, starts.get(one, 0)) for one, offset in moved.items()}}

@@ -11,6 +11,7 @@ from dsl import StreamsBuilder
 from processor_api.errors import (
     InvalidStateStoreError,
     InvalidStateStorePartitionError,
+    StateStoreMigratedError,
     StreamsError,
     StreamsNotStartedError,
     StreamsRebalancingError,
@@ -34,6 +35,7 @@ from streams.queries.query_types import (
     TimestampedKeyWithHeadersQuery,
     TimestampedRangeWithHeadersQuery,
     WindowKeyQuery,
+    WindowRangeQuery,
 )
 from streams.queries.request import StateQueryRequest
 from streams.queries.results import FailureReason
@@ -185,6 +187,22 @@ def test_a_store_is_found_again_where_its_task_goes(store: Any, make_cluster: Ca
     assert {partition: one.result for partition, one in found_by_query.partition_results.items()} == {0: None, 1: 1}
 
 
+def test_an_iterator_ends_with_its_store(store: Any, cluster: Cluster) -> None:
+    """It says that the store went elsewhere, rather than ending early; so does one of a request."""
+    app = cluster.app(counting(store=store))
+    cluster.until_state(app, C.RUNNING)
+    cluster.send(*"abc")
+    cluster.until_out("a=1", "b=1", "c=1")
+    rows = counts(app).all()
+    asked = app.query(request(RangeQuery())).partition_results[0].result
+    assert next(rows) == next(asked) == ("a", 1)
+    assert app.close(10_000)
+    for iterator in (rows, asked):
+        with pytest.raises(StateStoreMigratedError, match="store 'counts' was closed while it was read"):
+            list(iterator)
+        iterator.close()
+
+
 def test_a_store_that_is_restored_is_read_if_stale_stores_will_do(store: Any, cluster: Cluster) -> None:
     """And its lag is known; nothing is known of its position."""
     each = {"changelog.updates": "each"}
@@ -211,6 +229,53 @@ def test_a_store_that_is_restored_is_read_if_stale_stores_will_do(store: Any, cl
     cluster.until_state(app, C.RUNNING)
     assert (stale.get("a"), counts(app).get("a")) == (2, 2)
     assert app.all_local_store_partition_lags()["counts"][0].offset_lag == 0
+
+
+class _Looking:
+    """A restore listener that looks when a batch was restored."""
+
+    def __init__(self, look: Callable[[str], Any]) -> None:
+        self._look = look
+        self.seen: dict[str, Any] = {}
+
+    def on_restore_start(self, *told: Any) -> None: ...
+
+    def on_restore_end(self, *told: Any) -> None: ...
+
+    def on_batch_restored(self, partition: Any, store: str, end_offset: int, restored: int) -> None:
+        self.seen[store] = self._look(store)
+
+
+def test_stores_of_each_kind_are_read_while_they_are_restored(cluster: Cluster) -> None:
+    """With what is restored so far."""
+    each = {"changelog.updates": "each"}
+    first = cluster.app(_many_kinds(), each)
+    cluster.until_state(first, C.RUNNING)
+    cluster.send("x", "y", key="a")
+    bound = PositionBound.at(Position({"in": {0: 1}}))
+    asked = StateQueryRequest.in_store("sessions").with_query(WindowRangeQuery.with_key("a")).with_position_bound(bound)
+    until("it is processed", lambda: first.query(asked).partition_results[0].is_success, cluster.told)
+    assert first.close(10_000)
+    app = cluster.app(_many_kinds(), each, start=False)
+    types: dict[str, Any] = {
+        "timestamped": (TYPES.key_value_store(), lambda store: store.get("a")),
+        "headers": (TYPES.key_value_store(), lambda store: listed(store.all())),
+        "versioned": (TYPES.versioned_key_value_store(), lambda store: store.get("a").value),
+        "windows": (TYPES.window_store(), lambda store: listed(store.fetch("a", 0, 0))),
+        "sessions": (TYPES.session_store(), lambda store: store.fetch_session("a", 1, 4)),
+    }
+
+    def look(name: str) -> Any:
+        type_, read = types[name]
+        parameters = StoreQueryParameters.from_name_and_type(name, type_).enable_stale_stores()
+        return read(app.store(parameters)), app.all_local_store_partition_lags()[name][0].offset_lag
+
+    listener = _Looking(look)
+    app.set_global_state_restore_listener(listener)
+    app.start()
+    cluster.until_state(app, C.RUNNING)
+    found = {"timestamped": "y", "headers": [("a", "y")], "versioned": "y", "windows": [(0, "y")], "sessions": "y"}
+    assert listener.seen == {name: (value, 0) for name, value in found.items()}
 
 
 def _reason(app: KafkaStreams, asked: Any) -> FailureReason:
