@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from sortedcontainers import SortedList
 
+from state.engine import Family
 from state.snapshots import Row, SnapshotFamily, closed
 
 __all__ = ["MemorySnapshot", "Source"]
@@ -86,7 +87,7 @@ class MemorySnapshot:
         self._kept: dict[str, _Kept] | None = {name: _Kept(family) for name, family in families.items()}
         self._lock = lock
 
-    def family(self, name: str) -> SnapshotFamily:
+    def family(self, name: str) -> Family:
         return SnapshotFamily(name, self)
 
     def keep(self, name: str, keys: Iterable[bytes]) -> None:

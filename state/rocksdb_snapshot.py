@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from state.engine import Family
 from state.snapshots import Row, SnapshotFamily, closed
 
 __all__ = ["RocksSnapshot"]
@@ -33,7 +34,7 @@ class RocksSnapshot:
         self._lock = threading.Lock()
         """An iterator stands at one place, and must not be in use when the database closes."""
 
-    def family(self, name: str) -> SnapshotFamily:
+    def family(self, name: str) -> Family:
         return SnapshotFamily(name, self)
 
     def close(self) -> None:

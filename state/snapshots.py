@@ -12,6 +12,7 @@ from typing import Protocol
 from sortedcontainers import SortedList
 
 from processor_api.errors import StateError
+from state.engine import Family
 
 __all__ = ["DictSnapshot", "SnapshotFamily", "closed"]
 
@@ -85,7 +86,7 @@ class DictSnapshot:
         self._families: dict[str, Mapping[bytes, bytes]] | None = dict(families)
         self._sorted: dict[str, SortedList[bytes]] = {}
 
-    def family(self, name: str) -> SnapshotFamily:
+    def family(self, name: str) -> Family:
         return SnapshotFamily(name, self)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What a snapshot of every engine does: rows as they were at one moment, whatever is written, cleared or closed since."""
+"""Snapshots of every engine: rows as they were at one moment, whatever is written, cleared or closed since."""
 
 from __future__ import annotations
 
