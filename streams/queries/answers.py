@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from processor_api.errors import StateError
+from processor_api.errors import StateError, StoreError
 from processor_api.isolation import IsolationLevel
 from processor_api.record import Record
 from processor_api.store_spec import StoreBuilder
@@ -13,6 +13,7 @@ from processor_api.stores import ValueAndTimestamp
 from state.kinds import OpenStore
 from state.views import StoreView
 from streams.queries.iterators import QueryIterator
+from streams.queries.local_stores import migrated
 from streams.queries.query_types import (
     KeyQuery,
     MultiVersionedKeyQuery,
@@ -218,5 +219,8 @@ def ask(query: Query[Any], store: OpenStore, open_view: Callable[[], StoreView])
         found.found.close()
         view.close()
 
+    def failed(error: StoreError) -> Exception | None:
+        return migrated(store) if store.views.closed else None
+
     left = [(found.found, release)]
-    return QueryIterator(lambda: left.pop() if left else None, store.builder.name, found.shown)
+    return QueryIterator(lambda: left.pop() if left else None, store.builder.name, found.shown, failed)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
-from processor_api.errors import InvalidStateStoreError, StateStoreMigratedError, StoreError
+from processor_api.errors import InvalidStateStoreError, StoreError
 from processor_api.isolation import IsolationLevel
 from state.views import StoreView
 from streams.queries.iterators import QueryIterator
-from streams.queries.local_stores import Readable
+from streams.queries.local_stores import Readable, migrated
 
 __all__ = ["CompositeStore", "Finder"]
 
@@ -68,7 +68,7 @@ class CompositeStore:
             return call(view.store)
         except StoreError as error:
             if store.gone():
-                raise self._migrated() from error
+                raise migrated(store.store) from error
             raise
         finally:
             view.close()
@@ -88,16 +88,9 @@ class CompositeStore:
             for _, view, _ in opened:
                 view.close()
             if isinstance(error, StoreError) and opened and opened[-1][0].gone():
-                raise self._migrated() from error
+                raise migrated(opened[-1][0].store) from error
             raise
-        return _Joined(self.name, opened, lambda store: shown(self._shows[store.builder.kind]), self._migrated)
-
-    def _migrated(self) -> StateStoreMigratedError:
-        return StateStoreMigratedError(
-            f"store {self.name!r} was closed while it was read: its task may have gone to another thread or process;"
-            " ask again",
-            store=self.name,
-        )
+        return _Joined(self.name, opened, lambda store: shown(self._shows[store.builder.kind]))
 
 
 class _Joined(QueryIterator):
@@ -106,12 +99,10 @@ class _Joined(QueryIterator):
         name: str,
         opened: list[tuple[Readable, StoreView, Any]],
         shown_of: Callable[[Readable], Callable[[Any], Any]],
-        migrated: Callable[[], StateStoreMigratedError],
     ) -> None:
         self._left = opened[::-1]
         self._now: Readable | None = None
         self._shown_of = shown_of
-        self._migrated = migrated
         super().__init__(self._next_store, name, lambda row: row, self._instead)
 
     def _next_store(self) -> tuple[Any, Callable[[], None]] | None:
@@ -127,7 +118,7 @@ class _Joined(QueryIterator):
         return rows, release
 
     def _instead(self, error: StoreError) -> Exception | None:
-        return self._migrated() if self._now is not None and self._now.gone() else None
+        return migrated(self._now.store) if self._now is not None and self._now.gone() else None
 
     def close(self) -> None:
         super().close()

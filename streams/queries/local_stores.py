@@ -19,7 +19,7 @@ from streams.runtime.task_manager import OwnedTask
 from streams.runtime.task_plan import TaskPlan
 from streams.runtime.thread_state import ThreadState
 
-__all__ = ["GlobalStore", "LocalStore", "LocalStores", "LocalThread", "Readable"]
+__all__ = ["GlobalStore", "LocalStore", "LocalStores", "LocalThread", "Readable", "migrated"]
 
 
 class LocalThread(Protocol):
@@ -33,6 +33,9 @@ class LocalThread(Protocol):
 
 class Readable(Protocol):
     """A store that can be read now."""
+
+    @property
+    def store(self) -> OpenStore: ...
 
     @property
     def builder(self) -> StoreBuilder[Any, Any]: ...
@@ -78,20 +81,21 @@ class LocalStore:
             return open_view(self.store, level if self.runs else IsolationLevel.READ_COMMITTED)
         except StoreError as error:
             if self.gone():
-                raise self.migrated() from error
+                raise migrated(self.store) from error
             raise
 
     def gone(self) -> bool:
         """See :class:`Readable`."""
         return self.store.views.closed
 
-    def migrated(self) -> StateStoreMigratedError:
-        return StateStoreMigratedError(
-            f"store {self.builder.name!r} was closed while it was read: its task may have gone to another thread or"
-            " process; ask again",
-            store=self.builder.name,
-            task=str(self.task.id),
-        )
+
+def migrated(store: OpenStore) -> StateStoreMigratedError:
+    """What to raise in place of what a store says that was closed while it was read."""
+    name = store.builder.name
+    return StateStoreMigratedError(
+        f"store {name!r} was closed while it was read: its task may have gone to another thread or process; ask again",
+        store=name,
+    )
 
 
 def _position(offsets: Mapping[TopicPartition, int]) -> Position:

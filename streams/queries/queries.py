@@ -16,7 +16,7 @@ from processor_api.errors import (
 )
 from processor_api.isolation import IsolationLevel
 from streams.queries.answers import UnknownQueryType, ask, level_of
-from streams.queries.local_stores import LocalStore, LocalStores, Readable
+from streams.queries.local_stores import LocalStore, LocalStores, Readable, migrated
 from streams.queries.request import StateQueryRequest
 from streams.queries.results import FailureReason, QueryResult, StateQueryResult
 from streams.queries.store_types import StoreQueryParameters
@@ -151,7 +151,7 @@ class Queries:
             return _failure(FailureReason.UNKNOWN_QUERY_TYPE, error.message, position=store.position(level))
         except StoreError as error:
             if store.gone():
-                return _failure(FailureReason.NOT_PRESENT, store.migrated().message)
+                return _failure(FailureReason.NOT_PRESENT, migrated(store.store).message)
             return _failure(FailureReason.STORE_EXCEPTION, str(error))
         except StateStoreMigratedError as error:
             return _failure(FailureReason.NOT_PRESENT, error.message)

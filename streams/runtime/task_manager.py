@@ -141,7 +141,7 @@ class TaskManager:
                 plans[id_.subtopology],
                 self.tasks.get(id_),
                 self._changelog_ends.get(id_, {}),
-                {job.store: job for job in jobs if job.task == id_},
+                {job.store: job for job in jobs if job.task == id_} if jobs else {},
             )
             for id_ in sorted(self._wanted)
         ]
