@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from operator import attrgetter, call, itemgetter
-from typing import Any, cast
+from typing import Any
 
 from processor_api.errors import StateError
 from state.engine import Engine, Family, Snapshot
@@ -23,7 +23,7 @@ from state.read_only import EngineRows
 from state.rows import Entry, Rows
 from state.upgrade import UpgradingFamily
 
-__all__ = ["Buffer", "FrozenRows", "LiveRows", "Moments", "Part", "at", "buffer_parts", "names_of"]
+__all__ = ["Buffer", "FrozenRows", "LiveRows", "Moments", "Part", "ViewedFamily", "buffer_parts", "names_of"]
 
 Part = Callable[[], Any]
 """A built-in function, bound to what it reads: another thread never runs between two that are called in one."""
@@ -40,11 +40,6 @@ def buffer_parts(rows: Rows) -> list[Part]:
 def names_of(family: Family) -> list[str]:
     """The engine's families that a family shows."""
     return family.names if isinstance(family, UpgradingFamily) else [family.name]
-
-
-def at(family: Family, snapshot: Snapshot) -> Family:
-    """A family as of a snapshot."""
-    return family.at(snapshot) if isinstance(family, UpgradingFamily) else snapshot.family(family.name)
 
 
 class Moments:
@@ -78,6 +73,11 @@ class Moments:
             raise
         self.check()
         return snapshot, copies
+
+    def at(self, family: Family, snapshot: Snapshot) -> Family:
+        """A family as of a snapshot that was taken."""
+        found = family.at(snapshot) if isinstance(family, UpgradingFamily) else snapshot.family(family.name)
+        return ViewedFamily(found, self)
 
     def check(self) -> None:
         """Call it after a read: a store that was open then had not forgotten anything before.
@@ -142,7 +142,7 @@ class LiveRows(EngineRows):
             live.dirty, live.draining, live.drained = EMPTY
         live._source = live if committed else rows
         live._moments, live._frozen = moments, frozen
-        live.family = cast(Family, _LiveFamily(rows.family, moments))  # ranges are those of `frozen`
+        live.family = ViewedFamily(rows.family, moments)
         return live
 
     def miss(self, key: Any) -> Entry | None:
@@ -162,16 +162,21 @@ def _drained(rows: Rows, key: Any) -> Entry | None:
     return None if data is None else rows.stored(data), found[2]
 
 
-class _LiveFamily:
-    """Single rows of a family that may close at any time."""
+class ViewedFamily:
+    """A family, or what a snapshot has of it, which ends when the store closes: then reads raise StoreError."""
 
     def __init__(self, family: Family, moments: Moments) -> None:
         self.name = family.name
+        self.get: Callable[[bytes], bytes | None] = self._get
         self._family = family
         self._moments, self._views = moments, moments.views
         self._moves = isinstance(family, UpgradingFamily)
 
-    def get(self, key: bytes) -> bytes | None:
+    @property
+    def handle(self) -> None:
+        return None
+
+    def _get(self, key: bytes) -> bytes | None:
         """A row of an older kind may move while the families are looked through: then it is in the first."""
         family = self._family
         try:
@@ -184,6 +189,22 @@ class _LiveFamily:
         if self._views.closed:
             self._moments.check()
         return row
+
+    def range(
+        self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        try:
+            yield from self._family.range(low, high, reverse=reverse)
+        except StateError:
+            self._moments.check()
+            raise
+
+    def seek(self, key: bytes) -> tuple[bytes, bytes] | None:
+        try:
+            return self._family.seek(key)
+        except StateError:
+            self._moments.check()
+            raise
 
     def approximate_count(self) -> int:
         try:

@@ -7,8 +7,8 @@ from copy import copy
 from typing import Any, cast
 from weakref import WeakSet
 
-from state.engine import Snapshot
-from state.live_rows import FrozenRows, LiveRows, Moments, Part, at, buffer_parts, names_of
+from state.engine import Family
+from state.live_rows import FrozenRows, LiveRows, Moments, Part, buffer_parts, names_of
 from state.open_views import OpenViews
 from state.row_functions import make_get
 from state.rows import Entry
@@ -61,19 +61,18 @@ class LiveTimed:
     def frozen(self) -> FrozenTimed:
         """All of it as it is now."""
         snapshot, copies = self._moments.take()
-        return FrozenTimed(self._timed, snapshot, copies)
+        return FrozenTimed(self._timed, self._moments.at(self._timed.rows.family, snapshot), copies)
 
 
 class FrozenTimed(TimedRows):
     """Windows or sessions as they were at one moment."""
 
-    def __init__(self, timed: TimedRows, snapshot: Snapshot, copies: tuple[Any, ...]) -> None:
+    def __init__(self, timed: TimedRows, family: Family, copies: tuple[Any, ...]) -> None:
         self.__dict__.update(timed.__dict__)
-        family = at(timed.rows.family, snapshot)
         if copies:
             self.rows = FrozenRows.of(timed.rows, family, copies[:3])
             self.segments = timed.segments.frozen(copies[3])
-            self._end_put(copies[0], copies[2])
+            self._end_put(*copies[:3])
         else:
             self.rows = FrozenRows.of(timed.rows, family)
             self.segments = timed.segments.committed(family)

@@ -7,8 +7,8 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from state.engine import Snapshot
-from state.live_rows import FrozenRows, LiveRows, Moments, Part, at, buffer_parts, names_of
+from state.engine import Family, Snapshot
+from state.live_rows import FrozenRows, LiveRows, Moments, Part, buffer_parts, names_of
 from state.open_views import OpenViews
 from state.row_functions import make_get
 from state.versions import Found, Versions
@@ -26,7 +26,7 @@ class LiveVersions:
         self.name, self.history = versions.name, history
         self._versions, self._committed = versions, committed
         self._buffer: list[Part] = [] if committed else buffer_parts(latest)
-        self._moments = Moments(versions.name, latest.engine, views, [*names_of(latest.family), history.family_name])
+        self._moments = Moments(versions.name, latest.engine, views, [*names_of(latest.family), history.family.name])
         self.latest = LiveRows.of(latest, self._moments, lambda: self.frozen().frozen_rows, committed=committed)
         self._newest = make_get(self.latest)
         self._expired_reads = 0
@@ -52,7 +52,12 @@ class LiveVersions:
 
     def frozen(self) -> FrozenVersions:
         """All of it as it is now."""
-        return FrozenVersions(self._versions, *self._take())
+        return self._frozen(*self._take())
+
+    def _frozen(self, snapshot: Snapshot, copies: tuple[Any, ...]) -> FrozenVersions:
+        at, versions = self._moments.at, self._versions
+        families = at(versions.latest.family, snapshot), at(self.history.family, snapshot)
+        return FrozenVersions(versions, *families, copies)
 
     def _all_parts(self) -> list[Part]:
         waiting = self.history.waiting
@@ -75,7 +80,7 @@ class LiveVersions:
             snapshot, (dirty, draining, drained, copied, stream_time, found) = self._moments.take(parts)
             if found is rows:  # else it got its list since, or lost it to a commit
                 dirty, drained = _of(key, dirty or draining.get(key)), _of(key, drained)
-                return FrozenVersions(self._versions, snapshot, (dirty, {}, drained, {key: copied}, stream_time))
+                return self._frozen(snapshot, (dirty, {}, drained, {key: copied}, stream_time))
         return self.frozen()
 
     def _take(self) -> tuple[Snapshot, tuple[Any, ...]]:
@@ -100,11 +105,10 @@ class FrozenVersions(Versions):
     two versions start at the same time, of which only the one that ends last is shown.
     """
 
-    def __init__(self, versions: Versions, snapshot: Snapshot, copies: tuple[Any, ...]) -> None:
+    def __init__(self, versions: Versions, latest: Family, history: Family, copies: tuple[Any, ...]) -> None:
         self.__dict__.update(versions.__dict__)
-        family = at(versions.latest.family, snapshot)
-        self.latest = rows = FrozenRows.of(versions.latest, family, *((copies[:3],) if copies else ()))
-        self.history = versions.history.frozen(snapshot, *copies[3:])
+        self.latest = rows = FrozenRows.of(versions.latest, latest, *((copies[:3],) if copies else ()))
+        self.history = versions.history.frozen(history, *copies[3:])
         self._dirty, self._clean, self._miss = rows.dirty.get, rows.clean.get, rows.miss
 
     @property

@@ -21,7 +21,7 @@ from itertools import islice
 from sortedcontainers import SortedList
 
 from state.budget import Budget
-from state.engine import Batch, Engine, Snapshot
+from state.engine import Batch, Engine, Family
 from state.merge import merged
 
 __all__ = ["VERSIONS", "History", "Row", "front_of"]
@@ -98,16 +98,16 @@ class History:
         return self._waiting
 
     @property
-    def family_name(self) -> str:
-        return self._family.name
+    def family(self) -> Family:
+        return self._family
 
     def frozen(
-        self, snapshot: Snapshot, waiting: dict[bytes, list[Row]] | None = None, stream_time: int | None = None
+        self, family: Family, waiting: dict[bytes, list[Row]] | None = None, stream_time: int | None = None
     ) -> History:
-        """As of a snapshot, with the rows that waited and the stream time of its moment; without them what the engine
-        alone holds."""
+        """On the family of a snapshot, with the rows that waited and the stream time of its moment; without them as the
+        engine alone has it."""
         found = copy(self)
-        found._family, found._waiting, found._index = snapshot.family(self.family_name), waiting or {}, None
+        found._family, found._waiting, found._index = family, waiting or {}, None
         if stream_time is None:
             stored = found._family.get(_STREAM_TIME)
             stream_time = -1 if stored is None else _unpack(stored)[0]

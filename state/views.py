@@ -18,7 +18,7 @@ from processor_api.isolation import IsolationLevel
 from state.key_value import KeyValueFacade
 from state.kinds import OpenStore
 from state.list_store import ListFacade
-from state.live_rows import FrozenRows, LiveRows, Moments, at, buffer_parts, names_of
+from state.live_rows import FrozenRows, LiveRows, Moments, buffer_parts, names_of
 from state.live_timed import LiveTimed
 from state.live_versions import FrozenVersions, LiveVersions
 from state.open_views import OpenViews, ViewIterators
@@ -167,7 +167,7 @@ class _Plain:
 
     def _frozen(self) -> FrozenRows:
         snapshot, copies = self._moments.take()
-        family = at(self._rows.family, snapshot)
+        family = self._moments.at(self._rows.family, snapshot)
         return FrozenRows.of(self._rows, family, copies) if copies else FrozenRows.of(self._rows, family)
 
     def into(self, facade: Any) -> None:
