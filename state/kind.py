@@ -92,6 +92,8 @@ class OpenStore:
     """For processors: a `Facade`, with the calls of the kind."""
     operator: Any
     """For the DSL's operators."""
+    bare: Any = None
+    """The façade, where another one stands before it that counts its calls."""
     upkeep: Sequence[Upkeep] = ()
     views: OpenViews = field(default_factory=OpenViews, compare=False, repr=False)
     """What other threads have open of it (:func:`state.views.open_view`)."""

@@ -136,14 +136,14 @@ class _Reads(ReadOnlyStore):
 
 
 def _copied(store: OpenStore) -> Any:
-    facade = copy(store.facade)
+    facade = copy(store.bare or store.facade)
     facade._iterators = ViewIterators(store.builder.name)
     facade._open = True
     return facade
 
 
 def _reader(store: OpenStore, level: IsolationLevel) -> _Reader:
-    facade, views, committed = store.facade, store.views, level is IsolationLevel.READ_COMMITTED
+    facade, views, committed = store.bare or store.facade, store.views, level is IsolationLevel.READ_COMMITTED
     if isinstance(facade, KeyValueFacade | ListFacade):
         return _Plain(store.rows, views, committed)
     if isinstance(facade, TimedFacade):

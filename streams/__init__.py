@@ -43,6 +43,8 @@ if TYPE_CHECKING:
         ConfigError,
         DeserializationError,
         InternalError,
+        InvalidStateStoreError,
+        InvalidStateStorePartitionError,
         MissingTopicError,
         ProcessingError,
         ProductionError,
@@ -50,10 +52,15 @@ if TYPE_CHECKING:
         SerializationError,
         StateDirectoryError,
         StateError,
+        StateStoreMigratedError,
         StoreError,
         StreamsError,
+        StreamsNotStartedError,
+        StreamsRebalancingError,
+        StreamsStoppedError,
         TaskMigratedError,
         TopologyError,
+        UnknownStateStoreError,
         UserCodeError,
     )
     from processor_api.handlers import (
@@ -122,6 +129,27 @@ if TYPE_CHECKING:
     from streams.app.states import ClientState, StateListener
     from streams.app.uncaught import StreamsUncaughtExceptionHandler, StreamThreadExceptionResponse
     from streams.config import StreamsConfig
+    from streams.queries.lags import LagInfo
+    from streams.queries.position import Position, PositionBound
+    from streams.queries.query_types import (
+        KeyQuery,
+        MultiVersionedKeyQuery,
+        Query,
+        RangeQuery,
+        ResultOrder,
+        TimestampedKeyQuery,
+        TimestampedKeyWithHeadersQuery,
+        TimestampedRangeQuery,
+        TimestampedRangeWithHeadersQuery,
+        TimestampedWindowKeyWithHeadersQuery,
+        TimestampedWindowRangeWithHeadersQuery,
+        VersionedKeyQuery,
+        WindowKeyQuery,
+        WindowRangeQuery,
+    )
+    from streams.queries.request import StateQueryRequest
+    from streams.queries.results import FailureReason, QueryResult, StateQueryResult
+    from streams.queries.store_types import QueryableStoreType, QueryableStoreTypes, StoreQueryParameters
     from streams.restore.restorer import StateRestoreListener
     from streams.runtime.metadata import TaskMetadata, ThreadMetadata
     from streams.serdes import json_serde, list_serde, pydantic_serde, serde_of
@@ -144,6 +172,7 @@ __all__ = [
     "Duration",
     "EagerBufferConfig",
     "ErrorHandlerContext",
+    "FailureReason",
     "FixedKeyProcessor",
     "FixedKeyProcessorContext",
     "FixedKeyProcessorSupplier",
@@ -153,20 +182,27 @@ __all__ = [
     "HeaderList",
     "Headers",
     "InternalError",
+    "InvalidStateStoreError",
+    "InvalidStateStorePartitionError",
     "IsolationLevel",
     "KGroupedStream",
     "KGroupedTable",
     "KStream",
     "KTable",
     "KafkaStreams",
+    "KeyQuery",
     "KeyValueIterator",
     "KeyValueStore",
+    "LagInfo",
     "ListStore",
     "Materialized",
     "Metric",
     "MetricName",
     "MissingTopicError",
+    "MultiVersionedKeyQuery",
     "Named",
+    "Position",
+    "PositionBound",
     "ProcessingContext",
     "ProcessingError",
     "ProcessingExceptionHandler",
@@ -180,6 +216,11 @@ __all__ = [
     "ProductionExceptionHandler",
     "PunctuationType",
     "Punctuator",
+    "Query",
+    "QueryResult",
+    "QueryableStoreType",
+    "QueryableStoreTypes",
+    "RangeQuery",
     "ReadOnlyKeyValueStore",
     "ReadOnlySessionStore",
     "ReadOnlyWindowStore",
@@ -191,6 +232,7 @@ __all__ = [
     "Repartitioned",
     "Response",
     "Result",
+    "ResultOrder",
     "RetryableError",
     "Sensor",
     "Serde",
@@ -202,10 +244,14 @@ __all__ = [
     "StateDirectoryError",
     "StateError",
     "StateListener",
+    "StateQueryRequest",
+    "StateQueryResult",
     "StateRestoreListener",
     "StateStore",
+    "StateStoreMigratedError",
     "StoreBuilder",
     "StoreError",
+    "StoreQueryParameters",
     "StoreSupplier",
     "Stores",
     "StreamPartitioner",
@@ -214,6 +260,9 @@ __all__ = [
     "StreamsConfig",
     "StreamsError",
     "StreamsMetrics",
+    "StreamsNotStartedError",
+    "StreamsRebalancingError",
+    "StreamsStoppedError",
     "StreamsUncaughtExceptionHandler",
     "StrictBufferConfig",
     "Suppressed",
@@ -223,22 +272,32 @@ __all__ = [
     "ThreadMetadata",
     "TimestampExtractor",
     "TimestampType",
+    "TimestampedKeyQuery",
     "TimestampedKeyValueStore",
     "TimestampedKeyValueStoreWithHeaders",
+    "TimestampedKeyWithHeadersQuery",
+    "TimestampedRangeQuery",
+    "TimestampedRangeWithHeadersQuery",
     "TimestampedSessionStore",
+    "TimestampedWindowKeyWithHeadersQuery",
+    "TimestampedWindowRangeWithHeadersQuery",
     "TimestampedWindowStore",
     "TopicNameExtractor",
     "TopicPartition",
     "Topology",
     "TopologyError",
     "TopologyTestDriver",
+    "UnknownStateStoreError",
     "UserCodeError",
     "ValueAndTimestamp",
     "ValueTimestampHeaders",
+    "VersionedKeyQuery",
     "VersionedKeyValueStore",
     "VersionedRecord",
     "VersionedRecordIterator",
     "Window",
+    "WindowKeyQuery",
+    "WindowRangeQuery",
     "WindowStore",
     "WindowStoreIterator",
     "Windowed",
@@ -264,9 +323,10 @@ _HOMES = {
     "processor_api.context": "FixedKeyProcessorContext ProcessingContext ProcessorContext",
     "processor_api.durations": "Duration",
     "processor_api.errors": (
-        "ConfigError DeserializationError InternalError MissingTopicError ProcessingError ProductionError "
-        "RetryableError SerializationError StateDirectoryError StateError StoreError StreamsError "
-        "TaskMigratedError TopologyError UserCodeError"
+        "ConfigError DeserializationError InternalError InvalidStateStoreError InvalidStateStorePartitionError "
+        "MissingTopicError ProcessingError ProductionError RetryableError SerializationError StateDirectoryError "
+        "StateError StateStoreMigratedError StoreError StreamsError StreamsNotStartedError StreamsRebalancingError "
+        "StreamsStoppedError TaskMigratedError TopologyError UnknownStateStoreError UserCodeError"
     ),
     "processor_api.handlers": (
         "DeserializationExceptionHandler ErrorHandlerContext ProcessingExceptionHandler ProducerRecord "
@@ -308,6 +368,17 @@ _HOMES = {
     "streams.app.states": "ClientState StateListener",
     "streams.app.uncaught": "StreamThreadExceptionResponse StreamsUncaughtExceptionHandler",
     "streams.config": "StreamsConfig",
+    "streams.queries.lags": "LagInfo",
+    "streams.queries.position": "Position PositionBound",
+    "streams.queries.query_types": (
+        "KeyQuery MultiVersionedKeyQuery Query RangeQuery ResultOrder TimestampedKeyQuery "
+        "TimestampedKeyWithHeadersQuery TimestampedRangeQuery TimestampedRangeWithHeadersQuery "
+        "TimestampedWindowKeyWithHeadersQuery TimestampedWindowRangeWithHeadersQuery VersionedKeyQuery "
+        "WindowKeyQuery WindowRangeQuery"
+    ),
+    "streams.queries.request": "StateQueryRequest",
+    "streams.queries.results": "FailureReason QueryResult StateQueryResult",
+    "streams.queries.store_types": "QueryableStoreType QueryableStoreTypes StoreQueryParameters",
     "streams.restore.restorer": "StateRestoreListener",
     "streams.runtime.metadata": "TaskMetadata ThreadMetadata",
     "streams.serdes": "json_serde list_serde pydantic_serde serde_of",
