@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
+from processor_api.custom_stores import CustomStateStore, KeyValueBytesStoreSupplier, VersionedBytesStoreSupplier
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
 from processor_api.serde import Serde
+from processor_api.store_supplier import (
+    CUSTOM,
+    CUSTOM_VERSIONED,
+    MEMORY,
+    PLAIN_BYTES,
+    ROCKSDB,
+    StoreSupplier,
+    as_supplier,
+    custom_supplier,
+)
 
-__all__ = ["MEMORY", "ROCKSDB", "StoreBuilder", "StoreSupplier", "Stores"]
+__all__ = [
+    "MEMORY",
+    "PROXIED",
+    "ROCKSDB",
+    "UNCACHED_KINDS",
+    "StateStoreBuilder",
+    "StoreBuilder",
+    "StoreSupplier",
+    "Stores",
+    "as_builder",
+]
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-ROCKSDB = "rocksdb"
-MEMORY = "memory"
-
-UNCACHED_KINDS = frozenset({"versioned-key-value", "lru-map", "timestamped-lru-map", "list"})
-"""Kinds of store that log and forward every put."""
+UNCACHED_KINDS = frozenset({"versioned-key-value", "lru-map", "timestamped-lru-map", "list", CUSTOM, CUSTOM_VERSIONED})
+"""Kinds of store that log and forward every put, or do all that by themselves."""
 
 _KEY_VALUE, _TIMESTAMPED, _HEADERS = "key-value", "timestamped-key-value", "headers-key-value"
 _LRU_MAP, _TIMESTAMPED_LRU_MAP = "lru-map", "timestamped-lru-map"
@@ -29,30 +47,16 @@ _PLAIN_OF = {
     _HEADERS: _KEY_VALUE,
     _LRU_MAP: _LRU_MAP,
     _TIMESTAMPED_LRU_MAP: _LRU_MAP,
+    PLAIN_BYTES: _KEY_VALUE,
 }
 """The plain kind of each kind of key-value store that a builder can give timestamps or headers."""
 _TIMESTAMPED_OF = {_KEY_VALUE: _TIMESTAMPED, _LRU_MAP: _TIMESTAMPED_LRU_MAP}
 
+PROXIED = "proxied-key-value"
+"""The kind of a timestamped store over bytes without timestamps."""
+
 _SECOND, _MINUTE, _HOUR = 1000, 60_000, 3_600_000
 _SEGMENTS = ((_MINUTE, 3, 2 * _SECOND), (5 * _MINUTE, 5, 20 * _SECOND), (_HOUR, 12, _MINUTE))
-
-
-@dataclass(frozen=True, kw_only=True)
-class StoreSupplier:
-    """A kind of store on an engine; ``parameters`` are the kind's own (retention, window size, ... in ms)."""
-
-    name: str
-    kind: str
-    engine: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if not self.name:
-            raise TopologyError("a store needs a name")
-
-    @property
-    def persistent(self) -> bool:
-        return self.engine != MEMORY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +101,34 @@ class StoreBuilder(Generic[K, V]):
 
     def with_caching_disabled(self) -> StoreBuilder[K, V]:
         return replace(self, caching=False)
+
+
+class StateStoreBuilder(Protocol):
+    """A builder of a custom store that a user writes, as Kafka Streams' users do; it goes wherever a `StoreBuilder` of
+    a custom store does. It may have ``logging`` and ``topic_config`` as `StoreBuilder` has them."""
+
+    @property
+    def name(self) -> str: ...
+
+    def build(self) -> CustomStateStore:
+        """A new store, not open yet."""
+        ...
+
+
+def as_builder(given: Any) -> StoreBuilder[Any, Any]:
+    """A builder as the runtime takes it, also of one that a user wrote.
+
+    :raises TopologyError: if it is none.
+    """
+    if isinstance(given, StoreBuilder):
+        return given
+    name, build = getattr(given, "name", None), getattr(given, "build", None)
+    if not isinstance(name, str) or not callable(build):
+        raise TopologyError(f"expected a store builder, got {given!r}; see Stores.key_value_store_builder")
+    builder = Stores.custom(name, build)
+    if not getattr(given, "logging", True):
+        return builder.with_logging_disabled()
+    return builder.with_logging_enabled(getattr(given, "topic_config", None))
 
 
 class Stores:
@@ -243,8 +275,20 @@ class Stores:
         return _session_supplier(name, MEMORY, retention, None, time_ordered, timestamped=False)
 
     @staticmethod
+    def custom(name: str, supplier: Callable[[], CustomStateStore]) -> StoreBuilder[Any, Any]:
+        """A store that brings everything of its own; processors get it by ``context.get_state_store(name)``.
+
+        :param supplier: makes a new store, not open yet, at each call; it is called twice here to check that.
+        :raises TopologyError: if it does not, or what it makes is not a
+            :class:`~processor_api.custom_stores.CustomStateStore` of this name.
+        """
+        return StoreBuilder(supplier=custom_supplier(name, supplier))
+
+    @staticmethod
     def key_value_store_builder(
-        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+        supplier: StoreSupplier | KeyValueBytesStoreSupplier,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
     ) -> StoreBuilder[K, V]:
         """A plain key-value store.
 
@@ -254,35 +298,43 @@ class Stores:
 
     @staticmethod
     def timestamped_key_value_store_builder(
-        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+        supplier: StoreSupplier | KeyValueBytesStoreSupplier,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
     ) -> StoreBuilder[K, V]:
         """A key-value store whose values are :class:`~processor_api.stores.ValueAndTimestamp`.
 
+        A persistent byte store of the user's that keeps no timestamps reads -1 (KIP-258).
+
         :raises TopologyError: if the supplier is of another kind.
         """
-        kinds = {kind: _TIMESTAMPED_OF[plain] for kind, plain in _PLAIN_OF.items()}
+        kinds = {kind: _TIMESTAMPED_OF[plain] for kind, plain in _PLAIN_OF.items()} | {PLAIN_BYTES: PROXIED}
         return _builder(supplier, "a timestamped key-value store", kinds, key_serde, value_serde)
 
     @staticmethod
     def timestamped_key_value_store_with_headers_builder(
-        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+        supplier: StoreSupplier | KeyValueBytesStoreSupplier,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
     ) -> StoreBuilder[K, V]:
         """A key-value store whose values are :class:`~processor_api.stores.ValueTimestampHeaders` (KIP-1271).
 
         :raises TopologyError: if the supplier is of another kind.
         """
-        kinds = {kind: _HEADERS for kind, plain in _PLAIN_OF.items() if plain == _KEY_VALUE}
+        kinds = {kind: _HEADERS for kind, plain in _PLAIN_OF.items() if plain == _KEY_VALUE and kind != PLAIN_BYTES}
         return _builder(supplier, "a key-value store with headers", kinds, key_serde, value_serde)
 
     @staticmethod
     def versioned_key_value_store_builder(
-        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+        supplier: StoreSupplier | VersionedBytesStoreSupplier,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
     ) -> StoreBuilder[K, V]:
         """A versioned key-value store, :class:`~processor_api.stores.VersionedKeyValueStore`. It is never cached.
 
         :raises TopologyError: if the supplier is of another kind.
         """
-        kinds = {"versioned-key-value": "versioned-key-value"}
+        kinds = {kind: kind for kind in ("versioned-key-value", CUSTOM_VERSIONED)}
         return _builder(supplier, "a versioned key-value store", kinds, key_serde, value_serde)
 
     @staticmethod
@@ -337,12 +389,13 @@ class Stores:
 
 
 def _builder(
-    supplier: StoreSupplier,
+    given: Any,
     what: str,
     kinds: Mapping[str, str],
     key_serde: Serde[K] | None,
     value_serde: Serde[V] | None,
 ) -> StoreBuilder[K, V]:
+    supplier = as_supplier(given)
     kind = kinds.get(supplier.kind)
     if kind is None:
         raise TopologyError(f"{what} cannot be built from a {supplier.kind} supplier", store=supplier.name)
@@ -440,6 +493,7 @@ def _timed_builder(
     *,
     timestamped: bool,
 ) -> StoreBuilder[K, V]:
+    supplier = as_supplier(supplier)
     if not supplier.kind.endswith(window_or_session):
         raise TopologyError(
             f"a {window_or_session} store cannot be built from a {supplier.kind} supplier", store=supplier.name

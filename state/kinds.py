@@ -8,7 +8,7 @@ from typing import Any
 from processor_api.errors import StateError, TopologyError
 from processor_api.serde import Serde
 from processor_api.store_spec import StoreBuilder
-from state import headers_key_value, key_value, list_store, lru_map, session, versioned, window
+from state import custom_store, headers_key_value, key_value, list_store, lru_map, session, versioned, window
 from state.budget import Budget
 from state.codec import RowCodec
 from state.cursor import Cursor
@@ -39,6 +39,7 @@ KINDS: dict[str, StoreKind] = {
     **versioned.KINDS,
     **window.KINDS,
     **session.KINDS,
+    **custom_store.KINDS,
 }
 
 

@@ -133,7 +133,9 @@ def _window_of(end: int, start: int) -> Window:
 def _open_with(shown: Callable[..., Shown], time_ordered: bool) -> Callable[[Opening], OpenStore]:
     def opened(opening: Opening) -> OpenStore:
         builder = opening.builder
-        timed = TimedRows(opening, _layout(builder, time_ordered), Retention.of(builder))
+        persistent = opening.engine.persistent
+        retention = Retention.of(builder, persistent=persistent)
+        timed = TimedRows(opening, _layout(time_ordered, persistent), retention)
         facade = SessionFacade(opening, timed, shown(builder.name, opening.cursor), _window_of)
         operator = TimedOperator(opening, timed, _window_of)
         return OpenStore(builder=builder, rows=timed.rows, facade=facade, operator=operator, upkeep=timed.upkeep)
@@ -143,13 +145,17 @@ def _open_with(shown: Callable[..., Shown], time_ordered: bool) -> Callable[[Ope
 
 def _restoring(time_ordered: bool) -> Callable[[StoreBuilder[Any, Any], Engine, RowCodec], Restore]:
     return lambda builder, engine, codec: restore_timed(
-        builder, engine, codec, _layout(builder, time_ordered), Retention.of(builder)
+        builder,
+        engine,
+        codec,
+        _layout(time_ordered, engine.persistent),
+        Retention.of(builder, persistent=engine.persistent),
     )
 
 
-def _layout(builder: StoreBuilder[Any, Any], time_ordered: bool) -> KeyFirst | TimeFirst:
+def _layout(time_ordered: bool, persistent: bool) -> KeyFirst | TimeFirst:
     """Of sessions that end together Java's store in memory gives the one first that starts last."""
-    return TimeFirst(SESSION) if time_ordered else KeyFirst(SESSION, descending=not builder.supplier.persistent)
+    return TimeFirst(SESSION) if time_ordered else KeyFirst(SESSION, descending=not persistent)
 
 
 def _kind(codec: RowCodec, shown: Callable[..., Shown], time_ordered: bool) -> StoreKind:

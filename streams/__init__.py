@@ -34,6 +34,17 @@ if TYPE_CHECKING:
         StreamsBuilder,
     )
     from processor_api.context import FixedKeyProcessorContext, ProcessingContext, ProcessorContext
+    from processor_api.custom_stores import (
+        ChangelogRecord,
+        CustomStateStore,
+        KeyValueBytesStore,
+        KeyValueBytesStoreSupplier,
+        RestoreCallback,
+        StateStoreContext,
+        TimestampedBytesStore,
+        VersionedBytesStore,
+        VersionedBytesStoreSupplier,
+    )
     from processor_api.durations import Duration
     from processor_api.errors import (
         ConfigError,
@@ -76,7 +87,8 @@ if TYPE_CHECKING:
     from processor_api.punctuation import Cancellable, PunctuationType, Punctuator
     from processor_api.record import FixedKeyRecord, HeaderList, Headers, Record, RecordMetadata, TimestampType
     from processor_api.serde import Serde, Serdes
-    from processor_api.store_spec import StoreBuilder, Stores, StoreSupplier
+    from processor_api.store_spec import StateStoreBuilder, StoreBuilder, Stores
+    from processor_api.store_supplier import StoreSupplier
     from processor_api.stores import (
         PUT_RETURN_CODE_NOT_PUT,
         PUT_RETURN_CODE_VALID_TO_UNDEFINED,
@@ -112,6 +124,8 @@ if TYPE_CHECKING:
     from processor_api.topology import Topology
     from processor_api.windowed import Window, Windowed
     from processor_api.wrapper import ProcessorWrapper
+    from state.engine import OFFSETS, POSITIONS, Batch, Engine, Family
+    from state.engine_registry import register_engine
     from state.windowed_serdes import WindowedSerdes
     from streams.app.kafka_streams import KafkaStreams  # type: ignore[import-not-found,unused-ignore]
     from streams.app.states import ClientState, StateListener
@@ -123,20 +137,27 @@ if TYPE_CHECKING:
     from streams.testing import TopologyTestDriver  # type: ignore[import-not-found,unused-ignore]
 
 __all__ = [
+    "OFFSETS",
+    "POSITIONS",
     "PUT_RETURN_CODE_NOT_PUT",
     "PUT_RETURN_CODE_VALID_TO_UNDEFINED",
     "AutoOffsetReset",
+    "Batch",
     "Branched",
     "BranchedKStream",
     "Cancellable",
+    "ChangelogRecord",
     "ClientState",
     "ConfigError",
     "Consumed",
     "ConsumedRecord",
+    "CustomStateStore",
     "DeserializationError",
     "DeserializationExceptionHandler",
     "Duration",
+    "Engine",
     "ErrorHandlerContext",
+    "Family",
     "FixedKeyProcessor",
     "FixedKeyProcessorContext",
     "FixedKeyProcessorSupplier",
@@ -151,6 +172,8 @@ __all__ = [
     "KStream",
     "KTable",
     "KafkaStreams",
+    "KeyValueBytesStore",
+    "KeyValueBytesStoreSupplier",
     "KeyValueIterator",
     "KeyValueStore",
     "ListStore",
@@ -182,6 +205,7 @@ __all__ = [
     "RepartitionTopic",
     "Repartitioned",
     "Response",
+    "RestoreCallback",
     "Result",
     "RetryableError",
     "Sensor",
@@ -196,6 +220,8 @@ __all__ = [
     "StateListener",
     "StateRestoreListener",
     "StateStore",
+    "StateStoreBuilder",
+    "StateStoreContext",
     "StoreBuilder",
     "StoreError",
     "StoreSupplier",
@@ -213,6 +239,7 @@ __all__ = [
     "ThreadMetadata",
     "TimestampExtractor",
     "TimestampType",
+    "TimestampedBytesStore",
     "TimestampedKeyValueStore",
     "TimestampedKeyValueStoreWithHeaders",
     "TimestampedSessionStore",
@@ -225,6 +252,8 @@ __all__ = [
     "UserCodeError",
     "ValueAndTimestamp",
     "ValueTimestampHeaders",
+    "VersionedBytesStore",
+    "VersionedBytesStoreSupplier",
     "VersionedKeyValueStore",
     "VersionedRecord",
     "VersionedRecordIterator",
@@ -245,6 +274,7 @@ __all__ = [
     "log_and_fail_processing",
     "log_and_skip_on_invalid_timestamp",
     "pydantic_serde",
+    "register_engine",
     "serde_of",
     "use_partition_time_on_invalid_timestamp",
     "wallclock_timestamp_extractor",
@@ -252,6 +282,10 @@ __all__ = [
 
 _HOMES = {
     "processor_api.context": "FixedKeyProcessorContext ProcessingContext ProcessorContext",
+    "processor_api.custom_stores": (
+        "ChangelogRecord CustomStateStore KeyValueBytesStore KeyValueBytesStoreSupplier RestoreCallback "
+        "StateStoreContext TimestampedBytesStore VersionedBytesStore VersionedBytesStoreSupplier"
+    ),
     "processor_api.durations": "Duration",
     "processor_api.errors": (
         "ConfigError DeserializationError InternalError MissingTopicError ProcessingError ProductionError "
@@ -271,7 +305,8 @@ _HOMES = {
     "processor_api.punctuation": "Cancellable PunctuationType Punctuator",
     "processor_api.record": "FixedKeyRecord HeaderList Headers Record RecordMetadata TimestampType",
     "processor_api.serde": "Serde Serdes",
-    "processor_api.store_spec": "StoreBuilder StoreSupplier Stores",
+    "processor_api.store_spec": "StateStoreBuilder StoreBuilder Stores",
+    "processor_api.store_supplier": "StoreSupplier",
     "processor_api.stores": (
         "KeyValueIterator KeyValueStore ListStore PUT_RETURN_CODE_NOT_PUT PUT_RETURN_CODE_VALID_TO_UNDEFINED "
         "ReadOnlyKeyValueStore ReadOnlySessionStore ReadOnlyWindowStore SessionStore StateStore "
@@ -287,6 +322,8 @@ _HOMES = {
     "processor_api.topology": "Topology",
     "processor_api.wrapper": "ProcessorWrapper",
     "processor_api.windowed": "Window Windowed",
+    "state.engine": "Batch Engine Family OFFSETS POSITIONS",
+    "state.engine_registry": "register_engine",
     "state.windowed_serdes": "WindowedSerdes",
     "dsl": (
         "Branched BranchedKStream Consumed GlobalKTable Grouped KGroupedStream KGroupedTable KStream KTable "

@@ -26,6 +26,7 @@ from streams.config import StreamsConfig
 from streams.config import clients as client_configs
 from streams.kafka.ports import KafkaClients
 from streams.restore.restorer import StateRestoreListener
+from streams.runtime.engines import check_engines
 from streams.runtime.garbage import relax_collector, restore_collector
 from streams.runtime.metadata import ThreadMetadata
 from streams.runtime.stream_thread import StreamThread
@@ -69,6 +70,7 @@ class KafkaStreams:
         self.config = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
         wrapper = self.config.processor_wrapper_class
         self.topology = topology if wrapper is None else topology.wrapped_by(wrapper, self.config.dotted())
+        check_engines(self.topology)
         self.failure: Exception | None = None
         """What ended the application, or failed while it closed; ``None`` if nothing did."""
         self._clock = clock or SystemClock()

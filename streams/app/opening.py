@@ -164,7 +164,7 @@ def open_application(opened: Opened, restore_listeners: Collection[StateRestoreL
     plans = PlanBook(fitter.fit(readable, existing))
     if fitter.growing:
         opened.watch = TopicWatch(fitter, readable, plans)
-    engines = Engines(clock, config.rocksdb_config_setter)
+    engines = Engines(clock, config.rocksdb_config_setter, settings)
     opened.open_global_stores(settings, engines, restore_listeners)
     opened.shared = Shared(
         config=config,

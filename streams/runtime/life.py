@@ -148,6 +148,7 @@ class ThreadLife:
             global_store=self._shared.global_store,
             user_metrics=ThreadMetrics(self._shared.metrics, self._identity.thread),
             log_each_put=config.changelog_updates == "each",
+            exactly_once=config.exactly_once,
         )
 
     def _stores(self, plan: TaskPlan, task: TaskId, environment: Environment) -> TaskStores:

@@ -39,7 +39,7 @@ from state.engine import Engine
 from streams.config import StreamsConfig
 from streams.kafka.internal_topics import source_topics
 from streams.kafka.record_collector import RecordCollector
-from streams.runtime.engines import Engines
+from streams.runtime.engines import Engines, check_engines
 from streams.runtime.environment import Environment
 from streams.runtime.error_policy import error_policy_for
 from streams.runtime.idling import Idling
@@ -93,6 +93,7 @@ class TopologyTestDriver:
         wrapper = self.config.processor_wrapper_class
         if wrapper is not None:
             topology = topology.wrapped_by(wrapper, self.config.dotted())
+        check_engines(topology)
         self.clock = ManualClock(to_timestamp_ms(initial_wall_clock_ms, "initial_wall_clock_ms"))
         self._topics: dict[str, DriverTopic] = {}
         self._collector = RecordCollector(DriverProducer(self._topics), self.clock)
@@ -140,12 +141,13 @@ class TopologyTestDriver:
             errors=error_policy_for(config, task_id, self._collector),
             global_store=self._globals.reader,
             log_each_put=config.changelog_updates != "last",
+            exactly_once=config.exactly_once,
         )
         budget = Budget(config.statestore_cache_max_bytes)
         return Task(plan, environment, TaskStores(plan, task_id, environment, budget, self._open_engine))
 
     def _open_engine(self, name: str, directory: Path, families: list[str]) -> Engine:
-        engines = Engines(self.clock, self.config.rocksdb_config_setter)
+        engines = Engines(self.clock, self.config.rocksdb_config_setter, self.config.dotted())
         if name != ROCKSDB or self.config.rocksdb_config_setter is not None:  # who sets options wants the database
             return engines.open(name, directory, families)
         return cast(Engine, DriverEngine(lambda: engines.open(name, directory, families)))
