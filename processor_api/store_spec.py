@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from processor_api.custom_stores import CustomStateStore, KeyValueBytesStoreSupplier, VersionedBytesStoreSupplier
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
-from processor_api.serde import Serde
+from processor_api.serde import Serde, Serdes
 from processor_api.store_supplier import (
     CUSTOM,
     CUSTOM_VERSIONED,
@@ -54,6 +54,9 @@ _TIMESTAMPED_OF = {_KEY_VALUE: _TIMESTAMPED, _LRU_MAP: _TIMESTAMPED_LRU_MAP}
 
 PROXIED = "proxied-key-value"
 """The kind of a timestamped store over bytes without timestamps."""
+
+_BYTES: Serde[Any] = Serdes.BYTES
+"""Of custom stores, which have serdes of their own or none."""
 
 _SECOND, _MINUTE, _HOUR = 1000, 60_000, 3_600_000
 _SEGMENTS = ((_MINUTE, 3, 2 * _SECOND), (5 * _MINUTE, 5, 20 * _SECOND), (_HOUR, 12, _MINUTE))
@@ -282,7 +285,7 @@ class Stores:
         :raises TopologyError: if it does not, or what it makes is not a
             :class:`~processor_api.custom_stores.CustomStateStore` of this name.
         """
-        return StoreBuilder(supplier=custom_supplier(name, supplier))
+        return StoreBuilder(supplier=custom_supplier(name, supplier), key_serde=_BYTES, value_serde=_BYTES)
 
     @staticmethod
     def key_value_store_builder(

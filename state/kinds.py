@@ -8,7 +8,18 @@ from typing import Any
 from processor_api.errors import StateError, TopologyError
 from processor_api.serde import Serde
 from processor_api.store_spec import StoreBuilder
-from state import custom_store, headers_key_value, key_value, list_store, lru_map, session, versioned, window
+from state import (
+    custom_store,
+    custom_versioned,
+    headers_key_value,
+    key_value,
+    list_store,
+    lru_map,
+    proxied,
+    session,
+    versioned,
+    window,
+)
 from state.budget import Budget
 from state.codec import RowCodec
 from state.cursor import Cursor
@@ -40,6 +51,8 @@ KINDS: dict[str, StoreKind] = {
     **window.KINDS,
     **session.KINDS,
     **custom_store.KINDS,
+    **custom_versioned.KINDS,
+    **proxied.KINDS,
 }
 
 

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from processor_api.store_spec import StoreBuilder
-from processor_api.store_supplier import CustomStoreSupplier, make_custom
 from processor_api.task_id import TopicPartition
 from state.custom_context import StoreContext
-from state.custom_engine import DIRECTORY, CustomStoreEngine
-from state.custom_store import ROWLESS
+from state.custom_engine import DIRECTORY
+from state.custom_opening import custom_engine
 from state.engine import Engine
-from state.kinds import family_of
 from streams.runtime.environment import Environment
 
 __all__ = ["open_custom_store"]
@@ -30,8 +28,6 @@ def open_custom_store(
     :param inputs: the input partitions of the task.
     :raises StateError: if it cannot be opened.
     """
-    supplier = cast(CustomStoreSupplier, builder.supplier)
-    rowless = builder.kind in ROWLESS
 
     def context() -> StoreContext:
         return StoreContext(
@@ -47,14 +43,11 @@ def open_custom_store(
             make_metrics=environment.streams_metrics,
             time_ms=environment.clock.time_ms,
             request_commit=environment.request_commit,
-            logged_for_it=not rowless,
         )
 
-    engine: Any = CustomStoreEngine(
-        builder.name,
-        lambda: make_custom(builder.name, supplier.factory),
+    engine: Any = custom_engine(
+        builder,
         context,
-        family=None if rowless else family_of(builder),
         inputs=[partition for partition in inputs if partition.topic != changelog],
         undoes=environment.exactly_once,
     )

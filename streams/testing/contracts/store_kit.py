@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from processor_api.clock import ManualClock
 from processor_api.custom_stores import ChangelogRecord
 from processor_api.record import HeaderList
 from processor_api.serde import Serdes
 from processor_api.store_spec import StoreBuilder
-from processor_api.store_supplier import CustomStoreSupplier
 from processor_api.task_id import TaskId, TopicPartition
 from state.budget import Budget
 from state.cursor import Cursor
 from state.custom_context import StoreContext
-from state.custom_engine import DIRECTORY, CustomStoreEngine
-from state.custom_store import ROWLESS
+from state.custom_engine import DIRECTORY
+from state.custom_opening import custom_engine
 from state.engine import OFFSETS, POSITIONS
-from state.kinds import OpenStore, family_of, open_store, restore_of
+from state.kinds import OpenStore, open_store, restore_of
 from state.offsets import offset_key, write_offset
 from streams.metrics.registry import Metrics, ThreadMetrics
 
@@ -40,7 +39,6 @@ class StoreKit:
         self.builder, self.directory = builder, directory
         self.cursor, self.budget, self.clock = Cursor(), Budget(1 << 20, 0), ManualClock(1_000)
         self.logged: list[ChangelogRecord] = []
-        rowless = builder.kind in ROWLESS
 
         def context() -> StoreContext:
             return StoreContext(
@@ -56,14 +54,9 @@ class StoreKit:
                 make_metrics=lambda: ThreadMetrics(Metrics(self.clock.time_ms), "thread"),
                 time_ms=self.clock.time_ms,
                 request_commit=lambda: None,
-                logged_for_it=not rowless,
             )
 
-        factory = cast(CustomStoreSupplier, builder.supplier).factory
-        family = None if rowless else family_of(builder)
-        self.engine: Any = CustomStoreEngine(
-            builder.name, factory, context, family=family, inputs=[INPUT], undoes=exactly_once
-        )
+        self.engine: Any = custom_engine(builder, context, inputs=[INPUT], undoes=exactly_once)
         self._open: OpenStore | None = None
 
     @property
