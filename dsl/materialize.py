@@ -9,9 +9,12 @@ from dsl.draft import Draft
 from dsl.options import Materialized
 from dsl.plan import Materialization
 from dsl.settings import BuildSettings
+from processor_api.dsl_stores import DslKeyValueParams, on_engine
 from processor_api.durations import to_ms
+from processor_api.errors import StreamsError, TopologyError
 from processor_api.serde import Serde
-from processor_api.store_spec import MEMORY, UNCACHED_KINDS, StoreBuilder, Stores, StoreSupplier
+from processor_api.store_spec import UNCACHED_KINDS, StoreBuilder, Stores
+from processor_api.store_supplier import PLAIN_BYTES, StoreSupplier, as_supplier
 
 __all__ = ["MaterializedLike", "as_materialized", "key_value_builder", "materialize", "materialize_if_named"]
 
@@ -23,6 +26,7 @@ _BUILDERS: Mapping[str, Callable[..., StoreBuilder[Any, Any]]] = {
     "headers-key-value": Stores.timestamped_key_value_store_with_headers_builder,
     "lru-map": Stores.timestamped_key_value_store_builder,
     "timestamped-lru-map": Stores.timestamped_key_value_store_builder,
+    PLAIN_BYTES: Stores.timestamped_key_value_store_builder,
 }
 """Tables keep timestamps: what makes their stores, by the kind of the supplier; other kinds are taken as they are."""
 
@@ -49,8 +53,8 @@ def materialize(
         queryable=name is not None,
         key_serde=key_serde if given.key_serde is None else given.key_serde,
         value_serde=value_serde if given.value_serde is None else given.value_serde,
-        supplier=given.supplier,
-        engine=given.store_type,
+        supplier=None if given.supplier is None else as_supplier(given.supplier),
+        store_type=given.store_type,
         logging=given.logging,
         topic_config=given.topic_config,
         caching=given.caching,
@@ -89,6 +93,24 @@ def key_value_builder(store: Materialization, settings: BuildSettings) -> StoreB
 
 
 def _default_supplier(store: Materialization, settings: BuildSettings) -> StoreSupplier:
-    if (store.engine or settings.engine) == MEMORY:
-        return Stores.in_memory_key_value_store(store.name)
-    return Stores.persistent_timestamped_key_value_store(store.name)
+    """By what the table says, else the application: its suppliers, else its engine.
+
+    :raises TopologyError: if the user's suppliers fail, or give no supplier of this store.
+    """
+    chosen = store.store_type or settings.suppliers or settings.engine
+    suppliers = on_engine(chosen) if isinstance(chosen, str) else chosen
+    try:
+        supplier = as_supplier(suppliers.key_value_store(DslKeyValueParams(name=store.name)))
+    except StreamsError as error:
+        raise error.locate(store=store.name)  # noqa: B904 - the same error, with its place
+    except Exception as error:
+        raise TopologyError(
+            f"key_value_store of {suppliers!r} failed for store {store.name!r}: {type(error).__name__}: {error}",
+            store=store.name,
+        ) from error
+    if supplier.name != store.name:
+        raise TopologyError(
+            f"key_value_store of {suppliers!r} was asked for store {store.name!r} and gave {supplier.name!r}",
+            store=store.name,
+        )
+    return supplier

@@ -45,6 +45,13 @@ if TYPE_CHECKING:
         VersionedBytesStore,
         VersionedBytesStoreSupplier,
     )
+    from processor_api.dsl_stores import (
+        BuiltInDslStoreSuppliers,
+        DslKeyValueParams,
+        DslSessionParams,
+        DslStoreSuppliers,
+        DslWindowParams,
+    )
     from processor_api.durations import Duration
     from processor_api.errors import (
         ConfigError,
@@ -145,6 +152,7 @@ __all__ = [
     "Batch",
     "Branched",
     "BranchedKStream",
+    "BuiltInDslStoreSuppliers",
     "Cancellable",
     "ChangelogRecord",
     "ClientState",
@@ -154,6 +162,10 @@ __all__ = [
     "CustomStateStore",
     "DeserializationError",
     "DeserializationExceptionHandler",
+    "DslKeyValueParams",
+    "DslSessionParams",
+    "DslStoreSuppliers",
+    "DslWindowParams",
     "Duration",
     "Engine",
     "ErrorHandlerContext",
@@ -285,6 +297,9 @@ _HOMES = {
     "processor_api.custom_stores": (
         "ChangelogRecord CustomStateStore KeyValueBytesStore KeyValueBytesStoreSupplier RestoreCallback "
         "StateStoreContext TimestampedBytesStore VersionedBytesStore VersionedBytesStoreSupplier"
+    ),
+    "processor_api.dsl_stores": (
+        "BuiltInDslStoreSuppliers DslKeyValueParams DslSessionParams DslStoreSuppliers DslWindowParams"
     ),
     "processor_api.durations": "Duration",
     "processor_api.errors": (

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from processor_api.errors import TopologyError
+from processor_api.store_spec import PROXIED
+from processor_api.store_supplier import CUSTOM_VERSIONED
 from state.key_value import KeyValueFacade
 from state.kinds import OpenStore
 from state.shown import Untimed
@@ -70,12 +72,20 @@ class _PlainKeyValue(KeyValueFacade):
         self._facade._check()
 
 
-KEY_VALUE = StoreView("key-value", {"key-value": _itself, "lru-map": _itself, "timestamped-key-value": _PlainKeyValue})
+KEY_VALUE = StoreView(
+    "key-value",
+    {
+        "key-value": _itself,
+        "lru-map": _itself,
+        "timestamped-key-value": _PlainKeyValue,
+        PROXIED: _PlainKeyValue,
+    },
+)
 TIMESTAMPED_KEY_VALUE = StoreView(
-    "timestamped-key-value", {"timestamped-key-value": _itself, "timestamped-lru-map": _itself}
+    "timestamped-key-value", {"timestamped-key-value": _itself, "timestamped-lru-map": _itself, PROXIED: _itself}
 )
 HEADERS_KEY_VALUE = StoreView("headers-key-value", {"headers-key-value": _itself})
-VERSIONED_KEY_VALUE = StoreView("versioned-key-value", {"versioned-key-value": _itself})
+VERSIONED_KEY_VALUE = StoreView("versioned-key-value", {"versioned-key-value": _itself, CUSTOM_VERSIONED: _itself})
 WINDOW = StoreView(
     "window",
     {
