@@ -15,6 +15,7 @@ from dsl.options import Consumed, Materialized
 from dsl.plan import StateStore
 from dsl.settings import Dotted, read_settings
 from processor_api.processor import Processor
+from processor_api.store_builders import StateStoreBuilder, as_builder
 from processor_api.store_spec import StoreBuilder
 from processor_api.topology import Topology
 
@@ -127,9 +128,12 @@ class StreamsBuilder:
         global_calls.add_global_store(self._draft, builder, topic, consumed, supplier)
         return self
 
-    def add_state_store(self, builder: StoreBuilder[Any, Any]) -> StreamsBuilder:
-        """Adds a store for processors to be connected to by its name; returns the builder."""
-        self._draft.add(StateStore(builder=builder))
+    def add_state_store(self, builder: StoreBuilder[Any, Any] | StateStoreBuilder) -> StreamsBuilder:
+        """Adds a store for processors to be connected to by its name; returns the builder.
+
+        :raises TopologyError: if it is no builder of a store.
+        """
+        self._draft.add(StateStore(builder=as_builder(builder)))
         return self
 
     def build(self, config: Mapping[str, Any] | Dotted | None = None) -> Topology:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from processor_api.custom_stores import CustomStateStore, KeyValueBytesStoreSupplier, VersionedBytesStoreSupplier
 from processor_api.durations import Duration, to_ms
@@ -26,11 +26,9 @@ __all__ = [
     "PROXIED",
     "ROCKSDB",
     "UNCACHED_KINDS",
-    "StateStoreBuilder",
     "StoreBuilder",
     "StoreSupplier",
     "Stores",
-    "as_builder",
 ]
 
 K = TypeVar("K")
@@ -104,34 +102,6 @@ class StoreBuilder(Generic[K, V]):
 
     def with_caching_disabled(self) -> StoreBuilder[K, V]:
         return replace(self, caching=False)
-
-
-class StateStoreBuilder(Protocol):
-    """A builder of a custom store that a user writes, as Kafka Streams' users do; it goes wherever a `StoreBuilder` of
-    a custom store does. It may have ``logging`` and ``topic_config`` as `StoreBuilder` has them."""
-
-    @property
-    def name(self) -> str: ...
-
-    def build(self) -> CustomStateStore:
-        """A new store, not open yet."""
-        ...
-
-
-def as_builder(given: Any) -> StoreBuilder[Any, Any]:
-    """A builder as the runtime takes it, also of one that a user wrote.
-
-    :raises TopologyError: if it is none.
-    """
-    if isinstance(given, StoreBuilder):
-        return given
-    name, build = getattr(given, "name", None), getattr(given, "build", None)
-    if not isinstance(name, str) or not callable(build):
-        raise TopologyError(f"expected a store builder, got {given!r}; see Stores.key_value_store_builder")
-    builder = Stores.custom(name, build)
-    if not getattr(given, "logging", True):
-        return builder.with_logging_disabled()
-    return builder.with_logging_enabled(getattr(given, "topic_config", None))
 
 
 class Stores:

@@ -27,7 +27,8 @@ from processor_api.processor import (
     connected_stores,
 )
 from processor_api.serde import Serde
-from processor_api.store_spec import StateStoreBuilder, StoreBuilder, as_builder
+from processor_api.store_builders import StateStoreBuilder, as_builder
+from processor_api.store_spec import StoreBuilder
 from processor_api.store_supplier import CustomStoreSupplier
 from processor_api.timestamps import TimestampExtractor
 from processor_api.topology_data import TopologyData

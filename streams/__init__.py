@@ -94,7 +94,8 @@ if TYPE_CHECKING:
     from processor_api.punctuation import Cancellable, PunctuationType, Punctuator
     from processor_api.record import FixedKeyRecord, HeaderList, Headers, Record, RecordMetadata, TimestampType
     from processor_api.serde import Serde, Serdes
-    from processor_api.store_spec import StateStoreBuilder, StoreBuilder, Stores
+    from processor_api.store_builders import StateStoreBuilder
+    from processor_api.store_spec import StoreBuilder, Stores
     from processor_api.store_supplier import StoreSupplier
     from processor_api.stores import (
         PUT_RETURN_CODE_NOT_PUT,
@@ -320,7 +321,8 @@ _HOMES = {
     "processor_api.punctuation": "Cancellable PunctuationType Punctuator",
     "processor_api.record": "FixedKeyRecord HeaderList Headers Record RecordMetadata TimestampType",
     "processor_api.serde": "Serde Serdes",
-    "processor_api.store_spec": "StateStoreBuilder StoreBuilder Stores",
+    "processor_api.store_builders": "StateStoreBuilder",
+    "processor_api.store_spec": "StoreBuilder Stores",
     "processor_api.store_supplier": "StoreSupplier",
     "processor_api.stores": (
         "KeyValueIterator KeyValueStore ListStore PUT_RETURN_CODE_NOT_PUT PUT_RETURN_CODE_VALID_TO_UNDEFINED "

@@ -21,7 +21,8 @@ from processor_api.processor import connected_stores
 from processor_api.punctuation import PunctuationType, Punctuator
 from processor_api.record import FixedKeyRecord, HeaderList, Record, RecordMetadata, TimestampType
 from processor_api.serde import Serde
-from processor_api.store_spec import StateStoreBuilder, StoreBuilder, as_builder
+from processor_api.store_builders import StateStoreBuilder, as_builder
+from processor_api.store_spec import StoreBuilder
 from processor_api.store_supplier import CustomStoreSupplier
 from processor_api.task_id import TaskId
 from state.budget import Budget
