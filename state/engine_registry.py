@@ -29,6 +29,8 @@ settings under Kafka's dotted names.
 """
 
 _BUILT_IN = (MEMORY, ROCKSDB)
+_TAKEN = (*_BUILT_IN, "stores")
+"""What is in the directory of a task already: the last one has the custom stores."""
 _CALLS = ("family", "holds", "batch", "write", "load", "flush", "clear", "close", "persistent")
 _registered: dict[str, EngineFactory] = {}
 
@@ -40,10 +42,10 @@ def register_engine(name: str, factory: EngineFactory) -> None:
 
     :param name: also the name of the engine's place in a task's directory.
     :param factory: see `EngineFactory`.
-    :raises TopologyError: if the name is that of a built-in engine, or no name of a directory.
+    :raises TopologyError: if the name is taken by what is built in, or is no name of a directory.
     """
-    if name in _BUILT_IN:
-        raise TopologyError(f"{name!r} is a built-in storage engine: register yours under another name")
+    if name in _TAKEN:
+        raise TopologyError(f"{name!r} is a built-in name: register your storage engine under another one")
     if not name or not name.replace("-", "").replace("_", "").isalnum():
         raise TopologyError(f"an engine's name has letters, digits, '-' and '_' only, not {name!r}")
     if not callable(factory):
