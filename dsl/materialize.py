@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dsl.draft import Draft
-from dsl.options import Materialized
+from dsl.options import Materialized, chosen
 from dsl.plan import Materialization
 from dsl.settings import BuildSettings
 from processor_api.dsl_stores import DslKeyValueParams, on_engine
@@ -30,11 +30,12 @@ _BUILDERS: Mapping[str, Callable[..., StoreBuilder[Any, Any]]] = {
 }
 """Tables keep timestamps: what makes their stores, by the kind of the supplier; other kinds are taken as they are."""
 
+_CAN_HAVE_HEADERS = frozenset({"key-value", "timestamped-key-value", "headers-key-value"})
+"""Kinds of supplier whose stores keep headers where the application wants them."""
+
 
 def as_materialized(materialized: MaterializedLike) -> Materialized[Any, Any]:
-    if materialized is None:
-        return Materialized()
-    return Materialized(name=materialized) if isinstance(materialized, str) else materialized
+    return Materialized(name=materialized) if isinstance(materialized, str) else chosen(materialized, Materialized)
 
 
 def materialize(
@@ -78,9 +79,12 @@ def materialize_if_named(
 
 
 def key_value_builder(store: Materialization, settings: BuildSettings) -> StoreBuilder[Any, Any]:
-    """A timestamped key-value store, or whatever kind the supplier is of."""
+    """A key-value store with timestamps, and with headers if the application wants them, or whatever kind the supplier
+    is of."""
     supplier = store.supplier or _default_supplier(store, settings)
     make = _BUILDERS.get(supplier.kind)
+    if settings.headers and store.supplier is None and supplier.kind in _CAN_HAVE_HEADERS:
+        make = Stores.timestamped_key_value_store_with_headers_builder
     if make is not None:
         builder = make(supplier, store.key_serde, store.value_serde)
         if store.caching and settings.caching and builder.kind not in UNCACHED_KINDS:

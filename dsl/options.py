@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from dsl.naming import validate_name
+from processor_api.checks import check_fields
 from processor_api.custom_stores import KeyValueBytesStoreSupplier
 from processor_api.dsl_stores import DslStoreSuppliers
 from processor_api.durations import Duration, to_ms
@@ -31,12 +32,25 @@ __all__ = [
     "NamedLike",
     "Produced",
     "Repartitioned",
+    "chosen",
     "name_of",
 ]
 
 K = TypeVar("K")
 V = TypeVar("V")
 S = TypeVar("S")
+
+
+def chosen(given: Any, kind: type[S]) -> S:
+    """What was given, or one with nothing said.
+
+    :raises TopologyError: if it is of another kind.
+    """
+    if given is None:
+        return kind()
+    if not isinstance(given, kind):
+        raise TopologyError(f"expected {kind.__name__}(...), got {given!r}")
+    return given
 
 
 def _check(name: str | None) -> None:
@@ -68,7 +82,11 @@ def name_of(named: NamedLike) -> str | None:
     """The name in it, checked."""
     if named is None:
         return None
-    return named.name if isinstance(named, Named) else validate_name(named)
+    if isinstance(named, Named):
+        return named.name
+    if not isinstance(named, str):
+        raise TopologyError(f"expected a name, got {named!r}")
+    return validate_name(named)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +105,7 @@ class Consumed(Generic[K, V]):
 
     def __post_init__(self) -> None:
         _check(self.name)
+        check_fields(self, type(self).__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +119,7 @@ class Produced(Generic[K, V]):
 
     def __post_init__(self) -> None:
         _check(self.name)
+        check_fields(self, type(self).__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +132,7 @@ class Grouped(Generic[K, V]):
 
     def __post_init__(self) -> None:
         _check(self.name)
+        check_fields(self, type(self).__name__)
 
     @classmethod
     def as_(cls, name: str) -> Grouped[Any, Any]:
@@ -134,6 +155,7 @@ class Repartitioned(Generic[K, V]):
 
     def __post_init__(self) -> None:
         _check(self.name)
+        check_fields(self, type(self).__name__)
         if self.number_of_partitions is not None and self.number_of_partitions < 1:
             raise TopologyError(f"a topic has at least one partition, not {self.number_of_partitions}")
 
@@ -171,6 +193,7 @@ class Materialized(Generic[K, V]):
 
     def __post_init__(self) -> None:
         _check(self.name)
+        check_fields(self, type(self).__name__)
         if self.supplier is not None:
             object.__setattr__(self, "supplier", as_supplier(self.supplier))
         if self.supplier is not None and self.name is not None:
@@ -226,6 +249,7 @@ class Branched(Generic[S]):
 
     def __post_init__(self) -> None:
         _check(self.name)
+        check_fields(self, type(self).__name__)
         if self.function is not None and self.consumer is not None:
             raise TopologyError("a branch takes either a function or a consumer, not both")
 

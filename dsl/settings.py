@@ -41,6 +41,8 @@ class BuildSettings:
     """For stores that do not choose (``default.dsl.store``)."""
     suppliers: DslStoreSuppliers | None = None
     """In its place, if given (``dsl.store.suppliers.class``)."""
+    headers: bool = False
+    """Whether those stores keep the headers of records beside values (``dsl.store.format``, KIP-1271)."""
     wrapper: Any = None
     """Wraps every processor (KIP-1112)."""
     values: Mapping[str, Any] = field(default_factory=dict, compare=False)
@@ -64,6 +66,7 @@ def read_settings(config: Mapping[str, Any] | Dotted | None) -> BuildSettings:
         caching=_cache_bytes(values) > 0,
         engine=_engine(values),
         suppliers=_suppliers(values),
+        headers=str(values.get("dsl.store.format")).upper() == "HEADERS",
         wrapper=_wrapper(values),
         values=values,
     )

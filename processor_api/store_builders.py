@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from processor_api.checks import check_fields
 from processor_api.custom_stores import CustomStateStore
 from processor_api.errors import TopologyError
 from processor_api.store_spec import StoreBuilder, Stores
@@ -29,6 +30,7 @@ def as_builder(given: Any) -> StoreBuilder[Any, Any]:
     :raises TopologyError: if it is none.
     """
     if isinstance(given, StoreBuilder):
+        check_fields(given, f"store {given.name!r}", store=given.name)
         return given
     name, build = getattr(given, "name", None), getattr(given, "build", None)
     if not isinstance(name, str) or not callable(build):

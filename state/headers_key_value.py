@@ -53,12 +53,13 @@ class _Changelog:
     pending = False
 
     def __init__(self, log: Callable[..., None], cursor: Cursor) -> None:
-        self._log, self._cursor = log, cursor
+        self.cursor = cursor
+        self._log = log
         self._deleted: dict[bytes, HeaderList | None] = {}
 
-    def note_deletion(self, raw_key: bytes) -> None:
-        """The record in work is about to delete a key, of which the changelog may hear later."""
-        self._deleted[raw_key] = self._cursor.headers
+    def note_deletion(self, raw_key: bytes, headers: HeaderList | None) -> None:
+        """A record with these headers is about to delete a key, of which the changelog may hear later."""
+        self._deleted[raw_key] = headers
 
     def __call__(self, key: bytes, data: bytes | None, timestamp: int) -> None:
         headers = self._deleted.pop(key, None)
@@ -81,7 +82,8 @@ class HeadersFacade(KeyValueFacade):
 
     def __init__(self, rows: Rows, changelog: _Changelog | None) -> None:
         super().__init__(rows)
-        self._put = _noting(rows, self._put, changelog)
+        if changelog is not None:
+            self._put = _noting(rows, self._put, changelog)
 
     def _shown(self, value: Any, timestamp: int) -> Any:
         return ValueTimestampHeaders(value[0], timestamp, value[1])
@@ -107,13 +109,17 @@ class HeadersOperator:
     def __init__(self, rows: Rows, changelog: _Changelog | None) -> None:
         self.name, self.cached = rows.name, rows.cached
         self._rows = rows
-        self._get, self._put = make_get(rows), _noting(rows, make_put(rows), changelog)
+        self._get, self._put = make_get(rows), make_put(rows)
+        self._note = None if changelog is None else changelog.note_deletion
+        self._row_key = row_key_maker(rows)
 
     def get(self, key: Any) -> tuple[Any, int] | None:
         found = self._get(key)
         return None if found is None else (found[0][0], found[1])
 
     def put(self, key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
+        if value is None and self._note is not None:
+            self._note(self._rows.key_bytes(self._row_key(key)), headers)
         self._put(key, None if value is None else (value, []), timestamp, headers)
 
     def on_flush(self, callback: Callable[..., None], *, old_values: bool) -> None:
@@ -123,15 +129,13 @@ class HeadersOperator:
         self._rows.on_flush(alone, old_values=old_values)
 
 
-def _noting(rows: Rows, put: Callable[..., None], changelog: _Changelog | None) -> Callable[..., None]:
-    """`put`, with deletions noted for the changelog."""
-    if changelog is None:
-        return put
+def _noting(rows: Rows, put: Callable[..., None], changelog: _Changelog) -> Callable[..., None]:
+    """`put` of a processor, with deletions noted for the changelog."""
     row_key, note = row_key_maker(rows), changelog.note_deletion
 
     def noted(key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
         if value is None:
-            note(rows.key_bytes(row_key(key)))
+            note(rows.key_bytes(row_key(key)), changelog.cursor.headers)
         put(key, value, timestamp, headers)
 
     return noted

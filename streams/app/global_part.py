@@ -34,6 +34,7 @@ class GlobalPart:
         self._filled = False
         self._task: GlobalTask | None = None
         self._thread: GlobalStreamThread | None = None
+        self._admin: Admin | None = None
 
     def open(
         self,
@@ -65,6 +66,7 @@ class GlobalPart:
                     f"the topic of global store {spec.name!r} does not exist: create it, then start again", topic=topic
                 )
         name = f"{client_id}-GlobalStreamThread"
+        self._admin = admin
         self._thread = GlobalStreamThread(name, task, counts, config, clients, clock, listeners, self._changed)
 
     def _changed(self, thread: GlobalStreamThread, state: GlobalThreadState) -> None:
@@ -86,6 +88,20 @@ class GlobalPart:
         self._settled.wait()
         if not self._filled and self._thread.failure is not None:
             raise self._thread.failure
+
+    @property
+    def exists(self) -> bool:
+        """Whether the topology has global stores."""
+        return self._thread is not None
+
+    def look(self) -> None:
+        """Lets the thread read partitions that their topics were given meanwhile.
+
+        :raises StreamsError: if the cluster does not tell.
+        """
+        if self._task is not None and self._thread is not None and self._admin is not None:
+            topics = self._admin.topics(list(self._task.specs))
+            self._thread.grow({name: info.partitions for name, info in topics.items()})
 
     def give_up(self) -> None:
         """Ends the waiting in :meth:`fill`."""

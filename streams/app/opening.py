@@ -113,12 +113,14 @@ class Opened:
         return identity.thread, lambda: ThreadLife(self.shared, identity)
 
     def housekeeper(self, is_running: Callable[[], bool]) -> Housekeeper:
-        """Removes the directories of tasks that went elsewhere, and looks for new topics."""
+        """Removes the directories of tasks that went elsewhere, and looks for new topics and partitions."""
         found = Housekeeper(f"{self.client_id}-housekeeping", self.clock)
         delay_ms = self.config.state_cleanup_delay_ms
         found.every(delay_ms, lambda: self._remove_obsolete(delay_ms) if is_running() else None)
+        interval_ms = client_configs.topic_refresh_ms(self.config)
+        if self.global_part.exists:
+            found.every(interval_ms, self.global_part.look)
         if self.watch is not None:
-            interval_ms = client_configs.topic_refresh_ms(self.config)
             found.every(interval_ms, self.watch.look, wanted=self.shared.plans.outdated)
         return found
 

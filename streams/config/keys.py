@@ -133,7 +133,11 @@ KEYS: tuple[Key, ...] = (
         "a function, its import path, or the class name of one of Java's; log and fail if empty",
     ),
     Key(
-        "dsl.store.format", "dsl_store_format", "DEFAULT", WORKS, "`DEFAULT`; stores that keep headers do not exist yet"
+        "dsl.store.format",
+        "dsl_store_format",
+        "DEFAULT",
+        WORKS,
+        "`DEFAULT`, or `HEADERS`: tables without a store supplier of their own keep headers beside values (KIP-1271)",
     ),
     Key(
         "dsl.store.suppliers.class",

@@ -51,7 +51,6 @@ _PROTOCOL = values.one_of(
     "classic",
     hints={"streams": "the streams rebalance protocol (KIP-1071) is not built yet", "consumer": "use classic"},
 )
-_FORMAT = values.one_of("DEFAULT", hints={"HEADERS": "stores that keep headers are not built yet"})
 
 
 def _default_commit_interval_ms(known: dict[str, Any]) -> int:
@@ -126,7 +125,9 @@ class StreamsConfig(BaseModel):
     """``rocksDB``, ``in_memory``, or the name of an engine that is registered."""
     dsl_store_suppliers_class: Annotated[Any, PlainValidator(values.optional(values.dsl_suppliers))] = None
     """A :class:`~processor_api.dsl_stores.DslStoreSuppliers`, in place of :attr:`default_dsl_store`."""
-    dsl_store_format: Annotated[Literal["DEFAULT"], PlainValidator(_FORMAT)] = "DEFAULT"
+    dsl_store_format: Annotated[Literal["DEFAULT", "HEADERS"], PlainValidator(values.one_of("DEFAULT", "HEADERS"))] = (
+        "DEFAULT"
+    )
     rocksdb_config_setter: Annotated[Any, PlainValidator(values.optional(values.rocksdb_setter))] = None
     """A function, or a mapping of options."""
     processor_wrapper_class: Annotated[Any, PlainValidator(values.optional(values.wrapper))] = None
@@ -201,6 +202,8 @@ class StreamsConfig(BaseModel):
 
         :raises ConfigError: with one sentence for each setting that is wrong.
         """
+        if not isinstance(settings, Mapping):
+            raise ConfigError(f"settings are a mapping of names to values, or a StreamsConfig, not {settings!r}")
         return cls(**settings)
 
     @property

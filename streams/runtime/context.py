@@ -192,7 +192,10 @@ class UserContext:
     def forward(self, record: Record[Any, Any] | FixedKeyRecord[Any, Any], child: str | None = None) -> None:
         target = self._node.forward if child is None else self._node.child(child)
         cursor = self._cursor
-        headers: Any = record._headers
+        try:
+            headers: Any = record._headers
+        except AttributeError:
+            raise TypeError(f"forward takes a Record, not {record!r}") from None
         saved = cursor.timestamp, cursor.headers
         cursor.timestamp, cursor.headers = record.timestamp, headers
         try:
@@ -224,11 +227,10 @@ class _Intercepted(NodeContext):
 def run_processor(
     context: NodeContext, processor: Processor[Any, Any, Any, Any] | FixedKeyProcessor[Any, Any, Any]
 ) -> Forward:
-    """The function of a node that runs a user's processor; `init` is called by the caller, parents first."""
+    """The function of a node that runs a user's processor; `init` and `close` are called by the caller."""
     make: Any = FixedKeyRecord if isinstance(processor, FixedKeyProcessor) else Record
     process: Callable[[Any], None] = processor.process
     cursor, fail = context.environment.cursor, context.fail
-    context.on_close(processor.close)
 
     def run(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
         cursor.timestamp, cursor.headers = timestamp, headers

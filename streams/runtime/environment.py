@@ -113,6 +113,7 @@ class NodeErrors:
         self._environment = environment
         self._policy = environment.errors
         self._node = node
+        self.wants_refused = environment.errors.wants_refused
 
     def fail(self, error: Exception, key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
         """User code failed: returns to drop the record, else raises."""

@@ -7,6 +7,7 @@ and calls the steps of a commit in order. A task never commits by itself.
 from __future__ import annotations
 
 import enum
+import logging
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -27,6 +28,8 @@ from streams.runtime.task_plan import TaskPlan
 from streams.runtime.task_stores import TaskStores
 
 __all__ = ["Task", "TaskState"]
+
+log = logging.getLogger("streams.tasks")
 
 
 class TaskState(enum.Enum):
@@ -154,9 +157,11 @@ class Task:
             return
         try:
             chain.close()
-        except Exception:
-            if not dirty:  # a dirty close has an error already, which must not be hidden by this one
+        except Exception as error:
+            if not dirty:
                 raise
+            # a dirty close has a reason already, which must not be hidden by this one
+            log.warning("not closed in order", extra={"error": str(error)}, exc_info=error)
 
     # ------------------------------------------------------------------ processing
 

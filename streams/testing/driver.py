@@ -34,6 +34,7 @@ from processor_api.stores import (
 )
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology import Topology
+from processor_api.topology_function import TopologyLike, topology_of
 from state.budget import Budget
 from state.engine import Engine
 from streams.config import StreamsConfig
@@ -75,6 +76,7 @@ class Produced(NamedTuple):
 class TopologyTestDriver:
     """See the module's text. A context manager; close it to remove its state.
 
+    :param topology: a topology, a ``StreamsBuilder``, or a function that makes either and may take the configuration.
     :param config: a configuration or a mapping of settings; an application id is made up if there is none. Of settings
         that concern clients, threads or a cluster nothing is used. State is kept in a temporary directory, inside of
         ``state.dir`` if that is given.
@@ -84,16 +86,16 @@ class TopologyTestDriver:
 
     def __init__(
         self,
-        topology: Topology,
+        topology: TopologyLike,
         config: StreamsConfig | Mapping[str, Any] | None = None,
         *,
         initial_wall_clock_ms: Timestamp = 0,
     ) -> None:
         self.config = config_for_tests(config)
-        wrapper = self.config.processor_wrapper_class
+        made, wrapper = topology_of(topology, self.config), self.config.processor_wrapper_class
         if wrapper is not None:
-            topology = topology.wrapped_by(wrapper, self.config.dotted())
-        check_engines(topology)
+            made = made.wrapped_by(wrapper, self.config.dotted())
+        check_engines(made)
         self.clock = ManualClock(to_timestamp_ms(initial_wall_clock_ms, "initial_wall_clock_ms"))
         self._topics: dict[str, DriverTopic] = {}
         self._collector = RecordCollector(DriverProducer(self._topics), self.clock)
@@ -102,9 +104,9 @@ class TopologyTestDriver:
         self._closed = False
         self._directory = self._make_directory()
         try:
-            self._globals = self._open_globals(topology)
+            self._globals = self._open_globals(made)
             self._globals.start()
-            self._task = self._open_task(topology)
+            self._task = self._open_task(made)
             self._task.start(self._collector, {})
         except BaseException:
             shutil.rmtree(self._directory, ignore_errors=True)

@@ -26,6 +26,21 @@ def _timestamped_key_value(store: Any, recorded: Mapping[str, Any]) -> dict[str,
         }
 
 
+def _key_value_with_headers(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    with store.all() as rows:
+        return {
+            "entries": [
+                {
+                    "key": plain(key),
+                    "value": plain(found.value),
+                    "timestamp": found.timestamp,
+                    "headers": [[name, None if data is None else data.hex()] for name, data in found.headers],
+                }
+                for key, found in rows
+            ]
+        }
+
+
 def _window(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
     with store.all() as rows:
         return {"entries": [{**_windowed(key), "value": plain(value)} for key, value in rows]}
@@ -61,6 +76,7 @@ def _unread(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
 
 
 READERS: Mapping[str, Reader] = {
+    "headers-kv": _key_value_with_headers,
     "kv": _key_value,
     "timestamped-kv": _timestamped_key_value,
     "unread": _unread,
