@@ -7,8 +7,9 @@ from typing import Any
 
 from dsl.draft import Draft
 from dsl.options import Materialized, chosen
-from dsl.plan import Materialization
+from dsl.plan import BufferStore, Materialization
 from dsl.settings import BuildSettings
+from processor_api.buffers import change_buffer_builder
 from processor_api.dsl_stores import DslKeyValueParams, on_engine
 from processor_api.durations import to_ms
 from processor_api.errors import StreamsError, TopologyError
@@ -16,7 +17,14 @@ from processor_api.serde import Serde
 from processor_api.store_spec import UNCACHED_KINDS, StoreBuilder, Stores
 from processor_api.store_supplier import PLAIN_BYTES, StoreSupplier, as_supplier
 
-__all__ = ["MaterializedLike", "as_materialized", "key_value_builder", "materialize", "materialize_if_named"]
+__all__ = [
+    "MaterializedLike",
+    "as_materialized",
+    "buffer_builder",
+    "key_value_builder",
+    "materialize",
+    "materialize_if_named",
+]
 
 MaterializedLike = Materialized[Any, Any] | str | None
 
@@ -91,6 +99,14 @@ def key_value_builder(store: Materialization, settings: BuildSettings) -> StoreB
             builder = builder.with_caching_enabled()
     else:
         builder = StoreBuilder(supplier=supplier, key_serde=store.key_serde, value_serde=store.value_serde)
+    if store.logging:
+        return builder.with_logging_enabled(store.topic_config)
+    return builder.with_logging_disabled()
+
+
+def buffer_builder(store: BufferStore, settings: BuildSettings) -> StoreBuilder[Any, Any]:
+    """On the application's engine: on RocksDB what waits outlives a restart without a restore."""
+    builder = change_buffer_builder(store.name, store.key_serde, store.value_serde, engine=settings.engine)
     if store.logging:
         return builder.with_logging_enabled(store.topic_config)
     return builder.with_logging_disabled()

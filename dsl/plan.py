@@ -25,6 +25,7 @@ from processor_api.store_spec import StoreBuilder, StoreSupplier
 __all__ = [
     "Answer",
     "Ask",
+    "BufferStore",
     "GlobalSource",
     "Materialization",
     "Plan",
@@ -55,6 +56,19 @@ class Materialization:
     topic_config: Mapping[str, str] = field(default_factory=dict)
     caching: bool = True
     retention_ms: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BufferStore:
+    """The store in which a suppression lets changes wait."""
+
+    name: str
+    named: bool
+    """Whether the user named it."""
+    key_serde: Serde[Any] | None = None
+    value_serde: Serde[Any] | None = None
+    logging: bool = True
+    topic_config: Mapping[str, str] = field(default_factory=dict)
 
 
 class Ask(enum.Enum):
@@ -169,6 +183,9 @@ class TableStep:
     store: Materialization | None
     answers: Answer
     asks: Ask = Ask.NOTHING
+    buffer: BufferStore | None = None
+    grace_ms: int | None = None
+    """Of a windowed aggregation: how long a window takes records after its end; of sessions, the gap and that."""
 
 
 @dataclass(frozen=True, kw_only=True)

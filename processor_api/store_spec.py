@@ -34,7 +34,18 @@ __all__ = [
 K = TypeVar("K")
 V = TypeVar("V")
 
-UNCACHED_KINDS = frozenset({"versioned-key-value", "lru-map", "timestamped-lru-map", "list", CUSTOM, CUSTOM_VERSIONED})
+UNCACHED_KINDS = frozenset(
+    {
+        "versioned-key-value",
+        "lru-map",
+        "timestamped-lru-map",
+        "list",
+        "change-buffer",
+        "join-buffer",
+        CUSTOM,
+        CUSTOM_VERSIONED,
+    }
+)
 """Kinds of store that log and forward every put, or do all that by themselves."""
 
 _KEY_VALUE, _TIMESTAMPED, _HEADERS = "key-value", "timestamped-key-value", "headers-key-value"

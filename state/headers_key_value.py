@@ -19,11 +19,13 @@ from state.codec import TIMESTAMPED, RowCodec
 from state.cursor import Cursor
 from state.engine import Batch, Engine
 from state.formats.headers_value import read_session_with_headers, write_session_with_headers
+from state.formats.keys import MAX_TIME
 from state.formats.value_and_timestamp import from_plain
 from state.key_value import KeyValueFacade
 from state.kind import Opening, OpenStore, Restore, StoreKind, open_rows
 from state.row_functions import make_get, make_put, row_key_maker
 from state.rows import Rows
+from state.shown import wrong_timestamp
 
 __all__ = ["KINDS"]
 
@@ -94,12 +96,8 @@ class HeadersFacade(KeyValueFacade):
         if not isinstance(value, tuple) or len(value) != 3:
             raise StoreError(f"store {self.name!r} takes ValueTimestampHeaders, got {value!r}", store=self.name)
         value, timestamp, headers = value
-        if type(timestamp) is not int or timestamp < 0:
-            raise StoreError(
-                f"store {self.name!r} takes timestamps in ms that are not negative, got {timestamp!r}: the changelog"
-                " could hold no other",
-                store=self.name,
-            )
+        if type(timestamp) is not int or not 0 <= timestamp <= MAX_TIME:
+            raise wrong_timestamp(self.name, timestamp)
         return None if value is None else (value, headers), timestamp
 
 

@@ -9,9 +9,11 @@ from processor_api.errors import StateError, TopologyError
 from processor_api.serde import Serde
 from processor_api.store_spec import StoreBuilder
 from state import (
+    change_buffer,
     custom_store,
     custom_versioned,
     headers_key_value,
+    join_buffer,
     key_value,
     list_store,
     lru_map,
@@ -23,7 +25,7 @@ from state import (
 from state.budget import Budget
 from state.codec import RowCodec
 from state.cursor import Cursor
-from state.engine import Engine
+from state.engine import Engine, store_of
 from state.kind import Opening, OpenStore, Restore, StoreKind
 from state.rows import Log, LogMany, Rows
 from state.upgrade import UpgradingEngine, upgrading_codec
@@ -50,10 +52,13 @@ KINDS: dict[str, StoreKind] = {
     **versioned.KINDS,
     **window.KINDS,
     **session.KINDS,
-    **custom_store.KINDS,
-    **custom_versioned.KINDS,
-    **proxied.KINDS,
+    **change_buffer.KINDS,
+    **join_buffer.KINDS,
 }
+
+
+CUSTOM_KINDS: dict[str, StoreKind] = {**custom_store.KINDS, **custom_versioned.KINDS, **proxied.KINDS}
+"""Those of stores that users bring. None has rows in an engine that other stores are on."""
 
 
 def kind_of(builder: StoreBuilder[Any, Any]) -> StoreKind:
@@ -61,7 +66,7 @@ def kind_of(builder: StoreBuilder[Any, Any]) -> StoreKind:
 
     :raises TopologyError: if there is no such kind.
     """
-    kind = KINDS.get(builder.kind)
+    kind = KINDS.get(builder.kind) or CUSTOM_KINDS.get(builder.kind)
     if kind is None:
         raise TopologyError(f"store {builder.name!r} is of the unknown kind {builder.kind!r}", store=builder.name)
     return kind
@@ -95,8 +100,8 @@ def check_kind(builder: StoreBuilder[Any, Any], engine: Engine) -> None:
             if suffix not in known and engine.holds(f"{name}.{suffix}"):
                 raise StateError(
                     f"store {name!r} is a {builder.kind} store, and what is on disk was written by a {other} store,"
-                    " which cannot be taken over: remove the task's directory to have its stores restored from their"
-                    " changelogs, or give the store a new name",
+                    f" which cannot be taken over: run `streams state rebuild {name}` to have it restored from its"
+                    " changelog, or give the store a new name",
                     store=name,
                 )
 
@@ -112,11 +117,6 @@ def _upgraded(builder: StoreBuilder[Any, Any], engine: Engine) -> tuple[Engine, 
     if not older:
         return engine, kind.codec
     return UpgradingEngine(engine, f"{name}.{kind.codec.family_suffix}", older), upgrading_codec(kind.codec, older)
-
-
-def store_of(family: str) -> str:
-    """The store whose rows are in a family."""
-    return family.rpartition(".")[0]
 
 
 def restore_of(builder: StoreBuilder[Any, Any], engine: Engine) -> Restore:

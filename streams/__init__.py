@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from dsl import (
         Branched,
         BranchedKStream,
+        BufferConfig,
         Consumed,
+        EagerBufferConfig,
         GlobalKTable,
         Grouped,
         KGroupedStream,
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
         Produced,
         Repartitioned,
         StreamsBuilder,
+        StrictBufferConfig,
+        Suppressed,
     )
     from processor_api.context import FixedKeyProcessorContext, ProcessingContext, ProcessorContext
     from processor_api.custom_stores import (
@@ -153,6 +157,7 @@ __all__ = [
     "Batch",
     "Branched",
     "BranchedKStream",
+    "BufferConfig",
     "BuiltInDslStoreSuppliers",
     "Cancellable",
     "ChangelogRecord",
@@ -168,6 +173,7 @@ __all__ = [
     "DslStoreSuppliers",
     "DslWindowParams",
     "Duration",
+    "EagerBufferConfig",
     "Engine",
     "ErrorHandlerContext",
     "Family",
@@ -246,6 +252,8 @@ __all__ = [
     "StreamsError",
     "StreamsMetrics",
     "StreamsUncaughtExceptionHandler",
+    "StrictBufferConfig",
+    "Suppressed",
     "TaskId",
     "TaskMetadata",
     "TaskMigratedError",
@@ -343,8 +351,9 @@ _HOMES = {
     "state.engine_registry": "register_engine",
     "state.windowed_serdes": "WindowedSerdes",
     "dsl": (
-        "Branched BranchedKStream Consumed GlobalKTable Grouped KGroupedStream KGroupedTable KStream KTable "
-        "Materialized Named Produced Repartitioned StreamsBuilder"
+        "Branched BranchedKStream BufferConfig Consumed EagerBufferConfig GlobalKTable Grouped KGroupedStream "
+        "KGroupedTable KStream KTable Materialized Named Produced Repartitioned StreamsBuilder StrictBufferConfig "
+        "Suppressed"
     ),
     "streams.app.kafka_streams": "KafkaStreams",
     "streams.app.states": "ClientState StateListener",

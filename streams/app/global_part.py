@@ -13,6 +13,7 @@ from state.directory import Slot, StateDirectory
 from state.kinds import OpenStore
 from streams.config import StreamsConfig
 from streams.kafka.ports import Admin, KafkaClients
+from streams.metrics.registry import Metrics
 from streams.restore.restorer import StateRestoreListener
 from streams.runtime.engines import Engines
 from streams.runtime.environment import no_global_store
@@ -50,6 +51,7 @@ class GlobalPart:
         slot: Slot,
         clock: Clock,
         listeners: Collection[StateRestoreListener],
+        metrics: Metrics,
     ) -> None:
         """Opens the stores in the directory of this process.
 
@@ -58,7 +60,7 @@ class GlobalPart:
         if not topology.global_stores:
             return
         path = directory.global_directory(slot)
-        task = self._task = GlobalTask(topology, config, settings, path, clock, engines.open)
+        task = self._task = GlobalTask(topology, config, settings, path, clock, engines.open, metrics)
         counts = {name: info.partitions for name, info in admin.topics(list(task.specs)).items()}
         for topic, spec in task.specs.items():
             if not counts.get(topic):
@@ -111,6 +113,11 @@ class GlobalPart:
     def reader(self) -> Callable[[str, str], OpenStore | None]:
         """``(store, node)`` to a global store that the node may read."""
         return no_global_store if self._task is None else self._task.stores.reader
+
+    @property
+    def thread(self) -> GlobalStreamThread | None:
+        """The thread that fills them, while they are open."""
+        return None if self._task is None else self._thread
 
     def close(self) -> None:
         """Ends the thread and closes the stores, which nobody may read any more."""

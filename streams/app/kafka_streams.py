@@ -14,7 +14,7 @@ from processor_api.metrics import Metric, MetricName
 from processor_api.task_id import TaskId
 from processor_api.topology_function import TopologyLike, topology_of
 from state.directory import StateDirectory
-from streams.app.builtin_metrics import client_metrics, thread_metrics
+from streams.app.builtin_metrics import client_metrics, global_metrics, thread_metrics
 from streams.app.global_part import GlobalPart
 from streams.app.housekeeping import Housekeeper
 from streams.app.listeners import GuardedRestoreListener
@@ -182,7 +182,7 @@ class KafkaStreams:
     def _make_thread(self, number: int) -> StreamThread:
         assert self._opened is not None
         name, make_life = self._opened.thread(number)
-        return StreamThread(name, make_life, self._settings, self._clock, self)
+        return StreamThread(name, make_life, self._settings, self._clock, self, self._metrics)
 
     # ------------------------------------------------------------------ told by the threads
 
@@ -381,6 +381,8 @@ class KafkaStreams:
         client_id = self._opened.client_id if self._opened is not None else self.config.client_id
         found = {metric.metric_name: metric for metric in client_metrics(client_id, values)}
         found |= {metric.metric_name: metric for metric in thread_metrics(threads)}
+        if self._global.thread is not None:
+            found |= {metric.metric_name: metric for metric in global_metrics(self._global.thread)}
         return found | self._metrics.metrics()
 
     def __enter__(self) -> KafkaStreams:

@@ -130,6 +130,13 @@ class StreamsConfig(BaseModel):
     )
     rocksdb_config_setter: Annotated[Any, PlainValidator(values.optional(values.rocksdb_setter))] = None
     """A function, or a mapping of options."""
+    rocksdb_profile: Annotated[
+        Literal["default", "many-small-stores", "large-store", "low-memory"],
+        PlainValidator(values.one_of("default", "many-small-stores", "large-store", "low-memory")),
+    ] = "default"
+    rocksdb_block_cache_bytes: Annotated[int | None, PlainValidator(values.optional(values.whole(1 << 20)))] = None
+    """``None``: as the profile says, here and for the next one."""
+    rocksdb_write_buffers_bytes: Annotated[int | None, PlainValidator(values.optional(values.whole(1 << 20)))] = None
     processor_wrapper_class: Annotated[Any, PlainValidator(values.optional(values.wrapper))] = None
     """A :class:`~processor_api.wrapper.ProcessorWrapper`, or a function."""
     windowstore_changelog_additional_retention_ms: Ms = 86_400_000

@@ -15,6 +15,7 @@ from processor_api.record import FixedKeyRecord, Forward, HeaderList, Record, Re
 from processor_api.serde import Serde
 from processor_api.task_id import TaskId
 from state.kinds import OpenStore
+from state.owned import OwnedStore
 from streams.runtime.environment import Environment, NodeErrors
 from streams.runtime.punctuations import Punctuations
 
@@ -94,6 +95,11 @@ class NodeContext:
             self._global_stores[name] = found
         return found
 
+    def facade(self, name: str) -> Any:
+        """A store for a user's processor; in Python's development mode it is checked that no other thread uses it."""
+        facade, owner = self.open_store(name).facade, self.environment.store_owner
+        return facade if owner is None or name not in self._stores else OwnedStore(facade, owner)
+
     def store(self, name: str) -> Any:
         return self.open_store(name).operator
 
@@ -157,7 +163,7 @@ class UserContext:
         return self._environment.state_dir
 
     def get_state_store(self, name: str) -> Any:
-        return self._node.open_store(name).facade
+        return self._node.facade(name)
 
     def schedule(
         self, interval: Duration, kind: PunctuationType, callback: Punctuator, *, start_time: int | None = None

@@ -76,7 +76,7 @@ class GlobalStreamThread:
         self.name = name
         self.state = GlobalThreadState.CREATED
         self.failure: Exception | None = None
-        self._task = task
+        self.task = task
         self._partitions = _partitions(partitions, task.specs)
         self._config = config
         self._clients = clients
@@ -116,7 +116,7 @@ class GlobalStreamThread:
             consumer = self._consumer = self._clients.consumer(
                 client_configs.global_consumer(self._config, f"{self.name}-global-consumer")
             )
-            self._task.start()
+            self.task.start()
             self._restore(consumer)
             if not self._stopping.is_set():
                 self._become(GlobalThreadState.RUNNING)
@@ -148,9 +148,10 @@ class GlobalStreamThread:
 
     def _restore(self, consumer: Consumer) -> None:
         config = self._config
-        restore = GlobalRestore(self._task, consumer, self._clock, self._listeners, config.task_timeout_ms)
+        restore = GlobalRestore(self.task, consumer, self._clock, self._listeners, config.task_timeout_ms)
         restore.start(self._partitions)
         while not restore.done and not self._stopping.is_set():
+            self.task.sample()
             messages = self._poll(consumer, RESTORE_BATCH, RESTORE_WAIT_S)
             try:
                 for partition, run in self._runs(messages):
@@ -158,10 +159,10 @@ class GlobalStreamThread:
                 for partition, offset in self._ends(consumer, messages, restoring=True):
                     restore.at_end(partition, offset)
             except _OffsetLost as lost:
-                self._task.apply()
+                self.task.apply()
                 restore.restart(TopicPartition(str(lost.topic), int(lost.partition or 0)))
                 continue
-            self._task.apply()
+            self.task.apply()
             if not messages:
                 restore.nothing_came()
         if restore.done:
@@ -172,18 +173,19 @@ class GlobalStreamThread:
     def _follow(self, consumer: Consumer) -> None:
         limit, wait_s = client_configs.max_poll_records(self._config), self._config.poll_ms / 1000
         while not self._stopping.is_set():
+            self.task.sample()
             if self._found:
                 self._read_new(consumer)
             messages = self._poll(consumer, limit, wait_s)
             try:
                 for partition, run in self._runs(messages):
-                    self._task.process(partition, run)
+                    self.task.process(partition, run)
                 for partition, offset in self._ends(consumer, messages, restoring=False):
                     log.debug("end reached", extra={"partition": str(partition), "offset": offset})
             except _OffsetLost as lost:
                 raise self._wiped(lost) from lost
             if messages:
-                self._task.apply()
+                self.task.apply()
 
     def _read_new(self, consumer: Consumer) -> None:
         found, self._found = self._found, {}
@@ -195,9 +197,9 @@ class GlobalStreamThread:
 
     def _wiped(self, lost: _OffsetLost) -> StreamsError:
         """Tasks must not read a store that is being filled again, so that this needs a restart."""
-        spec = self._task.specs[str(lost.topic)]
+        spec = self.task.specs[str(lost.topic)]
         GlobalRestore.tell_rebuild(spec, TopicPartition(spec.topic, int(lost.partition or 0)), lost.offset)
-        self._task.stores.wipe(spec)
+        self.task.stores.wipe(spec)
         return StreamsError(
             f"records of global store {spec.name!r} were deleted from its topic before they were read; it was emptied."
             " Start the application again to have it filled from what is there",

@@ -251,13 +251,14 @@ class Task:
         cursor = environment.cursor
         cursor.leave()
         cursor.timestamp = now_ms
-        environment.metrics.punctuations += 1
+        begin = environment.clock.monotonic()
         try:
             schedule.callback(now_ms)
         except Exception as error:
             environment.errors.punctuation(schedule.node, error, cursor)
             environment.metrics.dropped_records += 1
         finally:
+            environment.metrics.punctuated(environment.clock.monotonic() - begin)
             cursor.leave()
 
     # ------------------------------------------------------------------ the steps of a commit
@@ -287,6 +288,12 @@ class Task:
         self.stores.apply(self.positions())
         if transaction:
             self.stores.transaction_committed()
+
+    def sample(self) -> None:
+        """Keeps what the counters of the task and its stores are now, for rates."""
+        if self.environment.windows is not None:
+            self.environment.windows.sample()
+        self.stores.sample()
 
     def committed(self) -> None:
         """The commit is over."""

@@ -40,7 +40,7 @@ from state.engine import Engine
 from streams.config import StreamsConfig
 from streams.kafka.internal_topics import source_topics
 from streams.kafka.record_collector import RecordCollector
-from streams.runtime.engines import Engines, check_engines
+from streams.runtime.engines import Engines, check_engines, rocksdb_memory
 from streams.runtime.environment import Environment
 from streams.runtime.error_policy import error_policy_for
 from streams.runtime.idling import Idling
@@ -149,8 +149,10 @@ class TopologyTestDriver:
         return Task(plan, environment, TaskStores(plan, task_id, environment, budget, self._open_engine))
 
     def _open_engine(self, name: str, directory: Path, families: list[str]) -> Engine:
-        engines = Engines(self.clock, self.config.rocksdb_config_setter, self.config.dotted())
-        if name != ROCKSDB or self.config.rocksdb_config_setter is not None:  # who sets options wants the database
+        config = self.config
+        memory, settings = rocksdb_memory(config), config.dotted()
+        engines = Engines(self.clock, config.rocksdb_config_setter, memory, settings)
+        if name != ROCKSDB or config.rocksdb_config_setter is not None:  # who sets options wants the database
             return engines.open(name, directory, families)
         return cast(Engine, DriverEngine(lambda: engines.open(name, directory, families)))
 

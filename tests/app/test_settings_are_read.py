@@ -184,6 +184,21 @@ def test_rocksdb_is_configured_by_names_of_options(cluster: Cluster) -> None:
     assert any("write_buffer_size=123456" in text and "num_levels=5" in text for text in written)
 
 
+def test_rocksdb_is_sized_by_a_profile(cluster: Cluster) -> None:
+    """Whose options an option by name wins over; sizes given by themselves are checked."""
+    app = run_counting(cluster, rocksdb_profile="low-memory", rocksdb_config_setter={"max_open_files": 20})
+    cluster.send("a")
+    cluster.until_out("a=1")
+    written = [path.read_text() for path in app.config.state_dir.rglob("OPTIONS-*")]
+    assert any("write_buffer_size=2097152" in text and "arena_block_size=16384" in text for text in written)
+    with pytest.raises(ConfigError, match=r"rocksdb.block.cache.bytes must be at least 1048576, got 1000"):
+        cluster.app(counting(), {"rocksdb.block.cache.bytes": 1000}, start=False)
+    with pytest.raises(
+        ConfigError, match=r"rocksdb.profile must be one of default, many-small-stores, .*; got 'small'"
+    ):
+        cluster.app(counting(), {"rocksdb.profile": "small"}, start=False)
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -41,7 +41,7 @@ def test_an_installed_distribution_names_an_engine(tmp_path: Path) -> None:
     """Its factory is given the engine's place in the task's directory, the families and the settings."""
     assert {"memory", "rocksdb", "installed", "broken"} <= set(engine_names())
     check_engine("installed")
-    engine: Any = Engines(ManualClock(0), None, {"application.id": "app"}).open("installed", tmp_path / "0_0", ["f"])
+    engine: Any = Engines(ManualClock(0), config={"application.id": "app"}).open("installed", tmp_path / "0_0", ["f"])
     assert engine.given == (tmp_path / "0_0" / "installed", ["f"], {"application.id": "app"})
     with pytest.raises(TopologyError, match="'broken' cannot be loaded from 'installed_engine:NoSuchThing'"):
         open_registered("broken", tmp_path, [], {})

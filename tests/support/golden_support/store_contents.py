@@ -71,6 +71,10 @@ def _version(store: Any, key: Any, as_of: int | None) -> dict[str, Any]:
     return {"key": key, "as_of": as_of, "value": plain(value), "timestamp": timestamp, "valid_to": None}
 
 
+def _buffer(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    return {"records": store.num_records(), "bytes": store.buffer_size(), "min_timestamp": store.min_timestamp()}
+
+
 def _unread(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
@@ -79,6 +83,7 @@ READERS: Mapping[str, Reader] = {
     "headers-kv": _key_value_with_headers,
     "kv": _key_value,
     "timestamped-kv": _timestamped_key_value,
+    "suppress-buffer": _buffer,
     "unread": _unread,
     "window": _window,
     "timestamped-window": _timestamped_window,

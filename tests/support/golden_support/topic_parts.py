@@ -101,10 +101,11 @@ def records(
 
 
 def _raw(record: Any) -> dict[str, Any]:
+    """Where Java leaves the time to the producer, it is the wall clock's here, and later than that of every input."""
     return {
         "key_hex": None if record.key is None else record.key.hex(),
         "value_hex": None if record.value is None else record.value.hex(),
-        "timestamp": record.timestamp,
+        "timestamp": None if record.timestamp >= START_MS else record.timestamp,
         "headers": [[name, None if value is None else value.hex()] for name, value in record.headers or ()],
     }
 
