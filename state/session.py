@@ -12,7 +12,7 @@ from processor_api.windowed import Window
 from state.codec import PLAIN, TIMESTAMPED, RowCodec
 from state.engine import Engine
 from state.formats.keys import MAX_TIME
-from state.kind import Opening, OpenStore, Restore, StoreKind
+from state.kind import Opening, OpenStore, Restore, StoreKind, is_persistent
 from state.row_iterator import RowIterator
 from state.segments import Retention
 from state.shown import Plain, Shown, Timestamped
@@ -133,7 +133,7 @@ def _window_of(end: int, start: int) -> Window:
 def _open_with(shown: Callable[..., Shown], time_ordered: bool) -> Callable[[Opening], OpenStore]:
     def opened(opening: Opening) -> OpenStore:
         builder = opening.builder
-        persistent = opening.engine.persistent
+        persistent = is_persistent(builder, opening.engine)
         retention = Retention.of(builder, persistent=persistent)
         timed = TimedRows(opening, _layout(time_ordered, persistent), retention)
         facade = SessionFacade(opening, timed, shown(builder.name, opening.cursor), _window_of)
@@ -148,8 +148,8 @@ def _restoring(time_ordered: bool) -> Callable[[StoreBuilder[Any, Any], Engine, 
         builder,
         engine,
         codec,
-        _layout(time_ordered, engine.persistent),
-        Retention.of(builder, persistent=engine.persistent),
+        _layout(time_ordered, is_persistent(builder, engine)),
+        Retention.of(builder, persistent=is_persistent(builder, engine)),
     )
 
 
