@@ -15,6 +15,7 @@ from dsl.options import Consumed, Materialized
 from dsl.plan import StateStore
 from dsl.settings import Dotted, read_settings
 from processor_api.processor import Processor
+from processor_api.store_builders import StateStoreBuilder, as_builder
 from processor_api.store_spec import StoreBuilder
 from processor_api.topology import Topology
 
@@ -40,8 +41,10 @@ class StreamsBuilder:
     numbers in their names: an operator put in between renames all that follow (conformance 111). Name what has state.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, config: Mapping[str, Any] | Dotted | None = None) -> None:
+        """:param config: for :meth:`build` where that is given none (Kafka Streams' ``TopologyConfig``)."""
         self._draft = Draft()
+        self._config = config
 
     @overload
     def stream(self, topics: Topics, consumed: Consumed[K, V]) -> KStream[K, V]: ...
@@ -125,19 +128,23 @@ class StreamsBuilder:
         global_calls.add_global_store(self._draft, builder, topic, consumed, supplier)
         return self
 
-    def add_state_store(self, builder: StoreBuilder[Any, Any]) -> StreamsBuilder:
-        """Adds a store for processors to be connected to by its name; returns the builder."""
-        self._draft.add(StateStore(builder=builder))
+    def add_state_store(self, builder: StoreBuilder[Any, Any] | StateStoreBuilder) -> StreamsBuilder:
+        """Adds a store for processors to be connected to by its name; returns the builder.
+
+        :raises TopologyError: if it is no builder of a store.
+        """
+        self._draft.add(StateStore(builder=as_builder(builder)))
         return self
 
     def build(self, config: Mapping[str, Any] | Dotted | None = None) -> Topology:
         """The topology of all calls so far; may be called again.
 
         :param config: the application's settings under Kafka's dotted names, or an object with a method ``dotted()``
-            that gives them. Only with them do ``topology.optimization``, ``ensure.explicit.internal.resource.naming``,
-            ``statestore.cache.max.bytes`` of 0 and the default engine of stores have an effect on the topology, and
-            only then does ``processor.wrapper.class`` show in its description.
+            that gives them; those given to the builder if left out. Only with them do ``topology.optimization``,
+            ``ensure.explicit.internal.resource.naming``, ``statestore.cache.max.bytes`` of 0, ``default.dsl.store`` and
+            ``dsl.store.suppliers.class`` have an effect on the topology, and only then does ``processor.wrapper.class``
+            show in its description.
         :raises TopologyError: for mistakes that only the whole shows: a name or topic used twice, an unknown store.
         :raises ConfigError: if ``topology.optimization`` is not one of its values.
         """
-        return compile_plan(self._draft.plan(), read_settings(config))
+        return compile_plan(self._draft.plan(), read_settings(self._config if config is None else config))

@@ -17,6 +17,7 @@ from processor_api.errors import TopologyError
 from processor_api.processor import Processor
 from processor_api.serde import Serde
 from processor_api.store_spec import StoreBuilder
+from processor_api.store_supplier import as_supplier
 
 __all__ = ["GlobalTable", "add_global_store", "global_table"]
 
@@ -41,7 +42,7 @@ def global_table(
     draft: Draft, topic: Any, consumed: Consumed[Any, Any] | None, materialized: MaterializedLike
 ) -> GlobalTable:
     given = as_materialized(materialized)
-    if given.supplier is not None and VERSIONED in given.supplier.parameters:
+    if given.supplier is not None and VERSIONED in as_supplier(given.supplier).parameters:
         raise TopologyError("a global table cannot be versioned: choose another supplier", store=given.store_name)
     how: Consumed[Any, Any] = chosen(consumed, Consumed)
     how = replace(how, key_serde=how.key_serde or given.key_serde, value_serde=how.value_serde or given.value_serde)

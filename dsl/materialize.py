@@ -10,9 +10,12 @@ from dsl.options import Materialized, chosen
 from dsl.plan import BufferStore, Materialization
 from dsl.settings import BuildSettings
 from processor_api.buffers import change_buffer_builder
+from processor_api.dsl_stores import DslKeyValueParams, on_engine
 from processor_api.durations import to_ms
+from processor_api.errors import StreamsError, TopologyError
 from processor_api.serde import Serde
-from processor_api.store_spec import MEMORY, UNCACHED_KINDS, StoreBuilder, Stores, StoreSupplier
+from processor_api.store_spec import UNCACHED_KINDS, StoreBuilder, Stores
+from processor_api.store_supplier import PLAIN_BYTES, StoreSupplier, as_supplier
 
 __all__ = [
     "MaterializedLike",
@@ -31,8 +34,12 @@ _BUILDERS: Mapping[str, Callable[..., StoreBuilder[Any, Any]]] = {
     "headers-key-value": Stores.timestamped_key_value_store_with_headers_builder,
     "lru-map": Stores.timestamped_key_value_store_builder,
     "timestamped-lru-map": Stores.timestamped_key_value_store_builder,
+    PLAIN_BYTES: Stores.timestamped_key_value_store_builder,
 }
 """Tables keep timestamps: what makes their stores, by the kind of the supplier; other kinds are taken as they are."""
+
+_CAN_HAVE_HEADERS = frozenset({"key-value", "timestamped-key-value", "headers-key-value"})
+"""Kinds of supplier whose stores keep headers where the application wants them."""
 
 
 def as_materialized(materialized: MaterializedLike) -> Materialized[Any, Any]:
@@ -55,8 +62,8 @@ def materialize(
         queryable=name is not None,
         key_serde=key_serde if given.key_serde is None else given.key_serde,
         value_serde=value_serde if given.value_serde is None else given.value_serde,
-        supplier=given.supplier,
-        engine=given.store_type,
+        supplier=None if given.supplier is None else as_supplier(given.supplier),
+        store_type=given.store_type,
         logging=given.logging,
         topic_config=given.topic_config,
         caching=given.caching,
@@ -84,7 +91,7 @@ def key_value_builder(store: Materialization, settings: BuildSettings) -> StoreB
     is of."""
     supplier = store.supplier or _default_supplier(store, settings)
     make = _BUILDERS.get(supplier.kind)
-    if settings.headers and store.supplier is None:
+    if settings.headers and store.supplier is None and supplier.kind in _CAN_HAVE_HEADERS:
         make = Stores.timestamped_key_value_store_with_headers_builder
     if make is not None:
         builder = make(supplier, store.key_serde, store.value_serde)
@@ -106,6 +113,24 @@ def buffer_builder(store: BufferStore, settings: BuildSettings) -> StoreBuilder[
 
 
 def _default_supplier(store: Materialization, settings: BuildSettings) -> StoreSupplier:
-    if (store.engine or settings.engine) == MEMORY:
-        return Stores.in_memory_key_value_store(store.name)
-    return Stores.persistent_timestamped_key_value_store(store.name)
+    """By what the table says, else the application: its suppliers, else its engine.
+
+    :raises TopologyError: if the user's suppliers fail, or give no supplier of this store.
+    """
+    chosen = store.store_type or settings.suppliers or settings.engine
+    suppliers = on_engine(chosen) if isinstance(chosen, str) else chosen
+    try:
+        supplier = as_supplier(suppliers.key_value_store(DslKeyValueParams(name=store.name)))
+    except StreamsError as error:
+        raise error.locate(store=store.name)  # noqa: B904 - the same error, with its place
+    except Exception as error:
+        raise TopologyError(
+            f"key_value_store of {suppliers!r} failed for store {store.name!r}: {type(error).__name__}: {error}",
+            store=store.name,
+        ) from error
+    if supplier.name != store.name:
+        raise TopologyError(
+            f"key_value_store of {suppliers!r} was asked for store {store.name!r} and gave {supplier.name!r}",
+            store=store.name,
+        )
+    return supplier

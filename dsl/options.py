@@ -12,13 +12,16 @@ from typing import Any, Generic, TypeVar
 
 from dsl.naming import validate_name
 from processor_api.checks import check_fields
+from processor_api.custom_stores import KeyValueBytesStoreSupplier
+from processor_api.dsl_stores import DslStoreSuppliers
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
 from processor_api.offset_reset import AutoOffsetReset
 from processor_api.partitioner import StreamPartitioner
 from processor_api.serde import Serde
-from processor_api.store_spec import MEMORY, ROCKSDB, StoreSupplier
+from processor_api.store_supplier import StoreSupplier, as_supplier
 from processor_api.timestamps import TimestampExtractor
+from state.engine_registry import check_engine
 
 __all__ = [
     "Branched",
@@ -172,7 +175,7 @@ class Materialized(Generic[K, V]):
     """
 
     name: str | None = None
-    supplier: StoreSupplier | None = None
+    supplier: StoreSupplier | KeyValueBytesStoreSupplier | None = None
     """A kind of store on an engine, in place of a name and the application's default engine."""
     key_serde: Serde[K] | None = None
     value_serde: Serde[V] | None = None
@@ -184,12 +187,15 @@ class Materialized(Generic[K, V]):
     """Whether a key's changes are sent on once per commit or eviction, the last one only, rather than each."""
     retention: Duration | None = None
     """How long a window or session is kept; for windowed tables only."""
-    store_type: str | None = None
-    """The engine, ``"rocksdb"`` or ``"memory"``; ``None`` is the application's default."""
+    store_type: DslStoreSuppliers | str | None = None
+    """What chooses the store, such as ``BuiltInDslStoreSuppliers.IN_MEMORY``, or the name of an engine (``"rocksdb"``,
+    ``"memory"``, one that is registered); ``None`` is the application's default."""
 
     def __post_init__(self) -> None:
         _check(self.name)
         check_fields(self, type(self).__name__)
+        if self.supplier is not None:
+            object.__setattr__(self, "supplier", as_supplier(self.supplier))
         if self.supplier is not None and self.name is not None:
             raise TopologyError(
                 f"a store is called as its supplier says, {self.supplier.name!r}; leave out the name {self.name!r}"
@@ -198,8 +204,13 @@ class Materialized(Generic[K, V]):
             raise TopologyError(
                 "a supplier chooses the engine by itself; leave out store_type", store=self.supplier.name
             )
-        if self.store_type not in (None, ROCKSDB, MEMORY):
-            raise TopologyError(f"store_type must be {ROCKSDB!r} or {MEMORY!r}, got {self.store_type!r}")
+        if isinstance(self.store_type, str):
+            check_engine(self.store_type, self.store_name)
+        elif self.store_type is not None and not isinstance(self.store_type, DslStoreSuppliers):
+            raise TopologyError(
+                f"store_type must be the name of an engine or a DslStoreSuppliers, got {self.store_type!r}",
+                store=self.store_name,
+            )
         if self.topic_config and not self.logging:
             raise TopologyError(
                 "topic_config is for the changelog, which logging=False turns off", store=self.store_name
@@ -212,11 +223,13 @@ class Materialized(Generic[K, V]):
         return self.name if self.supplier is None else self.supplier.name
 
     @classmethod
-    def as_(cls, store: str | StoreSupplier) -> Materialized[Any, Any]:
-        """By name or by supplier; everything else at its default."""
-        if isinstance(store, StoreSupplier):
-            return Materialized(supplier=store)
-        return Materialized(name=store)
+    def as_(cls, store: str | StoreSupplier | KeyValueBytesStoreSupplier | DslStoreSuppliers) -> Materialized[Any, Any]:
+        """By name, by supplier or by what chooses the store; everything else at its default."""
+        if isinstance(store, str):
+            return Materialized(name=store)
+        if isinstance(store, DslStoreSuppliers):
+            return Materialized(store_type=store)
+        return Materialized(supplier=store)
 
 
 @dataclass(frozen=True, kw_only=True)

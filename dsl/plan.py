@@ -16,6 +16,7 @@ from typing import Any
 
 from dsl.options import Consumed, Produced
 from dsl.table_operator import TableOperator
+from processor_api.dsl_stores import DslStoreSuppliers
 from processor_api.nodes import TopicNameExtractor
 from processor_api.partitioner import StreamPartitioner
 from processor_api.serde import Serde
@@ -50,7 +51,7 @@ class Materialization:
     key_serde: Serde[Any] | None = None
     value_serde: Serde[Any] | None = None
     supplier: StoreSupplier | None = None
-    engine: str | None = None
+    store_type: DslStoreSuppliers | str | None = None
     logging: bool = True
     topic_config: Mapping[str, str] = field(default_factory=dict)
     caching: bool = True

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from processor_api.dsl_stores import DslStoreSuppliers
 from processor_api.errors import ConfigError
 from processor_api.store_spec import MEMORY, ROCKSDB
 
@@ -37,7 +38,9 @@ class BuildSettings:
     caching: bool = True
     """``False`` if the application has no memory for caches at all."""
     engine: str = ROCKSDB
-    """For stores that do not choose."""
+    """For stores that do not choose (``default.dsl.store``)."""
+    suppliers: DslStoreSuppliers | None = None
+    """In its place, if given (``dsl.store.suppliers.class``)."""
     headers: bool = False
     """Whether those stores keep the headers of records beside values (``dsl.store.format``, KIP-1271)."""
     wrapper: Any = None
@@ -62,6 +65,7 @@ def read_settings(config: Mapping[str, Any] | Dotted | None) -> BuildSettings:
         explicit_names=_is_true(values.get("ensure.explicit.internal.resource.naming")),
         caching=_cache_bytes(values) > 0,
         engine=_engine(values),
+        suppliers=_suppliers(values),
         headers=str(values.get("dsl.store.format")).upper() == "HEADERS",
         wrapper=_wrapper(values),
         values=values,
@@ -95,7 +99,26 @@ def _cache_bytes(values: Mapping[str, Any]) -> int:
 
 
 def _engine(values: Mapping[str, Any]) -> str:
-    return MEMORY if values.get("default.dsl.store") == "in_memory" else ROCKSDB
+    """Java's names for ours, or the name of an engine."""
+    found = str(values.get("default.dsl.store") or ROCKSDB)
+    return {"in_memory": MEMORY, "rocksDB": ROCKSDB}.get(found, found)
+
+
+def _suppliers(values: Mapping[str, Any]) -> DslStoreSuppliers | None:
+    """An object or a class of one. What is named by its import path or by Java's name is found by a configuration.
+
+    :raises ConfigError: if it is none of these.
+    """
+    found = values.get("dsl.store.suppliers.class")
+    if found is None or (isinstance(found, str) and not found):
+        return None
+    made = found() if isinstance(found, type) else found
+    if not isinstance(made, DslStoreSuppliers):
+        raise ConfigError(
+            f"dsl.store.suppliers.class needs key_value_store, window_store and session_store, which {found!r} lacks;"
+            " to give it by name, build the topology with a StreamsConfig"
+        )
+    return made
 
 
 def _wrapper(values: Mapping[str, Any]) -> Any:

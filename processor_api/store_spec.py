@@ -2,26 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
+from processor_api.custom_stores import CustomStateStore, KeyValueBytesStoreSupplier, VersionedBytesStoreSupplier
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
-from processor_api.serde import Serde
+from processor_api.serde import Serde, Serdes
+from processor_api.store_supplier import (
+    CUSTOM,
+    CUSTOM_VERSIONED,
+    MEMORY,
+    PLAIN_BYTES,
+    ROCKSDB,
+    StoreSupplier,
+    as_supplier,
+    custom_supplier,
+)
 
-__all__ = ["MEMORY", "ROCKSDB", "StoreBuilder", "StoreSupplier", "Stores"]
+__all__ = [
+    "MEMORY",
+    "PROXIED",
+    "ROCKSDB",
+    "UNCACHED_KINDS",
+    "StoreBuilder",
+    "StoreSupplier",
+    "Stores",
+]
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-ROCKSDB = "rocksdb"
-MEMORY = "memory"
-
 UNCACHED_KINDS = frozenset(
-    {"versioned-key-value", "lru-map", "timestamped-lru-map", "list", "change-buffer", "join-buffer"}
+    {
+        "versioned-key-value",
+        "lru-map",
+        "timestamped-lru-map",
+        "list",
+        "change-buffer",
+        "join-buffer",
+        CUSTOM,
+        CUSTOM_VERSIONED,
+    }
 )
-"""Kinds of store that log and forward every put."""
+"""Kinds of store that log and forward every put, or do all that by themselves."""
 
 _KEY_VALUE, _TIMESTAMPED, _HEADERS = "key-value", "timestamped-key-value", "headers-key-value"
 _LRU_MAP, _TIMESTAMPED_LRU_MAP = "lru-map", "timestamped-lru-map"
@@ -31,30 +56,19 @@ _PLAIN_OF = {
     _HEADERS: _KEY_VALUE,
     _LRU_MAP: _LRU_MAP,
     _TIMESTAMPED_LRU_MAP: _LRU_MAP,
+    PLAIN_BYTES: _KEY_VALUE,
 }
 """The plain kind of each kind of key-value store that a builder can give timestamps or headers."""
 _TIMESTAMPED_OF = {_KEY_VALUE: _TIMESTAMPED, _LRU_MAP: _TIMESTAMPED_LRU_MAP}
 
+PROXIED = "proxied-key-value"
+"""The kind of a timestamped store over bytes without timestamps."""
+
+_BYTES: Serde[Any] = Serdes.BYTES
+"""Of custom stores, which have serdes of their own or none."""
+
 _SECOND, _MINUTE, _HOUR = 1000, 60_000, 3_600_000
 _SEGMENTS = ((_MINUTE, 3, 2 * _SECOND), (5 * _MINUTE, 5, 20 * _SECOND), (_HOUR, 12, _MINUTE))
-
-
-@dataclass(frozen=True, kw_only=True)
-class StoreSupplier:
-    """A kind of store on an engine; ``parameters`` are the kind's own (retention, window size, ... in ms)."""
-
-    name: str
-    kind: str
-    engine: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if not self.name:
-            raise TopologyError("a store needs a name")
-
-    @property
-    def persistent(self) -> bool:
-        return self.engine != MEMORY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,8 +259,20 @@ class Stores:
         return _session_supplier(name, MEMORY, retention, None, time_ordered, timestamped=False)
 
     @staticmethod
+    def custom(name: str, supplier: Callable[[], CustomStateStore]) -> StoreBuilder[Any, Any]:
+        """A store that brings everything of its own; processors get it by ``context.get_state_store(name)``.
+
+        :param supplier: makes a new store, not open yet, at each call; it is called twice here to check that.
+        :raises TopologyError: if it does not, or what it makes is not a
+            :class:`~processor_api.custom_stores.CustomStateStore` of this name.
+        """
+        return StoreBuilder(supplier=custom_supplier(name, supplier), key_serde=_BYTES, value_serde=_BYTES)
+
+    @staticmethod
     def key_value_store_builder(
-        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+        supplier: StoreSupplier | KeyValueBytesStoreSupplier,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
     ) -> StoreBuilder[K, V]:
         """A plain key-value store.
 
@@ -256,35 +282,43 @@ class Stores:
 
     @staticmethod
     def timestamped_key_value_store_builder(
-        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+        supplier: StoreSupplier | KeyValueBytesStoreSupplier,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
     ) -> StoreBuilder[K, V]:
         """A key-value store whose values are :class:`~processor_api.stores.ValueAndTimestamp`.
 
+        A persistent byte store of the user's that keeps no timestamps reads -1 (KIP-258).
+
         :raises TopologyError: if the supplier is of another kind.
         """
-        kinds = {kind: _TIMESTAMPED_OF[plain] for kind, plain in _PLAIN_OF.items()}
+        kinds = {kind: _TIMESTAMPED_OF[plain] for kind, plain in _PLAIN_OF.items()} | {PLAIN_BYTES: PROXIED}
         return _builder(supplier, "a timestamped key-value store", kinds, key_serde, value_serde)
 
     @staticmethod
     def timestamped_key_value_store_with_headers_builder(
-        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+        supplier: StoreSupplier | KeyValueBytesStoreSupplier,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
     ) -> StoreBuilder[K, V]:
         """A key-value store whose values are :class:`~processor_api.stores.ValueTimestampHeaders` (KIP-1271).
 
         :raises TopologyError: if the supplier is of another kind.
         """
-        kinds = {kind: _HEADERS for kind, plain in _PLAIN_OF.items() if plain == _KEY_VALUE}
+        kinds = {kind: _HEADERS for kind, plain in _PLAIN_OF.items() if plain == _KEY_VALUE and kind != PLAIN_BYTES}
         return _builder(supplier, "a key-value store with headers", kinds, key_serde, value_serde)
 
     @staticmethod
     def versioned_key_value_store_builder(
-        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+        supplier: StoreSupplier | VersionedBytesStoreSupplier,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
     ) -> StoreBuilder[K, V]:
         """A versioned key-value store, :class:`~processor_api.stores.VersionedKeyValueStore`. It is never cached.
 
         :raises TopologyError: if the supplier is of another kind.
         """
-        kinds = {"versioned-key-value": "versioned-key-value"}
+        kinds = {kind: kind for kind in ("versioned-key-value", CUSTOM_VERSIONED)}
         return _builder(supplier, "a versioned key-value store", kinds, key_serde, value_serde)
 
     @staticmethod
@@ -339,12 +373,13 @@ class Stores:
 
 
 def _builder(
-    supplier: StoreSupplier,
+    given: Any,
     what: str,
     kinds: Mapping[str, str],
     key_serde: Serde[K] | None,
     value_serde: Serde[V] | None,
 ) -> StoreBuilder[K, V]:
+    supplier = as_supplier(given)
     kind = kinds.get(supplier.kind)
     if kind is None:
         raise TopologyError(f"{what} cannot be built from a {supplier.kind} supplier", store=supplier.name)
@@ -442,6 +477,7 @@ def _timed_builder(
     *,
     timestamped: bool,
 ) -> StoreBuilder[K, V]:
+    supplier = as_supplier(supplier)
     if not supplier.kind.endswith(window_or_session):
         raise TopologyError(
             f"a {window_or_session} store cannot be built from a {supplier.kind} supplier", store=supplier.name

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from processor_api.checks import check_fields
 from processor_api.describe import describe
 from processor_api.errors import StreamsError, TopologyError
 from processor_api.global_store import GlobalStore
@@ -28,7 +27,9 @@ from processor_api.processor import (
     connected_stores,
 )
 from processor_api.serde import Serde
+from processor_api.store_builders import StateStoreBuilder, as_builder
 from processor_api.store_spec import StoreBuilder
+from processor_api.store_supplier import CustomStoreSupplier
 from processor_api.timestamps import TimestampExtractor
 from processor_api.topology_data import TopologyData
 from processor_api.wrapper import wrapped
@@ -128,16 +129,18 @@ class Topology(TopologyData):
         )
         return self
 
-    def add_state_store(self, builder: StoreBuilder[Any, Any], *processors: str) -> Topology:
+    def add_state_store(self, builder: StoreBuilder[Any, Any] | StateStoreBuilder, *processors: str) -> Topology:
         """Adds a store and connects it to the processors. The very same builder may be added again.
 
         :raises TopologyError: if another store has the name, or a processor is unknown.
         """
-        if self._stores.get(self._checked_builder(builder).name) is not builder:
-            self._check_new_store(builder.name)
-        self._stores[builder.name] = builder
+        checked = as_builder(builder)
+        known = self._stores.get(checked.name)
+        if known is not checked and (checked is builder or known != checked):
+            self._check_new_store(checked.name)
+        self._stores[checked.name] = checked
         for processor in processors:
-            self.connect_processor_and_state_stores(processor, builder.name)
+            self.connect_processor_and_state_stores(processor, checked.name)
         return self
 
     def add_read_only_state_store(
@@ -165,7 +168,7 @@ class Topology(TopologyData):
         :param supplier: makes the processor of that node.
         :raises TopologyError: if a name is taken, or another source reads the topic.
         """
-        builder = self._checked_builder(store_builder).with_logging_disabled()
+        builder = as_builder(store_builder).with_logging_disabled()
         self._check_new_store(builder.name)
         self._check_new_name(processor_name)
         self.add_source(
@@ -209,7 +212,7 @@ class Topology(TopologyData):
             timestamp extractor a restore always runs the processor.
         :raises TopologyError: if a name is taken, another source reads the topic, or the store logs its changes.
         """
-        builder = self._checked_builder(store_builder)
+        builder = as_builder(store_builder)
         self._check_global_store(builder, source_name, processor_name, supplier)
         self.add_source(
             source_name,
@@ -358,12 +361,6 @@ class Topology(TopologyData):
                     node=name,
                 )
 
-    def _checked_builder(self, builder: Any) -> StoreBuilder[Any, Any]:
-        if not isinstance(builder, StoreBuilder):
-            raise TopologyError(f"expected a store builder, got {builder!r}; see Stores.key_value_store_builder")
-        check_fields(builder, f"store {builder.name!r}", store=builder.name)
-        return builder
-
     def _check_new_store(self, name: str) -> None:
         if name in self._stores or name in self._global_stores:
             raise TopologyError(
@@ -376,6 +373,12 @@ class Topology(TopologyData):
         if source == processor:
             raise TopologyError(f"the source and the processor of a global store need two names, not {source!r} twice")
         self._check_new_store(builder.name)
+        if isinstance(builder.supplier, CustomStoreSupplier):
+            raise TopologyError(
+                f"global store {builder.name!r} cannot be a custom store, which one task alone uses; give a store of"
+                " Stores an engine of your own (StoreSupplier.on_engine)",
+                store=builder.name,
+            )
         if builder.logging:
             raise TopologyError(
                 f"global store {builder.name!r} must not log its changes: its topic is its changelog; use"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 __all__ = ["Budget"]
 
 
@@ -13,7 +15,7 @@ class Budget:
     :param uncommitted_bytes: over this the thread is asked for a commit; -1 is no limit.
     """
 
-    __slots__ = ("cache_limit", "clean", "dirty", "uncommitted", "uncommitted_limit")
+    __slots__ = ("cache_limit", "clean", "dirty", "reports", "uncommitted", "uncommitted_limit")
 
     def __init__(self, cache_bytes: int, uncommitted_bytes: int = -1) -> None:
         self.cache_limit = cache_bytes
@@ -24,6 +26,8 @@ class Budget:
         """Rows that a cache holds back."""
         self.uncommitted = 0
         """Rows on their way to the engine that no cache holds back."""
+        self.reports: list[Callable[[], int]] = []
+        """What custom stores tell of their own buffers, in bytes."""
 
     @property
     def cached(self) -> int:
@@ -31,4 +35,7 @@ class Budget:
         return self.clean + self.dirty
 
     def wants_commit(self) -> bool:
-        return 0 <= self.uncommitted_limit < self.uncommitted + self.dirty
+        """To be asked now and then, not for each record."""
+        if self.uncommitted_limit < 0:
+            return False
+        return self.uncommitted_limit < self.uncommitted + self.dirty + sum(report() for report in self.reports)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from processor_api.record import NO_TIMESTAMP
 from state.engine import Batch
 from state.formats.value_and_timestamp import pack_timestamp, read_value_and_timestamp
 
-__all__ = ["PLAIN", "TIMESTAMPED", "RowCodec"]
+__all__ = ["PLAIN", "TIMESTAMPED", "RowCodec", "without_rows"]
 
 Logged = tuple[bytes, bytes | None, int]
 
@@ -55,3 +55,8 @@ PLAIN = RowCodec("plain", lambda value, timestamp: value, lambda row: (row, NO_T
 
 TIMESTAMPED = RowCodec("timestamped", _write_timestamped, read_value_and_timestamp, _fill_timestamped)
 """Eight bytes of timestamp, then the value (reference 3.1)."""
+
+
+def without_rows(family_suffix: str) -> RowCodec:
+    """Of a kind of store that has no rows in the engine."""
+    return replace(PLAIN, family_suffix=family_suffix)

@@ -1,8 +1,8 @@
 """The storage port: ordered bytes in named families, written in atomic batches.
 
 One engine serves all stores of a task, so that their rows, the changelog offsets they stand for and the input positions
-go into one atomic batch. Two engines exist, `MemoryEngine` and `RocksEngine`; both pass `tests/state/test_engine.py`
-and `tests/state/test_engine_snapshots.py`.
+go into one atomic batch. Two engines are built in, `MemoryEngine` and `RocksEngine`; others are registered
+(`state/engine_registry.py`). All pass `streams.testing.contracts.engines`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from processor_api.record import HeaderList
 from processor_api.serde import Serde
-from processor_api.store_spec import StoreBuilder
+from processor_api.store_spec import MEMORY, ROCKSDB, StoreBuilder
 from state.budget import Budget
 from state.codec import RowCodec
 from state.cursor import Cursor
@@ -20,7 +20,7 @@ from state.engine import Batch, Engine
 from state.open_views import OpenViews
 from state.rows import Log, LogMany, Rows
 
-__all__ = ["Facade", "OpenStore", "Opening", "Restore", "StoreKind", "Upkeep", "open_rows"]
+__all__ = ["Facade", "OpenStore", "Opening", "Restore", "StoreKind", "Upkeep", "is_persistent", "open_rows"]
 
 Restore = Callable[
     [Batch, Iterable[bytes], Iterable[bytes | None], Iterable[int], Iterable[HeaderList | None]],
@@ -158,6 +158,12 @@ class StoreKind:
     older: Mapping[str, Callable[[bytes], bytes]] = field(default_factory=dict)
     """Suffixes of families of older kinds that it takes over (:mod:`state.upgrade`), with what makes a row of this kind
     from one of theirs."""
+
+
+def is_persistent(builder: StoreBuilder[Any, Any], engine: Engine) -> bool:
+    """Whether a store follows the rules of those on disk: as its supplier says, or an engine of the user's own."""
+    supplier = builder.supplier
+    return supplier.persistent if supplier.engine in (MEMORY, ROCKSDB) else engine.persistent
 
 
 def open_rows(

@@ -10,11 +10,14 @@ from processor_api.serde import Serde
 from processor_api.store_spec import StoreBuilder
 from state import (
     change_buffer,
+    custom_store,
+    custom_versioned,
     headers_key_value,
     join_buffer,
     key_value,
     list_store,
     lru_map,
+    proxied,
     session,
     versioned,
     window,
@@ -54,12 +57,16 @@ KINDS: dict[str, StoreKind] = {
 }
 
 
+CUSTOM_KINDS: dict[str, StoreKind] = {**custom_store.KINDS, **custom_versioned.KINDS, **proxied.KINDS}
+"""Those of stores that users bring. None has rows in an engine that other stores are on."""
+
+
 def kind_of(builder: StoreBuilder[Any, Any]) -> StoreKind:
     """The kind of a store.
 
     :raises TopologyError: if there is no such kind.
     """
-    kind = KINDS.get(builder.kind)
+    kind = KINDS.get(builder.kind) or CUSTOM_KINDS.get(builder.kind)
     if kind is None:
         raise TopologyError(f"store {builder.name!r} is of the unknown kind {builder.kind!r}", store=builder.name)
     return kind

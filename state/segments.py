@@ -60,11 +60,11 @@ class Retention:
         return max(limit if self.shows_limit else limit + 1, 0)
 
     @staticmethod
-    def of(builder: StoreBuilder[Any, Any], *, shows_limit: bool = False) -> Retention:
-        """As the supplier says. Without an interval Java's rule holds for persistent stores: half of the retention, at
-        least a minute; nobody sees the segments of a store in memory, so theirs are smaller and free memory sooner."""
+    def of(builder: StoreBuilder[Any, Any], *, persistent: bool, shows_limit: bool = False) -> Retention:
+        """As the supplier says, on an engine that is persistent or not. Without an interval Java's rule holds for
+        persistent stores: half of the retention, at least a minute; nobody sees the segments of a store in memory, so
+        theirs are smaller and free memory sooner."""
         parameters: Mapping[str, Any] = builder.supplier.parameters
-        persistent = builder.supplier.persistent
         retention = parameters.get("retention_ms")
         if retention is None:
             raise TopologyError(

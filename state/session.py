@@ -12,7 +12,7 @@ from processor_api.windowed import Window
 from state.codec import PLAIN, TIMESTAMPED, RowCodec
 from state.engine import Engine
 from state.formats.keys import MAX_TIME
-from state.kind import Opening, OpenStore, Restore, StoreKind
+from state.kind import Opening, OpenStore, Restore, StoreKind, is_persistent
 from state.row_iterator import RowIterator
 from state.segments import Retention
 from state.shown import Plain, Shown, Timestamped
@@ -133,7 +133,9 @@ def _window_of(end: int, start: int) -> Window:
 def _open_with(shown: Callable[..., Shown], time_ordered: bool) -> Callable[[Opening], OpenStore]:
     def opened(opening: Opening) -> OpenStore:
         builder = opening.builder
-        timed = TimedRows(opening, _layout(builder, time_ordered), Retention.of(builder))
+        persistent = is_persistent(builder, opening.engine)
+        retention = Retention.of(builder, persistent=persistent)
+        timed = TimedRows(opening, _layout(time_ordered, persistent), retention)
         facade = SessionFacade(opening, timed, shown(builder.name, opening.cursor), _window_of)
         operator = TimedOperator(opening, timed, _window_of)
         return OpenStore(builder=builder, rows=timed.rows, facade=facade, operator=operator, upkeep=timed.upkeep)
@@ -143,13 +145,17 @@ def _open_with(shown: Callable[..., Shown], time_ordered: bool) -> Callable[[Ope
 
 def _restoring(time_ordered: bool) -> Callable[[StoreBuilder[Any, Any], Engine, RowCodec], Restore]:
     return lambda builder, engine, codec: restore_timed(
-        builder, engine, codec, _layout(builder, time_ordered), Retention.of(builder)
+        builder,
+        engine,
+        codec,
+        _layout(time_ordered, is_persistent(builder, engine)),
+        Retention.of(builder, persistent=is_persistent(builder, engine)),
     )
 
 
-def _layout(builder: StoreBuilder[Any, Any], time_ordered: bool) -> KeyFirst | TimeFirst:
+def _layout(time_ordered: bool, persistent: bool) -> KeyFirst | TimeFirst:
     """Of sessions that end together Java's store in memory gives the one first that starts last."""
-    return TimeFirst(SESSION) if time_ordered else KeyFirst(SESSION, descending=not builder.supplier.persistent)
+    return TimeFirst(SESSION) if time_ordered else KeyFirst(SESSION, descending=not persistent)
 
 
 def _kind(codec: RowCodec, shown: Callable[..., Shown], time_ordered: bool) -> StoreKind:

@@ -12,7 +12,7 @@ from processor_api.windowed import Window
 from state.codec import PLAIN, TIMESTAMPED, RowCodec
 from state.engine import Engine
 from state.formats.keys import MAX_TIME, window_end
-from state.kind import Opening, OpenStore, Restore, StoreKind
+from state.kind import Opening, OpenStore, Restore, StoreKind, is_persistent
 from state.row_iterator import RowIterator
 from state.segments import Retention
 from state.shown import Plain, Shown, Timestamped
@@ -124,7 +124,8 @@ def _open_with(shown: Callable[..., Shown], time_ordered: bool) -> Callable[[Ope
             log.warning("store is not cached: it keeps duplicates", extra={"store": builder.name})
             opening = replace(opening, builder=builder.with_caching_disabled())
         size: int = parameters["window_size_ms"]
-        timed = TimedRows(opening, _layout(time_ordered), Retention.of(builder, shows_limit=time_ordered))
+        retention = Retention.of(builder, persistent=is_persistent(builder, opening.engine), shows_limit=time_ordered)
+        timed = TimedRows(opening, _layout(time_ordered), retention)
 
         def window_of(start: int, sequence: int) -> Window:
             return Window(start, window_end(start, size))
@@ -138,7 +139,11 @@ def _open_with(shown: Callable[..., Shown], time_ordered: bool) -> Callable[[Ope
 
 def _restoring(time_ordered: bool) -> Callable[[StoreBuilder[Any, Any], Engine, RowCodec], Restore]:
     return lambda builder, engine, codec: restore_timed(
-        builder, engine, codec, _layout(time_ordered), Retention.of(builder, shows_limit=time_ordered)
+        builder,
+        engine,
+        codec,
+        _layout(time_ordered),
+        Retention.of(builder, persistent=is_persistent(builder, engine), shows_limit=time_ordered),
     )
 
 

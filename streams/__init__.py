@@ -38,6 +38,24 @@ if TYPE_CHECKING:
         Suppressed,
     )
     from processor_api.context import FixedKeyProcessorContext, ProcessingContext, ProcessorContext
+    from processor_api.custom_stores import (
+        ChangelogRecord,
+        CustomStateStore,
+        KeyValueBytesStore,
+        KeyValueBytesStoreSupplier,
+        RestoreCallback,
+        StateStoreContext,
+        TimestampedBytesStore,
+        VersionedBytesStore,
+        VersionedBytesStoreSupplier,
+    )
+    from processor_api.dsl_stores import (
+        BuiltInDslStoreSuppliers,
+        DslKeyValueParams,
+        DslSessionParams,
+        DslStoreSuppliers,
+        DslWindowParams,
+    )
     from processor_api.durations import Duration
     from processor_api.errors import (
         ConfigError,
@@ -88,7 +106,9 @@ if TYPE_CHECKING:
     from processor_api.punctuation import Cancellable, PunctuationType, Punctuator
     from processor_api.record import FixedKeyRecord, HeaderList, Headers, Record, RecordMetadata, TimestampType
     from processor_api.serde import Serde, Serdes
-    from processor_api.store_spec import StoreBuilder, Stores, StoreSupplier
+    from processor_api.store_builders import StateStoreBuilder
+    from processor_api.store_spec import StoreBuilder, Stores
+    from processor_api.store_supplier import StoreSupplier
     from processor_api.stores import (
         PUT_RETURN_CODE_NOT_PUT,
         PUT_RETURN_CODE_VALID_TO_UNDEFINED,
@@ -124,6 +144,8 @@ if TYPE_CHECKING:
     from processor_api.topology import Topology
     from processor_api.windowed import Window, Windowed
     from processor_api.wrapper import ProcessorWrapper
+    from state.engine import OFFSETS, POSITIONS, Batch, Engine, Family
+    from state.engine_registry import register_engine
     from state.windowed_serdes import WindowedSerdes
     from streams.app.kafka_streams import KafkaStreams  # type: ignore[import-not-found,unused-ignore]
     from streams.app.states import ClientState, StateListener
@@ -156,23 +178,35 @@ if TYPE_CHECKING:
     from streams.testing import TopologyTestDriver  # type: ignore[import-not-found,unused-ignore]
 
 __all__ = [
+    "OFFSETS",
+    "POSITIONS",
     "PUT_RETURN_CODE_NOT_PUT",
     "PUT_RETURN_CODE_VALID_TO_UNDEFINED",
     "AutoOffsetReset",
+    "Batch",
     "Branched",
     "BranchedKStream",
     "BufferConfig",
+    "BuiltInDslStoreSuppliers",
     "Cancellable",
+    "ChangelogRecord",
     "ClientState",
     "ConfigError",
     "Consumed",
     "ConsumedRecord",
+    "CustomStateStore",
     "DeserializationError",
     "DeserializationExceptionHandler",
+    "DslKeyValueParams",
+    "DslSessionParams",
+    "DslStoreSuppliers",
+    "DslWindowParams",
     "Duration",
     "EagerBufferConfig",
+    "Engine",
     "ErrorHandlerContext",
     "FailureReason",
+    "Family",
     "FixedKeyProcessor",
     "FixedKeyProcessorContext",
     "FixedKeyProcessorSupplier",
@@ -191,6 +225,8 @@ __all__ = [
     "KTable",
     "KafkaStreams",
     "KeyQuery",
+    "KeyValueBytesStore",
+    "KeyValueBytesStoreSupplier",
     "KeyValueIterator",
     "KeyValueStore",
     "LagInfo",
@@ -231,6 +267,7 @@ __all__ = [
     "RepartitionTopic",
     "Repartitioned",
     "Response",
+    "RestoreCallback",
     "Result",
     "ResultOrder",
     "RetryableError",
@@ -248,6 +285,8 @@ __all__ = [
     "StateQueryResult",
     "StateRestoreListener",
     "StateStore",
+    "StateStoreBuilder",
+    "StateStoreContext",
     "StateStoreMigratedError",
     "StoreBuilder",
     "StoreError",
@@ -272,6 +311,7 @@ __all__ = [
     "ThreadMetadata",
     "TimestampExtractor",
     "TimestampType",
+    "TimestampedBytesStore",
     "TimestampedKeyQuery",
     "TimestampedKeyValueStore",
     "TimestampedKeyValueStoreWithHeaders",
@@ -291,6 +331,8 @@ __all__ = [
     "UserCodeError",
     "ValueAndTimestamp",
     "ValueTimestampHeaders",
+    "VersionedBytesStore",
+    "VersionedBytesStoreSupplier",
     "VersionedKeyQuery",
     "VersionedKeyValueStore",
     "VersionedRecord",
@@ -314,6 +356,7 @@ __all__ = [
     "log_and_fail_processing",
     "log_and_skip_on_invalid_timestamp",
     "pydantic_serde",
+    "register_engine",
     "serde_of",
     "use_partition_time_on_invalid_timestamp",
     "wallclock_timestamp_extractor",
@@ -321,6 +364,13 @@ __all__ = [
 
 _HOMES = {
     "processor_api.context": "FixedKeyProcessorContext ProcessingContext ProcessorContext",
+    "processor_api.custom_stores": (
+        "ChangelogRecord CustomStateStore KeyValueBytesStore KeyValueBytesStoreSupplier RestoreCallback "
+        "StateStoreContext TimestampedBytesStore VersionedBytesStore VersionedBytesStoreSupplier"
+    ),
+    "processor_api.dsl_stores": (
+        "BuiltInDslStoreSuppliers DslKeyValueParams DslSessionParams DslStoreSuppliers DslWindowParams"
+    ),
     "processor_api.durations": "Duration",
     "processor_api.errors": (
         "ConfigError DeserializationError InternalError InvalidStateStoreError InvalidStateStorePartitionError "
@@ -342,7 +392,9 @@ _HOMES = {
     "processor_api.punctuation": "Cancellable PunctuationType Punctuator",
     "processor_api.record": "FixedKeyRecord HeaderList Headers Record RecordMetadata TimestampType",
     "processor_api.serde": "Serde Serdes",
-    "processor_api.store_spec": "StoreBuilder StoreSupplier Stores",
+    "processor_api.store_builders": "StateStoreBuilder",
+    "processor_api.store_spec": "StoreBuilder Stores",
+    "processor_api.store_supplier": "StoreSupplier",
     "processor_api.stores": (
         "KeyValueIterator KeyValueStore ListStore PUT_RETURN_CODE_NOT_PUT PUT_RETURN_CODE_VALID_TO_UNDEFINED "
         "ReadOnlyKeyValueStore ReadOnlySessionStore ReadOnlyWindowStore SessionStore StateStore "
@@ -358,6 +410,8 @@ _HOMES = {
     "processor_api.topology": "Topology",
     "processor_api.wrapper": "ProcessorWrapper",
     "processor_api.windowed": "Window Windowed",
+    "state.engine": "Batch Engine Family OFFSETS POSITIONS",
+    "state.engine_registry": "register_engine",
     "state.windowed_serdes": "WindowedSerdes",
     "dsl": (
         "Branched BranchedKStream BufferConfig Consumed EagerBufferConfig GlobalKTable Grouped KGroupedStream "

@@ -31,6 +31,7 @@ from streams.queries.request import StateQueryRequest
 from streams.queries.results import StateQueryResult
 from streams.queries.store_types import StoreQueryParameters
 from streams.restore.restorer import StateRestoreListener
+from streams.runtime.engines import check_engines
 from streams.runtime.garbage import relax_collector, restore_collector
 from streams.runtime.metadata import ThreadMetadata
 from streams.runtime.stream_thread import StreamThread
@@ -78,6 +79,7 @@ class KafkaStreams:
         self.config = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
         wrapper, made = self.config.processor_wrapper_class, topology_of(topology, self.config)
         self.topology = made if wrapper is None else made.wrapped_by(wrapper, self.config.dotted())
+        check_engines(self.topology)
         self.failure: Exception | None = None
         """What ended the application, or failed while it closed; ``None`` if nothing did."""
         self._clock = clock or SystemClock()

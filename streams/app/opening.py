@@ -170,7 +170,7 @@ def open_application(opened: Opened, restore_listeners: Collection[StateRestoreL
     plans = PlanBook(fitter.fit(readable, existing))
     if fitter.growing:
         opened.watch = TopicWatch(fitter, readable, plans)
-    engines = Engines(clock, config.rocksdb_config_setter, rocksdb_memory(config))
+    engines = Engines(clock, config.rocksdb_config_setter, rocksdb_memory(config), settings)
     opened.open_global_stores(settings, engines, restore_listeners)
     opened.shared = Shared(
         config=config,

@@ -102,7 +102,13 @@ KEYS: tuple[Key, ...] = (
         REFUSED,
         "give the clients to `KafkaStreams(topology, config, clients=...)` instead",
     ),
-    Key("default.dsl.store", "default_dsl_store", "rocksDB", WORKS, "`rocksDB` or `in_memory`"),
+    Key(
+        "default.dsl.store",
+        "default_dsl_store",
+        "rocksDB",
+        WORKS,
+        "`rocksDB`, `in_memory`, or the name of a storage engine of your own",
+    ),
     Key(
         "default.interactive.query.isolation.level",
         "default_interactive_query_isolation_level",
@@ -135,10 +141,11 @@ KEYS: tuple[Key, ...] = (
     ),
     Key(
         "dsl.store.suppliers.class",
-        None,
+        "dsl_store_suppliers_class",
         "",
-        REFUSED,
-        "name the engine with `default.dsl.store`, or give a supplier to `Materialized`",
+        WORKS,
+        "a `DslStoreSuppliers`, a class of them, the import path of either, or the name of one of Java's own"
+        " (`BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers`)",
     ),
     Key("enable.metrics.push", "enable_metrics_push", "true", WORKS, _CLIENTS),
     Key(

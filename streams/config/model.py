@@ -127,9 +127,10 @@ class StreamsConfig(BaseModel):
     changelog_updates: Annotated[
         Literal["auto", "each", "last"], PlainValidator(values.one_of("auto", "each", "last"))
     ] = "auto"
-    default_dsl_store: Annotated[
-        Literal["rocksDB", "in_memory"], PlainValidator(values.one_of("rocksDB", "in_memory"))
-    ] = "rocksDB"
+    default_dsl_store: Annotated[str, PlainValidator(values.dsl_store)] = "rocksDB"
+    """``rocksDB``, ``in_memory``, or the name of an engine that is registered."""
+    dsl_store_suppliers_class: Annotated[Any, PlainValidator(values.optional(values.dsl_suppliers))] = None
+    """A :class:`~processor_api.dsl_stores.DslStoreSuppliers`, in place of :attr:`default_dsl_store`."""
     dsl_store_format: Annotated[Literal["DEFAULT", "HEADERS"], PlainValidator(values.one_of("DEFAULT", "HEADERS"))] = (
         "DEFAULT"
     )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from processor_api.dsl_stores import BuiltInDslStoreSuppliers, DslStoreSuppliers
 from processor_api.durations import to_ms
 from processor_api.handlers import (
     default_production,
@@ -23,11 +24,14 @@ from processor_api.timestamps import (
     use_partition_time_on_invalid_timestamp,
     wallclock_timestamp_extractor,
 )
+from state.engine_registry import engine_names
 from streams.config.import_path import NoSuchObject, import_object
 
 __all__ = [
     "application_id",
     "default_state_dir",
+    "dsl_store",
+    "dsl_suppliers",
     "duration_ms",
     "extractor",
     "flag",
@@ -51,6 +55,10 @@ _LEGAL_ID = re.compile(r"[a-zA-Z0-9._-]+")
 _MAX_TOPIC_NAME = 249
 _MAX_TAGS = 5
 _SERVER = re.compile(r"(?:[a-zA-Z0-9_.\-]+|\[[0-9a-fA-F:.%]+\]):(\d{1,5})")
+_JAVA_DSL_SUPPLIERS = {
+    "BuiltInDslStoreSuppliers$RocksDBDslStoreSuppliers": BuiltInDslStoreSuppliers.ROCKS_DB,
+    "BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers": BuiltInDslStoreSuppliers.IN_MEMORY,
+}
 _JAVA_SERDES = {
     "ByteArray": Serdes.BYTES,
     "ByteBuffer": Serdes.BYTES,
@@ -280,6 +288,31 @@ def wrapper(value: Any) -> Any:
             raise ValueError(f"cannot be made from {value!r}: {error}") from None
     if not callable(found) and not hasattr(found, "wrap_processor_supplier"):
         raise ValueError(f"must be a ProcessorWrapper, a function, or the import path of one, got {value!r}")
+    return found
+
+
+def dsl_store(value: Any) -> str:
+    """One of Java's names, or that of a storage engine."""
+    if value in ("rocksDB", "in_memory"):
+        return str(value)
+    if not isinstance(value, str) or value not in engine_names():
+        raise ValueError(f"must be one of rocksDB, in_memory or {', '.join(engine_names())}; got {value!r}")
+    return value
+
+
+def dsl_suppliers(value: Any) -> Any:
+    """What chooses the stores of the DSL: an object, a class, its import path, or the class name of one of Java's."""
+    name = value.rpartition(".")[2] if isinstance(value, str) else ""
+    if name in _JAVA_DSL_SUPPLIERS:
+        return _JAVA_DSL_SUPPLIERS[name]
+    found = _imported(value) if isinstance(value, str) else value
+    if isinstance(found, type):
+        try:
+            found = found()
+        except TypeError as error:
+            raise ValueError(f"cannot be made from {value!r}: {error}") from None
+    if not isinstance(found, DslStoreSuppliers):
+        raise ValueError(f"must have key_value_store, window_store and session_store, got {value!r}")
     return found
 
 

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from processor_api.clock import Clock
-from processor_api.errors import ConfigError, StreamsError, TopologyError
+from processor_api.errors import ConfigError, StreamsError
 from processor_api.store_spec import MEMORY, ROCKSDB
+from processor_api.store_supplier import CustomStoreSupplier
+from processor_api.topology_data import TopologyData
 from state.directory_metadata import DATABASE
 from state.engine import Engine
+from state.engine_registry import check_engine, open_registered
 from state.kinds import store_of
 from state.memory_engine import MemoryEngine
 
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from state.rocksdb_options import SharedMemory
     from streams.config import StreamsConfig
 
-__all__ = ["Engines", "rocksdb_memory"]
+__all__ = ["Engines", "check_engines", "rocksdb_memory"]
 
 
 def rocksdb_memory(config: StreamsConfig) -> dict[str, Any]:
@@ -30,12 +33,24 @@ def rocksdb_memory(config: StreamsConfig) -> dict[str, Any]:
     }
 
 
+def check_engines(topology: TopologyData) -> None:
+    """Makes sure that there is an engine for each store.
+
+    :raises TopologyError: if there is none, with the names there are.
+    """
+    builders = [*topology.stores.values(), *(spec.builder for spec in topology.global_stores.values())]
+    for builder in builders:
+        if not isinstance(builder.supplier, CustomStoreSupplier):
+            check_engine(builder.supplier.engine, builder.name)
+
+
 class Engines:
     """The engines of a process; RocksDB's databases share one cache and one write-buffer budget.
 
     :param rocksdb_config: changes the options of a store (``rocksdb.config.setter``): a function of its name and its
         options, or values by names of options.
     :param memory: keywords of :func:`state.rocksdb_options.rocks_settings` (:func:`rocksdb_memory`).
+    :param config: the application's settings, for engines that are not built in (:mod:`state.engine_registry`).
     :raises ConfigError: if there is no such option, or it cannot have the value.
     """
 
@@ -44,9 +59,11 @@ class Engines:
         clock: Clock,
         rocksdb_config: Callable[[str, Any], None] | Mapping[str, Any] | None = None,
         memory: Mapping[str, Any] | None = None,
+        config: Mapping[str, Any] | None = None,
     ) -> None:
         self._clock = clock
         self._sizes = memory or {}
+        self._config = config or {}
         self._memory: SharedMemory | None = None
         self._setter: Callable[[str, Any], None] | None = None
         if isinstance(rocksdb_config, Mapping):
@@ -63,12 +80,14 @@ class Engines:
 
         :raises RetryableError: another process has not let go of it yet.
         :raises StateError: it is damaged or cannot be opened.
+        :raises TopologyError: there is no such engine.
         """
         if name == MEMORY:
             return cast(Engine, MemoryEngine())
         if name == ROCKSDB:
             return self._open_rocksdb(directory, families)
-        raise TopologyError(f"there is no storage engine named {name!r}")
+        directory.mkdir(parents=True, exist_ok=True)
+        return open_registered(name, directory / name, families, self._config)
 
     def _open_rocksdb(self, directory: Path, families: Sequence[str]) -> Engine:
         from state.rocksdb_engine import RocksEngine  # only applications with such a store pay for loading it

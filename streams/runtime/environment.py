@@ -72,6 +72,7 @@ class Environment:
     default_value_serde: Serde[Any] | None
     default_timestamp_extractor: TimestampExtractor | None
     errors: ErrorPolicy
+    exactly_once: bool = False
     log_each_put: bool = True
     """Whether stores without a cache log each put when it happens, or the last of each key before a commit."""
     cursor: Cursor = field(default_factory=Cursor)
@@ -100,6 +101,10 @@ class Environment:
         if self.user_metrics is None:
             self.user_metrics = ThreadMetrics(Metrics(self.clock.time_ms), threading.current_thread().name)
         return self.user_metrics
+
+    def request_commit(self) -> None:
+        """A commit is wanted soon."""
+        self.commit_requested = True
 
     def drop(self) -> None:
         """Counts a record that was dropped."""

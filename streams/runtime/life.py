@@ -149,6 +149,7 @@ class ThreadLife:
             user_metrics=ThreadMetrics(self._shared.metrics, self._identity.thread),
             registry=self._shared.metrics,
             log_each_put=config.changelog_updates == "each",
+            exactly_once=config.exactly_once,
         )
 
     def _stores(self, plan: TaskPlan, task: TaskId, environment: Environment) -> TaskStores:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 from processor_api.errors import InternalError, StateError
 from processor_api.store_spec import StoreBuilder
+from processor_api.store_supplier import CustomStoreSupplier
 from processor_api.task_id import TaskId, TopicPartition
 from state.budget import Budget
 from state.cursor import Cursor
@@ -19,6 +20,7 @@ from state.kinds import OpenStore, check_kind, families_held, families_of, famil
 from state.offsets import offset_key, read_offset, write_offset
 from state.read_only import EngineRows
 from streams.kafka.record_collector import Changelog, RecordCollector
+from streams.runtime.custom_stores import open_custom_store
 from streams.runtime.environment import Environment
 from streams.runtime.store_counters import StoreCounters
 from streams.runtime.task_plan import TaskPlan
@@ -54,15 +56,22 @@ class TaskStores:
         self._readers_change = threading.Lock()
         self._readers: WeakValueDictionary[int, OpenStore] = WeakValueDictionary()
         builders = [plan.topology.stores[name] for name in plan.stores]
-        for engine in sorted({builder.supplier.engine for builder in builders}):
-            families = [family for b in builders if b.supplier.engine == engine for family in families_of(b)]
-            self.engines[engine] = open_engine(engine, environment.state_dir, families)
         try:
+            for engine in sorted({builder.supplier.engine for builder in builders}):
+                own = [builder for builder in builders if builder.supplier.engine == engine]
+                self.engines[engine] = self._open_engine(engine, own, open_engine)
             for builder in builders:
                 check_kind(builder, self.engines[builder.supplier.engine])
         except BaseException:
             self.close()
             raise
+
+    def _open_engine(self, name: str, builders: Sequence[StoreBuilder[Any, Any]], open_engine: EngineOpener) -> Engine:
+        if isinstance(builders[0].supplier, CustomStoreSupplier):
+            partition = self._task.partition
+            changelog = self._plan.changelogs.get(builders[0].name)
+            return open_custom_store(builders[0], self._environment, changelog, self._plan.partitions(partition))
+        return open_engine(name, self._environment.state_dir, [one for each in builders for one in families_of(each)])
 
     def open(self, collector: RecordCollector, changelog_ends: Mapping[str, int]) -> None:
         """Opens every store on the engines, writing its changelog through ``collector``.

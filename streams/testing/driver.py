@@ -43,7 +43,7 @@ from streams.kafka.record_collector import RecordCollector
 from streams.queries.request import StateQueryRequest
 from streams.queries.results import StateQueryResult
 from streams.queries.store_types import StoreQueryParameters
-from streams.runtime.engines import Engines, rocksdb_memory
+from streams.runtime.engines import Engines, check_engines, rocksdb_memory
 from streams.runtime.environment import Environment
 from streams.runtime.error_policy import error_policy_for
 from streams.runtime.idling import Idling
@@ -101,6 +101,7 @@ class TopologyTestDriver:
         made, wrapper = topology_of(topology, self.config), self.config.processor_wrapper_class
         if wrapper is not None:
             made = made.wrapped_by(wrapper, self.config.dotted())
+        check_engines(made)
         self.clock = ManualClock(to_timestamp_ms(initial_wall_clock_ms, "initial_wall_clock_ms"))
         self._topics: dict[str, DriverTopic] = {}
         self._collector = RecordCollector(DriverProducer(self._topics), self.clock)
@@ -148,13 +149,16 @@ class TopologyTestDriver:
             errors=error_policy_for(config, task_id, self._collector),
             global_store=self._globals.reader,
             log_each_put=config.changelog_updates != "last",
+            exactly_once=config.exactly_once,
         )
         budget = Budget(config.statestore_cache_max_bytes)
         return Task(plan, environment, TaskStores(plan, task_id, environment, budget, self._open_engine))
 
     def _open_engine(self, name: str, directory: Path, families: list[str]) -> Engine:
-        engines = Engines(self.clock, self.config.rocksdb_config_setter, rocksdb_memory(self.config))
-        if name != ROCKSDB or self.config.rocksdb_config_setter is not None:  # who sets options wants the database
+        config = self.config
+        memory, settings = rocksdb_memory(config), config.dotted()
+        engines = Engines(self.clock, config.rocksdb_config_setter, memory, settings)
+        if name != ROCKSDB or config.rocksdb_config_setter is not None:  # who sets options wants the database
             return engines.open(name, directory, families)
         return cast(Engine, DriverEngine(lambda: engines.open(name, directory, families)))
 

@@ -21,11 +21,15 @@ from processor_api.processor import connected_stores
 from processor_api.punctuation import PunctuationType, Punctuator
 from processor_api.record import FixedKeyRecord, HeaderList, Record, RecordMetadata, TimestampType
 from processor_api.serde import Serde
+from processor_api.store_builders import StateStoreBuilder, as_builder
 from processor_api.store_spec import StoreBuilder
+from processor_api.store_supplier import CustomStoreSupplier
 from processor_api.task_id import TaskId
 from state.budget import Budget
 from state.cursor import Cursor
-from state.engine import Engine
+from state.custom_context import StoreContext
+from state.custom_engine import DIRECTORY
+from state.custom_opening import custom_engine
 from state.kinds import OpenStore, open_store
 from state.memory_engine import MemoryEngine
 from streams.config import StreamsConfig
@@ -89,7 +93,7 @@ class MockProcessorContext:
         *,
         task_id: TaskId | None = None,
         children: Collection[str] | None = None,
-        stores: Iterable[StoreBuilder[Any, Any]] = (),
+        stores: Iterable[StoreBuilder[Any, Any] | StateStoreBuilder] = (),
         state_dir: Path | None = None,
     ) -> None:
         self.config = config_for_tests(config)
@@ -160,7 +164,8 @@ class MockProcessorContext:
         name = store.name
         if name in self._stores:
             raise TopologyError(f"the context has a store {name!r} already", store=name)
-        self._stores[name] = self._open(store) if isinstance(store, StoreBuilder) else store
+        is_builder = isinstance(store, StoreBuilder) or callable(getattr(store, "build", None))
+        self._stores[name] = self._open(as_builder(store)) if is_builder else store
         return self._stores[name]
 
     def add_stores_of(self, supplier: Any) -> None:
@@ -171,7 +176,9 @@ class MockProcessorContext:
     def _open(self, builder: StoreBuilder[Any, Any]) -> Any:
         what = f"store {builder.name!r}"
         key, value = self.config.default_key_serde, self.config.default_value_serde
-        engine: Engine = self._engine
+        engine: Any = self._engine
+        if isinstance(builder.supplier, CustomStoreSupplier):
+            engine = custom_engine(builder, lambda: self._store_context(builder.name))
         opened = open_store(
             builder.with_logging_disabled().with_caching_disabled(),
             engine=engine,
@@ -183,6 +190,23 @@ class MockProcessorContext:
         )
         self._opened.append(opened)
         return opened.facade
+
+    def _store_context(self, store: str) -> StoreContext:
+        """What a custom store is given."""
+        return StoreContext(
+            store=store,
+            application_id=self.application_id,
+            task_id=self.task_id,
+            state_dir=self.state_dir / DIRECTORY / store,
+            changelog_topic=None,
+            key_serde=self.key_serde,
+            value_serde=self.value_serde,
+            cursor=self._cursor,
+            settings=self.app_configs,
+            make_metrics=self.metrics,
+            time_ms=self.current_system_time_ms,
+            request_commit=self.commit,
+        )
 
     # ------------------------------------------------------------------ what the test reads
 

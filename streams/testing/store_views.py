@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from processor_api.errors import TopologyError
+from processor_api.store_spec import PROXIED
+from processor_api.store_supplier import CUSTOM_VERSIONED
 from state.cursor import Cursor
 from state.key_value import KeyValueFacade
 from state.kinds import OpenStore
@@ -97,6 +99,7 @@ KEY_VALUE = StoreView(
         "key-value": _itself,
         "lru-map": _itself,
         "timestamped-key-value": _KeyValue,
+        PROXIED: _KeyValue,
         "headers-key-value": _WithoutHeaders,
     },
 )
@@ -105,11 +108,12 @@ TIMESTAMPED_KEY_VALUE = StoreView(
     {
         "timestamped-key-value": _itself,
         "timestamped-lru-map": _itself,
+        PROXIED: _itself,
         "headers-key-value": _TimestampedWithoutHeaders,
     },
 )
 HEADERS_KEY_VALUE = StoreView("headers-key-value", {"headers-key-value": _itself})
-VERSIONED_KEY_VALUE = StoreView("versioned-key-value", {"versioned-key-value": _itself})
+VERSIONED_KEY_VALUE = StoreView("versioned-key-value", {"versioned-key-value": _itself, CUSTOM_VERSIONED: _itself})
 WINDOW = StoreView(
     "window",
     {

@@ -22,6 +22,7 @@ from golden_support.store_traces import expected_trace
 from golden_support.topologies import load_module, load_topologies
 from golden_support.topology_parts import expected_parts
 from golden_support.typed_values import typed_value
+from processor_api.dsl_stores import BuiltInDslStoreSuppliers
 from processor_api.errors import ConfigError
 
 # ------------------------------------------------------------------ recordings
@@ -304,10 +305,11 @@ def test_unknown_serdes_and_java_classes_are_refused() -> None:
 
 
 def test_recorded_settings_go_over_the_defaults() -> None:
-    """Java's in-memory suppliers are the engine of that name; what has no counterpart is left out."""
+    """The configuration knows Java's suppliers of stores; what has no counterpart is left out."""
     suppliers = "org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers"
     config = config_of({"dsl.store.suppliers.class": suppliers, "__iq.consistency.offset.vector.enabled__": True})
-    assert (config.application_id, config.default_dsl_store) == ("parity", "in_memory")
+    assert config.application_id == "parity"
+    assert config.dsl_store_suppliers_class is BuiltInDslStoreSuppliers.IN_MEMORY
     assert config_of({"application.id": "app", "commit.interval.ms": 7}).dotted()["commit.interval.ms"] == 7
 
 

@@ -28,7 +28,7 @@ BUILD_ERRORS: Mapping[str, tuple[type[Exception], ...]] = {
 
 _CLASSES: Mapping[tuple[str, str], Mapping[str, Any]] = {
     ("dsl.store.suppliers.class", "BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers"): {
-        "default.dsl.store": "in_memory"
+        "dsl.store.suppliers.class": "BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers"
     },
     ("default.timestamp.extractor", "Processors$ValueTime"): {"default.timestamp.extractor": value_time},
     ("processing.exception.handler", "Errors$Telling"): {"processing.exception.handler": telling},

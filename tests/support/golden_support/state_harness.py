@@ -12,13 +12,16 @@ from processor_api.isolation import IsolationLevel
 from processor_api.record import HeaderList
 from processor_api.serde import Serdes
 from processor_api.store_spec import StoreBuilder, Stores, StoreSupplier
+from processor_api.store_supplier import CustomStoreSupplier, as_supplier
 from state.budget import Budget
 from state.cursor import Cursor
 from state.kinds import families_of, open_store, restore_of
 from state.memory_engine import MemoryEngine
 from state.rocksdb_engine import RocksEngine
 from state.views import open_view
+from state_support.bytes_stores import PlainBytesSupplier
 from streams.queries.answers import ask, level_of
+from streams.testing.contracts.store_kit import StoreKit
 
 __all__ = ["StateHarness", "is_built", "on_every_engine"]
 
@@ -57,6 +60,8 @@ def _supplier(store: Mapping[str, Any]) -> StoreSupplier | None:
             return Stores.in_memory_key_value_store("store")
         case "kv", "rocksdb":
             return Stores.persistent_key_value_store("store")
+        case "kv", "rocksdb-plain":
+            return as_supplier(PlainBytesSupplier("store"))
         case "kv", "lru":
             return Stores.lru_map("store", store["max_entries"])
         case "list-kv", engine:
@@ -114,7 +119,9 @@ class StateHarness:
         self._forwarded: list[Change] = []
         builder = _builder(store)
         self._engine: Any = MemoryEngine()
-        if builder.supplier.persistent:
+        if isinstance(builder.supplier, CustomStoreSupplier):
+            self._engine = StoreKit(builder, directory / "custom").engine
+        elif builder.supplier.persistent:
             self._engine = RocksEngine(directory / "store", families_of(builder))
         self._restore(builder, changelog)
         self._cursor = Cursor()

@@ -68,6 +68,7 @@ class TaskKit:
             default_timestamp_extractor=self.config.default_timestamp_extractor,
             errors=error_policy_for(self.config, task_id, self.collector),
             log_each_put=self.config.changelog_updates != "last",
+            exactly_once=self.config.exactly_once,
         )
         self.budget = Budget(self.config.statestore_cache_max_bytes)
         stores = TaskStores(plan, task_id, self.environment, self.budget, Engines(self.clock).open)

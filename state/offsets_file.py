@@ -1,0 +1,81 @@
+"""The file with the offsets of a custom store that does not keep them by itself (reference 3.9)."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from processor_api.errors import StateError
+from processor_api.task_id import TopicPartition
+from state.directory_errors import explained
+from state.formats.checkpoint import read_checkpoint, write_checkpoint
+
+__all__ = ["CHECKPOINT", "OffsetsFile"]
+
+log = logging.getLogger("streams.state")
+
+CHECKPOINT = ".checkpoint_"
+"""What its name starts with, in front of the store's."""
+
+
+class OffsetsFile:
+    """In the directory of a task.
+
+    :raises StateDirectoryError: from all calls, if the directory cannot be written.
+    """
+
+    def __init__(self, directory: Path, store: str) -> None:
+        self._path = directory / f"{CHECKPOINT}{store}"
+        self._store = store
+        self._held: dict[TopicPartition, int] | None = None
+
+    def read(self) -> dict[TopicPartition, int]:
+        """The offsets in it; none if there is no file or it is damaged, which is logged."""
+        try:
+            text = self._path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return {}
+        except UnicodeDecodeError:
+            text = ""
+        try:
+            return {partition: offset for partition, offset in read_checkpoint(text).items() if offset >= 0}
+        except StateError as error:
+            log.error(
+                "store is rebuilt from its changelog: its file of offsets is damaged",
+                extra={"store": self._store, "file": str(self._path), "error": error.message},
+            )
+            return {}
+
+    def write(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Puts them in place of those that are there: all or nothing, and on disk when this returns."""
+        text = write_checkpoint(offsets)
+        if text is None or offsets == self._held:
+            return
+        aside = self._path.with_name(self._path.name + ".tmp")
+        with explained(self._path.parent):
+            with aside.open("w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            aside.replace(self._path)
+            _sync(self._path.parent)
+        self._held = dict(offsets)
+
+    def remove(self) -> None:
+        self._held = None
+        with explained(self._path.parent):
+            if self._path.exists():
+                self._path.unlink()
+                _sync(self._path.parent)
+
+
+def _sync(directory: Path) -> None:
+    if os.name == "nt":  # directories cannot be opened there
+        return
+    opened = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
