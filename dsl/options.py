@@ -17,6 +17,7 @@ from processor_api.offset_reset import AutoOffsetReset
 from processor_api.partitioner import StreamPartitioner
 from processor_api.serde import Serde
 from processor_api.store_spec import MEMORY, ROCKSDB, StoreSupplier
+from processor_api.time_to_live import TimeToLive
 from processor_api.timestamps import TimestampExtractor
 
 __all__ = [
@@ -162,6 +163,9 @@ class Materialized(Generic[K, V]):
     """Whether a key's changes are sent on once per commit or eviction, the last one only, rather than each."""
     retention: Duration | None = None
     """How long a window or session is kept; for windowed tables only."""
+    time_to_live: TimeToLive | None = None
+    """After how long a key that is left alone is gone; for tables that are not windowed. Nothing is forwarded when it
+    goes."""
     store_type: str | None = None
     """The engine, ``"rocksdb"`` or ``"memory"``; ``None`` is the application's default."""
 
@@ -180,6 +184,10 @@ class Materialized(Generic[K, V]):
         if self.topic_config and not self.logging:
             raise TopologyError(
                 "topic_config is for the changelog, which logging=False turns off", store=self.store_name
+            )
+        if self.time_to_live is not None and not isinstance(self.time_to_live, TimeToLive):
+            raise TopologyError(
+                f"time_to_live takes a TimeToLive(duration, by), got {self.time_to_live!r}", store=self.store_name
             )
         if self.retention is not None and to_ms(self.retention, "retention") < 0:
             raise TopologyError(f"retention must not be negative, got {self.retention!r}", store=self.store_name)

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
 from processor_api.serde import Serde
+from processor_api.time_to_live import RECORD_TIME, TimeToLive
 
 __all__ = ["MEMORY", "ROCKSDB", "StoreBuilder", "StoreSupplier", "Stores"]
 
@@ -31,6 +32,8 @@ _PLAIN_OF = {
     _TIMESTAMPED_LRU_MAP: _LRU_MAP,
 }
 """The plain kind of each kind of key-value store that a builder can give timestamps or headers."""
+EXPIRING_KINDS = frozenset({_KEY_VALUE, _TIMESTAMPED, _HEADERS})
+"""Kinds of store that can be given a time to live."""
 _TIMESTAMPED_OF = {_KEY_VALUE: _TIMESTAMPED, _LRU_MAP: _TIMESTAMPED_LRU_MAP}
 
 _SECOND, _MINUTE, _HOUR = 1000, 60_000, 3_600_000
@@ -69,6 +72,7 @@ class StoreBuilder(Generic[K, V]):
     logging: bool = True
     topic_config: Mapping[str, str] = field(default_factory=dict)
     caching: bool = False
+    time_to_live: TimeToLive | None = None
 
     @property
     def name(self) -> str:
@@ -97,6 +101,26 @@ class StoreBuilder(Generic[K, V]):
 
     def with_caching_disabled(self) -> StoreBuilder[K, V]:
         return replace(self, caching=False)
+
+    def with_time_to_live(self, duration: Duration, by: str = RECORD_TIME) -> StoreBuilder[K, V]:
+        """Lets keys expire (not in Kafka Streams): see :class:`~processor_api.time_to_live.TimeToLive`.
+
+        An expired key is invisible at once. Its row is deleted in the background, with a tombstone on the changelog;
+        nothing is forwarded. Time is the task's stream time.
+
+        :raises TopologyError: if the duration is not positive, ``by`` is neither ``"record_time"`` nor ``"access"``, or
+            the store is of a kind that has a retention or a size of its own.
+        """
+        if self.kind not in EXPIRING_KINDS:
+            raise TopologyError(
+                f"store {self.name!r} is a {self.kind} store, which can have no time to live: it bounds what it keeps by"
+                " itself, or must not lose any; key-value stores, plain, timestamped and with headers, can",
+                store=self.name,
+            )
+        try:
+            return replace(self, time_to_live=TimeToLive(duration, by))
+        except TopologyError as error:
+            raise TopologyError(f"store {self.name!r}: {error.message}", store=self.name) from None
 
 
 class Stores:

@@ -10,7 +10,7 @@ from processor_api.record import NO_TIMESTAMP
 from state.engine import Batch
 from state.formats.value_and_timestamp import pack_timestamp, read_value_and_timestamp
 
-__all__ = ["PLAIN", "TIMESTAMPED", "RowCodec"]
+__all__ = ["ACCESSED", "PLAIN", "TIMESTAMPED", "RowCodec", "pack_access", "without_access"]
 
 Logged = tuple[bytes, bytes | None, int]
 
@@ -55,3 +55,33 @@ PLAIN = RowCodec("plain", lambda value, timestamp: value, lambda row: (row, NO_T
 
 TIMESTAMPED = RowCodec("timestamped", _write_timestamped, read_value_and_timestamp, _fill_timestamped)
 """Eight bytes of timestamp, then the value (reference 3.1)."""
+
+
+pack_access = pack_timestamp
+"""What stands in front of a row of `ACCESSED`: the stream time of the last access, -1 if it is not known."""
+
+
+def without_access(row: bytes) -> bytes:
+    """A row of `ACCESSED` as one of `TIMESTAMPED`."""
+    return row[8:]
+
+
+def _write_accessed(value: bytes, timestamp: int) -> bytes:
+    return value[:8] + pack_timestamp(timestamp) + value[8:]
+
+
+def _fill_accessed(batch: Batch, handle: Any, rows: Iterable[Logged]) -> None:
+    for key, data, timestamp in rows:
+        if data is None:
+            batch.delete(key, handle)
+        else:
+            batch.put(key, _write_accessed(data, timestamp), handle)
+
+
+def _read_accessed(row: bytes) -> tuple[bytes, int]:
+    return read_value_and_timestamp(row[8:])
+
+
+ACCESSED = RowCodec("accessed", _write_accessed, _read_accessed, _fill_accessed)
+"""Eight bytes of the time of the last access (`pack_access`), eight of timestamp, then the value. What is written has
+the access in front of the value; what is read has not."""

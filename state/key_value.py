@@ -8,7 +8,7 @@ from typing import Any
 from processor_api.errors import StoreError
 from processor_api.serde import Serde
 from processor_api.stores import ValueAndTimestamp
-from state.codec import PLAIN, TIMESTAMPED
+from state.codec import PLAIN, TIMESTAMPED, without_access
 from state.formats.value_and_timestamp import from_plain
 from state.kind import Opening, OpenStore, StoreKind, open_rows
 from state.row_functions import make_get, make_keep, make_put, row_key_maker
@@ -16,7 +16,7 @@ from state.row_iterator import OpenIterators, RowIterator
 from state.rows import Rows
 from state.shown import Timestamped
 
-__all__ = ["KINDS", "KeyValueFacade", "OperatorStore", "TimestampedFacade"]
+__all__ = ["KINDS", "KeyValueFacade", "OperatorStore", "TimestampedFacade", "row_from_plain"]
 
 
 class OperatorStore:
@@ -175,7 +175,8 @@ def _open_with(facade: Callable[[Rows], KeyValueFacade]) -> Callable[[Opening], 
     return opened
 
 
-def _from_plain(row: bytes) -> bytes:
+def row_from_plain(row: bytes) -> bytes:
+    """A row of a plain store as one of a timestamped store."""
     timestamped = from_plain(row)
     assert timestamped is not None
     return timestamped
@@ -183,7 +184,9 @@ def _from_plain(row: bytes) -> bytes:
 
 KINDS = {
     "key-value": StoreKind(PLAIN, _open_with(KeyValueFacade)),
-    "timestamped-key-value": StoreKind(TIMESTAMPED, _open_with(TimestampedFacade), older={"plain": _from_plain}),
+    "timestamped-key-value": StoreKind(
+        TIMESTAMPED, _open_with(TimestampedFacade), older={"plain": row_from_plain, "accessed": without_access}
+    ),
 }
 
 

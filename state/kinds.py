@@ -7,13 +7,14 @@ from typing import Any
 
 from processor_api.errors import StateError, TopologyError
 from processor_api.serde import Serde
-from processor_api.store_spec import StoreBuilder
-from state import headers_key_value, key_value, list_store, lru_map, session, versioned, window
+from processor_api.store_spec import EXPIRING_KINDS, StoreBuilder
+from state import expiring, headers_key_value, key_value, list_store, lru_map, session, versioned, window
 from state.budget import Budget
 from state.codec import RowCodec
 from state.cursor import Cursor
 from state.engine import Engine
 from state.kind import Opening, OpenStore, Restore, StoreKind
+from state.lifetime import EXPIRY
 from state.rows import Log, Rows
 from state.upgrade import UpgradingEngine, upgrading_codec
 
@@ -39,6 +40,7 @@ KINDS: dict[str, StoreKind] = {
     **versioned.KINDS,
     **window.KINDS,
     **session.KINDS,
+    **expiring.KINDS,
 }
 
 
@@ -47,10 +49,16 @@ def kind_of(builder: StoreBuilder[Any, Any]) -> StoreKind:
 
     :raises TopologyError: if there is no such kind.
     """
-    kind = KINDS.get(builder.kind)
+    name = _kind_name(builder)
+    kind = KINDS.get(name)
     if kind is None:
-        raise TopologyError(f"store {builder.name!r} is of the unknown kind {builder.kind!r}", store=builder.name)
+        raise TopologyError(f"store {builder.name!r} is of the unknown kind {name!r}", store=builder.name)
     return kind
+
+
+def _kind_name(builder: StoreBuilder[Any, Any]) -> str:
+    lives = builder.time_to_live
+    return builder.kind if lives is None else expiring.kind_name(builder.kind, lives.by)
 
 
 def family_of(builder: StoreBuilder[Any, Any]) -> str:
@@ -60,7 +68,8 @@ def family_of(builder: StoreBuilder[Any, Any]) -> str:
 
 def families_of(builder: StoreBuilder[Any, Any]) -> list[str]:
     """The engine's families that hold the store's rows."""
-    return [family_of(builder), *(f"{builder.name}.{suffix}" for suffix in kind_of(builder).families)]
+    kind = kind_of(builder)
+    return [family_of(builder), *(f"{builder.name}.{suffix}" for suffix in (*kind.families, *kind.notes))]
 
 
 def families_held(builder: StoreBuilder[Any, Any], engine: Engine) -> list[str]:
@@ -80,9 +89,9 @@ def check_kind(builder: StoreBuilder[Any, Any], engine: Engine) -> None:
         for suffix in (its.codec.family_suffix, *its.families):
             if suffix not in known and engine.holds(f"{name}.{suffix}"):
                 raise StateError(
-                    f"store {name!r} is a {builder.kind} store, and what is on disk was written by a {other} store,"
-                    " which cannot be taken over: remove the task's directory to have its stores restored from their"
-                    " changelogs, or give the store a new name",
+                    f"store {name!r} is a {_kind_name(builder)} store, and what is on disk was written by a {other}"
+                    " store, which cannot be taken over: remove the task's directory to have its stores restored from"
+                    " their changelogs, or give the store a new name",
                     store=name,
                 )
 
@@ -133,6 +142,9 @@ def open_store(
     :param log_each: logs each put of a store without caching when it happens, not the last of each key at the drain.
     :param make_rows: makes what is between the store and the engine.
     """
+    name = builder.name
+    if builder.time_to_live is None and builder.kind in EXPIRING_KINDS and engine.holds(f"{name}.{EXPIRY}"):
+        engine.clear([f"{name}.{EXPIRY}"])  # should it get a time to live again, that starts anew
     engine, codec = _upgraded(builder, engine)
     return kind_of(builder).open(
         Opening(

@@ -1,0 +1,279 @@
+"""Stores with a time to live do what a dictionary of times does, through drains, commits, aborts, crashes and restores.
+
+The dictionary holds every row that was put and not deleted, with its time; what has expired is left out when it is
+read. What the changelog has restores a store that reads the same.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from processor_api.errors import StoreError
+from processor_api.record import HeaderList
+from processor_api.serde import Serdes
+from processor_api.store_spec import StoreBuilder, Stores
+from processor_api.stores import ValueAndTimestamp, ValueTimestampHeaders
+from state_support.store_kit import StoreKit, restored
+
+KEYS = {
+    "string": (Serdes.STRING, ["", "a", "a\0", "ab", "b", "é"]),
+    "long": (Serdes.LONG, [0, 1, 2, 255, 256, 1 << 62]),
+}
+VALUES = {"string": (Serdes.STRING, st.text(max_size=5)), "long": (Serdes.LONG, st.integers(-5, 5))}
+BUILDERS = {
+    "plain": Stores.key_value_store_builder,
+    "timestamped": Stores.timestamped_key_value_store_builder,
+    "headers": Stores.timestamped_key_value_store_with_headers_builder,
+}
+LENGTH = 20
+KIN: HeaderList = [("h", b"1"), ("streams.accessed", b"of the user")]
+
+
+class Row:
+    def __init__(self, value: Any, timestamp: int, accessed: int) -> None:
+        self.value, self.timestamp, self.accessed = value, timestamp, accessed
+
+    def copy(self) -> Row:
+        return Row(self.value, self.timestamp, self.accessed)
+
+
+class Model(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.directory = Path(tempfile.mkdtemp(prefix="ttl-"))
+        self.kit: Any = None
+        self.restores = 0
+
+    @initialize(
+        kind=st.sampled_from(sorted(BUILDERS)),
+        by_access=st.booleans(),
+        rocksdb=st.sampled_from([False, False, True]),
+        cached=st.booleans(),
+        keys=st.sampled_from(sorted(KEYS)),
+        values=st.sampled_from(sorted(VALUES)),
+        cache_bytes=st.sampled_from([1, 200, 1 << 20]),
+        log_each=st.booleans(),
+        told=st.booleans(),
+        olds=st.booleans(),
+    )
+    def start(
+        self,
+        kind: str,
+        by_access: bool,
+        rocksdb: bool,
+        cached: bool,
+        keys: str,
+        values: str,
+        cache_bytes: int,
+        log_each: bool,
+        told: bool,
+        olds: bool,
+    ) -> None:
+        supplier = Stores.persistent_key_value_store("s") if rocksdb else Stores.in_memory_key_value_store("s")
+        self.key_serde, self.keys = KEYS[keys]
+        self.value_serde, self.values = VALUES[values]
+        builder: StoreBuilder[Any, Any] = BUILDERS[kind](supplier, self.key_serde, self.value_serde)
+        builder = builder.with_time_to_live(LENGTH, "access" if by_access else "record_time")
+        self.builder = builder.with_caching_enabled() if cached else builder
+        self.kind, self.by_access, self.told, self.olds = kind, by_access, told, olds
+        self.kit = StoreKit(self.builder, self.directory / "db", cache_bytes=cache_bytes, log_each=log_each)
+        self.rows: dict[Any, Row] = {}
+        self.time = -1
+        self.saved: tuple[dict[Any, Row], int] = ({}, -1)
+        self.opened()
+
+    def opened(self) -> None:
+        if self.kit.store.cached and self.told:
+            self.kit.store.operator.on_flush(lambda *change: None, old_values=self.olds)
+
+    # ------------------------------------------------------------------ the model
+
+    def alive(self, row: Row | None) -> bool:
+        if row is None:
+            return False
+        return (row.accessed if self.by_access else row.timestamp) > self.time - LENGTH
+
+    def shown(self, row: Row) -> Any:
+        if self.kind == "plain":
+            return row.value
+        if self.kind == "timestamped":
+            return ValueAndTimestamp(row.value, row.timestamp)
+        return ValueTimestampHeaders(row.value, row.timestamp, KIN)
+
+    def read(self, key: Any) -> Any:
+        """As the stream thread reads."""
+        row = self.rows.get(key)
+        if row is None or not self.alive(row):
+            return None
+        row.accessed = self.time
+        return self.shown(row)
+
+    def listed(self, reverse: bool = False) -> list[tuple[Any, Any]]:
+        keys = sorted(self.rows, key=self.key_serde.serialize, reverse=reverse)
+        return [(key, self.shown(self.rows[key])) for key in keys if self.alive(self.rows[key])]
+
+    # ------------------------------------------------------------------ steps of a processor
+
+    def at(self, timestamp: int) -> Any:
+        self.time = max(self.time, timestamp)
+        self.kit.cursor.stream_time = self.time
+        return self.kit.at(timestamp, [("record", b"x")]).facade
+
+    @rule(ahead=st.integers(0, LENGTH + 2))
+    def time_passes(self, ahead: int) -> None:
+        self.at(self.time + ahead)
+
+    @rule(data=st.data(), behind=st.integers(0, LENGTH + 5))
+    def put(self, data: st.DataObject, behind: int) -> None:
+        self._put(data.draw(st.sampled_from(self.keys)), data.draw(self.values), max(self.time - behind, 0))
+
+    def given(self, value: Any, timestamp: int) -> Any:
+        return value if value is None else self.shown(Row(value, timestamp, 0))
+
+    def _put(self, key: Any, value: Any, timestamp: int) -> None:
+        self.at(timestamp).put(key, self.given(value, timestamp))
+        self.rows[key] = Row(value, timestamp, self.time)
+
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from(self.keys))
+        facade = self.at(max(self.time, 0))
+        assert facade.delete(key) == self.read(key)
+        self.rows.pop(key, None)
+
+    @rule(data=st.data())
+    def put_if_absent(self, data: st.DataObject) -> None:
+        key, value = data.draw(st.sampled_from(self.keys)), data.draw(self.values)
+        timestamp = max(self.time, 0)
+        old = self.at(timestamp).put_if_absent(key, self.given(value, timestamp))
+        assert old == self.read(key)
+        if old is None:
+            self.rows[key] = Row(value, timestamp, self.time)
+
+    @rule(data=st.data())
+    def refused(self, data: st.DataObject) -> None:
+        with pytest.raises(StoreError):
+            self.at(max(self.time, 0)).put(data.draw(st.sampled_from(self.keys)), self.given(object(), 1))
+
+    @rule(data=st.data())
+    def get(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from(self.keys))
+        assert self.at(max(self.time, 0)).get(key) == self.read(key)
+
+    @rule(data=st.data())
+    def get_of_nobody(self, data: st.DataObject) -> None:
+        """Outside of a record's processing a read refreshes nothing."""
+        key = data.draw(st.sampled_from(self.keys))
+        self.kit.cursor.leave()
+        row = self.rows.get(key)
+        assert self.kit.facade.get(key) == (self.shown(row) if row is not None and self.alive(row) else None)
+
+    @rule(data=st.data(), reverse=st.booleans())
+    def scans(self, data: st.DataObject, reverse: bool) -> None:
+        facade, write = self.kit.facade, self.key_serde.serialize
+        low, high = data.draw(st.sampled_from(self.keys)), data.draw(st.sampled_from(self.keys))
+        wanted = self.listed(reverse)
+        assert list(facade.reverse_all() if reverse else facade.all()) == wanted
+        part = [row for row in wanted if write(low) <= write(row[0]) <= write(high)]
+        assert list((facade.reverse_range if reverse else facade.range)(low, high)) == part
+        prefix = write(low)
+        begins = [row for row in self.listed() if write(row[0]).startswith(prefix)]
+        assert list(facade.prefix_scan(low)) == begins
+
+    @rule(data=st.data(), ahead=st.integers(0, LENGTH + 2), commits=st.booleans())
+    def iterator_keeps_its_view(self, data: st.DataObject, ahead: int, commits: bool) -> None:
+        wanted = self.listed()
+        with self.kit.facade.all() as rows:
+            found = [next(rows)] if wanted else []
+            key = data.draw(st.sampled_from(self.keys))
+            assert self.at(max(self.time + ahead, 0)).get(key) == self.read(key)
+            self._put(data.draw(st.sampled_from(self.keys)), data.draw(self.values), self.time)
+            if commits:
+                self.commit()
+            assert found + list(rows) == wanted
+
+    # ------------------------------------------------------------------ steps of a task
+
+    @rule()
+    def drain(self) -> None:
+        self.kit.store.drain()
+
+    @rule()
+    def commit(self) -> None:
+        self.kit.commit()
+        self.saved = {key: row.copy() for key, row in self.rows.items()}, self.time
+        assert not self.kit.logged or self.kit.logged == self.kit.committed
+
+    @rule()
+    def everything_goes_in_the_end(self) -> None:
+        self.at(self.time + 2 * LENGTH)
+        for _ in range(3):
+            self.commit()
+            self.at(self.time + LENGTH)
+        self.commit()
+        assert list(self.kit.engine.family(f"s.{self.kit.store.rows.codec.family_suffix}").range()) == []
+        live = {key: value for key, value, _, _ in self.kit.committed}
+        assert set(live.values()) <= {None}, "a row that was removed has no tombstone"
+        self.rows.clear()
+        self.saved = {}, self.time
+
+    def _back(self, *, restart: bool) -> None:
+        self.rows = {key: row.copy() for key, row in self.saved[0].items()}
+        self.time = self.saved[1] if restart else self.time
+        self.kit.cursor.stream_time = self.time if not restart else -1
+        if restart and self.builder.supplier.persistent:
+            self.kit.restart()
+        else:
+            self.kit.cursor.stream_time = self.time
+            self.kit.abort()
+        self.opened()
+
+    @rule()
+    def abort(self) -> None:
+        self._back(restart=False)
+
+    @rule()
+    def crash(self) -> None:
+        """The task knows no stream time when it starts again: the store remembers its own."""
+        self._back(restart=True)
+
+    @rule()
+    def restore(self) -> None:
+        """Another machine reads the changelog, expired rows and all."""
+        self.commit()
+        self.restores += 1
+        records = []
+        for record in self.kit.committed:
+            records = [one for one in records if one[0] != record[0]]  # the topic is compacted
+            records.append(record)
+        other = restored(self.builder, records, self.directory / f"restored {self.restores}")
+        other.cursor.stream_time = self.time
+        assert list(other.facade.all()) == list(self.kit.facade.all()) == self.listed()
+        for key, row in self.rows.items():
+            other.cursor.stream_time = max((row.accessed if self.by_access else row.timestamp) + LENGTH, self.time)
+            assert other.facade.get(key) is None
+            other.cursor.stream_time = max(other.cursor.stream_time - 1, self.time)
+            assert (other.facade.get(key) is not None) == self.alive(row)
+        other.close()
+
+    def teardown(self) -> None:
+        if self.kit is not None:
+            self.kit.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class TestTimeToLive(Model.TestCase):  # type: ignore[misc,name-defined]
+    settings = settings(max_examples=80, stateful_step_count=40)
+
+
+@pytest.mark.slow
+class TestTimeToLiveForLong(Model.TestCase):  # type: ignore[misc,name-defined]
+    settings = settings(max_examples=2000, stateful_step_count=60)
