@@ -113,8 +113,8 @@ class StoreBuilder(Generic[K, V]):
         """
         if self.kind not in EXPIRING_KINDS:
             raise TopologyError(
-                f"store {self.name!r} is a {self.kind} store, which can have no time to live: it bounds what it keeps by"
-                " itself, or must not lose any; key-value stores, plain, timestamped and with headers, can",
+                f"store {self.name!r} is a {self.kind} store, which can have no time to live: it bounds what it keeps"
+                " by itself, or must not lose any; key-value stores, plain, timestamped and with headers, can",
                 store=self.name,
             )
         try:
