@@ -34,8 +34,11 @@ BUILDERS = {
     "headers": Stores.timestamped_key_value_store_with_headers_builder,
 }
 LENGTH = 20
-AHEAD = st.sampled_from([0, 1, 5, LENGTH // 2, LENGTH - 1, LENGTH])
+AHEAD = st.sampled_from([0, 0, 0, 1, 1, 5, LENGTH // 2, LENGTH - 1, LENGTH])
 """How far time moves on before a step."""
+CALLS = ["put"] * 3 + ["get"] * 4 + ["delete", "put_if_absent", "refused", "get_of_nobody", "scan"]
+STEPS = st.tuples(st.sampled_from(CALLS), st.integers(0, 2), AHEAD, st.integers(0, LENGTH + 5))
+"""What a processor does, with the number of the key, how far time moves on before, and how late a put is."""
 KIN: HeaderList = [("h", b"1"), ("streams.accessed", b"of the user")]
 
 
@@ -82,6 +85,7 @@ class Model(RuleBasedStateMachine):
         supplier = Stores.persistent_key_value_store("s") if rocksdb else Stores.in_memory_key_value_store("s")
         self.key_serde, self.keys = KEYS[keys]
         self.value_serde, self.values = VALUES[values]
+        self.absent: Any = "absent" if values == "string" else 99
         builder: StoreBuilder[Any, Any] = BUILDERS[kind](supplier, self.key_serde, self.value_serde)
         builder = builder.with_time_to_live(LENGTH, "access" if by_access else "record_time")
         self.builder = builder.with_caching_enabled() if cached else builder
@@ -129,61 +133,58 @@ class Model(RuleBasedStateMachine):
         self.kit.cursor.stream_time = self.time
         return self.kit.at(timestamp, [("record", b"x")]).facade
 
-    @rule(data=st.data(), ahead=AHEAD, behind=st.integers(0, LENGTH + 5))
-    def put(self, data: st.DataObject, ahead: int, behind: int) -> None:
-        self.pass_by(ahead)
-        self._put(data.draw(st.sampled_from(self.keys)), data.draw(self.values), max(self.time - behind, 0))
+    def pass_by(self, ahead: int) -> None:
+        self.at(max(self.time + ahead, 0))
+
+    @rule(steps=st.lists(STEPS, min_size=5, max_size=25), data=st.data())
+    def work(self, steps: list[tuple[str, int, int, int]], data: st.DataObject) -> None:
+        for call, key, ahead, behind in steps:
+            self.pass_by(ahead)
+            if call == "put":
+                self.put(self.keys[key], data.draw(self.values), max(self.time - behind, 0))
+            else:
+                getattr(self, call)(self.keys[key])
 
     def given(self, value: Any, timestamp: int) -> Any:
         return value if value is None else self.shown(Row(value, timestamp, 0))
 
-    def _put(self, key: Any, value: Any, timestamp: int) -> None:
+    def put(self, key: Any, value: Any, timestamp: int) -> None:
         self.at(timestamp).put(key, self.given(value, timestamp))
         self.rows[key] = Row(value, timestamp, self.time)
 
-    def pass_by(self, ahead: int) -> None:
-        self.at(max(self.time + ahead, 0))
-
-    @rule(data=st.data(), ahead=AHEAD)
-    def delete(self, data: st.DataObject, ahead: int) -> None:
-        self.pass_by(ahead)
-        key = data.draw(st.sampled_from(self.keys))
-        facade = self.at(max(self.time, 0))
-        assert facade.delete(key) == self.read(key)
+    def delete(self, key: Any) -> None:
+        assert self.kit.facade.delete(key) == self.read(key)
         self.rows.pop(key, None)
 
-    @rule(data=st.data(), ahead=AHEAD)
-    def put_if_absent(self, data: st.DataObject, ahead: int) -> None:
-        self.pass_by(ahead)
-        key, value = data.draw(st.sampled_from(self.keys)), data.draw(self.values)
-        timestamp = max(self.time, 0)
-        old = self.at(timestamp).put_if_absent(key, self.given(value, timestamp))
+    def put_if_absent(self, key: Any) -> None:
+        value = self.absent
+        old = self.kit.facade.put_if_absent(key, self.given(value, self.time))
         assert old == self.read(key)
         if old is None:
-            self.rows[key] = Row(value, timestamp, self.time)
+            self.rows[key] = Row(value, self.time, self.time)
 
-    @rule(data=st.data())
-    def refused(self, data: st.DataObject) -> None:
+    def refused(self, key: Any) -> None:
         with pytest.raises(StoreError):
-            self.at(max(self.time, 0)).put(data.draw(st.sampled_from(self.keys)), self.given(object(), 1))
+            self.kit.facade.put(key, self.given(object(), 1))
 
-    @rule(data=st.data(), ahead=AHEAD)
-    def get(self, data: st.DataObject, ahead: int) -> None:
-        self.pass_by(ahead)
-        key = data.draw(st.sampled_from(self.keys))
-        assert self.at(max(self.time, 0)).get(key) == self.read(key)
+    def get(self, key: Any) -> None:
+        assert self.kit.facade.get(key) == self.read(key)
 
-    @rule(data=st.data(), ahead=AHEAD)
-    def get_of_nobody(self, data: st.DataObject, ahead: int) -> None:
+    def get_of_nobody(self, key: Any) -> None:
         """Outside of a record's processing a read refreshes nothing."""
-        self.pass_by(ahead)
-        key = data.draw(st.sampled_from(self.keys))
         self.kit.cursor.leave()
         row = self.rows.get(key)
         assert self.kit.facade.get(key) == (self.shown(row) if row is not None and self.alive(row) else None)
 
+    def scan(self, key: Any) -> None:
+        wanted = self.listed()
+        assert list(self.kit.facade.all()) == wanted
+        prefix = self.key_serde.serialize(key)
+        begins = [row for row in wanted if self.key_serde.serialize(row[0]).startswith(prefix)]
+        assert list(self.kit.facade.prefix_scan(key)) == begins
+
     @rule(data=st.data(), ahead=AHEAD, reverse=st.booleans())
-    def scans(self, data: st.DataObject, ahead: int, reverse: bool) -> None:
+    def ranges(self, data: st.DataObject, ahead: int, reverse: bool) -> None:
         self.pass_by(ahead)
         facade, write = self.kit.facade, self.key_serde.serialize
         low, high = data.draw(st.sampled_from(self.keys)), data.draw(st.sampled_from(self.keys))
@@ -191,19 +192,15 @@ class Model(RuleBasedStateMachine):
         assert list(facade.reverse_all() if reverse else facade.all()) == wanted
         part = [row for row in wanted if write(low) <= write(row[0]) <= write(high)]
         assert list((facade.reverse_range if reverse else facade.range)(low, high)) == part
-        prefix = write(low)
-        begins = [row for row in self.listed() if write(row[0]).startswith(prefix)]
-        assert list(facade.prefix_scan(low)) == begins
 
-    @rule(data=st.data(), ahead=AHEAD, commits=st.booleans())
-    def iterator_keeps_its_view(self, data: st.DataObject, ahead: int, commits: bool) -> None:
+    @rule(steps=st.lists(STEPS, min_size=2, max_size=6), data=st.data(), commits=st.booleans())
+    def iterator_keeps_its_view(
+        self, steps: list[tuple[str, int, int, int]], data: st.DataObject, commits: bool
+    ) -> None:
         wanted = self.listed()
         with self.kit.facade.all() as rows:
             found = [next(rows)] if wanted else []
-            key = data.draw(st.sampled_from(self.keys))
-            self.pass_by(ahead)
-            assert self.kit.facade.get(key) == self.read(key)
-            self._put(data.draw(st.sampled_from(self.keys)), data.draw(self.values), self.time)
+            self.work(steps, data)
             if commits:
                 self.commit()
             assert found + list(rows) == wanted
@@ -211,13 +208,13 @@ class Model(RuleBasedStateMachine):
     # ------------------------------------------------------------------ steps of a task
 
     @rule()
-    def drain(self) -> None:
+    def drains(self) -> None:
         self.kit.store.drain()
 
     @rule(restore=st.booleans())
     def commits(self, restore: bool) -> None:
         self.commit()
-        if restore:
+        if restore or self.by_access:
             self.restore()
 
     def commit(self) -> None:
@@ -282,7 +279,7 @@ class Model(RuleBasedStateMachine):
 
 
 class TestTimeToLive(Model.TestCase):  # type: ignore[misc,name-defined]
-    settings = settings(max_examples=120, stateful_step_count=50)
+    settings = settings(max_examples=100, stateful_step_count=20)
 
 
 @pytest.mark.slow
