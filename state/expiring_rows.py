@@ -45,10 +45,6 @@ class ExpiringRows(Rows):
     def time_of(self, row_key: Any, entry: Entry) -> int:
         """The time of a row in memory."""
 
-    def refreshed_since(self, row_key: Any, limit: int) -> bool:
-        """Whether a row that the engine has as expired lives on."""
-        return False
-
     def row_of(self, raw_key: bytes) -> Any:
         """The key of a row in memory from its bytes."""
         return self.read_key(raw_key) if self.plain_keys else raw_key
@@ -101,14 +97,13 @@ class ExpiringRows(Rows):
         for key, row in islice(self.family.range(self._sweep_at), left):
             left -= 1
             if is_over(_time_of_row(row)[0], limit):
-                self._remove(key, limit)
+                self._remove(key)
         self._sweep_at = None if left else key + b"\0"
 
-    def _remove(self, raw_key: bytes, limit: int) -> None:
+    def _remove(self, raw_key: bytes) -> None:
         key = self.row_of(raw_key)
-        if key in self.dirty or key in self.drained or self.refreshed_since(key, limit):
-            return
-        self._put_drained(key, raw_key, None, None, self.lifetime.now())
+        if key not in self.dirty and key not in self.drained:
+            self._put_drained(key, raw_key, None, None, self.lifetime.now())
 
     def _put_drained(self, key: Any, raw_key: bytes, value: Any, data: bytes | None, timestamp: int) -> None:
         """Logs a row at once, for the engine to have with the commit; nothing is forwarded."""
@@ -186,9 +181,6 @@ class ByAccess(ExpiringRows):
         if time is None:
             time = entry[2] if len(entry) > 2 else self.lifetime.now()
         return time
-
-    def refreshed_since(self, row_key: Any, limit: int) -> bool:
-        return self._refreshed.get(row_key, limit) > limit
 
     # ------------------------------------------------------------------ get and put
 
@@ -269,6 +261,16 @@ class ByAccess(ExpiringRows):
         )
 
     # ------------------------------------------------------------------ commits
+
+    def _below(self, key: Any) -> Any:
+        """The time of a dirty row is that of the new value. A row that waits for the commit counts as alive: its own
+        time is not known any more."""
+        entry = self.clean.get(key) or self.miss(key)
+        if entry is None:
+            return None
+        if len(entry) > 2 and self.lifetime.is_over(self._refreshed.get(key, entry[2]), self.lifetime.limit()):
+            return None
+        return entry[0]
 
     def _old_values(self, rows: dict[Any, Entry]) -> Any:
         deleted = [key for key, entry in rows.items() if entry[0] is None]
