@@ -169,6 +169,8 @@ class Index(Nothing):
     """A row for each key and 64th of the time to live, looked at when it is over."""
 
     families = ("rows", "index")
+    at: bytes | None = None
+    """Behind the last one removed: what was deleted is still in the way of a seek."""
 
     def __init__(self, engine: Any, length: int) -> None:
         super().__init__(engine, length)
@@ -181,7 +183,7 @@ class Index(Nothing):
 
     def remove(self, batch: Any, count: int, now: int) -> None:
         limit = now - self.length
-        due = self.index.range(None, pack(max(limit // self.span, 0)))
+        due = self.index.range(self.at, pack(max(limit // self.span, 0)))
         get, delete = self.rows.get, batch.delete
         for found, _ in islice(due, LEAST + FACTOR * count):
             key = found[8:]
@@ -189,6 +191,7 @@ class Index(Nothing):
             if row is not None and unpack(row)[0] <= limit:
                 delete(key, self.rows.handle)
             delete(found, self.index.handle)
+            self.at = found + b"\0"
 
 
 def ways(keys: int, root: Path) -> None:

@@ -71,7 +71,7 @@ def _open_by_access(open_kind: Callable[[Opening], OpenStore]) -> Callable[[Open
         lifetime, accesses = _lifetime(opening), Accesses()
         rows = partial(ByAccess, lifetime=lifetime, accesses=accesses)
         log = None if opening.log is None else _with_access(opening.log, accesses)
-        return _expiring(open_kind(replace(opening, make_rows=rows, log=log)), lifetime)
+        return _expiring(open_kind(replace(opening, make_rows=rows, log=log, log_many=None)), lifetime)
 
     return opened
 

@@ -268,8 +268,10 @@ class ByAccess(ExpiringRows):
         entry = self.clean.get(key) or self.miss(key)
         if entry is None:
             return None
-        if len(entry) > 2 and self.lifetime.is_over(self._refreshed.get(key, entry[2]), self.lifetime.limit()):
-            return None
+        if len(entry) > 2:
+            time: int = self._refreshed.get(key, entry[2])
+            if self.lifetime.is_over(time, self.lifetime.limit()):
+                return None
         return entry[0]
 
     def _old_values(self, rows: dict[Any, Entry]) -> Any:

@@ -17,7 +17,7 @@ from state.budget import Budget
 from state.codec import RowCodec
 from state.cursor import Cursor
 from state.engine import Batch, Engine
-from state.rows import Log, Rows
+from state.rows import Log, LogMany, Rows
 
 __all__ = ["Facade", "OpenStore", "Opening", "Restore", "StoreKind", "Upkeep", "open_rows"]
 
@@ -69,6 +69,8 @@ class Opening:
     cursor: Cursor
     budget: Budget
     log: Log | None
+    log_many: LogMany | None
+    """As `log`, for many rows; ``None`` if there is only `log`."""
     log_each: bool
     """Whether a key-value store without caching logs each put when it happens, or the last of each key at the drain."""
     key_serde: Serde[Any]
@@ -172,6 +174,7 @@ def open_rows(
         cursor=opening.cursor,
         budget=opening.budget,
         log=log or opening.log,
+        log_many=opening.log_many if log is None else None,
         log_each=log_each,
         caching=opening.builder.caching,
     )

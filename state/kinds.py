@@ -15,7 +15,7 @@ from state.cursor import Cursor
 from state.engine import Engine
 from state.kind import Opening, OpenStore, Restore, StoreKind
 from state.lifetime import EXPIRY
-from state.rows import Log, Rows
+from state.rows import Log, LogMany, Rows
 from state.upgrade import UpgradingEngine, upgrading_codec
 
 __all__ = [
@@ -133,12 +133,14 @@ def open_store(
     log: Log | None,
     key_serde: Serde[Any],
     value_serde: Serde[Any],
+    log_many: LogMany | None = None,
     log_each: bool = True,
     drop: Callable[[], None] = _count_nothing,
     make_rows: Callable[..., Rows] = Rows,
 ) -> OpenStore:
     """Opens a store on a task's engine.
 
+    :param log_many: as ``log``, for many rows.
     :param log_each: logs each put of a store without caching when it happens, not the last of each key at the drain.
     :param make_rows: makes what is between the store and the engine.
     """
@@ -154,6 +156,7 @@ def open_store(
             cursor=cursor,
             budget=budget,
             log=log,
+            log_many=log_many,
             log_each=log_each,
             key_serde=key_serde,
             value_serde=value_serde,

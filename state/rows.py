@@ -38,11 +38,13 @@ from state.cursor import Cursor
 from state.engine import Batch, Engine
 from state.merge import merged
 
-__all__ = ["Entry", "FlushCallback", "Log", "Rows"]
+__all__ = ["Entry", "FlushCallback", "Log", "LogMany", "Rows"]
 
 Entry = tuple[Any, ...]
 Log = Callable[[bytes, bytes | None, int], None]
 """``(key, value or None, timestamp_ms)`` to the changelog."""
+LogMany = Callable[[Iterator[tuple[bytes, bytes | None, int]]], None]
+"""Logs rows one after the other; what it leaves in the iterator, behind the one at which it failed, was not logged."""
 FlushCallback = Callable[[Any, Any, Any, int, HeaderList | None], None]
 """``(key, new_value, old_value, timestamp_ms, headers)`` of a cached change; the old value only if asked for."""
 
@@ -54,6 +56,14 @@ LEAST_GROWTH_BYTES = 64 << 10
 
 FIXED_ENTRY_BYTES = ENTRY_OVERHEAD_BYTES + 8
 """An entry without its key, for values of fixed size."""
+
+
+def _one_by_one(log: Log) -> LogMany:
+    def log_many(rows: Iterator[tuple[bytes, bytes | None, int]]) -> None:
+        for key, data, timestamp in rows:
+            log(key, data, timestamp)
+
+    return log_many
 
 
 class Rows:
@@ -70,6 +80,7 @@ class Rows:
         cursor: Cursor,
         budget: Budget,
         log: Log | None,
+        log_many: LogMany | None = None,
         caching: bool,
         log_each: bool,
     ) -> None:
@@ -92,6 +103,7 @@ class Rows:
         self.cursor = cursor
         self.budget = budget
         self.log = log
+        self._log_many = log_many or (None if log is None else _one_by_one(log))
         self.cached = caching and budget.cache_limit > 0
         self.log_each = log_each and not self.cached
         self.dirty: dict[Any, Entry] = {}
@@ -270,42 +282,44 @@ class Rows:
 
     def _log_all(self, rows: dict[Any, Entry]) -> None:
         """Moves rows from dirty to drained. All of them, before any is forwarded: whoever gets one change finds the
-        others in the store, and what it puts comes after them. After an error `rows` are those that were not moved."""
-        write_key, write_value, log = self.write_key, self.write_value, self.log
-        clean, drained, clean_pop = self.clean, self.drained, self.clean.pop
-        sized, cost_of = self.sized_values, self.cost
-        again = bool(drained)
-        pending = grown = moved = 0
+        others in the store, and what it puts comes after them. After an error `rows` are those that were not moved.
+
+        It works by the column, since a loop over rows takes twice as long."""
+        entries = [entry[:2] for entry in rows.values()]
+        stamps = [entry[1] for entry in entries]
+        write = self.write_value
+        data = [None if value is None else write(value) for value, _ in entries]
+        logged = [*zip(map(self.write_key, rows), data, stamps, strict=True)]
+        left = iter(logged)
         try:
-            for key, entry in rows.items():
-                value, timestamp = entry[0], entry[1]
-                data = None
-                if value is not None:
-                    data = write_value(value)
-                else:
-                    self._deleted.append(key)
-                raw_key = write_key(key)
-                if log is not None:
-                    log(raw_key, data, timestamp)
-                cost = cost_of(key, value) if sized else len(key) + FIXED_ENTRY_BYTES
-                known = clean_pop(key, None)
-                if known is None:
-                    grown += cost
-                elif sized:
-                    grown += cost - cost_of(key, known[0])
-                clean[key] = (value, timestamp)
-                if not again or key not in drained:
-                    pending += cost
-                drained[key] = (raw_key, data, timestamp)
-                moved += 1
+            if self._log_many is not None:
+                self._log_many(left)
         except BaseException:
-            for key in list(islice(rows, moved)):
+            moved = dict(islice(rows.items(), len(logged) - sum(1 for _ in left) - 1))
+            for key in moved:
                 del rows[key]
+            self._note_moved(moved, entries, logged)
             raise
-        finally:
-            self._pending_bytes += pending
-            self.budget.uncommitted += pending
-            self.budget.clean += grown
+        self._note_moved(rows, entries, logged)
+
+    def _note_moved(
+        self, rows: dict[Any, Entry], entries: list[Entry], logged: list[tuple[bytes, bytes | None, int]]
+    ) -> None:
+        """``rows`` are drained; they are the first in the columns."""
+        clean, drained, budget = self.clean, self.drained, self.budget
+        pending = grown = self._size(rows)
+        if drained:
+            pending -= self._size({key: rows[key] for key in rows if key in drained})
+        deleted = [key for key, entry in rows.items() if entry[0] is None]
+        if drained or deleted or self.wants_old or not self.cached:  # else no clean row lies under a dirty one
+            pop = clean.pop
+            grown -= self._size({key: known for key in rows if (known := pop(key, None)) is not None})
+        self._deleted += deleted
+        clean.update(zip(rows, entries, strict=False))
+        drained.update(zip(rows, logged, strict=False))
+        self._pending_bytes += pending
+        budget.uncommitted += pending
+        budget.clean += grown
 
     def _forward_all(self, rows: dict[Any, Entry], olds: Iterable[Any]) -> None:
         callback, cursor = self._callback, self.cursor

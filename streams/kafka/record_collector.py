@@ -6,7 +6,7 @@ delivery callback, the first failure is kept and raised at the next flush or bat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from processor_api.clock import Clock
@@ -62,7 +62,7 @@ class Changelog:
     :param end: offset that the next record gets.
     """
 
-    __slots__ = ("_committed", "_end", "log", "partition", "sent", "topic")
+    __slots__ = ("_committed", "_end", "log", "log_many", "partition", "sent", "topic")
 
     def __init__(self, topic: str, partition: int, end: int = 0) -> None:
         self.topic = topic
@@ -72,6 +72,9 @@ class Changelog:
         self.sent = 0
         self.log: Callable[..., None]
         """``(key, value, timestamp_ms, headers)``; the headers may be left out."""
+        self.log_many: Callable[[Iterator[tuple[bytes, bytes | None, int]]], None]
+        """``(key, value, timestamp_ms)`` of one record after the other. After an error, neither what is left in the
+        iterator was sent nor the one before."""
 
     @property
     def offset(self) -> int | None:
@@ -232,7 +235,21 @@ class RecordCollector:
                 send(topic, value, key, partition, timestamp, headers)
             changelog.sent += 1
 
-        changelog.log = log
+        def log_many(rows: Iterator[tuple[bytes, bytes | None, int]]) -> None:
+            sent = changelog.sent
+            try:
+                for key, value, timestamp in rows:
+                    if timestamp <= 0:
+                        timestamp = zero if timestamp == 0 else clock.time_ms()
+                    try:
+                        produce(topic, value, key, partition, delivered, None, timestamp)
+                    except Exception:
+                        send(topic, value, key, partition, timestamp, None)
+                    sent += 1
+            finally:
+                changelog.sent = sent
+
+        changelog.log, changelog.log_many = log, log_many
         return changelog
 
     def sink(

@@ -78,10 +78,10 @@ class TaskStores:
     def _open(self, builder: StoreBuilder, collector: RecordCollector, end: int) -> OpenStore:  # type: ignore[type-arg]
         name = builder.name
         topic = self._plan.changelogs.get(name)
-        log = None
+        log = log_many = None
         if topic is not None and name not in self._plan.source_changelogs:
             changelog = self.changelogs[name] = collector.changelog(topic, self._task.partition, end)
-            log = changelog.log
+            log, log_many = changelog.log, changelog.log_many
         what = f"store {name!r}"
         environment = self._environment
         return open_store(
@@ -90,6 +90,7 @@ class TaskStores:
             cursor=environment.cursor,
             budget=self._budget,
             log=log,
+            log_many=log_many,
             log_each=environment.log_each_put,
             key_serde=environment.key_serde(builder.key_serde, what, topic or name),
             value_serde=environment.value_serde(builder.value_serde, what, topic or name),

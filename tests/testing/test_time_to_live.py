@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
 
+from processor_api.context import ProcessorContext
 from processor_api.errors import TopologyError
+from processor_api.processor import Processor
+from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.store_spec import Stores
+from processor_api.store_spec import StoreBuilder, Stores
 from processor_api.stores import ValueAndTimestamp
 from processor_api.time_to_live import TimeToLive
+from processor_api.topology import Topology
 from streams import Consumed, Grouped, Materialized, StreamsBuilder, TopologyTestDriver
 
 S = Serdes.STRING
@@ -35,30 +37,43 @@ def test_a_count_begins_anew_and_nothing_is_forwarded_when_a_key_goes() -> None:
             target = driver.create_output_topic("out", S, Serdes.LONG)
             for key, time in (("a", 0), ("a", 10), ("b", MINUTE), ("b", MINUTE + 9), ("b", MINUTE + 10), ("a", 99_999)):
                 source.pipe_input(key, "x", timestamp=time)
-            assert target.read_key_values_to_list() == [("a", 1), ("a", 2), ("b", 1), ("b", 2), ("b", 3), ("a", 1)]
+            assert target.read_key_values() == [("a", 1), ("a", 2), ("b", 1), ("b", 2), ("b", 3), ("a", 1)]
             store = driver.get_key_value_store("counts")
             assert store.get("a") == 1
-            assert dict(driver.get_timestamped_key_value_store("counts").all())["b"] == ValueAndTimestamp(3, 70_010)
+            assert dict(driver.get_timestamped_key_value_store("counts").all())["b"] == ValueAndTimestamp(3, 60_010)
+
+
+class Look(Processor[str, str, str, str]):
+    """Keeps what has a value; asks for the key of what has none."""
+
+    def init(self, context: ProcessorContext[str, str]) -> None:
+        super().init(context)
+        self.store = context.get_state_store("s")
+
+    def process(self, record: Record[str, str]) -> None:
+        if record.value is None:
+            self.context.forward(record.with_value(self.store.get(record.key) or "gone"))
+        else:
+            self.store.put(record.key, record.value)
 
 
 def test_the_drivers_getters_refresh_nothing() -> None:
-    """They stand for queries. A lookup by a record, in a join, does."""
-    builder = StreamsBuilder()
-    table: Any = builder.table(
-        "table", CONSUMED, materialized=Materialized(name="t", time_to_live=TimeToLive(MINUTE, "access"))
-    )
-    builder.stream("in", CONSUMED).join(table, lambda left, right: f"{left}{right}").to("out")
-    with TopologyTestDriver(builder.build(), {"default.key.serde": S, "default.value.serde": S}) as driver:
-        source, fill = driver.create_input_topic("in", S, S), driver.create_input_topic("table", S, S)
-        target = driver.create_output_topic("out", S, S)
-        fill.pipe_input("a", "1", timestamp=0)
-        fill.pipe_input("b", "1", timestamp=0)
-        source.pipe_input("a", "x", timestamp=MINUTE - 1)
-        assert driver.get_key_value_store("t").get("b") == "1"
-        source.pipe_input("a", "y", timestamp=MINUTE)
-        source.pipe_input("b", "y", timestamp=MINUTE)
-        assert target.read_values_to_list() == ["x1", "y1"]
-        assert [key for key, _ in driver.get_key_value_store("t").all()] == ["a"]
+    """They stand for queries. A read by a processor does."""
+    supplier = Stores.persistent_key_value_store("s")
+    builder: StoreBuilder[str, str] = Stores.key_value_store_builder(supplier, S, S).with_time_to_live(MINUTE, "access")
+    topology = Topology().add_source("source", "in", key_serde=S, value_serde=S).add_processor("look", Look, "source")
+    topology.add_state_store(builder, "look").add_sink("sink", "out", "look", key_serde=S, value_serde=S)
+    with TopologyTestDriver(topology) as driver:
+        source, target = driver.create_input_topic("in", S, S), driver.create_output_topic("out", S, S)
+        for key in ("a", "b"):
+            source.pipe_input(key, "1", timestamp=0)
+        source.pipe_input("a", None, timestamp=MINUTE - 1)
+        assert driver.get_key_value_store("s").get("b") == "1"
+        assert driver.store("s").get("b") == "1"
+        for key in ("a", "b"):
+            source.pipe_input(key, None, timestamp=MINUTE)
+        assert target.read_values() == ["1", "1", "gone"]
+        assert [key for key, _ in driver.store("s").all()] == ["a"]
 
 
 def test_a_table_whose_keys_expire_has_a_changelog_of_its_own() -> None:
@@ -83,19 +98,3 @@ def test_what_a_table_cannot_take() -> None:
     builder.global_table("in", CONSUMED, materialized=Materialized(name="g", time_to_live=TTL))
     with pytest.raises(TopologyError, match="store 'g' cannot have a time to live"):
         builder.build()
-
-
-def test_a_state_directory_keeps_the_time(tmp_path: Path) -> None:
-    def topology() -> Any:
-        builder = StreamsBuilder()
-        builder.table("in", CONSUMED, materialized=Materialized(name="t", time_to_live=TTL))
-        return builder.build()
-
-    config = {"default.key.serde": S, "default.value.serde": S}
-    with TopologyTestDriver(topology(), config) as driver:
-        source = driver.create_input_topic("in", S, S)
-        source.pipe_input("a", "1", timestamp=0)
-        source.pipe_input("b", "1", timestamp=MINUTE)
-        logged = [record.value for record in driver.produced("t-changelog")] if hasattr(driver, "produced") else None
-        assert driver.get_key_value_store("t").get("a") is None
-        assert logged is None or logged[-1] is None
