@@ -10,7 +10,7 @@ from processor_api.record import NO_TIMESTAMP
 from state.engine import Batch
 from state.formats.value_and_timestamp import pack_timestamp, read_value_and_timestamp
 
-__all__ = ["ACCESSED", "PLAIN", "TIMESTAMPED", "RowCodec", "pack_access", "without_access"]
+__all__ = ["ACCESSED", "PLAIN", "TIMESTAMPED", "RowCodec", "pack_access", "row_from_plain", "without_access"]
 
 Logged = tuple[bytes, bytes | None, int]
 
@@ -26,6 +26,9 @@ class RowCodec:
     fill: Callable[[Batch, Any, Iterable[Logged]], None]
     """Puts logged rows, as ``(key, value's bytes or None, timestamp)``, into a batch of the engine for a family's
     handle: the loop over `write` that runs at every commit."""
+
+
+_NOT_KNOWN = pack_timestamp(NO_TIMESTAMP)
 
 
 def _fill_plain(batch: Batch, handle: Any, rows: Iterable[Logged]) -> None:
@@ -55,6 +58,11 @@ PLAIN = RowCodec("plain", lambda value, timestamp: value, lambda row: (row, NO_T
 
 TIMESTAMPED = RowCodec("timestamped", _write_timestamped, read_value_and_timestamp, _fill_timestamped)
 """Eight bytes of timestamp, then the value (reference 3.1)."""
+
+
+def row_from_plain(row: bytes) -> bytes:
+    """A row of `PLAIN` as one of `TIMESTAMPED`, whose timestamp is -1, not known."""
+    return _NOT_KNOWN + row
 
 
 pack_access = pack_timestamp

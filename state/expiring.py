@@ -16,7 +16,7 @@ from processor_api.record import NO_TIMESTAMP, HeaderList
 from processor_api.store_spec import StoreBuilder
 from processor_api.time_to_live import ACCESS, RECORD_TIME
 from state import headers_key_value, key_value
-from state.codec import ACCESSED, TIMESTAMPED, Logged, RowCodec, pack_access, without_access
+from state.codec import ACCESSED, TIMESTAMPED, Logged, RowCodec, pack_access, row_from_plain, without_access
 from state.engine import Batch, Engine
 from state.expiring_rows import Accesses, ByAccess, ByRecordTime, ExpiringRows
 from state.formats.headers_value import write_session_with_headers
@@ -148,17 +148,16 @@ def _with_unknown_access(convert: Convert | None = None) -> Convert:
     return lambda row: _NOT_KNOWN + (row if convert is None else convert(row))
 
 
-_from_plain, _headers_from_plain = key_value.row_from_plain, headers_key_value.row_from_plain
 _headers_from_timestamped = headers_key_value.row_from_timestamped
 _OLDER: Mapping[str, Mapping[str, Convert]] = {
-    "timestamped": {"plain": _from_plain, "accessed": without_access},
-    "accessed": {"timestamped": _with_unknown_access(), "plain": _with_unknown_access(_from_plain)},
+    "timestamped": {"plain": row_from_plain, "accessed": without_access},
+    "accessed": {"timestamped": _with_unknown_access(), "plain": _with_unknown_access(row_from_plain)},
     "headers": _HEADERS.older,
     "headers-accessed": {
         "headers": _with_unknown_access(),
         "accessed": lambda row: row[:8] + _headers_from_timestamped(row[8:]),
         "timestamped": _with_unknown_access(_headers_from_timestamped),
-        "plain": _with_unknown_access(_headers_from_plain),
+        "plain": _with_unknown_access(_HEADERS.older["plain"]),
     },
 }
 

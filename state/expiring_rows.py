@@ -269,8 +269,8 @@ class ByAccess(ExpiringRows):
         if entry is None:
             return None
         if len(entry) > 2:
-            time: int = self._refreshed.get(key, entry[2])
-            if self.lifetime.is_over(time, self.lifetime.limit()):
+            time = self._refreshed.get(key)
+            if self.lifetime.is_over(entry[2] if time is None else time, self.lifetime.limit()):
                 return None
         return entry[0]
 

@@ -15,17 +15,16 @@ from processor_api.record import HeaderList
 from processor_api.serde import Serde
 from processor_api.store_spec import StoreBuilder
 from processor_api.stores import ValueTimestampHeaders
-from state.codec import TIMESTAMPED, RowCodec, without_access
+from state.codec import TIMESTAMPED, RowCodec, row_from_plain, without_access
 from state.cursor import Cursor
 from state.engine import Batch, Engine
 from state.formats.headers_value import read_session_with_headers, write_session_with_headers
-from state.formats.value_and_timestamp import from_plain
 from state.key_value import KeyValueFacade
 from state.kind import Opening, OpenStore, Restore, StoreKind, open_rows
 from state.row_functions import make_get, make_put, row_key_maker
 from state.rows import Rows
 
-__all__ = ["KINDS", "row_from_plain", "row_from_timestamped"]
+__all__ = ["KINDS", "row_from_timestamped"]
 
 HEADERS = replace(TIMESTAMPED, family_suffix="headers")
 _NO_HEADERS = b"\x00"
@@ -172,11 +171,8 @@ def row_from_timestamped(row: bytes) -> bytes:
     return row[:8] + _NO_HEADERS + row[8:]
 
 
-def row_from_plain(row: bytes) -> bytes:
-    """The same of a row of a plain store."""
-    timestamped = from_plain(row)
-    assert timestamped is not None
-    return row_from_timestamped(timestamped)
+def _from_plain(row: bytes) -> bytes:
+    return row_from_timestamped(row_from_plain(row))
 
 
 def _from_accessed(row: bytes) -> bytes:
@@ -190,7 +186,7 @@ KINDS = {
         _restoring,
         older={
             "timestamped": row_from_timestamped,
-            "plain": row_from_plain,
+            "plain": _from_plain,
             "headers-accessed": without_access,
             "accessed": _from_accessed,
         },

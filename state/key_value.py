@@ -8,15 +8,14 @@ from typing import Any
 from processor_api.errors import StoreError
 from processor_api.serde import Serde
 from processor_api.stores import ValueAndTimestamp
-from state.codec import PLAIN, TIMESTAMPED, without_access
-from state.formats.value_and_timestamp import from_plain
+from state.codec import PLAIN, TIMESTAMPED, row_from_plain, without_access
 from state.kind import Opening, OpenStore, StoreKind, open_rows
 from state.row_functions import make_get, make_keep, make_put, row_key_maker
 from state.row_iterator import OpenIterators, RowIterator
 from state.rows import Rows
 from state.shown import Timestamped
 
-__all__ = ["KINDS", "KeyValueFacade", "OperatorStore", "TimestampedFacade", "row_from_plain"]
+__all__ = ["KINDS", "KeyValueFacade", "OperatorStore", "TimestampedFacade"]
 
 
 class OperatorStore:
@@ -173,13 +172,6 @@ def _open_with(facade: Callable[[Rows], KeyValueFacade]) -> Callable[[Opening], 
         return OpenStore(builder=opening.builder, rows=rows, facade=facade(rows), operator=OperatorStore(rows))
 
     return opened
-
-
-def row_from_plain(row: bytes) -> bytes:
-    """A row of a plain store as one of a timestamped store."""
-    timestamped = from_plain(row)
-    assert timestamped is not None
-    return timestamped
 
 
 KINDS = {

@@ -154,6 +154,8 @@ class StoreKind:
     older: Mapping[str, Callable[[bytes], bytes]] = field(default_factory=dict)
     """Suffixes of families of older kinds that it takes over (:mod:`state.upgrade`), with what makes a row of this kind
     from one of theirs."""
+    same: frozenset[bytes] = frozenset()
+    """Keys of rows that are the same in older kinds."""
 
 
 def open_rows(

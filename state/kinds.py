@@ -106,7 +106,9 @@ def _upgraded(builder: StoreBuilder[Any, Any], engine: Engine) -> tuple[Engine, 
     ]
     if not older:
         return engine, kind.codec
-    return UpgradingEngine(engine, f"{name}.{kind.codec.family_suffix}", older), upgrading_codec(kind.codec, older)
+    family = f"{name}.{kind.codec.family_suffix}"
+    upgrading = UpgradingEngine(engine, family, older, kind.same)
+    return upgrading, upgrading_codec(kind.codec, upgrading.family(family))
 
 
 def store_of(family: str) -> str:
