@@ -21,11 +21,14 @@ from dsl.builder import StreamsBuilder
 from dsl.fluent import KGroupedStream, KGroupedTable, KStream, KTable
 from dsl.global_ktable import GlobalKTable
 from dsl.options import Branched, Consumed, Grouped, Materialized, Named, Produced, Repartitioned
+from dsl.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
 
 __all__ = [
     "Branched",
     "BranchedKStream",
+    "BufferConfig",
     "Consumed",
+    "EagerBufferConfig",
     "GlobalKTable",
     "Grouped",
     "KGroupedStream",
@@ -37,4 +40,6 @@ __all__ = [
     "Produced",
     "Repartitioned",
     "StreamsBuilder",
+    "StrictBufferConfig",
+    "Suppressed",
 ]

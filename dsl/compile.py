@@ -9,7 +9,7 @@ from typing import assert_never
 
 from dsl.change import ChangeSerde
 from dsl.explicit_names import check_explicit_names
-from dsl.materialize import key_value_builder
+from dsl.materialize import buffer_builder, key_value_builder
 from dsl.merge_repartitions import merge_repartitions
 from dsl.merge_sources import merge_sources
 from dsl.plan import (
@@ -27,6 +27,7 @@ from dsl.plan import (
     TableStep,
 )
 from dsl.processors.stateless import DropNullKeys
+from dsl.processors.table_aggregate import TableGroupBy
 from dsl.settings import BuildSettings
 from dsl.table_facts import TableFacts, table_facts
 from dsl.table_operator import TableOperator
@@ -90,7 +91,7 @@ class _Writer:
             case StateStore():
                 self.topology.add_state_store(node.builder)
             case Process():
-                self._process(node)
+                self._process(number, node)
             case TableStep():
                 self._table_step(number, node)
             case Repartition():
@@ -152,8 +153,11 @@ class _Writer:
     def _reuses_topics(self) -> bool:
         return self._settings.reuse_source_topics
 
-    def _process(self, node: Process) -> None:
-        self.topology.add_processor(node.name, node.supplier, *self._parents(node))
+    def _process(self, number: int, node: Process) -> None:
+        supplier = node.supplier
+        if isinstance(supplier, TableGroupBy) and number in self._facts.read_versioned:
+            supplier = replace(supplier, versioned=True)
+        self.topology.add_processor(node.name, supplier, *self._parents(node))
         added = self.topology.nodes[node.name]
         if node.fixed_key is not None and isinstance(added, ProcessorNode) and added.fixed_key is not node.fixed_key:
             raise TopologyError(
@@ -170,10 +174,15 @@ class _Writer:
         self.topology.add_processor(node.name, self._completed(number, node.operator, store), *self._parents(node))
         if store is not None:
             self._add_store(store, node.name)
+        if node.buffer is not None:
+            self.topology.add_state_store(buffer_builder(node.buffer, self._settings), node.name)
 
     def _completed(self, number: int, operator: TableOperator, store: Materialization | None) -> TableOperator:
         return replace(
-            operator, store=None if store is None else store.name, old_values=number in self._facts.old_values
+            operator,
+            store=None if store is None else store.name,
+            old_values=number in self._facts.old_values,
+            versioned=number in self._facts.read_versioned,
         )
 
     def _add_store(self, store: Materialization, processor: str) -> None:

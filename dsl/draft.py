@@ -7,7 +7,9 @@ from typing import Any
 
 from dsl.naming import Names
 from dsl.plan import Plan, PlanNode
+from processor_api.checks import check_function
 from processor_api.errors import TopologyError
+from processor_api.processor import Operator
 from processor_api.serde import Serde
 
 __all__ = ["Draft", "Place"]
@@ -23,7 +25,15 @@ class Draft:
         self._turn = 0
 
     def add(self, node: PlanNode) -> int:
-        """Adds a node; returns its number."""
+        """Adds a node; returns its number.
+
+        :raises TopologyError: if a function that it should call is none.
+        """
+        operator = getattr(node, "operator", None) or getattr(node, "supplier", None)
+        if isinstance(operator, Operator):
+            for one in getattr(operator, "__dataclass_fields__", {}).values():
+                if str(one.type).startswith("Callable["):
+                    check_function(getattr(operator, one.name), one.name, str(getattr(node, "name", None)))
         number = len(self._nodes)
         self._nodes[number] = node
         self.add_again(number)

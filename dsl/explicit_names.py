@@ -26,16 +26,23 @@ def check_explicit_names(plan: Plan, facts: TableFacts) -> None:
         and node.store is not None
         and not node.store.queryable
     ]
+    buffers = [
+        node.buffer.name
+        for node in plan.nodes.values()
+        if isinstance(node, TableStep) and node.buffer is not None and node.buffer.logging and not node.buffer.named
+    ]
     topics = [
         node.topic
         for node in plan.nodes.values()
         if isinstance(node, Repartition | TableRepartition) and _GENERATED.fullmatch(node.topic)
     ]
-    if not stores and not topics:
+    if not stores and not buffers and not topics:
         return
     parts = []
     if stores:
         parts.append(f"the stores {', '.join(stores)} (name them with Materialized)")
+    if buffers:
+        parts.append(f"the buffers {', '.join(buffers)} (name them with Suppressed.with_name)")
     if topics:
         parts.append(
             f"the repartition topics {', '.join(topics)} (name them with Grouped, Repartitioned or the operator)"

@@ -8,7 +8,7 @@ from typing import Any
 
 from dsl.draft import Draft
 from dsl.materialize import MaterializedLike, as_materialized, materialize
-from dsl.options import Consumed
+from dsl.options import Consumed, chosen
 from dsl.plan import GlobalSource
 from dsl.processors.table_source import TableSourceOperator
 from dsl.stream_calls import SOURCE
@@ -43,7 +43,7 @@ def global_table(
     given = as_materialized(materialized)
     if given.supplier is not None and VERSIONED in given.supplier.parameters:
         raise TopologyError("a global table cannot be versioned: choose another supplier", store=given.store_name)
-    how: Consumed[Any, Any] = consumed or Consumed()
+    how: Consumed[Any, Any] = chosen(consumed, Consumed)
     how = replace(how, key_serde=how.key_serde or given.key_serde, value_serde=how.value_serde or given.value_serde)
     given = replace(given, key_serde=how.key_serde, value_serde=how.value_serde)
     store = materialize(given, draft, f"{_one_topic(topic)}-")
@@ -78,7 +78,7 @@ def add_global_store(
 ) -> None:
     if not isinstance(builder, StoreBuilder):
         raise TopologyError(f"expected a store builder, got {builder!r}; see Stores.key_value_store_builder")
-    how: Consumed[Any, Any] = consumed or Consumed()
+    how: Consumed[Any, Any] = chosen(consumed, Consumed)
     source, name = _names(draft, how)
     draft.add(
         GlobalSource(

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dsl.draft import Place
-from dsl.materialize import MaterializedLike, materialize
-from dsl.options import Grouped, NamedLike, name_of
+from dsl.materialize import MaterializedLike, as_materialized, materialize
+from dsl.options import Grouped, NamedLike, chosen, name_of
 from dsl.plan import Answer, Materialization, TableStep
 from dsl.processors.aggregate import Aggregate, Count, Reduce
 from dsl.stream_calls import new_repartition, select_key
@@ -33,9 +33,7 @@ class Grouping:
 
 
 def as_grouped(grouped: GroupedLike) -> Grouped[Any, Any]:
-    if grouped is None:
-        return Grouped()
-    return Grouped(name=grouped) if isinstance(grouped, str) else grouped
+    return Grouped(name=grouped) if isinstance(grouped, str) else chosen(grouped, Grouped)
 
 
 def _grouping(place: Place, grouped: Grouped[Any, Any]) -> Grouping:
@@ -58,7 +56,7 @@ def group_by(place: Place, selector: Callable[[Any, Any], Any], grouped: Grouped
 
 def count(grouping: Grouping, materialized: MaterializedLike, named: NamedLike) -> Place:
     place = grouping.place
-    if not isinstance(materialized, str) and materialized is not None and materialized.store_name is None:
+    if materialized is not None and as_materialized(materialized).store_name is None:
         place.draft.names.store(AGGREGATE)  # Java uses up one more number here
     store = materialize(materialized, place.draft, AGGREGATE, key_serde=place.key_serde, value_serde=Serdes.LONG)
     return _aggregated(grouping, Count(), store, AGGREGATE, named)

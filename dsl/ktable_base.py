@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, Self, TypeVar
 
-from dsl import table_calls
+from dsl import suppress_calls, table_calls
 from dsl.draft import Place
 from dsl.options import Materialized, NamedLike
+from dsl.suppressed import Suppressed
 
 __all__ = ["KTableBase"]
 
@@ -51,6 +52,20 @@ class KTableBase(Generic[K, V]):
     ) -> Self:
         """The rows for which ``predicate(key, value)`` does not hold; see :meth:`filter`."""
         return type(self)(table_calls.filter_(self._place, predicate, True, materialized, name))
+
+    def suppress(self, suppressed: Suppressed) -> Self:
+        """Holds changes back: until some time has passed, or until their windows close (KIP-328).
+
+        What waits for a key is its last change, at the time of the first. Time is stream time, that of the records
+        which reach this operator: while none come, nothing is sent on. The table gets a store, since the value before
+        the changes must be known.
+
+        :param suppressed: :meth:`Suppressed.until_time_limit <dsl.suppressed.Suppressed.until_time_limit>` or
+            :meth:`~dsl.suppressed.Suppressed.until_window_closes`.
+        :raises TopologyError: if it waits for windows and there are none; when the topology is built, if the table is
+            versioned.
+        """
+        return type(self)(suppress_calls.suppress(self._place, suppressed))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._place.name})"

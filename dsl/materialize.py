@@ -6,14 +6,22 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dsl.draft import Draft
-from dsl.options import Materialized
-from dsl.plan import Materialization
+from dsl.options import Materialized, chosen
+from dsl.plan import BufferStore, Materialization
 from dsl.settings import BuildSettings
+from processor_api.buffers import change_buffer_builder
 from processor_api.durations import to_ms
 from processor_api.serde import Serde
 from processor_api.store_spec import MEMORY, UNCACHED_KINDS, StoreBuilder, Stores, StoreSupplier
 
-__all__ = ["MaterializedLike", "as_materialized", "key_value_builder", "materialize", "materialize_if_named"]
+__all__ = [
+    "MaterializedLike",
+    "as_materialized",
+    "buffer_builder",
+    "key_value_builder",
+    "materialize",
+    "materialize_if_named",
+]
 
 MaterializedLike = Materialized[Any, Any] | str | None
 
@@ -28,9 +36,7 @@ _BUILDERS: Mapping[str, Callable[..., StoreBuilder[Any, Any]]] = {
 
 
 def as_materialized(materialized: MaterializedLike) -> Materialized[Any, Any]:
-    if materialized is None:
-        return Materialized()
-    return Materialized(name=materialized) if isinstance(materialized, str) else materialized
+    return Materialized(name=materialized) if isinstance(materialized, str) else chosen(materialized, Materialized)
 
 
 def materialize(
@@ -75,9 +81,12 @@ def materialize_if_named(
 
 
 def key_value_builder(store: Materialization, settings: BuildSettings) -> StoreBuilder[Any, Any]:
-    """A timestamped key-value store, or whatever kind the supplier is of."""
+    """A key-value store with timestamps, and with headers if the application wants them, or whatever kind the supplier
+    is of."""
     supplier = store.supplier or _default_supplier(store, settings)
     make = _BUILDERS.get(supplier.kind)
+    if settings.headers and store.supplier is None:
+        make = Stores.timestamped_key_value_store_with_headers_builder
     if make is not None:
         builder = make(supplier, store.key_serde, store.value_serde)
         if store.caching and settings.caching and builder.kind not in UNCACHED_KINDS:
@@ -86,6 +95,14 @@ def key_value_builder(store: Materialization, settings: BuildSettings) -> StoreB
         builder = StoreBuilder(supplier=supplier, key_serde=store.key_serde, value_serde=store.value_serde)
     if store.time_to_live is not None:
         builder = builder.with_time_to_live(store.time_to_live.duration, store.time_to_live.by)
+    if store.logging:
+        return builder.with_logging_enabled(store.topic_config)
+    return builder.with_logging_disabled()
+
+
+def buffer_builder(store: BufferStore, settings: BuildSettings) -> StoreBuilder[Any, Any]:
+    """On the application's engine: on RocksDB what waits outlives a restart without a restore."""
+    builder = change_buffer_builder(store.name, store.key_serde, store.value_serde, engine=settings.engine)
     if store.logging:
         return builder.with_logging_enabled(store.topic_config)
     return builder.with_logging_disabled()

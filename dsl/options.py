@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from dsl.naming import validate_name
+from processor_api.checks import check_fields
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
 from processor_api.offset_reset import AutoOffsetReset
@@ -29,12 +30,25 @@ __all__ = [
     "NamedLike",
     "Produced",
     "Repartitioned",
+    "chosen",
     "name_of",
 ]
 
 K = TypeVar("K")
 V = TypeVar("V")
 S = TypeVar("S")
+
+
+def chosen(given: Any, kind: type[S]) -> S:
+    """What was given, or one with nothing said.
+
+    :raises TopologyError: if it is of another kind.
+    """
+    if given is None:
+        return kind()
+    if not isinstance(given, kind):
+        raise TopologyError(f"expected {kind.__name__}(...), got {given!r}")
+    return given
 
 
 def _check(name: str | None) -> None:
@@ -66,7 +80,11 @@ def name_of(named: NamedLike) -> str | None:
     """The name in it, checked."""
     if named is None:
         return None
-    return named.name if isinstance(named, Named) else validate_name(named)
+    if isinstance(named, Named):
+        return named.name
+    if not isinstance(named, str):
+        raise TopologyError(f"expected a name, got {named!r}")
+    return validate_name(named)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +103,7 @@ class Consumed(Generic[K, V]):
 
     def __post_init__(self) -> None:
         _check(self.name)
+        check_fields(self, type(self).__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +117,7 @@ class Produced(Generic[K, V]):
 
     def __post_init__(self) -> None:
         _check(self.name)
+        check_fields(self, type(self).__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +130,7 @@ class Grouped(Generic[K, V]):
 
     def __post_init__(self) -> None:
         _check(self.name)
+        check_fields(self, type(self).__name__)
 
     @classmethod
     def as_(cls, name: str) -> Grouped[Any, Any]:
@@ -132,6 +153,7 @@ class Repartitioned(Generic[K, V]):
 
     def __post_init__(self) -> None:
         _check(self.name)
+        check_fields(self, type(self).__name__)
         if self.number_of_partitions is not None and self.number_of_partitions < 1:
             raise TopologyError(f"a topic has at least one partition, not {self.number_of_partitions}")
 
@@ -171,6 +193,7 @@ class Materialized(Generic[K, V]):
 
     def __post_init__(self) -> None:
         _check(self.name)
+        check_fields(self, type(self).__name__)
         if self.supplier is not None and self.name is not None:
             raise TopologyError(
                 f"a store is called as its supplier says, {self.supplier.name!r}; leave out the name {self.name!r}"
@@ -221,6 +244,7 @@ class Branched(Generic[S]):
 
     def __post_init__(self) -> None:
         _check(self.name)
+        check_fields(self, type(self).__name__)
         if self.function is not None and self.consumer is not None:
             raise TopologyError("a branch takes either a function or a consumer, not both")
 

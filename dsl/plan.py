@@ -25,6 +25,7 @@ from processor_api.time_to_live import TimeToLive
 __all__ = [
     "Answer",
     "Ask",
+    "BufferStore",
     "GlobalSource",
     "Materialization",
     "Plan",
@@ -56,6 +57,19 @@ class Materialization:
     caching: bool = True
     retention_ms: int | None = None
     time_to_live: TimeToLive | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BufferStore:
+    """The store in which a suppression lets changes wait."""
+
+    name: str
+    named: bool
+    """Whether the user named it."""
+    key_serde: Serde[Any] | None = None
+    value_serde: Serde[Any] | None = None
+    logging: bool = True
+    topic_config: Mapping[str, str] = field(default_factory=dict)
 
 
 class Ask(enum.Enum):
@@ -170,6 +184,9 @@ class TableStep:
     store: Materialization | None
     answers: Answer
     asks: Ask = Ask.NOTHING
+    buffer: BufferStore | None = None
+    grace_ms: int | None = None
+    """Of a windowed aggregation: how long a window takes records after its end; of sessions, the gap and that."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,6 +38,8 @@ class BuildSettings:
     """``False`` if the application has no memory for caches at all."""
     engine: str = ROCKSDB
     """For stores that do not choose."""
+    headers: bool = False
+    """Whether those stores keep the headers of records beside values (``dsl.store.format``, KIP-1271)."""
     wrapper: Any = None
     """Wraps every processor (KIP-1112)."""
     values: Mapping[str, Any] = field(default_factory=dict, compare=False)
@@ -60,6 +62,7 @@ def read_settings(config: Mapping[str, Any] | Dotted | None) -> BuildSettings:
         explicit_names=_is_true(values.get("ensure.explicit.internal.resource.naming")),
         caching=_cache_bytes(values) > 0,
         engine=_engine(values),
+        headers=str(values.get("dsl.store.format")).upper() == "HEADERS",
         wrapper=_wrapper(values),
         values=values,
     )

@@ -12,7 +12,7 @@ from typing import Any
 from dsl.draft import Draft, Place
 from dsl.materialize import MaterializedLike, materialize
 from dsl.naming import looks_generated, repartition_topic
-from dsl.options import Consumed, NamedLike, Produced, Repartitioned, name_of
+from dsl.options import Consumed, NamedLike, Produced, Repartitioned, chosen, name_of
 from dsl.plan import Answer, Process, Repartition, Sink, StreamSource, TableStep
 from dsl.processors.stateless import (
     Filter,
@@ -37,7 +37,7 @@ FILTER = "KSTREAM-FILTER-"
 
 
 def stream(draft: Draft, topics: Any, consumed: Consumed[Any, Any] | None) -> Place:
-    how: Consumed[Any, Any] = consumed or Consumed()
+    how: Consumed[Any, Any] = chosen(consumed, Consumed)
     pattern = topics if isinstance(topics, re.Pattern) else None
     names = () if pattern is not None else _topic_names(topics)
     name = draft.names.choose(how.name, SOURCE)
@@ -133,7 +133,7 @@ def process(
 
 
 def to(place: Place, topic: str | TopicNameExtractor, produced: Produced[Any, Any] | None) -> None:
-    how: Produced[Any, Any] = produced or Produced()
+    how: Produced[Any, Any] = chosen(produced, Produced)
     if not topic or not (isinstance(topic, str) or callable(topic)):
         raise TopologyError(f"a stream goes to a topic, or to those that a function names, got {topic!r}")
     complete: Produced[Any, Any] = Produced(
@@ -176,7 +176,7 @@ def new_repartition(
 
 
 def repartition(place: Place, repartitioned: Repartitioned[Any, Any] | None) -> Place:
-    how: Repartitioned[Any, Any] = repartitioned or Repartitioned()
+    how: Repartitioned[Any, Any] = chosen(repartitioned, Repartitioned)
     prefix = how.name or place.draft.names.processor("KSTREAM-REPARTITION-")
     key_serde, value_serde = how.key_serde or place.key_serde, how.value_serde or place.value_serde
     node = new_repartition(

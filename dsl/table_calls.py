@@ -10,7 +10,7 @@ from dsl.draft import Draft, Place
 from dsl.group_calls import GroupedLike, as_grouped
 from dsl.materialize import MaterializedLike, as_materialized, materialize, materialize_if_named
 from dsl.naming import REPARTITION_SUFFIX
-from dsl.options import Consumed, NamedLike, name_of
+from dsl.options import Consumed, NamedLike, chosen, name_of
 from dsl.plan import Answer, Ask, Materialization, Process, TableRepartition, TableSource, TableStep
 from dsl.processors.stateless import ToStream
 from dsl.processors.table_aggregate import TableAggregate, TableGroupBy, TableReduce
@@ -44,7 +44,7 @@ def table(draft: Draft, topic: Any, consumed: Consumed[Any, Any] | None, materia
     if not isinstance(topic, str) or not topic:
         raise TopologyError(f"a table reads one topic, got {topic!r}")
     given = as_materialized(materialized)
-    how: Consumed[Any, Any] = consumed or Consumed()
+    how: Consumed[Any, Any] = chosen(consumed, Consumed)
     how = replace(how, key_serde=how.key_serde or given.key_serde, value_serde=how.value_serde or given.value_serde)
     given = replace(given, key_serde=how.key_serde, value_serde=how.value_serde)
     store = materialize(given, draft, f"{topic}-")

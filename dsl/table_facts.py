@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dsl.plan import Answer, Ask, Plan, Process, TableSource, TableStep
-from processor_api.errors import InternalError
+from processor_api.errors import InternalError, TopologyError
 
 __all__ = ["TableFacts", "table_facts"]
+
+VERSIONED = "versioned-key-value"
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,8 @@ class TableFacts:
 
     materialized: frozenset[int]
     old_values: frozenset[int]
+    read_versioned: frozenset[int]
+    """Those that read a versioned table."""
 
 
 def table_facts(plan: Plan) -> TableFacts:
@@ -37,7 +41,35 @@ def table_facts(plan: Plan) -> TableFacts:
                 asking.ask(node.parents[0], node.asks is Ask.FORCE)
             case _:
                 pass
-    return TableFacts(frozenset(asking.materialized), frozenset(asking.old_values))
+    return TableFacts(frozenset(asking.materialized), frozenset(asking.old_values), _read_versioned(plan))
+
+
+def _read_versioned(plan: Plan) -> frozenset[int]:
+    """Tables are versioned whose stores are; without a store of its own, if what it reads is (conformance 39).
+
+    :raises TopologyError: if one is suppressed.
+    """
+    versioned: set[int] = set()
+    readers: set[int] = set()
+    for number, node in plan.nodes.items():
+        reads = any(parent in versioned for parent in node.parents)
+        if reads:
+            readers.add(number)
+        if isinstance(node, TableStep) and node.buffer is not None:
+            if reads:
+                raise TopologyError(
+                    f"{node.name!r} suppresses a versioned table, whose updates may come out of order: only tables that"
+                    " are not versioned can be suppressed",
+                    node=node.name,
+                )
+        elif isinstance(node, TableSource | TableStep):
+            if node.store is None:
+                own = reads
+            else:
+                own = node.store.supplier is not None and node.store.supplier.kind == VERSIONED
+            if own:
+                versioned.add(number)
+    return frozenset(readers)
 
 
 def _has_store(node: TableStep) -> bool:

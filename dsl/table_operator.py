@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
+from processor_api.stores import PUT_RETURN_CODE_NOT_PUT, PUT_RETURN_CODE_VALID_TO_UNDEFINED
 
-__all__ = ["TableOperator", "send_on_flush"]
+__all__ = ["TableOperator", "keeping_lateness", "send_on_flush", "told_by_put"]
+
+Process = Callable[[Any, Any, int, HeaderList | None], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +24,9 @@ class TableOperator(ABC):
     """The table's own store; ``None`` if it is not materialized (conformance 109)."""
     old_values: bool = False
     """Whether somebody downstream asked for old values (conformance 30)."""
+
+    versioned: bool = False
+    """Whether the table it reads is versioned: changes may be out of order (conformance 38)."""
 
     @abstractmethod
     def bind(self, context: OperatorContext) -> Forward: ...
@@ -42,3 +49,41 @@ def send_on_flush(context: OperatorContext, store: Any, old_values: bool) -> boo
 
     store.on_flush(with_old if old_values else without_old, old_values=old_values)
     return True
+
+
+def told_by_put(store: Any, forward: Forward) -> tuple[Callable[..., None], Forward]:
+    """A put, and what sends the change on afterwards: not at all if a versioned store dropped it as too late, and
+    marked if it is not the latest (conformance 38)."""
+    if not getattr(store, "versioned", False):
+        return store.put, forward
+    write = store.put
+    valid_to = PUT_RETURN_CODE_VALID_TO_UNDEFINED
+
+    def put(key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
+        nonlocal valid_to
+        valid_to = write(key, value, timestamp, headers)
+
+    def tell(key: Any, change: Any, timestamp: int, headers: HeaderList | None) -> None:
+        if valid_to == PUT_RETURN_CODE_VALID_TO_UNDEFINED:
+            forward(key, change, timestamp, headers)
+        elif valid_to != PUT_RETURN_CODE_NOT_PUT:
+            forward(key, (change[0], change[1], False), timestamp, headers)
+
+    return put, tell
+
+
+def keeping_lateness(bind: Callable[[Forward], Process], forward: Forward) -> Process:
+    """A process function that sends one change on for each it gets: one that is not the latest stays so."""
+    late = False
+
+    def tell(key: Any, change: Any, timestamp: int, headers: HeaderList | None) -> None:
+        forward(key, (change[0], change[1], False) if late else change, timestamp, headers)
+
+    process = bind(tell)
+
+    def note(key: Any, change: Any, timestamp: int, headers: HeaderList | None) -> None:
+        nonlocal late
+        late = len(change) == 3
+        process(key, change, timestamp, headers)
+
+    return note

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from processor_api.checks import check_fields
 from processor_api.offset_reset import AutoOffsetReset
 from processor_api.partitioner import StreamPartitioner
 from processor_api.record import HeaderList
@@ -50,6 +51,9 @@ class SourceNode:
     timestamp_extractor: TimestampExtractor | None = None
     offset_reset: AutoOffsetReset | None = None
 
+    def __post_init__(self) -> None:
+        check_fields(self, f"source {self.name!r}", node=self.name)
+
     @property
     def parents(self) -> tuple[str, ...]:
         return ()
@@ -77,6 +81,9 @@ class SinkNode:
     key_serde: Serde[Any] | None = None
     value_serde: Serde[Any] | None = None
     partitioner: StreamPartitioner | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self, f"sink {self.name!r}", node=self.name)
 
 
 Node = SourceNode | ProcessorNode | SinkNode

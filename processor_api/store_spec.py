@@ -19,7 +19,9 @@ V = TypeVar("V")
 ROCKSDB = "rocksdb"
 MEMORY = "memory"
 
-UNCACHED_KINDS = frozenset({"versioned-key-value", "lru-map", "timestamped-lru-map", "list"})
+UNCACHED_KINDS = frozenset(
+    {"versioned-key-value", "lru-map", "timestamped-lru-map", "list", "change-buffer", "join-buffer"}
+)
 """Kinds of store that log and forward every put."""
 
 _KEY_VALUE, _TIMESTAMPED, _HEADERS = "key-value", "timestamped-key-value", "headers-key-value"

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from processor_api.checks import check_fields
 from processor_api.describe import describe
 from processor_api.errors import StreamsError, TopologyError
 from processor_api.global_store import GlobalStore
@@ -366,6 +367,7 @@ class Topology(TopologyData):
     def _checked_builder(self, builder: Any) -> StoreBuilder[Any, Any]:
         if not isinstance(builder, StoreBuilder):
             raise TopologyError(f"expected a store builder, got {builder!r}; see Stores.key_value_store_builder")
+        check_fields(builder, f"store {builder.name!r}", store=builder.name)
         return builder
 
     def _check_new_store(self, name: str) -> None:

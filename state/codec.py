@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,16 @@ from processor_api.record import NO_TIMESTAMP
 from state.engine import Batch
 from state.formats.value_and_timestamp import pack_timestamp, read_value_and_timestamp
 
-__all__ = ["ACCESSED", "PLAIN", "TIMESTAMPED", "RowCodec", "pack_access", "row_from_plain", "without_access"]
+__all__ = [
+    "ACCESSED",
+    "PLAIN",
+    "TIMESTAMPED",
+    "RowCodec",
+    "access_of",
+    "pack_access",
+    "row_from_plain",
+    "without_access",
+]
 
 Logged = tuple[bytes, bytes | None, int]
 
@@ -28,6 +38,7 @@ class RowCodec:
     handle: the loop over `write` that runs at every commit."""
 
 
+_ACCESS = struct.Struct(">q")
 _NOT_KNOWN = pack_timestamp(NO_TIMESTAMP)
 
 
@@ -67,6 +78,12 @@ def row_from_plain(row: bytes) -> bytes:
 
 pack_access = pack_timestamp
 """What stands in front of a row of `ACCESSED`: the stream time of the last access, -1 if it is not known."""
+
+
+def access_of(row: bytes) -> int:
+    """The time of the access in front of a row of `ACCESSED`."""
+    time: int = _ACCESS.unpack_from(row)[0]
+    return time
 
 
 def without_access(row: bytes) -> bytes:

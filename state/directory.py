@@ -25,15 +25,11 @@ from typing import Self
 from processor_api.errors import StateDirectoryError
 from processor_api.task_id import TaskId
 from state.directory_errors import explained
+from state.directory_metadata import FORMAT_VERSION, METADATA_FILE, read_metadata, refuse_java, task_ids
 from state.file_lock import FileLock, set_mode
 
 __all__ = ["FORMAT_VERSION", "METADATA_FILE", "ProcessIdentity", "Slot", "StateDirectory", "TaskLock"]
 
-FORMAT_VERSION = 1
-"""Of the directory as a whole; frozen: a later layout has a higher one."""
-METADATA_FILE = "streams-metadata.json"
-
-_JAVA_METADATA = "kafka-streams-process-metadata"
 _MOST_SLOTS = 1024
 _REMOVING = "removing-"
 
@@ -103,11 +99,11 @@ class StateDirectory:
         mode = 0o770 if group_write else 0o750
         with explained(path):
             root.mkdir(parents=True, exist_ok=True)
-            _refuse_java(path)
+            refuse_java(path)
             for directory in (path, path / "slots", path / "locks"):
                 _make(directory, mode)
             with FileLock.acquire(path / "locks" / "directory.lock", mode & 0o666):
-                process_uuid = _read_metadata(path, application_id) or _write_metadata(path, application_id, mode)
+                process_uuid = read_metadata(path, application_id) or _write_metadata(path, application_id, mode)
                 for leftover in path.glob(_REMOVING + "*"):
                     shutil.rmtree(leftover, ignore_errors=True)
         return cls(path, process_uuid, mode)
@@ -123,6 +119,15 @@ class StateDirectory:
                 if lock is not None:
                     return Slot(number, lock)
         raise StateDirectoryError(f"{_MOST_SLOTS} processes share {self.path} already: give others another state.dir")
+
+    def try_slot(self, number: int) -> Slot | None:
+        """A slot by its number; ``None`` while a living process holds it.
+
+        :raises StateDirectoryError: if the directory cannot be written.
+        """
+        with explained(self.path):
+            lock = self._try_lock(self._slot_lock(number))
+        return None if lock is None else Slot(number, lock)
 
     def identity(self, slot: Slot) -> ProcessIdentity:
         return ProcessIdentity(self.process_uuid, slot.number)
@@ -170,7 +175,7 @@ class StateDirectory:
     def tasks(self) -> list[TaskId]:
         """The tasks that have a directory here, sorted; open or not."""
         with explained(self.path):
-            return sorted(_task_ids(self.path))
+            return sorted(task_ids(self.path))
 
     def remove_task(self, lock: TaskLock) -> None:
         """Deletes the state of a task, which must be closed; its lock stays held, its directory is gone.
@@ -179,6 +184,14 @@ class StateDirectory:
         """
         with explained(lock.path):
             self._remove(lock.path)
+
+    def remove_global(self, slot: Slot) -> None:
+        """Deletes the global stores of a process that does not run.
+
+        :raises StateDirectoryError: if they cannot be deleted.
+        """
+        with explained(self.path):
+            self._remove(self.path / "global" / str(slot.number))
 
     def remove_obsolete(self, older_than_ms: int, now_ms: int) -> list[TaskId]:
         """Deletes the state of tasks that nobody has open and nobody wrote for a time.
@@ -259,18 +272,6 @@ def _make(path: Path, mode: int) -> None:
     set_mode(path, mode)
 
 
-def _task_ids(path: Path) -> list[TaskId]:
-    found = []
-    for entry in path.iterdir():
-        try:
-            task = TaskId.parse(entry.name)
-        except ValueError:
-            continue
-        if str(task) == entry.name and entry.is_dir():
-            found.append(task)
-    return found
-
-
 def _last_written_ms(path: Path) -> int:
     """The newest change below a directory; stores write deep in it, which leaves its own time as it was."""
     newest = 0
@@ -281,33 +282,6 @@ def _last_written_ms(path: Path) -> int:
             except FileNotFoundError:
                 continue
     return newest // 1_000_000
-
-
-def _read_metadata(path: Path, application_id: str) -> uuid.UUID | None:
-    """The id in the metadata, after checks; ``None`` if the directory is new."""
-    try:
-        text = (path / METADATA_FILE).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
-    try:
-        metadata = json.loads(text)
-        version, owner = int(metadata["format_version"]), str(metadata["application_id"])
-        if version > FORMAT_VERSION:
-            raise StateDirectoryError(
-                f"{path} was written by a newer version of this library (format {version}, this one knows"
-                f" {FORMAT_VERSION}): upgrade, or set state.dir to another directory"
-            )
-        process_uuid = uuid.UUID(metadata["process_uuid"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise StateDirectoryError(
-            f"{path / METADATA_FILE} is damaged: move {path} away, and its state is restored from Kafka"
-        ) from error
-    if owner != application_id:
-        raise StateDirectoryError(
-            f"{path} belongs to the application {owner!r}, not to {application_id!r}: set another state.dir or"
-            " application.id"
-        )
-    return process_uuid
 
 
 def _write_metadata(path: Path, application_id: str, mode: int) -> uuid.UUID:
@@ -325,18 +299,3 @@ def _write_metadata(path: Path, application_id: str, mode: int) -> uuid.UUID:
     set_mode(aside, mode & 0o666)
     aside.replace(path / METADATA_FILE)
     return process_uuid
-
-
-def _refuse_java(path: Path) -> None:
-    """Looked at before anything is made there."""
-    ours = (path / METADATA_FILE).exists()
-    if (path / _JAVA_METADATA).exists() or (path.is_dir() and not ours and _has_java_tasks(path)):
-        raise StateDirectoryError(
-            f"{path} holds state of Kafka Streams in Java, whose files this library does not read: set state.dir to"
-            " another directory, and the state is restored from the changelogs"
-        )
-
-
-def _has_java_tasks(path: Path) -> bool:
-    tasks = (path / str(task) for task in _task_ids(path))
-    return any((task / name).exists() for task in tasks for name in ("rocksdb", ".checkpoint", ".lock"))

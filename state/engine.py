@@ -9,13 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Protocol
 
-__all__ = ["OFFSETS", "POSITIONS", "Batch", "Engine", "Family"]
+__all__ = ["OFFSETS", "POSITIONS", "Batch", "Engine", "Family", "store_of"]
 
 OFFSETS = "offsets"
 """Family of changelog offsets: ``<topic>-<partition>`` to the offset of the last record applied (frozen on disk)."""
 
 POSITIONS = "positions"
 """Family of input positions: ``<topic>-<partition>`` to the next input offset at the last commit (frozen on disk)."""
+
+
+def store_of(family: str) -> str:
+    """The store whose rows are in a family; empty for a family that no store has to itself."""
+    return family.rpartition(".")[0]
 
 
 class Batch(Protocol):

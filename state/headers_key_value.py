@@ -19,10 +19,12 @@ from state.codec import TIMESTAMPED, RowCodec, row_from_plain, without_access
 from state.cursor import Cursor
 from state.engine import Batch, Engine
 from state.formats.headers_value import read_session_with_headers, write_session_with_headers
+from state.formats.keys import MAX_TIME
 from state.key_value import KeyValueFacade
 from state.kind import Opening, OpenStore, Restore, StoreKind, open_rows
 from state.row_functions import make_get, make_put, row_key_maker
 from state.rows import Rows
+from state.shown import wrong_timestamp
 
 __all__ = ["KINDS", "row_from_timestamped"]
 
@@ -52,12 +54,13 @@ class _Changelog:
     pending = False
 
     def __init__(self, log: Callable[..., None], cursor: Cursor) -> None:
-        self._log, self._cursor = log, cursor
+        self.cursor = cursor
+        self._log = log
         self._deleted: dict[bytes, HeaderList | None] = {}
 
-    def note_deletion(self, raw_key: bytes) -> None:
-        """The record in work is about to delete a key, of which the changelog may hear later."""
-        self._deleted[raw_key] = self._cursor.headers
+    def note_deletion(self, raw_key: bytes, headers: HeaderList | None) -> None:
+        """A record with these headers is about to delete a key, of which the changelog may hear later."""
+        self._deleted[raw_key] = headers
 
     def __call__(self, key: bytes, data: bytes | None, timestamp: int) -> None:
         headers = self._deleted.pop(key, None)
@@ -80,7 +83,8 @@ class HeadersFacade(KeyValueFacade):
 
     def __init__(self, rows: Rows, changelog: _Changelog | None) -> None:
         super().__init__(rows)
-        self._put = _noting(rows, self._put, changelog)
+        if changelog is not None:
+            self._put = _noting(rows, self._put, changelog)
 
     def _shown(self, value: Any, timestamp: int) -> Any:
         return ValueTimestampHeaders(value[0], timestamp, value[1])
@@ -91,12 +95,8 @@ class HeadersFacade(KeyValueFacade):
         if not isinstance(value, tuple) or len(value) != 3:
             raise StoreError(f"store {self.name!r} takes ValueTimestampHeaders, got {value!r}", store=self.name)
         value, timestamp, headers = value
-        if type(timestamp) is not int or timestamp < 0:
-            raise StoreError(
-                f"store {self.name!r} takes timestamps in ms that are not negative, got {timestamp!r}: the changelog"
-                " could hold no other",
-                store=self.name,
-            )
+        if type(timestamp) is not int or not 0 <= timestamp <= MAX_TIME:
+            raise wrong_timestamp(self.name, timestamp)
         return None if value is None else (value, headers), timestamp
 
 
@@ -106,13 +106,17 @@ class HeadersOperator:
     def __init__(self, rows: Rows, changelog: _Changelog | None) -> None:
         self.name, self.cached = rows.name, rows.cached
         self._rows = rows
-        self._get, self._put = make_get(rows), _noting(rows, make_put(rows), changelog)
+        self._get, self._put = make_get(rows), make_put(rows)
+        self._note = None if changelog is None else changelog.note_deletion
+        self._row_key = row_key_maker(rows)
 
     def get(self, key: Any) -> tuple[Any, int] | None:
         found = self._get(key)
         return None if found is None else (found[0][0], found[1])
 
     def put(self, key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
+        if value is None and self._note is not None:
+            self._note(self._rows.key_bytes(self._row_key(key)), headers)
         self._put(key, None if value is None else (value, []), timestamp, headers)
 
     def on_flush(self, callback: Callable[..., None], *, old_values: bool) -> None:
@@ -122,15 +126,13 @@ class HeadersOperator:
         self._rows.on_flush(alone, old_values=old_values)
 
 
-def _noting(rows: Rows, put: Callable[..., None], changelog: _Changelog | None) -> Callable[..., None]:
-    """`put`, with deletions noted for the changelog."""
-    if changelog is None:
-        return put
+def _noting(rows: Rows, put: Callable[..., None], changelog: _Changelog) -> Callable[..., None]:
+    """`put` of a processor, with deletions noted for the changelog."""
     row_key, note = row_key_maker(rows), changelog.note_deletion
 
     def noted(key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
         if value is None:
-            note(rows.key_bytes(row_key(key)))
+            note(rows.key_bytes(row_key(key)), changelog.cursor.headers)
         put(key, value, timestamp, headers)
 
     return noted

@@ -8,6 +8,7 @@ from typing import Any
 from processor_api.errors import StoreError
 from processor_api.serde import Serde
 from processor_api.stores import ValueAndTimestamp
+from state.checked import key_writer
 from state.codec import PLAIN, TIMESTAMPED, row_from_plain, without_access
 from state.kind import Opening, OpenStore, StoreKind, open_rows
 from state.row_functions import make_get, make_keep, make_put, row_key_maker
@@ -73,7 +74,11 @@ class KeyValueFacade:
 
     def get(self, key: Any) -> Any:
         self._check()
-        entry = self._get(self._not_null(key))
+        try:
+            entry = self._get(self._not_null(key))
+        except TypeError:
+            self._row_key(key)  # a key that cannot be looked up fails with the name of the store
+            raise
         return None if entry is None else self._shown(entry[0], entry[1])
 
     def range(self, from_key: Any = None, to_key: Any = None) -> RowIterator:
@@ -89,7 +94,7 @@ class KeyValueFacade:
         return self._range(None, None, reverse=True)
 
     def prefix_scan(self, prefix: Any, prefix_serde: Serde[Any] | None = None) -> RowIterator:
-        low = (prefix_serde or self._rows.key_serde).serialize(prefix)
+        low = key_writer(prefix_serde or self._rows.key_serde, self.name)(prefix)
         return self._range(low, _increment(low), reverse=False)
 
     def approximate_num_entries(self) -> int:
@@ -101,7 +106,11 @@ class KeyValueFacade:
     def put(self, key: Any, value: Any) -> None:
         self._check()
         value, timestamp = self._parts(value)
-        self._put(self._not_null(key), value, timestamp, self._rows.cursor.headers)
+        try:
+            self._put(self._not_null(key), value, timestamp, self._rows.cursor.headers)
+        except TypeError:
+            self._row_key(key)
+            raise
 
     def put_if_absent(self, key: Any, value: Any) -> Any:
         old = self.get(key)
@@ -112,7 +121,7 @@ class KeyValueFacade:
     def put_all(self, entries: Iterable[tuple[Any, Any]]) -> None:
         """Puts all entries in order, or none of them if one cannot be put."""
         self._check()
-        rows = [(self._not_null(key), *self._parts(value)) for key, value in entries]
+        rows = [(self._not_null(key), *self._parts(value)) for key, value in self._pairs(entries)]
         for key, value, _ in rows:
             self._row_key(key)
             self._keep(value)
@@ -141,6 +150,12 @@ class KeyValueFacade:
     def _after(self, key: Any) -> bytes | None:
         bound = self._bound(key)
         return None if bound is None else bound + b"\0"
+
+    def _pairs(self, entries: Iterable[Any]) -> Iterable[tuple[Any, Any]]:
+        for entry in entries:
+            if not isinstance(entry, tuple | list) or len(entry) != 2:
+                raise StoreError(f"store {self.name!r} takes pairs of key and value, got {entry!r}", store=self.name)
+            yield entry[0], entry[1]
 
     def _not_null(self, key: Any) -> Any:
         if key is None:

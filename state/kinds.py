@@ -8,11 +8,22 @@ from typing import Any
 from processor_api.errors import StateError, TopologyError
 from processor_api.serde import Serde
 from processor_api.store_spec import EXPIRING_KINDS, StoreBuilder
-from state import expiring, headers_key_value, key_value, list_store, lru_map, session, versioned, window
+from state import (
+    change_buffer,
+    expiring,
+    headers_key_value,
+    join_buffer,
+    key_value,
+    list_store,
+    lru_map,
+    session,
+    versioned,
+    window,
+)
 from state.budget import Budget
 from state.codec import RowCodec
 from state.cursor import Cursor
-from state.engine import Engine
+from state.engine import Engine, store_of
 from state.kind import Opening, OpenStore, Restore, StoreKind
 from state.lifetime import EXPIRY
 from state.rows import Log, LogMany, Rows
@@ -26,6 +37,7 @@ __all__ = [
     "families_held",
     "families_of",
     "family_of",
+    "kind_name",
     "kind_of",
     "open_store",
     "restore_of",
@@ -41,6 +53,8 @@ KINDS: dict[str, StoreKind] = {
     **window.KINDS,
     **session.KINDS,
     **expiring.KINDS,
+    **change_buffer.KINDS,
+    **join_buffer.KINDS,
 }
 
 
@@ -49,14 +63,15 @@ def kind_of(builder: StoreBuilder[Any, Any]) -> StoreKind:
 
     :raises TopologyError: if there is no such kind.
     """
-    name = _kind_name(builder)
+    name = kind_name(builder)
     kind = KINDS.get(name)
     if kind is None:
         raise TopologyError(f"store {builder.name!r} is of the unknown kind {name!r}", store=builder.name)
     return kind
 
 
-def _kind_name(builder: StoreBuilder[Any, Any]) -> str:
+def kind_name(builder: StoreBuilder[Any, Any]) -> str:
+    """What the kind of a store is called in `KINDS`."""
     lives = builder.time_to_live
     return builder.kind if lives is None else expiring.kind_name(builder.kind, lives.by)
 
@@ -89,9 +104,9 @@ def check_kind(builder: StoreBuilder[Any, Any], engine: Engine) -> None:
         for suffix in (its.codec.family_suffix, *its.families):
             if suffix not in known and engine.holds(f"{name}.{suffix}"):
                 raise StateError(
-                    f"store {name!r} is a {_kind_name(builder)} store, and what is on disk was written by a {other}"
-                    " store, which cannot be taken over: remove the task's directory to have its stores restored from"
-                    " their changelogs, or give the store a new name",
+                    f"store {name!r} is a {kind_name(builder)} store, and what is on disk was written by a {other}"
+                    f" store, which cannot be taken over: run `streams state rebuild {name}` to have it restored from"
+                    " its changelog, or give the store a new name",
                     store=name,
                 )
 
@@ -109,11 +124,6 @@ def _upgraded(builder: StoreBuilder[Any, Any], engine: Engine) -> tuple[Engine, 
     family = f"{name}.{kind.codec.family_suffix}"
     upgrading = UpgradingEngine(engine, family, older, kind.same)
     return upgrading, upgrading_codec(kind.codec, upgrading.family(family))
-
-
-def store_of(family: str) -> str:
-    """The store whose rows are in a family."""
-    return family.rpartition(".")[0]
 
 
 def restore_of(builder: StoreBuilder[Any, Any], engine: Engine) -> Restore:

@@ -15,11 +15,11 @@ from processor_api.time_to_live import TimeToLive
 from state.cursor import Cursor
 from state.engine import Batch, Engine
 
-__all__ = ["EXPIRY", "Lifetime"]
+__all__ = ["EXPIRY", "EXPIRY_ROW", "Lifetime"]
 
 EXPIRY = "expiry"
 """Suffix of the family: ``record_time`` or ``access`` to the row of that mode (frozen on disk)."""
-_ROW = struct.Struct(">qq")
+EXPIRY_ROW = struct.Struct(">qq")
 """The latest time, and the time of the first commit; -1 is none."""
 
 
@@ -37,13 +37,14 @@ class Lifetime:
         self._latest = self._since = self._next = NO_TIMESTAMP
         found = self._family.get(self._key)
         if found is not None:
-            if len(found) != _ROW.size:
+            if len(found) != EXPIRY_ROW.size:
                 raise StateError(
-                    f"store {store!r} is damaged: its row about expiry has {len(found)} bytes, not {_ROW.size}; remove"
-                    " the task's directory to have it restored from its changelog",
+                    f"store {store!r} is damaged: its row about expiry has {len(found)} bytes, not {EXPIRY_ROW.size};"
+                    f" stop the application and run `streams state rebuild {store}`, and it is restored from its"
+                    " changelog",
                     store=store,
                 )
-            self._latest, self._since = _ROW.unpack(found)
+            self._latest, self._since = EXPIRY_ROW.unpack(found)
 
     def now(self) -> int:
         """The store's time in ms; -1 before the first record."""
@@ -68,7 +69,7 @@ class Lifetime:
     def apply(self, batch: Batch) -> None:
         self._next = self.now()
         since = self._next if self._since < 0 else self._since
-        batch.put(self._key, _ROW.pack(self._next, since), self._family.handle)
+        batch.put(self._key, EXPIRY_ROW.pack(self._next, since), self._family.handle)
 
     def applied(self) -> None:
         self._latest = self._next

@@ -18,6 +18,13 @@ def offset_key(topic: str, partition: int) -> bytes:
 
 
 def read_offset(row: bytes) -> int:
-    """The offset in a row."""
+    """The offset in a row; -1 where nothing was read yet.
+
+    :raises ValueError: if the row is damaged.
+    """
+    if len(row) != _OFFSET.size:
+        raise ValueError(f"an offset has {_OFFSET.size} bytes, this row has {len(row)}")
     offset: int = _OFFSET.unpack(row)[0]
+    if offset < -1:
+        raise ValueError(f"{offset} is no offset")
     return offset

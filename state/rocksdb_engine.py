@@ -1,53 +1,51 @@
 """The engine on RocksDB: one database per task, a column family for each store and format.
 
 The log is on and not synced: a killed process loses nothing that was written, a power loss goes back to a consistent
-earlier point, and the changelog replays the rest. The binding's errors are plain exceptions with text; `_mapped` is the
-one place that reads them. Its iterators end early on a damaged block without a word, so their status is checked at the
-end of every range.
+earlier point, and the changelog replays the rest. The binding's iterators end early on a damaged block without a word,
+so their status is checked at the end of every range.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rocksdict import Options, Rdict, ReadOptions, WriteBatch, WriteOptions
 
 from processor_api.clock import Clock, SystemClock
-from processor_api.errors import RetryableError, StateDirectoryError, StateError
+from processor_api.errors import RetryableError, StateError
 from state.engine import OFFSETS, POSITIONS
+from state.rocksdb_errors import damaged, mapped
+from state.rocksdb_layout import (
+    FAMILIES_KEY,
+    FORMAT_KEY,
+    FORMAT_VERSION,
+    check_format,
+    check_lost,
+    read_families,
+    write_families,
+)
 from state.rocksdb_options import SharedMemory
 
 __all__ = ["RocksEngine", "RocksFamily"]
 
-FORMAT_KEY = b"streams.format"
-FORMAT_VERSION = b"1"
 STALL_WAIT_S = 0.01
 STALL_DEADLINE_S = 60.0
 STOPPED, SLOWED = "rocksdb.is-write-stopped", "rocksdb.actual-delayed-write-rate"
 
 
-def _mapped(error: Exception, path: str, what: str) -> StateError | RetryableError:
-    text = str(error)
-    lower = text.lower()
-    if "lock" in lower and ("resource temporarily unavailable" in lower or "lock hold" in lower or "no locks" in lower):
-        return RetryableError(f"the store at {path} is open in another process: {text}")
-    if "no space" in lower:
-        return StateDirectoryError(f"cannot {what} the store at {path}: the disk is full; free some space and restart")
-    if "permission denied" in lower or "read-only" in lower:
-        return StateDirectoryError(f"cannot {what} the store at {path}: {text}; make the directory writable")
-    if "corruption" in lower or "checksum" in lower:
-        return StateError(
-            f"the store at {path} is damaged: {text}; remove the directory to have it restored from its changelog"
-        )
-    return StateError(f"cannot {what} the store at {path}: {text}")
+class _Located(Protocol):
+    path: str
 
 
 class RocksFamily:
-    """One column family."""
+    """One column family.
 
-    def __init__(self, engine: RocksEngine, name: str, table: Rdict, handle: Any) -> None:
+    :param engine: whose path errors name.
+    """
+
+    def __init__(self, engine: _Located, name: str, table: Rdict, handle: Any) -> None:
         self.name = name
         self.handle = handle
         self._engine = engine
@@ -56,13 +54,13 @@ class RocksFamily:
         self.get: Callable[[bytes], bytes | None] = self._getter(table.get)
 
     def _getter(self, get: Callable[[bytes], bytes | None]) -> Callable[[bytes], bytes | None]:
-        path = self._engine.path
+        path, family = self._engine.path, self.name
 
         def checked(key: bytes) -> bytes | None:
             try:
                 return get(key)
             except Exception as error:
-                raise _mapped(error, path, "read") from error
+                raise mapped(error, path, "read", family) from error
 
         return checked
 
@@ -100,7 +98,7 @@ class RocksFamily:
         except GeneratorExit:
             raise
         except Exception as error:
-            raise _mapped(error, self._engine.path, "read") from error
+            raise mapped(error, self._engine.path, "read", self.name) from error
 
     def seek(self, key: bytes) -> tuple[bytes, bytes] | None:
         """Keeps its iterator until the next write: to open one costs as much as to seek."""
@@ -113,12 +111,16 @@ class RocksFamily:
                 return rows.key(), rows.value()
             rows.status()
         except Exception as error:
-            raise _mapped(error, self._engine.path, "read") from error
+            raise mapped(error, self._engine.path, "read", self.name) from error
         return None
 
     def forget_cursor(self) -> None:
         """The iterator of :meth:`seek` shows an older state, and holds on to its files."""
         self._cursor = None
+
+    def property(self, name: str) -> int:
+        """One of RocksDB's properties."""
+        return self._table.property_int_value(name) or 0
 
     def approximate_count(self) -> int:
         return self._table.property_int_value("rocksdb.estimate-num-keys") or 0
@@ -164,31 +166,59 @@ class RocksEngine:
             for name in families:
                 configure(name, options[name])
         self._db = self._open(path, options)
-        self._check_format()
+        try:
+            self._check_layout(families)
+            self._add_families(options)
+        except BaseException:
+            self.close()
+            raise
 
     def _open(self, path: Path, families: dict[str, Options]) -> Rdict:
         try:
             path.mkdir(parents=True, exist_ok=True)
-            known = set(Rdict.list_cf(self.path, self._memory.options())) if (path / "CURRENT").exists() else set()
-            wanted = {name: self._memory.options() for name in known} | families
-            self._names = set(wanted)
-            return Rdict(self.path, self._memory.options(), column_families=wanted)
+            self._names = self._find_families(path)
+            named = {name: families.get(name) or self._memory.options() for name in self._names or families}
+            return Rdict(self.path, self._memory.options(), column_families=named)
+        except StateError:
+            raise
         except Exception as error:
-            raise _mapped(error, self.path, "open") from error
+            raise mapped(error, self.path, "open") from error
 
-    def _check_format(self) -> None:
+    def _find_families(self, path: Path) -> set[str]:
+        """Those that the database has. RocksDB would make a new one in place of one that has lost its root."""
+        if (path / "CURRENT").exists():
+            return set(Rdict.list_cf(self.path, self._memory.options()))
+        for left in (*path.glob("*.sst"), *path.glob("*.log")):
+            raise damaged(self.path, f"its file CURRENT is missing, {left.name} is there")
+        return set()
+
+    def _check_layout(self, wanted: Collection[str]) -> None:
+        """Before anything is written or made."""
+        if not self._names:
+            return
+        offsets = self.family(OFFSETS) if OFFSETS in self._names else None
+        found = None if offsets is None else offsets.get(FORMAT_KEY)
+        if offsets is None or found is None:
+            if any(map(self.holds, self._names)):
+                raise damaged(self.path, f"its family {OFFSETS!r} does not say which format it has")
+            return
+        check_format(found, self.path)
+        check_lost(read_families(offsets.get(FAMILIES_KEY)), self._names, wanted, self.path)
+
+    def _add_families(self, families: dict[str, Options]) -> None:
+        """Makes those that are missing, and writes down which there are."""
+        if self._names:
+            for name in families.keys() - self._names:
+                self._db.create_column_family(name, families[name])
+        self._names |= families.keys()
         offsets = self.family(OFFSETS)
-        found = offsets.get(FORMAT_KEY)
-        if found is None:
+        recorded = read_families(offsets.get(FAMILIES_KEY))
+        names = write_families(recorded | self._names)
+        if read_families(names) != recorded or offsets.get(FORMAT_KEY) is None:
             batch = self.batch()
             batch.put(FORMAT_KEY, FORMAT_VERSION, offsets.handle)
+            batch.put(FAMILIES_KEY, names, offsets.handle)
             self.write(batch)
-        elif found != FORMAT_VERSION:
-            self.close()
-            raise StateError(
-                f"the store at {self.path} has format {found.decode(errors='replace')}, this release reads"
-                f" {FORMAT_VERSION.decode()}; run the newer release, or remove the directory to restore it"
-            )
 
     def family(self, name: str) -> RocksFamily:
         family = self._families.get(name)
@@ -196,6 +226,14 @@ class RocksEngine:
             table, handle = self._db.get_column_family(name), self._db.get_column_family_handle(name)
             family = self._families[name] = RocksFamily(self, name, table, handle)
         return family
+
+    def property(self, family: str, name: str) -> int:
+        """One of RocksDB's properties of a family; 0 if it is closed. Any thread may ask."""
+        found = self._families.get(family)
+        try:
+            return 0 if found is None else found.property(name)
+        except Exception:  # closed meanwhile: the binding has several errors for that
+            return 0
 
     def holds(self, name: str) -> bool:
         return name in self._names and next(self.family(name).range(), None) is not None
@@ -218,7 +256,7 @@ class RocksEngine:
         try:
             self._db.write(batch, options)
         except Exception as error:
-            raise _mapped(error, self.path, "write to") from error
+            raise mapped(error, self.path, "write to") from error
 
     def _wait_for_compactions(self) -> None:
         """Waits here, since a write that waits inside of RocksDB holds the interpreter's lock. A write that it refuses
@@ -240,7 +278,7 @@ class RocksEngine:
             for family in self._rows_before_offsets():
                 family.flush()
         except Exception as error:
-            raise _mapped(error, self.path, "flush") from error
+            raise mapped(error, self.path, "flush") from error
 
     def clear(self, families: Collection[str]) -> None:
         for name in families:
@@ -261,4 +299,4 @@ class RocksEngine:
             except Exception as error:
                 failure = failure or error
         if failure is not None:
-            raise _mapped(failure, self.path, "close") from failure
+            raise mapped(failure, self.path, "close") from failure

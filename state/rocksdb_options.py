@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rocksdict import BlockBasedOptions, Cache, DBRecoveryMode, Options, WriteBufferManager
 
 from processor_api.errors import ConfigError
 
-__all__ = ["RocksSettings", "SharedMemory", "check_options", "set_options"]
+__all__ = ["PROFILES", "RocksSettings", "SharedMemory", "check_options", "rocks_settings", "set_options"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,13 +18,63 @@ class RocksSettings:
     """Sizes in bytes."""
 
     block_cache_bytes: int = 64 << 20
-    """Blocks read from disk, all stores of the process together."""
+    """Blocks read from disk with their indexes and filters, all stores of the process together."""
     write_buffers_bytes: int = 64 << 20
-    """Memtables of all stores of the process together; when it is full the largest is flushed."""
+    """Memtables of all stores of the process together; when it is full those of the database written to are flushed."""
     write_buffer_bytes: int = 16 << 20
     """One memtable."""
+    arena_bytes: int = 64 << 10
+    """By how much a memtable grows. It counts against the budget however little of it is used: with RocksDB's own, 1
+    MiB, 64 stores with a row in each fill a budget of 64 MiB, and every commit flushes."""
     log_bytes: int = 2 << 20
     """A database's log; when it is longer, the oldest memtable is flushed. Bounds the time to open after a crash."""
+    open_files: int = 64
+    """Files that one database keeps open; -1 is all it has."""
+    background_jobs: int = 2
+    """Flushes and compactions of one database that run at the same time."""
+
+
+PROFILES: Mapping[str, RocksSettings] = {
+    "default": RocksSettings(),
+    "many-small-stores": RocksSettings(
+        write_buffers_bytes=32 << 20,
+        write_buffer_bytes=1 << 20,
+        arena_bytes=16 << 10,
+        log_bytes=1 << 20,
+        open_files=16,
+        background_jobs=1,
+    ),
+    "large-store": RocksSettings(
+        block_cache_bytes=512 << 20,
+        write_buffers_bytes=256 << 20,
+        write_buffer_bytes=64 << 20,
+        arena_bytes=1 << 20,
+        log_bytes=64 << 20,
+        open_files=512,
+        background_jobs=4,
+    ),
+    "low-memory": RocksSettings(
+        block_cache_bytes=8 << 20,
+        write_buffers_bytes=8 << 20,
+        write_buffer_bytes=2 << 20,
+        arena_bytes=16 << 10,
+        log_bytes=1 << 20,
+        open_files=16,
+        background_jobs=1,
+    ),
+}
+"""Settings by the name of ``rocksdb.profile``; docs/rocksdb.md says which is for what."""
+
+
+def rocks_settings(
+    profile: str = "default", block_cache_bytes: int | None = None, write_buffers_bytes: int | None = None
+) -> RocksSettings:
+    """Those of a profile, with other sizes if given.
+
+    :raises KeyError: if there is no such profile.
+    """
+    given = {"block_cache_bytes": block_cache_bytes, "write_buffers_bytes": write_buffers_bytes}
+    return replace(PROFILES[profile], **{name: size for name, size in given.items() if size is not None})
 
 
 class SharedMemory:
@@ -32,8 +82,20 @@ class SharedMemory:
 
     def __init__(self, settings: RocksSettings | None = None) -> None:
         self.settings = settings or RocksSettings()
-        self._cache = Cache(self.settings.block_cache_bytes)
+        # A cache by LRU has shards of a mebibyte at this size, too little for the filter of a file with a million keys,
+        # which was read for each get. The shards of this kind have 32 MiB.
+        self._cache = Cache.new_hyper_clock_cache(self.settings.block_cache_bytes, 0)
         self._buffers = WriteBufferManager(self.settings.write_buffers_bytes, False)
+
+    @property
+    def block_cache_usage(self) -> int:
+        """Bytes in the block cache."""
+        return self._cache.get_usage()
+
+    @property
+    def write_buffers_usage(self) -> int:
+        """Bytes of all memtables."""
+        return self._buffers.get_usage()
 
     def options(self) -> Options:
         """Options of a database and of each of its families."""
@@ -44,11 +106,12 @@ class SharedMemory:
         options.set_atomic_flush(True)  # rows and the offset they stand for reach the disk together
         options.set_max_total_wal_size(settings.log_bytes)
         options.set_write_buffer_size(settings.write_buffer_bytes)
+        options.set_arena_block_size(settings.arena_bytes)
         options.set_write_buffer_manager(self._buffers)
         options.set_wal_recovery_mode(DBRecoveryMode.point_in_time())
         options.set_keep_log_file_num(2)
-        options.set_max_background_jobs(2)
-        options.set_max_open_files(64)
+        options.set_max_background_jobs(settings.background_jobs)
+        options.set_max_open_files(settings.open_files)
         table = BlockBasedOptions()
         table.set_block_cache(self._cache)
         table.set_bloom_filter(10, False)

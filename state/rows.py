@@ -54,6 +54,9 @@ ENTRY_OVERHEAD_BYTES = 45
 LEAST_GROWTH_BYTES = 64 << 10
 """By how much a cache that is full of uncommitted rows grows at least between two tries to evict."""
 
+DROPPED_AT_ONCE = 4
+"""A full cache drops its clean rows by the sixteenth: two to this power."""
+
 FIXED_ENTRY_BYTES = ENTRY_OVERHEAD_BYTES + 8
 """An entry without its key, for values of fixed size."""
 
@@ -227,6 +230,8 @@ class Rows:
     def _drop_clean(self, keep: Any) -> None:
         budget, clean, drained = self.budget, self.clean, self.drained
         excess = budget.cached - budget.cache_limit
+        if excess > 0:  # some more, since a dictionary that lost its first keys is slow to give the next
+            excess += budget.cache_limit >> DROPPED_AT_ONCE
         victims = []
         for key, entry in clean.items():
             if excess <= 0:

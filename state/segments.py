@@ -105,7 +105,8 @@ class Segments:
         if len(facts) != FACTS.size:
             raise StateError(
                 f"store {self._store!r} is damaged: its row about stream time has {len(facts)} bytes, not {FACTS.size};"
-                " remove the task's directory to have it restored from its changelog",
+                f" stop the application and run `streams state rebuild {self._store}`, and it is restored from its"
+                " changelog",
                 store=self._store,
             )
         stream_time, self.interval, self.sequence = FACTS.unpack(facts)

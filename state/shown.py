@@ -7,8 +7,17 @@ from typing import Any, Protocol
 from processor_api.errors import StoreError
 from processor_api.stores import ValueAndTimestamp
 from state.cursor import Cursor
+from state.formats.keys import MAX_TIME
 
-__all__ = ["Plain", "Shown", "Timestamped", "Untimed"]
+__all__ = ["Plain", "Shown", "Timestamped", "Untimed", "wrong_timestamp"]
+
+
+def wrong_timestamp(store: str, timestamp: Any) -> StoreError:
+    return StoreError(
+        f"store {store!r} takes timestamps in ms that are below 2 to the 63 and not negative, got {timestamp!r}: the"
+        " changelog could hold no other",
+        store=store,
+    )
 
 
 class Shown(Protocol):
@@ -60,10 +69,6 @@ class Timestamped:
             return None, self._cursor.timestamp
         if not isinstance(value, tuple) or len(value) != 2:
             raise StoreError(f"store {self._store!r} takes ValueAndTimestamp, got {value!r}", store=self._store)
-        if type(value[1]) is not int or value[1] < 0:
-            raise StoreError(
-                f"store {self._store!r} takes timestamps in ms that are not negative, got {value[1]!r}: the changelog"
-                " could hold no other",
-                store=self._store,
-            )
+        if type(value[1]) is not int or not 0 <= value[1] <= MAX_TIME:
+            raise wrong_timestamp(self._store, value[1])
         return None if value[0] is None else value[0], value[1]

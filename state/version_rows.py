@@ -23,7 +23,7 @@ from state.budget import Budget
 from state.engine import Batch, Engine
 from state.merge import merged
 
-__all__ = ["VERSIONS", "History", "Row", "front_of"]
+__all__ = ["VERSIONS", "History", "Row", "front_of", "read_version_row"]
 
 VERSIONS = "versions"
 """Suffix of the family."""
@@ -187,6 +187,16 @@ class History:
     # ------------------------------------------------------------------ commit
 
     @property
+    def waiting(self) -> int:
+        """Rows that wait for the commit."""
+        return self._count
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Their size."""
+        return self._bytes
+
+    @property
     def pending(self) -> bool:
         return bool(self._waiting) or self.stream_time != self._stored_time
 
@@ -226,3 +236,19 @@ class History:
         self._index = None
         self._budget.uncommitted -= self._bytes
         self._count = self._bytes = 0
+
+
+def read_version_row(row_key: bytes, row: bytes) -> tuple[bytes, int, int, bytes | None] | None:
+    """Key, end, start and value of a row as it is on disk; ``None`` for the row of the stream time.
+
+    :raises ValueError: if it is no such row.
+    """
+    if row_key == _STREAM_TIME:
+        _TIME.unpack(row)
+        return None
+    if len(row_key) < 10 or row_key[-10:-8] != b"\x00\x00":
+        raise ValueError(f"the key of a version ends with two zero bytes and a time, this one is {row_key.hex()}")
+    if len(row) < 8 or row[8:9] not in (b"", _HAS_VALUE):
+        raise ValueError(f"a version has a time, and 01 before its value: {row[:9].hex()}")
+    start, value = _read(row)
+    return _key_of(row_key), _unpack(row_key, len(row_key) - 8)[0], start, value

@@ -194,6 +194,7 @@ class VersionedOperator:
     """For operators of the DSL: as :class:`state.key_value.OperatorStore`, and as of a time."""
 
     cached = False
+    versioned = True
 
     def __init__(self, facade: VersionedFacade) -> None:
         self.name = facade.name

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from dsl import (
         Branched,
         BranchedKStream,
+        BufferConfig,
         Consumed,
+        EagerBufferConfig,
         GlobalKTable,
         Grouped,
         KGroupedStream,
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
         Produced,
         Repartitioned,
         StreamsBuilder,
+        StrictBufferConfig,
+        Suppressed,
     )
     from processor_api.context import FixedKeyProcessorContext, ProcessingContext, ProcessorContext
     from processor_api.durations import Duration
@@ -129,6 +133,7 @@ __all__ = [
     "AutoOffsetReset",
     "Branched",
     "BranchedKStream",
+    "BufferConfig",
     "Cancellable",
     "ClientState",
     "ConfigError",
@@ -137,6 +142,7 @@ __all__ = [
     "DeserializationError",
     "DeserializationExceptionHandler",
     "Duration",
+    "EagerBufferConfig",
     "ErrorHandlerContext",
     "FixedKeyProcessor",
     "FixedKeyProcessorContext",
@@ -208,6 +214,8 @@ __all__ = [
     "StreamsError",
     "StreamsMetrics",
     "StreamsUncaughtExceptionHandler",
+    "StrictBufferConfig",
+    "Suppressed",
     "TaskId",
     "TaskMetadata",
     "TaskMigratedError",
@@ -292,8 +300,9 @@ _HOMES = {
     "processor_api.windowed": "Window Windowed",
     "state.windowed_serdes": "WindowedSerdes",
     "dsl": (
-        "Branched BranchedKStream Consumed GlobalKTable Grouped KGroupedStream KGroupedTable KStream KTable "
-        "Materialized Named Produced Repartitioned StreamsBuilder"
+        "Branched BranchedKStream BufferConfig Consumed EagerBufferConfig GlobalKTable Grouped KGroupedStream "
+        "KGroupedTable KStream KTable Materialized Named Produced Repartitioned StreamsBuilder StrictBufferConfig "
+        "Suppressed"
     ),
     "streams.app.kafka_streams": "KafkaStreams",
     "streams.app.states": "ClientState StateListener",

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dsl.table_operator import TableOperator, send_on_flush
+from dsl.table_operator import TableOperator, send_on_flush, told_by_put
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 
@@ -25,7 +25,8 @@ class Count(TableOperator):
 
     def bind(self, context: OperatorContext) -> Forward:
         store = context.store(str(self.store))
-        get, put, forward, drop, fail = store.get, store.put, context.forward, context.drop, context.fail
+        get, drop, fail = store.get, context.drop, context.fail
+        put, forward = told_by_put(store, context.forward)
         old_values = self.old_values
         cached = send_on_flush(context, store, old_values)
 
@@ -60,7 +61,8 @@ class Aggregate(TableOperator):
     def bind(self, context: OperatorContext) -> Forward:
         initializer, aggregator = self.initializer, self.aggregator
         store = context.store(str(self.store))
-        get, put, forward, drop, fail = store.get, store.put, context.forward, context.drop, context.fail
+        get, drop, fail = store.get, context.drop, context.fail
+        put, forward = told_by_put(store, context.forward)
         old_values = self.old_values
         cached = send_on_flush(context, store, old_values)
         shows_old = old_values and not cached
@@ -100,7 +102,8 @@ class Reduce(TableOperator):
     def bind(self, context: OperatorContext) -> Forward:
         reducer = self.reducer
         store = context.store(str(self.store))
-        get, put, forward, drop, fail = store.get, store.put, context.forward, context.drop, context.fail
+        get, drop, fail = store.get, context.drop, context.fail
+        put, forward = told_by_put(store, context.forward)
         old_values = self.old_values
         cached = send_on_flush(context, store, old_values)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dsl.table_operator import TableOperator, send_on_flush
+from dsl.table_operator import TableOperator, send_on_flush, told_by_put
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 
@@ -25,8 +25,22 @@ class TableGroupBy:
     """
 
     selector: Callable[[Any, Any], tuple[Any, Any]]
+    versioned: bool = False
+    """Whether the table is versioned: then changes that are not the latest are left out (conformance 38),
+    and as in Kafka Streams not counted as dropped."""
 
     def bind(self, context: OperatorContext) -> Forward:
+        process = self._bind(context)
+        if not self.versioned:
+            return process
+
+        def latest_only(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            if len(value) == 2:
+                process(key, value, timestamp, headers)
+
+        return latest_only
+
+    def _bind(self, context: OperatorContext) -> Forward:
         selector, forward, fail = self.selector, context.forward, context.fail
         older = str(context.processing_context().app_configs().get("upgrade.from") or "")
         together = not older.startswith(OLDER_READERS)
@@ -99,7 +113,8 @@ class TableReduce(TableOperator):
 
 def _bind(context: OperatorContext, operator: TableOperator, compute: Callable[[Any, Any, Any], Any]) -> Forward:
     store = context.store(str(operator.store))
-    get, put, forward, fail = store.get, store.put, context.forward, context.fail
+    get, fail = store.get, context.fail
+    put, forward = told_by_put(store, context.forward)
     old_values = operator.old_values
     cached = send_on_flush(context, store, old_values)
     shows_old = old_values and not cached

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dsl.table_operator import TableOperator, send_on_flush
+from dsl.table_operator import TableOperator, send_on_flush, told_by_put
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 
@@ -17,7 +17,7 @@ NULL_KEY = "null key"
 @dataclass(frozen=True, kw_only=True)
 class TableSourceOperator(TableOperator):
     """Every record with a key is an update, a null value a deletion, also when nothing changes; an update that is out
-    of order overwrites. Without a store there is nothing to do but to make it a change."""
+    of order overwrites, but not in a versioned store. Without a store it is only made a change."""
 
     def bind(self, context: OperatorContext) -> Forward:
         if self.store is None:
@@ -53,7 +53,8 @@ class TableSourceOperator(TableOperator):
         return process
 
     def _uncached(self, context: OperatorContext, store: Any) -> Forward:
-        get, put, forward, drop, fail = store.get, store.put, context.forward, context.drop, context.fail
+        get, drop, fail = store.get, context.drop, context.fail
+        put, forward = told_by_put(store, context.forward)
         old_values = self.old_values
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:

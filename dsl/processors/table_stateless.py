@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dsl.table_operator import TableOperator, send_on_flush
+from dsl.table_operator import TableOperator, keeping_lateness, send_on_flush, told_by_put
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 
@@ -20,8 +20,8 @@ Compute = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True, kw_only=True)
 class TableFilter(TableOperator):
-    """A value that does not pass is a deletion. With old values at hand, a deletion of what never passed is not sent;
-    without, it is (conformance 32)."""
+    """A value that does not pass is a deletion. With old values at hand, a deletion of what never passed is not sent,
+    but for a versioned table; without, it is (conformance 32)."""
 
     predicate: Callable[[Any, Any], object]
     negate: bool = False
@@ -34,7 +34,7 @@ class TableFilter(TableOperator):
                 return None
             return value
 
-        return _bind(context, self, compute, skip_nothing=True)
+        return _bind(context, self, compute, skip_nothing=not self.versioned)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,13 +57,17 @@ class TableMapValues(TableOperator):
 def _bind(context: OperatorContext, operator: TableOperator, compute: Compute, *, skip_nothing: bool) -> Forward:
     if operator.store is not None:
         return _with_store(context, operator.store, operator.old_values, compute, skip_nothing)
-    if operator.old_values:
-        return _with_old(context, compute, skip_nothing)
-    return _new_only(context, compute)
+
+    def unstored(forward: Forward) -> Forward:
+        if operator.old_values:
+            return _with_old(context, forward, compute, skip_nothing)
+        return _new_only(context, forward, compute)
+
+    return keeping_lateness(unstored, context.forward) if operator.versioned else unstored(context.forward)
 
 
-def _new_only(context: OperatorContext, compute: Compute) -> Forward:
-    forward, fail = context.forward, context.fail
+def _new_only(context: OperatorContext, forward: Forward, compute: Compute) -> Forward:
+    fail = context.fail
 
     def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
         try:
@@ -76,8 +80,8 @@ def _new_only(context: OperatorContext, compute: Compute) -> Forward:
     return process
 
 
-def _with_old(context: OperatorContext, compute: Compute, skip_nothing: bool) -> Forward:
-    forward, fail = context.forward, context.fail
+def _with_old(context: OperatorContext, forward: Forward, compute: Compute, skip_nothing: bool) -> Forward:
+    fail = context.fail
 
     def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
         try:
@@ -95,7 +99,8 @@ def _with_old(context: OperatorContext, compute: Compute, skip_nothing: bool) ->
 
 def _with_store(context: OperatorContext, name: str, old_values: bool, compute: Compute, skip_nothing: bool) -> Forward:
     store = context.store(name)
-    get, put, forward, fail = store.get, store.put, context.forward, context.fail
+    get, fail = store.get, context.fail
+    put, forward = told_by_put(store, context.forward)
     cached = send_on_flush(context, store, old_values)
     reads_old = old_values and (skip_nothing or not cached)
 

@@ -1,4 +1,7 @@
-"""What the runtime counts, under Kafka's names: made when somebody asks, from plain counters."""
+"""What the runtime counts, under Kafka's names: made when somebody asks, from plain counters.
+
+Of threads and tasks latencies are in ms, of stores in ns, as in Kafka Streams.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,25 @@ from functools import partial
 from typing import Any
 
 from processor_api.metrics import Metric, MetricName
+from processor_api.task_id import TaskId
+from streams.app.store_metrics import rocksdb_metrics, store_metrics
 from streams.metrics.registry import Gauge
+from streams.metrics.windows import Windows
+from streams.restore.counters import RestoreCounters
+from streams.runtime.environment import TaskMetrics
+from streams.runtime.global_thread import GlobalStreamThread
 from streams.runtime.stream_thread import StreamThread
+from streams.runtime.task import Task
 from streams.runtime.thread_state import ThreadState
 
-__all__ = ["client_metrics", "thread_metrics"]
+__all__ = ["client_metrics", "global_metrics", "thread_metrics"]
 
 CLIENT = "stream-metrics"
 THREAD = "stream-thread-metrics"
 TASK = "stream-task-metrics"
+MS = 1000.0
+
+Tags = Mapping[str, str]
 
 
 def client_metrics(client_id: str, values: Mapping[str, tuple[str, Callable[[], Any]]]) -> Iterator[Metric]:
@@ -25,27 +38,99 @@ def client_metrics(client_id: str, values: Mapping[str, tuple[str, Callable[[], 
 
 
 def thread_metrics(threads: Iterable[StreamThread]) -> Iterator[Metric]:
-    """Of each thread and each of its tasks."""
+    """Of each thread, each of its tasks and each of their stores."""
     for thread in threads:
-        totals = thread.totals
-        tags = {"thread-id": thread.name}
-        yield _gauge("process-total", THREAD, "records processed", tags, totals, "processed")
-        yield _gauge("commit-total", THREAD, "commits", tags, totals, "commits")
-        since = "when the thread was started, in ms since 1970"
-        yield _gauge("thread-start-time", THREAD, since, tags, totals, "started_at_ms")
-        yield _gauge("thread-state", THREAD, "the state of the thread", tags, thread, "state")
+        yield from _of_thread(thread)
         if thread.state is not ThreadState.DEAD:
-            yield from _task_metrics(thread)
+            for task in thread.running_tasks():
+                yield from _of_task(task, thread.name)
+            for task_id, restored in thread.restore_counters().items():
+                yield from _of_restore(task_id, restored, thread.name)
 
 
-def _task_metrics(thread: StreamThread) -> Iterator[Metric]:
-    for task, counters in thread.task_counters().items():
-        tags = {"thread-id": thread.name, "task-id": str(task)}
-        yield _gauge("process-total", TASK, "records processed", tags, counters, "records_processed")
-        yield _gauge("dropped-records-total", TASK, "records dropped", tags, counters, "dropped_records")
-        yield _gauge("punctuate-total", TASK, "punctuations run", tags, counters, "punctuations")
+def _of_thread(thread: StreamThread) -> Iterator[Metric]:
+    totals, tags = thread.totals, {"thread-id": thread.name}
+    windows = totals.windows
+    done = (
+        ("process", "records processed", "processed", "process_s"),
+        ("commit", "commits", "commits", "commit_s"),
+        ("poll", "polls of the consumer", "polls", "poll_s"),
+    )
+    for name, what, total, seconds in done:
+        yield from _count(name, what, THREAD, tags, totals, total, windows)
+        each = "a record" if name == "process" else f"a {name}"
+        yield from _latency(name, each, THREAD, tags, windows, (seconds, total, f"{seconds}_max"))
+        ratio = f"part of the time that the thread spends on {what}, up to 1"
+        yield Gauge(MetricName(f"{name}-ratio", THREAD, ratio, tags), partial(windows.rate, seconds))
+    since = "when the thread was started, in ms since 1970"
+    yield _gauge("thread-start-time", since, THREAD, tags, totals, "started_at_ms")
+    yield _gauge("thread-state", "the state of the thread", THREAD, tags, thread, "state")
 
 
-def _gauge(name: str, group: str, description: str, tags: Mapping[str, str], of: Any, field: str) -> Metric:
+def _of_task(task: Task, thread: str) -> Iterator[Metric]:
+    tags = {"thread-id": thread, "task-id": str(task.id)}
+    environment = task.environment
+    yield from _of_counters(environment.metrics, environment.windows, tags)
+    stores = task.stores
+    for name, store in list(stores.stores.items()):
+        yield from store_metrics(store, stores.counters.get(name), tags)
+        engine = stores.engines.get(store.builder.supplier.engine)
+        if engine is not None:
+            yield from rocksdb_metrics(store, engine, tags)
+
+
+def _of_counters(counters: TaskMetrics, windows: Windows | None, tags: Tags) -> Iterator[Metric]:
+    yield from _count("process", "records processed", TASK, tags, counters, "records_processed", windows)
+    yield from _count("dropped-records", "records dropped", TASK, tags, counters, "dropped_records", windows)
+    yield from _count("punctuate", "punctuations run", TASK, tags, counters, "punctuations", windows)
+    if windows is not None:
+        of = "punctuate_s", "punctuations", "punctuate_s_max"
+        yield from _latency("punctuate", "a punctuation", TASK, tags, windows, of)
+
+
+def _of_restore(task: TaskId, restored: RestoreCounters, thread: str) -> Iterator[Metric]:
+    """KIP-869."""
+    tags = {"thread-id": thread, "task-id": str(task)}
+    yield from _count("restore", "records restored", TASK, tags, restored, "restored", restored.windows)
+    left = "offsets that are still to be restored"
+    yield _gauge("restore-remaining-records-total", left, TASK, tags, restored, "remaining")
+
+
+def global_metrics(thread: GlobalStreamThread) -> Iterator[Metric]:
+    """Of the thread that fills the global stores, and of these."""
+    tags = {"thread-id": thread.name}
+    yield _gauge("thread-state", "the state of the thread", THREAD, tags, thread, "state")
+    task = thread.task
+    environment, stores = task.environment, task.stores
+    tags = {**tags, "task-id": str(environment.task_id)}
+    yield from _of_counters(environment.metrics, environment.windows, tags)
+    for name, store in list(stores.stores.items()):
+        yield from store_metrics(store, stores.counters.get(name), tags)
+        engine = stores.engines.get(store.builder.supplier.engine)
+        if engine is not None:
+            yield from rocksdb_metrics(store, engine, tags)
+
+
+def _count(
+    name: str, what: str, group: str, tags: Tags, of: Any, total: str, windows: Windows | None
+) -> Iterator[Metric]:
+    """A total, and its rate where windows are kept."""
+    yield _gauge(f"{name}-total", what, group, tags, of, total)
+    if windows is not None:
+        yield Gauge(MetricName(f"{name}-rate", group, f"{what} per second", tags), partial(windows.rate, total))
+
+
+def _latency(
+    name: str, of_what: str, group: str, tags: Tags, windows: Windows, of: tuple[str, str, str]
+) -> Iterator[Metric]:
+    """:param of: the total of seconds, that of events and the largest number of seconds."""
+    seconds, count, most = of
+    mean = MetricName(f"{name}-latency-avg", group, f"mean time of {of_what}, in ms", tags)
+    yield Gauge(mean, lambda: windows.mean(seconds, count) * MS)
+    largest = MetricName(f"{name}-latency-max", group, f"largest time of {of_what}, in ms", tags)
+    yield Gauge(largest, lambda: windows.largest(most, count) * MS)
+
+
+def _gauge(name: str, description: str, group: str, tags: Tags, of: Any, field: str) -> Metric:
     """Reads a counter when the metric is read."""
     return Gauge(MetricName(name, group, description, tags), partial(getattr, of, field))

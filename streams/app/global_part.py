@@ -13,6 +13,7 @@ from state.directory import Slot, StateDirectory
 from state.kinds import OpenStore
 from streams.config import StreamsConfig
 from streams.kafka.ports import Admin, KafkaClients
+from streams.metrics.registry import Metrics
 from streams.restore.restorer import StateRestoreListener
 from streams.runtime.engines import Engines
 from streams.runtime.environment import no_global_store
@@ -34,6 +35,7 @@ class GlobalPart:
         self._filled = False
         self._task: GlobalTask | None = None
         self._thread: GlobalStreamThread | None = None
+        self._admin: Admin | None = None
 
     def open(
         self,
@@ -49,6 +51,7 @@ class GlobalPart:
         slot: Slot,
         clock: Clock,
         listeners: Collection[StateRestoreListener],
+        metrics: Metrics,
     ) -> None:
         """Opens the stores in the directory of this process.
 
@@ -57,7 +60,7 @@ class GlobalPart:
         if not topology.global_stores:
             return
         path = directory.global_directory(slot)
-        task = self._task = GlobalTask(topology, config, settings, path, clock, engines.open)
+        task = self._task = GlobalTask(topology, config, settings, path, clock, engines.open, metrics)
         counts = {name: info.partitions for name, info in admin.topics(list(task.specs)).items()}
         for topic, spec in task.specs.items():
             if not counts.get(topic):
@@ -65,6 +68,7 @@ class GlobalPart:
                     f"the topic of global store {spec.name!r} does not exist: create it, then start again", topic=topic
                 )
         name = f"{client_id}-GlobalStreamThread"
+        self._admin = admin
         self._thread = GlobalStreamThread(name, task, counts, config, clients, clock, listeners, self._changed)
 
     def _changed(self, thread: GlobalStreamThread, state: GlobalThreadState) -> None:
@@ -87,6 +91,20 @@ class GlobalPart:
         if not self._filled and self._thread.failure is not None:
             raise self._thread.failure
 
+    @property
+    def exists(self) -> bool:
+        """Whether the topology has global stores."""
+        return self._thread is not None
+
+    def look(self) -> None:
+        """Lets the thread read partitions that their topics were given meanwhile.
+
+        :raises StreamsError: if the cluster does not tell.
+        """
+        if self._task is not None and self._thread is not None and self._admin is not None:
+            topics = self._admin.topics(list(self._task.specs))
+            self._thread.grow({name: info.partitions for name, info in topics.items()})
+
     def give_up(self) -> None:
         """Ends the waiting in :meth:`fill`."""
         self._settled.set()
@@ -95,6 +113,11 @@ class GlobalPart:
     def reader(self) -> Callable[[str, str], OpenStore | None]:
         """``(store, node)`` to a global store that the node may read."""
         return no_global_store if self._task is None else self._task.stores.reader
+
+    @property
+    def thread(self) -> GlobalStreamThread | None:
+        """The thread that fills them, while they are open."""
+        return None if self._task is None else self._thread
 
     def close(self) -> None:
         """Ends the thread and closes the stores, which nobody may read any more."""

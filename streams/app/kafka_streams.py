@@ -12,9 +12,9 @@ from processor_api.durations import Duration, to_ms
 from processor_api.errors import StreamsError, TopologyError
 from processor_api.metrics import Metric, MetricName
 from processor_api.task_id import TaskId
-from processor_api.topology import Topology
+from processor_api.topology_function import TopologyLike, topology_of
 from state.directory import StateDirectory
-from streams.app.builtin_metrics import client_metrics, thread_metrics
+from streams.app.builtin_metrics import client_metrics, global_metrics, thread_metrics
 from streams.app.global_part import GlobalPart
 from streams.app.housekeeping import Housekeeper
 from streams.app.listeners import GuardedRestoreListener
@@ -53,22 +53,23 @@ class _LoopSettings:
 class KafkaStreams:
     """Runs a topology on a Kafka cluster. Its methods may be called by any thread.
 
-    :param topology: built by `Topology` or by ``StreamsBuilder.build``.
+    :param topology: a topology, a ``StreamsBuilder``, or a function that makes either and may take the configuration. A
+        builder is built with the configuration, which a topology that was built before should have been too.
     :param config: a configuration, or settings under Kafka's names.
     :param clients: makes the Kafka clients; librdkafka's if not given.
     """
 
     def __init__(
         self,
-        topology: Topology,
+        topology: TopologyLike,
         config: StreamsConfig | Mapping[str, Any],
         clients: KafkaClients | None = None,
         *,
         clock: Clock | None = None,
     ) -> None:
         self.config = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
-        wrapper = self.config.processor_wrapper_class
-        self.topology = topology if wrapper is None else topology.wrapped_by(wrapper, self.config.dotted())
+        wrapper, made = self.config.processor_wrapper_class, topology_of(topology, self.config)
+        self.topology = made if wrapper is None else made.wrapped_by(wrapper, self.config.dotted())
         self.failure: Exception | None = None
         """What ended the application, or failed while it closed; ``None`` if nothing did."""
         self._clock = clock or SystemClock()
@@ -179,7 +180,7 @@ class KafkaStreams:
     def _make_thread(self, number: int) -> StreamThread:
         assert self._opened is not None
         name, make_life = self._opened.thread(number)
-        return StreamThread(name, make_life, self._settings, self._clock, self)
+        return StreamThread(name, make_life, self._settings, self._clock, self, self._metrics)
 
     # ------------------------------------------------------------------ told by the threads
 
@@ -378,6 +379,8 @@ class KafkaStreams:
         client_id = self._opened.client_id if self._opened is not None else self.config.client_id
         found = {metric.metric_name: metric for metric in client_metrics(client_id, values)}
         found |= {metric.metric_name: metric for metric in thread_metrics(threads)}
+        if self._global.thread is not None:
+            found |= {metric.metric_name: metric for metric in global_metrics(self._global.thread)}
         return found | self._metrics.metrics()
 
     def __enter__(self) -> KafkaStreams:

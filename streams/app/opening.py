@@ -13,14 +13,15 @@ from processor_api.topology import Topology
 from state.directory import ProcessIdentity, Slot, StateDirectory
 from streams.app.global_part import GlobalPart
 from streams.app.housekeeping import Housekeeper
-from streams.app.topics import TopicFitter, TopicWatch
+from streams.app.open_files import raise_open_files
+from streams.app.topics import TopicFitter, TopicWatch, warn_of_lost_history
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
 from streams.kafka.ports import Admin, KafkaClients
 from streams.kafka.shutdown_requests import ShutdownRequests
 from streams.metrics.registry import Metrics
 from streams.restore.restorer import StateRestoreListener
-from streams.runtime.engines import Engines
+from streams.runtime.engines import Engines, rocksdb_memory
 from streams.runtime.life import Shared, ThreadIdentity, ThreadLife
 from streams.runtime.memory import BufferMemory
 from streams.runtime.plans import PlanBook
@@ -100,6 +101,7 @@ class Opened:
             slot=self._slot,
             clock=self.clock,
             listeners=listeners,
+            metrics=self.metrics,
         )
 
     def thread(self, number: int) -> tuple[str, Callable[[], ThreadLife]]:
@@ -113,12 +115,14 @@ class Opened:
         return identity.thread, lambda: ThreadLife(self.shared, identity)
 
     def housekeeper(self, is_running: Callable[[], bool]) -> Housekeeper:
-        """Removes the directories of tasks that went elsewhere, and looks for new topics."""
+        """Removes the directories of tasks that went elsewhere, and looks for new topics and partitions."""
         found = Housekeeper(f"{self.client_id}-housekeeping", self.clock)
         delay_ms = self.config.state_cleanup_delay_ms
         found.every(delay_ms, lambda: self._remove_obsolete(delay_ms) if is_running() else None)
+        interval_ms = client_configs.topic_refresh_ms(self.config)
+        if self.global_part.exists:
+            found.every(interval_ms, self.global_part.look)
         if self.watch is not None:
-            interval_ms = client_configs.topic_refresh_ms(self.config)
             found.every(interval_ms, self.watch.look, wanted=self.shared.plans.outdated)
         return found
 
@@ -154,17 +158,19 @@ def open_application(opened: Opened, restore_listeners: Collection[StateRestoreL
     :raises StreamsError: see `KafkaStreams.start`.
     """
     config, clock = opened.config, opened.clock
+    raise_open_files(opened.topology)
     opened.claim()
     admin_id = f"{opened.client_id}-admin"
     admin = opened.admin = opened.clients.admin(client_configs.admin(config, admin_id))
     settings = config.dotted()
+    warn_of_lost_history(opened.topology)
     fitter = TopicFitter(opened.topology, config, settings, admin)
     existing = fitter.existing()
     readable = fitter.readable(existing)
     plans = PlanBook(fitter.fit(readable, existing))
     if fitter.growing:
         opened.watch = TopicWatch(fitter, readable, plans)
-    engines = Engines(clock, config.rocksdb_config_setter)
+    engines = Engines(clock, config.rocksdb_config_setter, rocksdb_memory(config))
     opened.open_global_stores(settings, engines, restore_listeners)
     opened.shared = Shared(
         config=config,

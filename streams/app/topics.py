@@ -13,6 +13,8 @@ from processor_api.topology import Topology
 from streams.config import StreamsConfig
 from streams.kafka.group import GroupTopology, control_topic, topology_hash
 from streams.kafka.internal_topics import (
+    DAY_MS,
+    LONGEST_MS,
     check_existing_topics,
     internal_topic_counts,
     internal_topics,
@@ -23,9 +25,25 @@ from streams.kafka.ports import Admin, NewTopic
 from streams.runtime.plans import PlanBook, Plans
 from streams.runtime.task_plan import plan_tasks
 
-__all__ = ["TopicFitter", "TopicWatch"]
+__all__ = ["TopicFitter", "TopicWatch", "warn_of_lost_history"]
 
 log = logging.getLogger("streams.topics")
+
+
+def warn_of_lost_history(topology: Topology) -> None:
+    """Warns of source topics that serve as changelogs of versioned stores (KIP-889): they are the user's, so that
+    nobody has made them keep what the history is restored from."""
+    for store, topic in topology.source_changelogs.items():
+        history_ms = topology.stores[store].supplier.parameters.get("history_retention_ms", 0)
+        if history_ms:
+            log.warning(
+                "store %r keeps versions, and topic %r serves as its changelog: what a compaction of the topic removes"
+                " is missing after a restore. Give the topic a min.compaction.lag.ms of at least %d",
+                store,
+                topic,
+                min(history_ms + DAY_MS, LONGEST_MS),
+                extra={"store": store, "topic": topic},
+            )
 
 
 class TopicFitter:

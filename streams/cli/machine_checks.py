@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable
 from importlib import import_module, metadata
 from pathlib import Path
 
+from streams.app.open_files import ENOUGH_OPEN_FILES, open_file_limits, reachable_open_files
 from streams.cli.failures import CannotRun
 from streams.cli.findings import Finding, fail, fails, ok, warn
 from streams.cli.run import refuse_free_threading
 
 __all__ = ["check_open_files", "check_state_directory", "check_versions"]
 
-FEW_OPEN_FILES = 4096
 LITTLE_SPACE_BYTES = 1 << 30
 NO_SPACE_BYTES = 64 << 20
 
@@ -59,25 +59,23 @@ def _rocksdict_version() -> str:
 
 def check_open_files() -> Iterable[Finding]:
     """How many files a process may have open; nothing on platforms without such a limit."""
-    try:
-        resource = import_module("resource")
-    except ImportError:  # Windows
-        return []
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return [open_files(*(None if limit == resource.RLIM_INFINITY else limit for limit in (soft, hard)))]
+    limits = open_file_limits()
+    return [] if limits is None else [open_files(*limits)]
 
 
 def open_files(soft: int | None, hard: int | None) -> Finding:
     """What the limits mean, ``None`` for one that is not there."""
-    if soft is None:
+    limit = reachable_open_files(soft, hard)
+    if limit is None or soft is None:
         return ok("open files", "no limit")
-    if soft >= FEW_OPEN_FILES:
-        return ok("open files", f"at most {soft}")
-    raised = f"up to {hard} by" if hard is not None else "by"
-    return warn(
-        "open files",
-        f"at most {soft}, and a store on disk may have 64 open for each task: raise the limit, {raised} ulimit -n",
-    )
+    if limit < ENOUGH_OPEN_FILES:
+        return warn(
+            "open files",
+            f"at most {limit}, and a store on disk may have 64 open for each task: raise the limit by ulimit -n",
+        )
+    if soft < ENOUGH_OPEN_FILES:
+        return ok("open files", f"at most {soft}, raised to {limit} by an application with a store on disk")
+    return ok("open files", f"at most {soft}")
 
 
 def check_state_directory(path: Path) -> Iterable[Finding]:

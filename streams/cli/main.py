@@ -11,6 +11,7 @@ from typing import Any
 from streams.cli import completion, config_show, demo, describe, doctor, run
 from streams.cli.failures import CLEAN, report
 from streams.cli.logs_options import configure_logs
+from streams.cli.stored import commands as state
 
 __all__ = ["main", "parser"]
 
@@ -46,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (run, describe, config_show, doctor, demo, completion):
+    for command in (run, describe, config_show, doctor, state, demo, completion):
         command.add_parser(commands)
     return top
 

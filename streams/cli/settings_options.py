@@ -16,6 +16,7 @@ _OPTIONS = {
     "application_id": ("application.id", "--application-id"),
     "bootstrap_servers": ("bootstrap.servers", "--bootstrap-servers"),
     "threads": ("num.stream.threads", "--threads"),
+    "state_dir": ("state.dir", "--state-dir"),
 }
 
 

@@ -18,7 +18,7 @@ REFUSED: Status = "refused"
 _CLIENTS = "passed to every client"
 _STANDBY = "there are no standby and warm-up tasks yet: a moved task restores from its changelog"
 _RACK = "tasks are assigned by librdkafka's assignor, which does not know racks"
-_METRICS = "of sensors that processors add with `context.metrics()`: {}; the runtime's own are plain counters"
+_METRICS = "of sensors that processors add with `context.metrics()`, and of the rates of the runtime's own: {}"
 
 
 class Key(NamedTuple):
@@ -127,7 +127,11 @@ KEYS: tuple[Key, ...] = (
         "a function, its import path, or the class name of one of Java's; log and fail if empty",
     ),
     Key(
-        "dsl.store.format", "dsl_store_format", "DEFAULT", WORKS, "`DEFAULT`; stores that keep headers do not exist yet"
+        "dsl.store.format",
+        "dsl_store_format",
+        "DEFAULT",
+        WORKS,
+        "`DEFAULT`, or `HEADERS`: tables without a store supplier of their own keep headers beside values (KIP-1271)",
     ),
     Key(
         "dsl.store.suppliers.class",
@@ -200,7 +204,8 @@ KEYS: tuple[Key, ...] = (
         "metrics_recording_level",
         "INFO",
         WORKS,
-        _METRICS.format("those of a higher level take no values"),
+        "sensors of a higher level take no values; operations of stores are measured at `DEBUG`"
+        " ([Metrics](metrics.md))",
     ),
     Key(
         "metrics.sample.window.ms",
@@ -269,12 +274,36 @@ KEYS: tuple[Key, ...] = (
         _CLIENTS + "; also a stream thread's, 100 there; producers have 10 under exactly_once_v2",
     ),
     Key(
+        "rocksdb.block.cache.bytes",
+        "rocksdb_block_cache_bytes",
+        "",
+        WORKS,
+        "blocks read from disk by all RocksDB stores of a process, with indexes and filters, at least 1 MiB; as"
+        " `rocksdb.profile` says if empty; a setting of this library",
+    ),
+    Key(
         "rocksdb.config.setter",
         "rocksdb_config_setter",
         "",
         WORKS,
         "a function `(store name, options)` that changes the `rocksdict.Options` of a store, its import path, or a"
         " mapping of names of options to values (`write_buffer_size`)",
+    ),
+    Key(
+        "rocksdb.profile",
+        "rocksdb_profile",
+        "default",
+        WORKS,
+        "what RocksDB's memory is sized for: `default`, `many-small-stores`, `large-store` or `low-memory`"
+        " ([RocksDB](rocksdb.md)); a setting of this library",
+    ),
+    Key(
+        "rocksdb.write.buffers.bytes",
+        "rocksdb_write_buffers_bytes",
+        "",
+        WORKS,
+        "memtables of all RocksDB stores of a process, at least 1 MiB; when it is full, those of the database written"
+        " to are flushed; as `rocksdb.profile` says if empty; a setting of this library",
     ),
     Key("security.protocol", None, "", WORKS, _CLIENTS),
     Key("send.buffer.bytes", None, "", WORKS, _CLIENTS + ", as `socket.send.buffer.bytes`"),

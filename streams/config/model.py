@@ -51,7 +51,6 @@ _PROTOCOL = values.one_of(
     "classic",
     hints={"streams": "the streams rebalance protocol (KIP-1071) is not built yet", "consumer": "use classic"},
 )
-_FORMAT = values.one_of("DEFAULT", hints={"HEADERS": "stores that keep headers are not built yet"})
 
 
 def _default_commit_interval_ms(known: dict[str, Any]) -> int:
@@ -125,9 +124,18 @@ class StreamsConfig(BaseModel):
     default_dsl_store: Annotated[
         Literal["rocksDB", "in_memory"], PlainValidator(values.one_of("rocksDB", "in_memory"))
     ] = "rocksDB"
-    dsl_store_format: Annotated[Literal["DEFAULT"], PlainValidator(_FORMAT)] = "DEFAULT"
+    dsl_store_format: Annotated[Literal["DEFAULT", "HEADERS"], PlainValidator(values.one_of("DEFAULT", "HEADERS"))] = (
+        "DEFAULT"
+    )
     rocksdb_config_setter: Annotated[Any, PlainValidator(values.optional(values.rocksdb_setter))] = None
     """A function, or a mapping of options."""
+    rocksdb_profile: Annotated[
+        Literal["default", "many-small-stores", "large-store", "low-memory"],
+        PlainValidator(values.one_of("default", "many-small-stores", "large-store", "low-memory")),
+    ] = "default"
+    rocksdb_block_cache_bytes: Annotated[int | None, PlainValidator(values.optional(values.whole(1 << 20)))] = None
+    """``None``: as the profile says, here and for the next one."""
+    rocksdb_write_buffers_bytes: Annotated[int | None, PlainValidator(values.optional(values.whole(1 << 20)))] = None
     processor_wrapper_class: Annotated[Any, PlainValidator(values.optional(values.wrapper))] = None
     """A :class:`~processor_api.wrapper.ProcessorWrapper`, or a function."""
     windowstore_changelog_additional_retention_ms: Ms = 86_400_000
@@ -200,6 +208,8 @@ class StreamsConfig(BaseModel):
 
         :raises ConfigError: with one sentence for each setting that is wrong.
         """
+        if not isinstance(settings, Mapping):
+            raise ConfigError(f"settings are a mapping of names to values, or a StreamsConfig, not {settings!r}")
         return cls(**settings)
 
     @property

@@ -1,4 +1,6 @@
-"""Membership: how a worker gets its tasks. A port, and the first implementation of it.
+"""Membership: how a worker gets its tasks. A port, and its implementation on Kafka's own groups.
+
+`streams.testing.contracts.membership` is what every implementation keeps, `streams.testing.FakeGroup` the smallest one.
 
 The worker is told "own exactly this now" on its own thread; returning is the acknowledgement. Nothing else in the
 runtime knows which implementation runs.
@@ -26,7 +28,7 @@ from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.ports import Admin, Consumer, GroupMember, NewTopic, OffsetAndMetadata
 from streams.kafka.shutdown_requests import ShutdownRequested, ShutdownRequests
 
-__all__ = ["ControlTopicMembership", "FakeMembership", "GroupTopology", "Membership", "Owner", "Tasks", "topology_hash"]
+__all__ = ["ControlTopicMembership", "GroupTopology", "Membership", "Owner", "Tasks", "topology_hash"]
 
 log = logging.getLogger("streams.membership")
 
@@ -307,42 +309,3 @@ class ControlTopicMembership:
                 log.warning(
                     "did not leave the group; its tasks wait for the session timeout", extra={"error": str(error)}
                 )
-
-
-class FakeMembership:
-    """Tells the worker what a test says."""
-
-    def __init__(self, steps: Sequence[Tasks] = ()) -> None:
-        self.steps = list(steps)
-        self.committed: dict[TopicPartition, OffsetAndMetadata] = {}
-        self.left: bool | None = None
-        self.shutdown_reasons: list[str] = []
-        self._owner: Owner | None = None
-
-    def join(self, topology: GroupTopology, owner: Owner) -> None:
-        self._owner = owner
-
-    def poll(self) -> None:
-        if self.steps and self._owner is not None:
-            self._owner.own(self.steps.pop(0), lost=False)
-
-    def identity(self) -> Any:
-        return None
-
-    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        self.committed.update(offsets)
-
-    def may_open(self) -> bool:
-        return True
-
-    def extend(self, topology: GroupTopology) -> None:
-        """It hands out what the test says."""
-
-    def take(self, partition: TopicPartition, messages: Sequence[Any]) -> None:
-        """It has no records of its own."""
-
-    def request_shutdown(self, reason: str) -> None:
-        self.shutdown_reasons.append(reason)
-
-    def leave(self, *, stay: bool = False) -> None:
-        self.left = not stay

@@ -7,6 +7,7 @@ delivery callback, the first failure is kept and raised at the next flush or bat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, Protocol
 
 from processor_api.clock import Clock
@@ -31,6 +32,11 @@ Send = Callable[[str, bytes | None, bytes | None, int, int, HeaderList | None], 
 
 class SinkErrors(Protocol):
     """Whom a sink tells what went wrong: the verdicts are made there."""
+
+    @property
+    def wants_refused(self) -> bool:
+        """Whether :meth:`undelivered` needs the timestamp and headers of a record, which the client's report lacks."""
+        ...
 
     def fail(self, error: Exception, key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
         """A partitioner or topic extractor failed: returns to drop the record, else raises."""
@@ -136,8 +142,11 @@ class RecordCollector:
         self._failure = failure
 
     def check(self) -> None:
-        """Raises the first failure, if there was one."""
+        """Raises the first failure, if there was one, once the dead letters that came with it are delivered."""
         if self._failure is not None:
+            if self._dead_letters:
+                self._send_waiting()
+                self._producer.flush()
             raise self._failure
 
     def forget_failure(self) -> None:
@@ -161,10 +170,10 @@ class RecordCollector:
     def poll(self) -> None:
         """Serves callbacks; to be called once per batch."""
         self._producer.poll(0)
+        if self._failure is not None:
+            self.check()
         if self._dead_letters:
             self._send_waiting()
-        if self._failure is not None:
-            raise self._failure
 
     def send_dead_letters(self, records: Iterable[ProducerRecord], *, wait: bool = False) -> None:
         """Sends what a handler made, inside the transaction if there is one (conformance 115).
@@ -185,6 +194,33 @@ class RecordCollector:
 
     # ------------------------------------------------------------------ writers
 
+    def _produce_for(self, errors: SinkErrors | None) -> Callable[..., None]:
+        """The client's ``produce``; for a sink whose handler may look at refused records, one whose reports have their
+        timestamps and headers too, which costs such sinks an object for each record in flight."""
+        if errors is None or not errors.wants_refused:
+            return self._producer.produce
+        produce, told = self._producer.produce, self._told
+
+        def keeping(
+            topic: str,
+            value: bytes | None,
+            key: bytes | None,
+            partition: int,
+            _delivered: Any,
+            _none: None,
+            timestamp: int,
+            headers: HeaderList | None,
+        ) -> None:
+            kept = partial(told, errors, timestamp, headers)
+            produce(topic, value, key, partition, kept, None, timestamp, headers)
+
+        return keeping
+
+    def _told(self, errors: SinkErrors, timestamp: int, headers: HeaderList | None, error: Any, message: Any) -> None:
+        if error is not None:
+            found = None if message is None else produced_record(message)._replace(timestamp=timestamp, headers=headers)
+            self._refused(error, found, errors)
+
     def _make_room(self, since: float) -> None:
         self._producer.poll(QUEUE_FULL_WAIT_S)
         self.check()
@@ -193,7 +229,8 @@ class RecordCollector:
 
     def _sender(self, delivered: Callable[[Any, Any], None], errors: SinkErrors | None) -> Send:
         """The careful way to send: waits while the queue is full, and knows what a refusal at once means."""
-        produce, make_room, now, refused = self._producer.produce, self._make_room, self._clock.monotonic, self._refused
+        produce, make_room, now = self._produce_for(errors), self._make_room, self._clock.monotonic
+        refused = self._refused
 
         def send(
             topic: str,
@@ -261,7 +298,7 @@ class RecordCollector:
         write_key, write_value = key_serde.serialize, value_serde.serialize
         if node.partitioner is not None:
             return self._partitioned(node, node.partitioner, topic, write_key, write_value, send, errors)
-        produce, zero = self._producer.produce, self._producer.zero_timestamp_ms
+        produce, zero = self._produce_for(errors), self._producer.zero_timestamp_ms
 
         def sink(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             part = "key"

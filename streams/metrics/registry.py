@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from processor_api.metrics import Metric, MetricName, RecordingLevel, Sensor, Stat
 from streams.metrics.stats import DEFAULT_SAMPLES, DEFAULT_WINDOW_MS, Avg, CumulativeCount, Max, Rate, WindowedCount
+from streams.metrics.windows import Windows
 
 __all__ = ["Gauge", "Metrics", "ThreadMetrics"]
 
@@ -86,6 +87,14 @@ class Metrics:
         self._sensors: dict[str, _Sensor] = {}
         self._metrics: dict[MetricName, Gauge] = {}
 
+    def takes(self, level: RecordingLevel) -> bool:
+        """Whether what is of this level is recorded."""
+        return level <= self._level
+
+    def windows(self, of: Any, totals: Sequence[str], maxima: Sequence[str] = ()) -> Windows:
+        """See :class:`~streams.metrics.windows.Windows`; as many and as long as configured."""
+        return Windows(of, totals, maxima, now_ms=self.now_ms, samples=self._samples, window_ms=self._window_ms)
+
     def sensor(self, name: str, level: RecordingLevel = RecordingLevel.INFO, *parents: Sensor) -> Sensor:
         """The sensor of this name; made if there is none.
 
@@ -95,7 +104,7 @@ class Metrics:
             found = self._sensors.get(name)
             if found is None:
                 known = tuple(self._known(parent) for parent in parents)
-                found = self._sensors[name] = _Sensor(name, self, level <= self._level, known)
+                found = self._sensors[name] = _Sensor(name, self, self.takes(level), known)
             return found
 
     def _known(self, sensor: Sensor) -> _Sensor:

@@ -19,6 +19,8 @@ from state.engine import OFFSETS, Engine
 from state.kind import Restore
 from state.offsets import write_offset
 from streams.kafka.ports import AT_BEGINNING, Consumer
+from streams.metrics.registry import Metrics
+from streams.restore.counters import RestoreCounters
 
 __all__ = ["RestoreJob", "Restorer", "StateRestoreListener", "plan_restore"]
 
@@ -65,31 +67,42 @@ class RestoreJob:
     started_at: float = 0.0
 
 
-def plan_restore(stored: int | None, beginning: int, end: int, store: str) -> tuple[int, bool]:
-    """Where to start, and whether what is there must be thrown away.
+def plan_restore(
+    stored: int | None, beginning: int, end: int, store: str, task: TaskId, *, has_rows: bool
+) -> tuple[int, bool]:
+    """Where to start, and whether what is there must be thrown away; rows that are thrown away are told of.
 
     :param stored: offset of the last record that the store holds.
     """
-    if stored is None:
-        return beginning, True
-    if stored + 1 > end or stored + 1 < beginning:
+    if stored is not None and beginning <= stored + 1 <= end:
+        return stored + 1, False
+    reason = "its offset is outside of the changelog" if stored is not None else "it has rows and no offset"
+    if stored is not None or has_rows:
         log.error(
-            "store is rebuilt from its changelog: its offset is outside of the changelog",
-            extra={"store": store, "offset": stored, "beginning": beginning, "end": end},
+            "store is rebuilt from its changelog: %s",
+            reason,
+            extra={"store": store, "task": str(task), "offset": stored, "beginning": beginning, "end": end},
         )
-        return beginning, True
-    return stored + 1, False
+    return beginning, True
 
 
 class Restorer:
     """Of one stream thread."""
 
-    def __init__(self, consumer: Consumer, clock: Clock, listeners: Collection[StateRestoreListener] = ()) -> None:
+    def __init__(
+        self,
+        consumer: Consumer,
+        clock: Clock,
+        listeners: Collection[StateRestoreListener] = (),
+        metrics: Metrics | None = None,
+    ) -> None:
         self._consumer = consumer
         self._clock = clock
         self._listeners = listeners
         self._jobs: dict[TopicPartition, RestoreJob] = {}
         self._next_progress = 0.0
+        self._metrics = metrics or Metrics(clock.time_ms)
+        self._counters: dict[TaskId, RestoreCounters] = {}
         self.records_restored = 0
 
     @property
@@ -114,13 +127,27 @@ class Restorer:
                     "to": job.end,
                 },
             )
+        for task in {job.task for job in jobs}:
+            self._counters.setdefault(task, RestoreCounters(self._metrics))
+            self._count(task)
         self._consumer.assign({job.partition: job.start if job.start >= 0 else AT_BEGINNING for job in jobs})
+
+    def counters(self) -> dict[TaskId, RestoreCounters]:
+        """What was restored of each task that is here; any thread may ask."""
+        return self._counters.copy()
+
+    def _count(self, task: TaskId, records: int = 0) -> None:
+        counters = self._counters[task]
+        counters.restored += records
+        counters.remaining = sum(_left(job) for job in list(self._jobs.values()) if job.task == task)
+        counters.windows.sample()
 
     def remove(self, task: TaskId) -> None:
         """Stops restoring a task that went elsewhere."""
         gone = [partition for partition, job in self._jobs.items() if job.task == task]
         for partition in gone:
             self._suspend(self._jobs.pop(partition))
+        self._counters.pop(task, None)
         self._consumer.unassign(gone)
 
     def _suspend(self, job: RestoreJob) -> None:
@@ -200,11 +227,13 @@ class Restorer:
         job.restored += len(messages)
         job.position = last + 1
         self.records_restored += len(messages)
+        self._count(job.task, len(messages))
         for listener in self._listeners:
             listener.on_batch_restored(job.partition, job.store, last, len(messages))
 
     def _finish(self, job: RestoreJob) -> None:
         del self._jobs[job.partition]
+        self._count(job.task)
         self._consumer.unassign([job.partition])
         job.engine.flush()
         elapsed_ms = int((self._clock.monotonic() - job.started_at) * 1000)
@@ -222,11 +251,17 @@ class Restorer:
         first, self._next_progress = self._next_progress == 0.0, now + PROGRESS_INTERVAL_S
         if first:
             return
-        left = {str(job.partition): job.end - (job.position or max(job.start, 0)) for job in self._jobs.values()}
+        left = {str(job.partition): _left(job) for job in self._jobs.values()}
         log.info("restoring goes on", extra={"records_left": sum(left.values()), "changelogs": len(left)})
 
     def close(self) -> None:
         for job in self._jobs.values():
             self._suspend(job)
         self._jobs.clear()
+        self._counters.clear()
         self._consumer.close()
+
+
+def _left(job: RestoreJob) -> int:
+    """Offsets that are still to be read."""
+    return max(0, job.end - (job.position if job.position is not None else max(job.start, 0)))

@@ -15,6 +15,7 @@ from processor_api.record import FixedKeyRecord, Forward, HeaderList, Record, Re
 from processor_api.serde import Serde
 from processor_api.task_id import TaskId
 from state.kinds import OpenStore
+from state.owned import OwnedStore
 from streams.runtime.environment import Environment, NodeErrors
 from streams.runtime.punctuations import Punctuations
 
@@ -94,6 +95,11 @@ class NodeContext:
             self._global_stores[name] = found
         return found
 
+    def facade(self, name: str) -> Any:
+        """A store for a user's processor; in Python's development mode it is checked that no other thread uses it."""
+        facade, owner = self.open_store(name).facade, self.environment.store_owner
+        return facade if owner is None or name not in self._stores else OwnedStore(facade, owner)
+
     def store(self, name: str) -> Any:
         return self.open_store(name).operator
 
@@ -157,7 +163,7 @@ class UserContext:
         return self._environment.state_dir
 
     def get_state_store(self, name: str) -> Any:
-        return self._node.open_store(name).facade
+        return self._node.facade(name)
 
     def schedule(
         self, interval: Duration, kind: PunctuationType, callback: Punctuator, *, start_time: int | None = None
@@ -192,7 +198,10 @@ class UserContext:
     def forward(self, record: Record[Any, Any] | FixedKeyRecord[Any, Any], child: str | None = None) -> None:
         target = self._node.forward if child is None else self._node.child(child)
         cursor = self._cursor
-        headers: Any = record._headers
+        try:
+            headers: Any = record._headers
+        except AttributeError:
+            raise TypeError(f"forward takes a Record, not {record!r}") from None
         saved = cursor.timestamp, cursor.headers
         cursor.timestamp, cursor.headers = record.timestamp, headers
         try:
@@ -224,11 +233,10 @@ class _Intercepted(NodeContext):
 def run_processor(
     context: NodeContext, processor: Processor[Any, Any, Any, Any] | FixedKeyProcessor[Any, Any, Any]
 ) -> Forward:
-    """The function of a node that runs a user's processor; `init` is called by the caller, parents first."""
+    """The function of a node that runs a user's processor; `init` and `close` are called by the caller."""
     make: Any = FixedKeyRecord if isinstance(processor, FixedKeyProcessor) else Record
     process: Callable[[Any], None] = processor.process
     cursor, fail = context.environment.cursor, context.fail
-    context.on_close(processor.close)
 
     def run(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
         cursor.timestamp, cursor.headers = timestamp, headers

@@ -9,16 +9,25 @@ from typing import TYPE_CHECKING, Any, cast
 from processor_api.clock import Clock
 from processor_api.errors import ConfigError, StreamsError, TopologyError
 from processor_api.store_spec import MEMORY, ROCKSDB
+from state.directory_metadata import DATABASE
 from state.engine import Engine
 from state.kinds import store_of
 from state.memory_engine import MemoryEngine
 
 if TYPE_CHECKING:
     from state.rocksdb_options import SharedMemory
+    from streams.config import StreamsConfig
 
-__all__ = ["Engines"]
+__all__ = ["Engines", "rocksdb_memory"]
 
-ROCKSDB_DIRECTORY = "rocksdb"
+
+def rocksdb_memory(config: StreamsConfig) -> dict[str, Any]:
+    """What the configuration says of RocksDB's memory."""
+    return {
+        "profile": config.rocksdb_profile,
+        "block_cache_bytes": config.rocksdb_block_cache_bytes,
+        "write_buffers_bytes": config.rocksdb_write_buffers_bytes,
+    }
 
 
 class Engines:
@@ -26,13 +35,18 @@ class Engines:
 
     :param rocksdb_config: changes the options of a store (``rocksdb.config.setter``): a function of its name and its
         options, or values by names of options.
+    :param memory: keywords of :func:`state.rocksdb_options.rocks_settings` (:func:`rocksdb_memory`).
     :raises ConfigError: if there is no such option, or it cannot have the value.
     """
 
     def __init__(
-        self, clock: Clock, rocksdb_config: Callable[[str, Any], None] | Mapping[str, Any] | None = None
+        self,
+        clock: Clock,
+        rocksdb_config: Callable[[str, Any], None] | Mapping[str, Any] | None = None,
+        memory: Mapping[str, Any] | None = None,
     ) -> None:
         self._clock = clock
+        self._sizes = memory or {}
         self._memory: SharedMemory | None = None
         self._setter: Callable[[str, Any], None] | None = None
         if isinstance(rocksdb_config, Mapping):
@@ -58,12 +72,12 @@ class Engines:
 
     def _open_rocksdb(self, directory: Path, families: Sequence[str]) -> Engine:
         from state.rocksdb_engine import RocksEngine  # only applications with such a store pay for loading it
-        from state.rocksdb_options import SharedMemory
+        from state.rocksdb_options import SharedMemory, rocks_settings
 
         if self._memory is None:
-            self._memory = SharedMemory()
+            self._memory = SharedMemory(rocks_settings(**self._sizes))
         configure = self._configure if self._setter is not None else None
-        engine: Any = RocksEngine(directory / ROCKSDB_DIRECTORY, families, self._memory, self._clock, configure)
+        engine: Any = RocksEngine(directory / DATABASE, families, self._memory, self._clock, configure)
         return cast(Engine, engine)
 
     def _configure(self, family: str, options: Any) -> None:

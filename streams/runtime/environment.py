@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from processor_api.timestamps import TimestampExtractor
 from state.cursor import Cursor
 from state.kinds import OpenStore
 from streams.metrics.registry import Metrics, ThreadMetrics
+from streams.metrics.windows import Windows
 from streams.runtime.error_policy import ErrorPolicy
 
 __all__ = ["Environment", "NodeErrors", "TaskMetrics", "no_global_store", "resolve_serde"]
@@ -31,11 +33,30 @@ class TaskMetrics:
     records_processed: int = 0
     dropped_records: int = 0
     punctuations: int = 0
+    punctuate_s: float = 0.0
+    punctuate_s_max: float = 0.0
+    """The longest of the window."""
+
+    def punctuated(self, seconds: float) -> None:
+        """One punctuation took so long."""
+        self.punctuations += 1
+        self.punctuate_s += seconds
+        if seconds > self.punctuate_s_max:
+            self.punctuate_s_max = seconds
+
+    def windows(self, metrics: Metrics) -> Windows:
+        """For rates of these."""
+        totals = "records_processed", "dropped_records", "punctuations", "punctuate_s"
+        return metrics.windows(self, totals, ("punctuate_s_max",))
 
 
 def no_global_store(name: str, node: str) -> OpenStore | None:
     """Where there are none."""
     return None
+
+
+def _owner_in_development() -> int | None:
+    return threading.get_ident() if sys.flags.dev_mode else None
 
 
 @dataclass(kw_only=True)
@@ -57,17 +78,22 @@ class Environment:
     metrics: TaskMetrics = field(default_factory=TaskMetrics)
     user_metrics: StreamsMetrics | None = None
     """Of the thread that runs the task."""
+    registry: Metrics | None = None
+    """The metrics of the process; without them nothing but plain counters is kept."""
     commit_requested: bool = False
     initialised: bool = False
     """Whether the users' processors are: before, there was no record that a context could tell of."""
 
     global_store: Callable[[str, str], OpenStore | None] = no_global_store
     """``(store, node)`` to the global store, for reading."""
+    store_owner: int | None = field(default_factory=_owner_in_development)
+    """The thread that may use the stores, where that is checked (``python -X dev``)."""
     is_global: bool = False
     """Whether its nodes fill global stores, outside of tasks."""
 
     def __post_init__(self) -> None:
         self.cursor.keeps_messages = self.errors.wants_messages
+        self.windows = None if self.registry is None else self.metrics.windows(self.registry)
 
     def streams_metrics(self) -> StreamsMetrics:
         """For metrics of the user's own; of the task alone where no thread gave any."""
@@ -108,6 +134,7 @@ class NodeErrors:
         self._environment = environment
         self._policy = environment.errors
         self._node = node
+        self.wants_refused = environment.errors.wants_refused
 
     def fail(self, error: Exception, key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
         """User code failed: returns to drop the record, else raises."""

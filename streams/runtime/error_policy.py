@@ -110,6 +110,13 @@ class ErrorPolicy:
         asked = (handlers.processing, handlers.production)
         return bool(handlers.dead_letter_queue_topic_name) or any(handler not in BUILT_IN for handler in asked)
 
+    @property
+    def wants_refused(self) -> bool:
+        """Whether a handler may look at a record that the broker refused, or send it on as a dead letter."""
+        handlers = self._handlers
+        asked = bool(handlers.dead_letter_queue_topic_name) or handlers.production is not default_production
+        return asked and not handlers.exactly_once
+
     # ------------------------------------------------------------------ reading
 
     def deserialization(self, node: str, error: Exception, part: str, cursor: Cursor) -> None:

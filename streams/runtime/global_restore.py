@@ -107,6 +107,8 @@ class GlobalRestore:
         lost = [name for name, offset in stored.items() if not beginnings[name] <= offset + 1 <= ends[name]]
         for partition in lost:
             self.tell_rebuild(spec, partition, stored[partition])
+        if not stored and stores.has_rows(spec):
+            log.error("global store is rebuilt from its topic: it has rows and no offset", extra={"store": spec.name})
         if lost or not stored:
             stores.wipe(spec)
             return {}

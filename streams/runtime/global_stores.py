@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from processor_api.errors import StateError
 from processor_api.global_store import GlobalStore
 from processor_api.store_spec import MEMORY
 from processor_api.task_id import TopicPartition
@@ -21,9 +22,11 @@ from state.budget import Budget
 from state.cursor import Cursor
 from state.engine import OFFSETS, Engine
 from state.kinds import OpenStore, family_of, open_store, restore_of
+from state.offsets import read_offset
 from state.read_only import EngineRows, read_only
 from streams.runtime.environment import Environment
 from streams.runtime.shared_engine import SharedMemoryEngine
+from streams.runtime.store_counters import StoreCounters
 from streams.runtime.task_stores import EngineOpener
 
 __all__ = ["GlobalStores"]
@@ -54,18 +57,21 @@ class GlobalStores:
     def __init__(self, topology: TopologyData, environment: Environment, open_engine: EngineOpener) -> None:
         self._specs = topology.global_stores
         self._environment = environment
-        self._engines: dict[str, Engine] = {}
+        self.engines: dict[str, Engine] = {}
+        self.counters: dict[str, StoreCounters] = {}
         self.writes = 0
         """Counts up when rows were written."""
         builders = [spec.builder for spec in self._specs.values()]
         for name in sorted({builder.supplier.engine for builder in builders}):
             families = [family_of(builder) for builder in builders if builder.supplier.engine == name]
-            self._engines[name] = _open_engine(open_engine, name, environment.state_dir, families)
+            self.engines[name] = _open_engine(open_engine, name, environment.state_dir, families)
         self.stores: dict[str, OpenStore] = {}
         """As the processors see them that write to them."""
         try:
             for name, spec in self._specs.items():
                 self.stores[name] = self._opened(spec, cursor=environment.cursor)
+                if environment.registry is not None:
+                    self.counters[name] = StoreCounters(environment.registry, environment.clock.monotonic)
         except BaseException:
             self.close()
             raise
@@ -85,7 +91,7 @@ class GlobalStores:
         )
 
     def _engine(self, spec: GlobalStore) -> Engine:
-        return self._engines[spec.builder.supplier.engine]
+        return self.engines[spec.builder.supplier.engine]
 
     def reader(self, name: str, node: str) -> OpenStore | None:
         """A store as a node gets it that may only read it; ``None`` if there is no such store.
@@ -111,17 +117,26 @@ class GlobalStores:
 
         :param positions: the next offset to read of each partition that was read.
         """
-        for name, engine in self._engines.items():
+        for name, engine in self.engines.items():
             stores = [store for store in self.stores.values() if store.builder.supplier.engine == name]
+            begin = self._environment.clock.monotonic()
             batch = engine.batch()
             for store in stores:
                 store.drain()
                 store.apply(batch)
                 self._put_offsets(batch, self._specs[store.builder.name], positions)
             engine.write(batch)
+            seconds = self._environment.clock.monotonic() - begin
             for store in stores:
                 store.applied()
+                if store.builder.name in self.counters:
+                    self.counters[store.builder.name].committed(seconds)
         self.writes += 1
+
+    def sample(self) -> None:
+        """Keeps what the stores' counters are now, for rates."""
+        for counters in self.counters.values():
+            counters.sample()
 
     def _put_offsets(self, batch: Any, spec: GlobalStore, positions: Mapping[TopicPartition, int]) -> None:
         handle = self._engine(spec).family(OFFSETS).handle
@@ -149,7 +164,7 @@ class GlobalStores:
 
     def flush(self) -> None:
         """Brings what was loaded to disk."""
-        for engine in self._engines.values():
+        for engine in self.engines.values():
             engine.flush()
 
     # ------------------------------------------------------------------ offsets
@@ -157,7 +172,17 @@ class GlobalStores:
     def stored_offset(self, spec: GlobalStore, partition: TopicPartition) -> int | None:
         """Offset of the last record of a partition that the store holds; ``None`` if it holds none."""
         found = self._engine(spec).family(OFFSETS).get(_offset_key(spec, partition))
-        return None if found is None else OFFSET.unpack(found)[0]
+        try:
+            return None if found is None else read_offset(found)
+        except ValueError as error:
+            raise StateError(
+                f"the offset of global store {spec.name!r} for {partition} is damaged: {error}; stop the application"
+                f" and run `streams state rebuild {spec.name}`, and it is filled from its topic",
+                store=spec.name,
+            ) from error
+
+    def has_rows(self, spec: GlobalStore) -> bool:
+        return self._engine(spec).holds(family_of(spec.builder))
 
     def wipe(self, spec: GlobalStore) -> None:
         """Removes the store's offsets, then its rows."""
@@ -173,7 +198,7 @@ class GlobalStores:
         """Closes stores and engines; no task may read any more."""
         for store in self.stores.values():
             store.close()
-        engines, self._engines = self._engines, {}
+        engines, self.engines = self.engines, {}
         for engine in engines.values():
             engine.close()
 

@@ -13,6 +13,7 @@ from processor_api.handlers import ProducerRecord, log_and_fail, log_and_fail_pr
 from processor_api.punctuation import PunctuationType, Punctuator
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology_data import TopologyData
+from streams.metrics.registry import Metrics
 from streams.runtime.environment import Environment
 from streams.runtime.error_policy import ErrorPolicy, ExceptionHandlers
 from streams.runtime.global_stores import GlobalStores
@@ -77,6 +78,7 @@ class GlobalTask:
         directory: Path,
         clock: Clock,
         open_engine: EngineOpener,
+        metrics: Metrics | None = None,
     ) -> None:
         self.environment = Environment(
             application_id=config.application_id,
@@ -88,6 +90,7 @@ class GlobalTask:
             default_value_serde=config.default_value_serde,
             default_timestamp_extractor=config.default_timestamp_extractor,
             errors=ErrorPolicy(NO_TASK, _handlers(config), _no_dead_letters),
+            registry=metrics,
             is_global=True,
         )
         self.specs = {spec.topic: spec for spec in topology.global_stores.values()}
@@ -143,6 +146,12 @@ class GlobalTask:
             source = self._chain.sources[partition.topic]
             queue = self._queues[partition] = InputQueue(partition, source, self.environment)
         return queue
+
+    def sample(self) -> None:
+        """Keeps what the counters are now, for rates."""
+        if self.environment.windows is not None:
+            self.environment.windows.sample()
+        self.stores.sample()
 
     def close(self) -> None:
         """Closes processors, stores and engines; no task may read any more."""

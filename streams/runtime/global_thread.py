@@ -1,7 +1,7 @@
 """The thread that fills the global stores of a process and follows their topics (reference 2.8, conformance 94).
 
 It has a consumer of its own that joins no group and reads all partitions. What a poll brings is in the stores, with the
-offsets, before the next poll. Whoever starts it waits for it to be RUNNING, which is when the stores are filled,, and
+offsets, before the next poll. Whoever starts it waits for it to be RUNNING, which is when the stores are filled, and
 closes the stores when nobody reads them any more.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -19,7 +19,7 @@ from processor_api.errors import InternalError, MissingTopicError, StreamsError
 from processor_api.task_id import TopicPartition
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
-from streams.kafka.ports import Consumer, KafkaClients
+from streams.kafka.ports import AT_BEGINNING, Consumer, KafkaClients
 from streams.restore.restorer import StateRestoreListener
 from streams.runtime.client_events import client_event
 from streams.runtime.global_restore import GlobalRestore
@@ -76,16 +76,16 @@ class GlobalStreamThread:
         self.name = name
         self.state = GlobalThreadState.CREATED
         self.failure: Exception | None = None
-        self._task = task
-        self._partitions = [
-            TopicPartition(topic, number) for topic in task.specs for number in range(partitions[topic])
-        ]
+        self.task = task
+        self._partitions = _partitions(partitions, task.specs)
         self._config = config
         self._clients = clients
         self._clock = clock
         self._listeners = listeners
         self._on_state = on_state
         self._stopping = threading.Event()
+        self._counts = dict(partitions)
+        self._found: dict[str, int] = {}
         self._thread = threading.Thread(target=self.run, name=name, daemon=True)
         self._consumer: Consumer | None = None
 
@@ -97,6 +97,10 @@ class GlobalStreamThread:
     def stop(self) -> None:
         """Asks the thread to end after the poll in work."""
         self._stopping.set()
+
+    def grow(self, partitions: Mapping[str, int]) -> None:
+        """The topics have so many partitions now: new ones are read from their beginnings, after the poll in work."""
+        self._found = dict(partitions)
 
     def join(self, timeout_s: float | None) -> bool:
         """Waits for the end; tells whether it came."""
@@ -112,7 +116,7 @@ class GlobalStreamThread:
             consumer = self._consumer = self._clients.consumer(
                 client_configs.global_consumer(self._config, f"{self.name}-global-consumer")
             )
-            self._task.start()
+            self.task.start()
             self._restore(consumer)
             if not self._stopping.is_set():
                 self._become(GlobalThreadState.RUNNING)
@@ -144,9 +148,10 @@ class GlobalStreamThread:
 
     def _restore(self, consumer: Consumer) -> None:
         config = self._config
-        restore = GlobalRestore(self._task, consumer, self._clock, self._listeners, config.task_timeout_ms)
+        restore = GlobalRestore(self.task, consumer, self._clock, self._listeners, config.task_timeout_ms)
         restore.start(self._partitions)
         while not restore.done and not self._stopping.is_set():
+            self.task.sample()
             messages = self._poll(consumer, RESTORE_BATCH, RESTORE_WAIT_S)
             try:
                 for partition, run in self._runs(messages):
@@ -154,10 +159,10 @@ class GlobalStreamThread:
                 for partition, offset in self._ends(consumer, messages, restoring=True):
                     restore.at_end(partition, offset)
             except _OffsetLost as lost:
-                self._task.apply()
+                self.task.apply()
                 restore.restart(TopicPartition(str(lost.topic), int(lost.partition or 0)))
                 continue
-            self._task.apply()
+            self.task.apply()
             if not messages:
                 restore.nothing_came()
         if restore.done:
@@ -168,22 +173,33 @@ class GlobalStreamThread:
     def _follow(self, consumer: Consumer) -> None:
         limit, wait_s = client_configs.max_poll_records(self._config), self._config.poll_ms / 1000
         while not self._stopping.is_set():
+            self.task.sample()
+            if self._found:
+                self._read_new(consumer)
             messages = self._poll(consumer, limit, wait_s)
             try:
                 for partition, run in self._runs(messages):
-                    self._task.process(partition, run)
+                    self.task.process(partition, run)
                 for partition, offset in self._ends(consumer, messages, restoring=False):
                     log.debug("end reached", extra={"partition": str(partition), "offset": offset})
             except _OffsetLost as lost:
                 raise self._wiped(lost) from lost
             if messages:
-                self._task.apply()
+                self.task.apply()
+
+    def _read_new(self, consumer: Consumer) -> None:
+        found, self._found = self._found, {}
+        new = [name for name in _partitions(found, found) if name.partition >= self._counts[name.topic]]
+        if new:
+            consumer.assign(dict.fromkeys(new, AT_BEGINNING))
+            self._counts |= {name.topic: found[name.topic] for name in new}
+            log.info("new partitions are read", extra={"partitions": ", ".join(map(str, new))})
 
     def _wiped(self, lost: _OffsetLost) -> StreamsError:
         """Tasks must not read a store that is being filled again, so that this needs a restart."""
-        spec = self._task.specs[str(lost.topic)]
+        spec = self.task.specs[str(lost.topic)]
         GlobalRestore.tell_rebuild(spec, TopicPartition(spec.topic, int(lost.partition or 0)), lost.offset)
-        self._task.stores.wipe(spec)
+        self.task.stores.wipe(spec)
         return StreamsError(
             f"records of global store {spec.name!r} were deleted from its topic before they were read; it was emptied."
             " Start the application again to have it filled from what is there",
@@ -236,3 +252,7 @@ class GlobalStreamThread:
                 raise MissingTopicError(f"the topic of a global store does not exist: {error.str()}", **place)
             client_event(error, partition)
         return ends
+
+
+def _partitions(counts: Mapping[str, int], topics: Iterable[str]) -> list[TopicPartition]:
+    return [TopicPartition(topic, number) for topic in topics for number in range(counts[topic])]

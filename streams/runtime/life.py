@@ -104,7 +104,7 @@ class ThreadLife:
             self.consumer, shared.admin, clock, leave_static=self._leave, requests=shared.shutdown_requests
         )
         self.committer = Committer(self.collector, self.membership, clock, exactly_once=eos)
-        self.restorer = Restorer(restore_consumer, clock, shared.restore_listeners)
+        self.restorer = Restorer(restore_consumer, clock, shared.restore_listeners, shared.metrics)
         self._budget = shared.memory.budget(identity.thread)
         self.idling = Idling(config.max_task_idle_ms, clock, self.consumer)
         self.purge = RepartitionPurge(shared.admin, clock, config.repartition_purge_interval_ms)
@@ -147,6 +147,7 @@ class ThreadLife:
             errors=error_policy_for(config, task, self.collector),
             global_store=self._shared.global_store,
             user_metrics=ThreadMetrics(self._shared.metrics, self._identity.thread),
+            registry=self._shared.metrics,
             log_each_put=config.changelog_updates == "each",
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +23,8 @@ from streams.runtime.task_plan import TaskPlan
 
 __all__ = ["NodeChain", "build_chain"]
 
+log = logging.getLogger("streams.tasks")
+
 
 @dataclass
 class NodeChain:
@@ -41,30 +44,33 @@ class NodeChain:
             initialise()
 
     def close(self) -> None:
-        """Closes the users' processors; the first error is raised after all were closed."""
+        """Closes the users' processors; the first error is raised after all were closed, others are logged."""
         failure: Exception | None = None
         for close in self._closers:
             try:
                 close()
             except Exception as error:
+                if failure is not None:
+                    log.warning("not closed in order", extra={"error": str(error)}, exc_info=error)
                 failure = failure or error
         self._closers.clear()
         if failure is not None:
             raise failure
 
 
-def _init(context: NodeContext, processor: Any, task: str) -> None:
-    """:raises ProcessingError: if the user's ``init`` fails, with the name of the node."""
+def _init(context: NodeContext, processor: Any) -> None:
+    processor.init(context.processing_context())
+
+
+def _called(call: Callable[[], None], what: str, node: str, task: str) -> None:
+    """:raises ProcessingError: if the user's ``init`` or ``close`` fails, with the name of the node."""
     try:
-        processor.init(context.processing_context())
+        call()
     except StreamsError as error:
-        raise error.locate(node=context.node, task=task)  # noqa: B904 - the same error, with its place
+        raise error.locate(node=node, task=task)  # noqa: B904 - the same error, with its place
     except Exception as error:
-        raise ProcessingError(
-            f"processor {context.node!r} could not be initialised: {type(error).__name__}: {error}",
-            node=context.node,
-            task=task,
-        ) from error
+        failed = f"processor {node!r} could not be {what}: {type(error).__name__}: {error}"
+        raise ProcessingError(failed, node=node, task=task) from error
 
 
 def _made(node: str, supplier: Any, task: str) -> Any:
@@ -111,7 +117,9 @@ class _Builder:
             return supplier.bind(context)
         task = str(self.environment.task_id)
         processor = _made(node.name, supplier, task)
-        self.initialisers.insert(0, partial(_init, context, processor, task))
+        init = partial(_init, context, processor)
+        self.initialisers.insert(0, partial(_called, init, "initialised", node.name, task))
+        context.on_close(partial(_called, processor.close, "closed", node.name, task))
         return run_processor(context, processor)
 
     def _connected(self, store: str, node: str) -> OpenStore:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import groupby
 from typing import Any, Protocol
 
@@ -22,15 +22,17 @@ from streams.kafka.ports import CommitAgain, Consumer, InstanceFenced, Transacti
 from streams.kafka.record_collector import RecordCollector
 from streams.kafka.shutdown_requests import ShutdownRequested
 from streams.log import in_work
+from streams.metrics.registry import Metrics
+from streams.restore.counters import RestoreCounters
 from streams.restore.restorer import Restorer
 from streams.runtime.client_events import client_event
 from streams.runtime.commit import Committer
-from streams.runtime.environment import TaskMetrics
 from streams.runtime.idling import Idling
 from streams.runtime.inputs import InputQueue
 from streams.runtime.metadata import ThreadMetadata
 from streams.runtime.purge import RepartitionPurge
 from streams.runtime.source_watch import SourceWatch
+from streams.runtime.task import Task
 from streams.runtime.task_manager import TaskManager
 from streams.runtime.thread_state import ThreadState, check_step
 from streams.runtime.thread_totals import ThreadTotals
@@ -43,6 +45,7 @@ log = logging.getLogger("streams.thread")
 RESTORE_WAIT_S = 0.02
 OPENING_WAIT_S = 0.05
 PROCESS_LIMIT = 2000
+SAMPLE_INTERVAL_S = 0.5
 
 
 class Life(Protocol):
@@ -116,13 +119,14 @@ class StreamThread:
         settings: ThreadSettings,
         clock: Clock,
         owner: ThreadOwner,
+        metrics: Metrics | None = None,
     ) -> None:
         self.name = name
         self.state = ThreadState.CREATED
         self.failure: Exception | None = None
         self.replaced = False
         """Whether it failed, and another thread takes its place."""
-        self.totals = ThreadTotals(clock.time_ms())
+        self.totals = ThreadTotals(clock.time_ms(), metrics or Metrics(clock.time_ms))
         self._make_life = make_life
         self._settings = settings
         self._clock = clock
@@ -133,6 +137,7 @@ class StreamThread:
         self._next_commit = 0.0
         self._commit_again = False
         self._paused: set[TopicPartition] = set()
+        self._next_sample = 0.0
         self._next_summary = clock.monotonic() + settings.log_summary_interval_ms / 1000
         self._life: Life | None = None
         backoff = settings.retry_backoff_ms, settings.retry_backoff_max_ms
@@ -169,10 +174,15 @@ class StreamThread:
         life = self._life
         return [] if life is None else sorted(life.tasks.owned)
 
-    def task_counters(self) -> dict[TaskId, TaskMetrics]:
-        """What its tasks have counted so far; any thread may ask."""
+    def running_tasks(self) -> list[Task]:
+        """Its tasks that are open, to read their counters; any thread may ask."""
         life = self._life
-        return {} if life is None else {task.id: task.environment.metrics for task in life.tasks.all_running()}
+        return [] if life is None else life.tasks.all_running()
+
+    def restore_counters(self) -> dict[TaskId, RestoreCounters]:
+        """What was restored of its tasks; any thread may ask."""
+        life = self._life
+        return {} if life is None else life.restorer.counters()
 
     def request_shutdown(self, reason: str) -> None:
         """Asks every member of the application to shut down; to be called on this thread.
@@ -279,13 +289,18 @@ class StreamThread:
         self._paused.clear()
         self._commit_again = False
         busy = False
+        totals, now = self.totals, self._clock.monotonic
         while not self._stopping.is_set():
             try:
+                begin = now()
                 self._poll(life, busy)
+                totals.polled(now() - begin)
                 life.membership.poll()
                 life.refresh()
                 self._open(life)
+                begin, before = now(), totals.processed
                 busy = self._process(life)
+                totals.worked(now() - begin, totals.processed - before)
                 self._maybe_commit(life)
             except TransactionAborted as error:
                 log.warning("transaction aborted; tasks go back to their last commit", extra={"error": str(error)})
@@ -415,13 +430,16 @@ class StreamThread:
         if now >= self._next_summary:
             self._summarise(now)
         running = life.tasks.all_running()
+        if now >= self._next_sample:
+            self._sample(now, running)
         asked = life.wants_commit() or any(task.environment.commit_requested for task in running)
         if now < self._next_commit and not asked:
             return
         self._next_commit = now + self._settings.commit_interval_ms / 1000
         try:
             committed = life.committer.commit(running)
-            self.totals.commits += committed
+            if committed:
+                self.totals.committed(self._clock.monotonic() - now)
             if committed or self._nothing_is_left(life):
                 self._trouble.over()
             self._commit_again = False
@@ -431,6 +449,13 @@ class StreamThread:
             log.info("commit is tried again", extra={"error": str(error)})
         life.purge.run(running)
         life.watch.run(running)
+
+    def _sample(self, now: float, running: Collection[Task]) -> None:
+        """Keeps what the counters are now, for rates."""
+        self._next_sample = now + SAMPLE_INTERVAL_S
+        self.totals.windows.sample()
+        for task in running:
+            task.sample()
 
     def _nothing_is_left(self, life: Life) -> bool:
         """Whether trouble is over without a commit: everything was read, and there is nothing to commit."""

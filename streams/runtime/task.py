@@ -7,6 +7,7 @@ and calls the steps of a commit in order. A task never commits by itself.
 from __future__ import annotations
 
 import enum
+import logging
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -27,6 +28,8 @@ from streams.runtime.task_plan import TaskPlan
 from streams.runtime.task_stores import TaskStores
 
 __all__ = ["Task", "TaskState"]
+
+log = logging.getLogger("streams.tasks")
 
 
 class TaskState(enum.Enum):
@@ -154,9 +157,11 @@ class Task:
             return
         try:
             chain.close()
-        except Exception:
-            if not dirty:  # a dirty close has an error already, which must not be hidden by this one
+        except Exception as error:
+            if not dirty:
                 raise
+            # a dirty close has a reason already, which must not be hidden by this one
+            log.warning("not closed in order", extra={"error": str(error)}, exc_info=error)
 
     # ------------------------------------------------------------------ processing
 
@@ -246,13 +251,14 @@ class Task:
         cursor = environment.cursor
         cursor.leave()
         cursor.timestamp = now_ms
-        environment.metrics.punctuations += 1
+        begin = environment.clock.monotonic()
         try:
             schedule.callback(now_ms)
         except Exception as error:
             environment.errors.punctuation(schedule.node, error, cursor)
             environment.metrics.dropped_records += 1
         finally:
+            environment.metrics.punctuated(environment.clock.monotonic() - begin)
             cursor.leave()
 
     # ------------------------------------------------------------------ the steps of a commit
@@ -282,6 +288,12 @@ class Task:
         self.stores.apply(self.positions())
         if transaction:
             self.stores.transaction_committed()
+
+    def sample(self) -> None:
+        """Keeps what the counters of the task and its stores are now, for rates."""
+        if self.environment.windows is not None:
+            self.environment.windows.sample()
+        self.stores.sample()
 
     def committed(self) -> None:
         """The commit is over."""

@@ -239,7 +239,8 @@ class TaskManager:
                 end, stored = _up_to(committed.get(partition), end, stored)
             builder = task.plan.topology.stores[store]
             engine = task.stores.engine_of(store)
-            start, clear = plan_restore(stored, beginnings[partition], end, store)
+            has_rows = stored is None and task.stores.has_rows(store)
+            start, clear = plan_restore(stored, beginnings[partition], end, store, task.id, has_rows=has_rows)
             if clear:
                 task.stores.wipe(store)
             if start < end:

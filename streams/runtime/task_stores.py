@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from processor_api.errors import InternalError
+from processor_api.errors import InternalError, StateError
 from processor_api.store_spec import StoreBuilder
 from processor_api.task_id import TaskId, TopicPartition
 from state.budget import Budget
@@ -15,6 +16,7 @@ from state.kinds import OpenStore, check_kind, families_held, families_of, famil
 from state.offsets import offset_key, read_offset, write_offset
 from streams.kafka.record_collector import Changelog, RecordCollector
 from streams.runtime.environment import Environment
+from streams.runtime.store_counters import StoreCounters
 from streams.runtime.task_plan import TaskPlan
 
 __all__ = ["EngineOpener", "TaskStores"]
@@ -41,6 +43,7 @@ class TaskStores:
         self.engines: dict[str, Engine] = {}
         self.stores: dict[str, OpenStore] = {}
         self.changelogs: dict[str, Changelog] = {}
+        self.counters: dict[str, StoreCounters] = {}
         self._of_engine: list[tuple[Engine, list[_Applied], Any, Any]] = []
         """With what an engine writes, and its handles of the families of offsets and positions."""
         self._position_keys: dict[TopicPartition, bytes] = {}
@@ -84,7 +87,7 @@ class TaskStores:
             log, log_many = changelog.log, changelog.log_many
         what = f"store {name!r}"
         environment = self._environment
-        return open_store(
+        opened = open_store(
             builder,
             engine=self.engines[builder.supplier.engine],
             cursor=environment.cursor,
@@ -96,6 +99,17 @@ class TaskStores:
             value_serde=environment.value_serde(builder.value_serde, what, topic or name),
             drop=environment.drop,
         )
+        if environment.registry is None:
+            return opened
+        counters = self.counters.get(name)
+        if counters is None:
+            counters = self.counters[name] = StoreCounters(environment.registry, environment.clock.monotonic)
+        return replace(opened, facade=counters.measured(opened.facade), operator=counters.measured(opened.operator))
+
+    def sample(self) -> None:
+        """Keeps what the stores' counters are now, for rates."""
+        for counters in self.counters.values():
+            counters.sample()
 
     # ------------------------------------------------------------------ positions
 
@@ -119,7 +133,20 @@ class TaskStores:
     def stored_offset(self, store: str) -> int | None:
         """Offset of the last changelog record that the store's engine holds."""
         found = self.engine_of(store).family(OFFSETS).get(self.offset_key(store))
-        return None if found is None else read_offset(found)
+        try:
+            return None if found is None else read_offset(found)
+        except ValueError as error:
+            raise StateError(
+                f"the changelog offset of store {store!r} is damaged: {error}; stop the application and run `streams"
+                f" state rebuild {store}`, and it is restored from its changelog",
+                store=store,
+                task=str(self._task),
+            ) from error
+
+    def has_rows(self, store: str) -> bool:
+        """Whether the store's engine holds anything of it."""
+        engine = self.engine_of(store)
+        return any(map(engine.holds, families_held(self._plan.topology.stores[store], engine)))
 
     def wipe(self, store: str) -> None:
         """Removes the store's rows, and before them what says from which source topic they are."""
@@ -136,7 +163,14 @@ class TaskStores:
         found: dict[str, int] = {}
         for engine in self.engines.values():
             for key, value in engine.family(POSITIONS).range():
-                found[key.decode()] = read_offset(value)
+                try:
+                    found[key.decode()] = read_offset(value)
+                except ValueError as error:
+                    raise StateError(
+                        f"the position of {key.decode(errors='replace')} in the state of task {self._task} is damaged:"
+                        f" {error}; stop the application and run `streams state rebuild --task {self._task}`",
+                        task=str(self._task),
+                    ) from error
         return found
 
     # ------------------------------------------------------------------ commit
@@ -157,9 +191,12 @@ class TaskStores:
 
     def apply(self, positions: Mapping[TopicPartition, int]) -> None:
         """Writes what was drained to the engines, each with its changelog offsets and the input positions."""
+        now = self._environment.clock.monotonic
         for engine, stores, offsets_handle, positions_handle in self._of_engine:
-            if not any([store.pending for store, _, _ in stores]):  # noqa: C419 - a list is quicker than a generator
+            pending = [store.builder.name for store, _, _ in stores if store.pending]
+            if not pending:
                 continue
+            begin = now()
             batch = engine.batch()
             for store, changelog, key in stores:
                 store.apply(batch)
@@ -172,6 +209,10 @@ class TaskStores:
             engine.write(batch)
             for store, _, _ in stores:
                 store.applied()
+            if self.counters:
+                seconds = now() - begin
+                for name in pending:
+                    self.counters[name].committed(seconds)
 
     def _source_position(self, store: str, positions: Mapping[TopicPartition, int]) -> int | None:
         """Up to where a store holds the source topic that is its changelog."""

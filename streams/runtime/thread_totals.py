@@ -2,17 +2,48 @@
 
 from __future__ import annotations
 
+from streams.metrics.registry import Metrics
+
 __all__ = ["ThreadTotals"]
 
 
 class ThreadTotals:
-    """Since the start of the thread. Written by the thread, read by any."""
+    """Since the start of the thread. Written by the thread, read by any. Times are in seconds."""
 
-    def __init__(self, started_at_ms: int) -> None:
+    def __init__(self, started_at_ms: int, metrics: Metrics) -> None:
         self.started_at_ms = started_at_ms
-        self.processed = 0
-        self.commits = 0
+        self.processed = self.commits = self.polls = 0
+        self.process_s = self.commit_s = self.poll_s = 0.0
+        self.process_s_max = self.commit_s_max = self.poll_s_max = 0.0
+        """The largest of the window; of processing, for one record in the mean of a batch."""
         self._told = (0, 0)
+        self.windows = metrics.windows(
+            self,
+            ("processed", "commits", "polls", "process_s", "commit_s", "poll_s"),
+            ("process_s_max", "commit_s_max", "poll_s_max"),
+        )
+
+    def polled(self, seconds: float) -> None:
+        """One poll took so long."""
+        self.polls += 1
+        self.poll_s += seconds
+        if seconds > self.poll_s_max:
+            self.poll_s_max = seconds
+
+    def worked(self, seconds: float, records: int) -> None:
+        """So many records took so long, none included."""
+        if records:
+            self.process_s += seconds
+            each = seconds / records
+            if each > self.process_s_max:
+                self.process_s_max = each
+
+    def committed(self, seconds: float) -> None:
+        """One commit of tasks took so long."""
+        self.commits += 1
+        self.commit_s += seconds
+        if seconds > self.commit_s_max:
+            self.commit_s_max = seconds
 
     def since_last(self) -> dict[str, int]:
         """Records processed and commits since the last call."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from streams.testing.driver import Produced, TopologyTestDriver
     from streams.testing.embedded_kafka import EmbeddedKafka
+    from streams.testing.fake_membership import FakeGroup, FakeMembership
     from streams.testing.mock_context import CapturedForward, CapturedPunctuator, MockProcessorContext
     from streams.testing.topics import TestInputTopic, TestOutputTopic, TestRecord
 
@@ -16,6 +17,8 @@ __all__ = [
     "CapturedForward",
     "CapturedPunctuator",
     "EmbeddedKafka",
+    "FakeGroup",
+    "FakeMembership",
     "MockProcessorContext",
     "Produced",
     "TestInputTopic",
@@ -27,6 +30,7 @@ __all__ = [
 _HOMES = {
     "driver": "Produced TopologyTestDriver",
     "embedded_kafka": "EmbeddedKafka",
+    "fake_membership": "FakeGroup FakeMembership",
     "mock_context": "CapturedForward CapturedPunctuator MockProcessorContext",
     "topics": "TestInputTopic TestOutputTopic TestRecord",
 }

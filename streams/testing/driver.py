@@ -34,12 +34,13 @@ from processor_api.stores import (
 )
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology import Topology
+from processor_api.topology_function import TopologyLike, topology_of
 from state.budget import Budget
 from state.engine import Engine
 from streams.config import StreamsConfig
 from streams.kafka.internal_topics import source_topics
 from streams.kafka.record_collector import RecordCollector
-from streams.runtime.engines import Engines
+from streams.runtime.engines import Engines, rocksdb_memory
 from streams.runtime.environment import Environment
 from streams.runtime.error_policy import error_policy_for
 from streams.runtime.idling import Idling
@@ -75,6 +76,7 @@ class Produced(NamedTuple):
 class TopologyTestDriver:
     """See the module's text. A context manager; close it to remove its state.
 
+    :param topology: a topology, a ``StreamsBuilder``, or a function that makes either and may take the configuration.
     :param config: a configuration or a mapping of settings; an application id is made up if there is none. Of settings
         that concern clients, threads or a cluster nothing is used. State is kept in a temporary directory, inside of
         ``state.dir`` if that is given.
@@ -84,15 +86,15 @@ class TopologyTestDriver:
 
     def __init__(
         self,
-        topology: Topology,
+        topology: TopologyLike,
         config: StreamsConfig | Mapping[str, Any] | None = None,
         *,
         initial_wall_clock_ms: Timestamp = 0,
     ) -> None:
         self.config = config_for_tests(config)
-        wrapper = self.config.processor_wrapper_class
+        made, wrapper = topology_of(topology, self.config), self.config.processor_wrapper_class
         if wrapper is not None:
-            topology = topology.wrapped_by(wrapper, self.config.dotted())
+            made = made.wrapped_by(wrapper, self.config.dotted())
         self.clock = ManualClock(to_timestamp_ms(initial_wall_clock_ms, "initial_wall_clock_ms"))
         self._topics: dict[str, DriverTopic] = {}
         self._collector = RecordCollector(DriverProducer(self._topics), self.clock)
@@ -101,9 +103,9 @@ class TopologyTestDriver:
         self._closed = False
         self._directory = self._make_directory()
         try:
-            self._globals = self._open_globals(topology)
+            self._globals = self._open_globals(made)
             self._globals.start()
-            self._task = self._open_task(topology)
+            self._task = self._open_task(made)
             self._task.start(self._collector, {})
         except BaseException:
             shutil.rmtree(self._directory, ignore_errors=True)
@@ -145,7 +147,7 @@ class TopologyTestDriver:
         return Task(plan, environment, TaskStores(plan, task_id, environment, budget, self._open_engine))
 
     def _open_engine(self, name: str, directory: Path, families: list[str]) -> Engine:
-        engines = Engines(self.clock, self.config.rocksdb_config_setter)
+        engines = Engines(self.clock, self.config.rocksdb_config_setter, rocksdb_memory(self.config))
         if name != ROCKSDB or self.config.rocksdb_config_setter is not None:  # who sets options wants the database
             return engines.open(name, directory, families)
         return cast(Engine, DriverEngine(lambda: engines.open(name, directory, families)))

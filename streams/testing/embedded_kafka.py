@@ -19,7 +19,7 @@ from processor_api.durations import Duration, to_ms
 from processor_api.record import HeaderList
 from processor_api.serde import Serde, Serdes
 from processor_api.task_id import TopicPartition
-from processor_api.topology import Topology
+from processor_api.topology_function import TopologyLike
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from streams.config import StreamsConfig
 from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
@@ -150,7 +150,7 @@ class EmbeddedKafka:
     # ------------------------------------------------------------------ applications
 
     def start(
-        self, topology: Topology, config: StreamsConfig | Mapping[str, Any] | None = None, *, wait: bool = True
+        self, topology: TopologyLike, config: StreamsConfig | Mapping[str, Any] | None = None, *, wait: bool = True
     ) -> KafkaStreams:
         """Starts an application on this broker. Unless settings say otherwise it commits often, and keeps its state
         below this cluster's directory, where one started later with the same ``application.id`` finds it.

@@ -32,7 +32,7 @@ def streams_driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callabl
     is kept in pytest's temporary directories.
     """
     from streams.testing.driver import TopologyTestDriver
-    from streams.testing.settings import config_for_tests, topology_of
+    from streams.testing.settings import config_for_tests
 
     with ExitStack() as opened:
 
@@ -40,10 +40,9 @@ def streams_driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callabl
             settings = config_for_tests(config)
             if settings.origin("state.dir") == "default":
                 settings = settings.model_copy(update={"state_dir": tmp_path_factory.mktemp("streams-driver")})
-            driver = TopologyTestDriver(
-                topology_of(topology, settings), settings, initial_wall_clock_ms=initial_wall_clock_ms
+            return opened.enter_context(
+                TopologyTestDriver(topology, settings, initial_wall_clock_ms=initial_wall_clock_ms)
             )
-            return opened.enter_context(driver)
 
         yield start
 
@@ -61,10 +60,4 @@ def streams_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded
 def streams_application(streams_kafka: EmbeddedKafka) -> Callable[..., KafkaStreams]:
     """``streams_application(topology, config=None)`` starts a ``KafkaStreams`` on the broker of ``streams_kafka`` and
     waits until it runs. Topologies are given as to ``streams_driver``."""
-    from streams.testing.settings import topology_of, with_defaults
-
-    def start(topology: Any, config: Settings = None) -> KafkaStreams:
-        settings = with_defaults(config) if config is None or isinstance(config, Mapping) else config
-        return streams_kafka.start(topology_of(topology, settings), config)
-
-    return start
+    return streams_kafka.start

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from processor_api.topology import Topology
 from streams.config import StreamsConfig
 
-__all__ = ["config_for_tests", "nearest", "topology_of", "with_defaults"]
+__all__ = ["config_for_tests", "nearest", "with_defaults"]
 
 DEFAULTS: dict[str, Any] = {"application.id": "test-application", "bootstrap.servers": "embedded:9092"}
 
@@ -32,21 +30,6 @@ def with_defaults(settings: Mapping[str, Any] | None, **more: Any) -> dict[str, 
     defaults = DEFAULTS | {name.replace("_", "."): value for name, value in more.items()}
     names = {name.replace(".", "_"): name for name in defaults}
     return defaults | {names.get(name, name): value for name, value in (settings or {}).items()}
-
-
-def topology_of(made: Any, config: Any) -> Topology:
-    """A topology from one, from a builder of one, or from a function that makes either and may take the configuration.
-
-    :raises TypeError: if it is nothing of the kind.
-    """
-    if isinstance(made, Topology):
-        return made
-    build = getattr(made, "build", None)
-    if callable(build):
-        return topology_of(build(config), config)
-    if callable(made):
-        return topology_of(made(config) if inspect.signature(made).parameters else made(), config)
-    raise TypeError(f"expected a topology, a StreamsBuilder or a function that makes one, got {made!r}")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from processor_api.errors import TopologyError
+from state.cursor import Cursor
 from state.key_value import KeyValueFacade
 from state.kinds import OpenStore
-from state.shown import Untimed
+from state.shown import Shown, Timestamped, Untimed
 
 __all__ = [
     "HEADERS_KEY_VALUE",
@@ -51,28 +52,61 @@ def _without_timestamps(store: OpenStore) -> Any:
     return store.facade.without_timestamps()
 
 
-class _PlainKeyValue(KeyValueFacade):
-    """A timestamped key-value store as a plain one."""
+class _KeyValue(KeyValueFacade):
+    """A timestamped key-value store in another form."""
+
+    form: Callable[[str, Cursor], Shown] = Untimed
 
     def __init__(self, store: OpenStore) -> None:
         super().__init__(store.rows)
         self._facade: KeyValueFacade = store.facade
-        self._untimed = Untimed(self.name, store.rows.cursor)
+        self._form = type(self).form(self.name, store.rows.cursor)
 
     @property
     def is_open(self) -> bool:
         return self._facade.is_open
 
+    def _shown(self, value: Any, timestamp: int) -> Any:
+        return self._form.show(value, timestamp)
+
     def _parts(self, value: Any) -> tuple[Any, int]:
-        return self._untimed.parts(value)
+        return self._form.parts(value)
 
     def _check(self) -> None:
         self._facade._check()
 
 
-KEY_VALUE = StoreView("key-value", {"key-value": _itself, "lru-map": _itself, "timestamped-key-value": _PlainKeyValue})
+class _WithoutHeaders(_KeyValue):
+    """One with headers, whose rows have pairs of value and headers; what is put has none."""
+
+    def _shown(self, value: Any, timestamp: int) -> Any:
+        return super()._shown(value[0], timestamp)
+
+    def _parts(self, value: Any) -> tuple[Any, int]:
+        alone, timestamp = super()._parts(value)
+        return None if alone is None else (alone, []), timestamp
+
+
+class _TimestampedWithoutHeaders(_WithoutHeaders):
+    form = Timestamped
+
+
+KEY_VALUE = StoreView(
+    "key-value",
+    {
+        "key-value": _itself,
+        "lru-map": _itself,
+        "timestamped-key-value": _KeyValue,
+        "headers-key-value": _WithoutHeaders,
+    },
+)
 TIMESTAMPED_KEY_VALUE = StoreView(
-    "timestamped-key-value", {"timestamped-key-value": _itself, "timestamped-lru-map": _itself}
+    "timestamped-key-value",
+    {
+        "timestamped-key-value": _itself,
+        "timestamped-lru-map": _itself,
+        "headers-key-value": _TimestampedWithoutHeaders,
+    },
 )
 HEADERS_KEY_VALUE = StoreView("headers-key-value", {"headers-key-value": _itself})
 VERSIONED_KEY_VALUE = StoreView("versioned-key-value", {"versioned-key-value": _itself})

@@ -107,7 +107,7 @@ def test_every_setting_that_works_is_read(cluster: Cluster) -> None:
     app.clean_up()
     due = {key.name for key in KEYS if key.status == WORKS and key.field and key.field not in ONE_VALUE}
     assert due - READ == set()
-    assert {"group_protocol", "dsl_store_format"} == ONE_VALUE
+    assert {"group_protocol"} == ONE_VALUE
 
 
 VALUES = {
@@ -182,6 +182,21 @@ def test_rocksdb_is_configured_by_names_of_options(cluster: Cluster) -> None:
     cluster.until_out("a=1")
     written = [path.read_text() for path in app.config.state_dir.rglob("OPTIONS-*")]
     assert any("write_buffer_size=123456" in text and "num_levels=5" in text for text in written)
+
+
+def test_rocksdb_is_sized_by_a_profile(cluster: Cluster) -> None:
+    """Whose options an option by name wins over; sizes given by themselves are checked."""
+    app = run_counting(cluster, rocksdb_profile="low-memory", rocksdb_config_setter={"max_open_files": 20})
+    cluster.send("a")
+    cluster.until_out("a=1")
+    written = [path.read_text() for path in app.config.state_dir.rglob("OPTIONS-*")]
+    assert any("write_buffer_size=2097152" in text and "arena_block_size=16384" in text for text in written)
+    with pytest.raises(ConfigError, match=r"rocksdb.block.cache.bytes must be at least 1048576, got 1000"):
+        cluster.app(counting(), {"rocksdb.block.cache.bytes": 1000}, start=False)
+    with pytest.raises(
+        ConfigError, match=r"rocksdb.profile must be one of default, many-small-stores, .*; got 'small'"
+    ):
+        cluster.app(counting(), {"rocksdb.profile": "small"}, start=False)
 
 
 @pytest.mark.parametrize(

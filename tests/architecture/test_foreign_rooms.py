@@ -7,7 +7,8 @@ from collections.abc import Iterator
 # A room is a module or a package; both spellings of `streams.config` are the same room.
 ROOMS = {
     "confluent_kafka": ("streams.kafka.confluent",),
-    "rocksdict": ("state.rocksdb_engine", "state.rocksdb_options"),
+    "rocksdict": ("state.rocksdb_engine", "state.rocksdb_options", "state.rocksdb_reader", "state.rocksdb_repair"),
+    "pyarrow": ("streams.cli.stored.export",),
     "pyspark": ("streams.spark",),
     "pydantic": ("streams.config", "streams.serdes.pydantic_model"),
     "structlog": ("streams.cli",),

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dsl.change import ChangeSerde
+from golden_support.buffer_vectors import buffer_context, buffer_value, buffer_value_read
 from processor_api.errors import StateError
 from processor_api.partitioner import murmur2, partition_for_key
 from processor_api.serde import Serde, Serdes
@@ -349,6 +350,9 @@ FORMATS: Mapping[str, Callable[[Input], Fields]] = {
     "metadata of a committed offset read back": _offset_metadata_read,
     "checkpoint file": _checkpoint,
     "checkpoint file read back": _checkpoint_read,
+    "record context": buffer_context,
+    "value of a suppress changelog record, version 3": buffer_value,
+    "suppress changelog record read back": buffer_value_read,
     "task id as text": _task_id,
     "task id parsed": _task_id_read,
     "task ids in order": _task_ids_sorted,

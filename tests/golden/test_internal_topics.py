@@ -9,13 +9,13 @@ import pytest
 from golden_support.compare import explain
 from golden_support.java_names import config_of
 from golden_support.session import Golden, golden
-from golden_support.topic_parts import expected_records, expected_topics, has_counterpart, is_supported, records, topics
+from golden_support.topic_parts import expected_records, expected_topics, is_supported, records, topics
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     session = golden(metafunc.config)
     if "recorded" in metafunc.fixturenames:
-        runs = [entry for entry in _runs(session) if entry["name"] in session.topologies and has_counterpart(entry)]
+        runs = [entry for entry in _runs(session) if entry["name"] in session.topologies]
         metafunc.parametrize("recorded", runs, ids=[f"{run['name']}-{','.join(run['settings'])}" for run in runs])
     elif "entry" in metafunc.fixturenames:
         entries = [entry for entry in _entries(session) if _built(session, entry)]
@@ -47,7 +47,6 @@ def test_every_entry_has_a_topology(golden: Golden) -> None:
 def test_every_run_has_a_topology(golden: Golden) -> None:
     """Names without one are listed."""
     without = [run["name"] for run in _runs(golden) if run["name"] not in golden.topologies]
-    without += [f"{run['name']} with {run['settings']}" for run in _runs(golden) if not has_counterpart(run)]
     golden.list_not_built(
         "topologies of recorded internal records are not in tests/golden/topologies", without, fail=False
     )

@@ -29,9 +29,11 @@ class Lookups:
         self.expected: dict[str, str] = {}
         self._round = 0
 
-    def start(self) -> Worker:
+    def start(self, **more: Any) -> Worker:
+        """More settings in snake case."""
         env = {"TABLE": self.table, "INPUTS": self.questions, "OUTPUT": self.answers}
-        return self._workers.start(f"global_lookup:{self._topology}", settings=self._settings, env=env)
+        settings = self._settings | {name.replace("_", "."): value for name, value in more.items()}
+        return self._workers.start(f"global_lookup:{self._topology}", settings=settings, env=env)
 
     def put(self, rows: Mapping[str, str]) -> None:
         """Partitioned by the key, as the questions are."""
@@ -94,6 +96,26 @@ def test_a_global_table_is_filled_followed_kept_and_rebuilt(topics: Topics, work
         assert sum(restored(again).values()) == ROWS + 2 + 10
         again.stop()
     assert f"{workers.application}-table-changelog" not in topics.names()
+
+
+def test_a_partition_that_is_added_is_read_while_the_worker_runs(topics: Topics, workers: Workers) -> None:
+    """And is kept like the others."""
+    lookups = Lookups(topics, workers, "at_least_once", "global_table")
+    lookups.put(rows(0, 3, 1))
+    worker = lookups.start(metadata_max_age_ms=500)
+    with topics.reader(lookups.answers) as reader:
+        lookups.check(reader, "key-0")
+        more = 8 * PARTITIONS
+        topics.add_partitions(lookups.table, more)
+        lookups.put(rows(100, 200, 2))
+        assert sum(topics.end_offsets(lookups.table, more).values()) == 103
+        assert sum(topics.end_offsets(lookups.table, PARTITIONS).values()) < 103
+        lookups.check(reader, *rows(100, 200, 2))
+        worker.stop()
+        again = lookups.start()
+        lookups.check(reader, "key-0", "key-199")
+        assert restored(again) == {}
+        again.stop()
 
 
 def test_nobody_in_the_group_reads_the_topic_of_a_global_table(topics: Topics, workers: Workers, kafka: str) -> None:

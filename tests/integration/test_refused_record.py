@@ -50,6 +50,37 @@ def test_a_refused_record_ends_the_application(
         assert len(copied) == topics.committed(group, source)[0]
 
 
+@pytest.mark.parametrize("size", [5_000, 1_500_000])
+def test_a_refused_record_becomes_a_dead_letter(topics: Topics, workers: Workers, size: int) -> None:
+    """With its own time and headers, which the client's report does not have; the others are copied."""
+    source = topics.create("input", config={"max.message.bytes": "4000000"})
+    sink = topics.create("output", config={"max.message.bytes": "2000"})
+    letters = topics.create("letters")
+    topics.send(source, ((None, f"{number}".ljust(size if number == 1 else 1)) for number in range(3)))
+    worker = workers.start(
+        "copy_values:tagged",
+        settings={
+            "commit.interval.ms": 100,
+            "production.exception.handler": "copy_values:as_dead_letter",
+            "errors.dead.letter.queue.topic.name": letters,
+            "producer.batch.num.messages": 1,  # a broker refuses whole batches
+        },
+        env={"INPUTS": source, "OUTPUT": sink},
+    )
+    wait_until("all is committed", lambda: topics.committed(workers.application, source) == {0: 3})
+    worker.stop()
+    with topics.reader(letters) as reader, topics.reader(sink) as copied:
+        reader.to_end()
+        copied.to_end()
+        (letter,) = reader.records
+        assert [record.value() for record in copied.records] == [b"0", b"2"]
+    assert letter.value() == b"1 (shortened)"
+    assert letter.timestamp()[1] == 7
+    headers = dict(letter.headers())
+    assert headers["tag"] == b"1"
+    assert headers["__streams.errors.exception"] == b"processor_api.errors.ProductionError"
+
+
 @pytest.mark.parametrize(
     ("guarantee", "timeout"),
     [("exactly_once_v2", "producer.transaction.timeout.ms"), ("at_least_once", "producer.delivery.timeout.ms")],

@@ -31,6 +31,8 @@ S, L = Serdes.STRING, Serdes.LONG
 class Told:
     """A :class:`streams.kafka.record_collector.SinkErrors` that goes on, and remembers what it was told."""
 
+    wants_refused = False
+
     def __init__(self) -> None:
         self.failed: list[tuple[str, Any, Any, int]] = []
         self.unwritten: list[tuple[str, str, ProducerRecord]] = []
@@ -205,6 +207,23 @@ def test_what_the_broker_refuses_is_known_at_the_next_flush_or_poll(kit: Kit) ->
     assert record == ProducerRecord("out", b"k", b"v", None, None, 0)
     kit.collector.forget_failure()
     kit.collector.flush()
+
+
+@pytest.mark.parametrize("partitioner", [None, lambda topic, key, value, headers, count: [0]])
+def test_a_handler_that_may_look_at_refused_records_gets_all_of_them(kit: Kit, partitioner: Any) -> None:
+    """Dead letters lost the headers and the time of the record."""
+    kit.told.wants_refused = True
+    sink = kit.sink(partitioner=partitioner)
+    sink("k", "taken", 4, [("h", b"0")])
+    kit.broker.refuse("out", "MSG_SIZE_TOO_LARGE")
+    sink("k", "v", 5, [("h", b"1"), ("h", None)])
+    sink("k", "w", 0, None)
+    kit.collector.flush()
+    assert [record for _, record in kit.told.refused] == [
+        ProducerRecord("out", b"k", b"v", 5, [("h", b"1"), ("h", None)], 0),
+        ProducerRecord("out", b"k", b"w", 0, None, 0),
+    ]
+    assert kit.sent() == [(0, b"k", b"taken", 4)]
 
 
 def test_going_on_loses_only_the_refused_record(kit: Kit) -> None:

@@ -12,7 +12,7 @@ from processor_api.clock import SystemClock
 from processor_api.errors import ProcessingError, ProductionError
 from processor_api.handlers import Response
 from processor_api.processor import Processor
-from processor_api.record import Record
+from processor_api.record import HeaderList, Record
 from processor_api.serde import Serdes
 from processor_api.topology import Topology
 from streams.app.kafka_streams import ClientState, KafkaStreams
@@ -58,9 +58,9 @@ class Running:
         self.app.set_state_listener(lambda new, old: self.states.append(new))
         self.app.start()
 
-    def send(self, *values: str) -> None:
+    def send(self, *values: str, headers: HeaderList | None = None) -> None:
         for value in values:
-            self._input.produce("in", value.encode(), b"k", 0, None, None, 5, None)
+            self._input.produce("in", value.encode(), b"k", 0, None, None, 5, headers)
         self._input.flush()
 
     def values(self, topic: str, *, committed: bool = True) -> list[str]:
@@ -128,6 +128,17 @@ def test_what_the_broker_could_not_take_in_time_is_processed_again(run: Run) -> 
     running.until(lambda: running.values("out")[-2:] == ["2", "3"])
     running.until(lambda: running.app.state is ClientState.RUNNING)
     assert running.values("out")[0] == "1"
+
+
+def test_the_dead_letter_of_a_refused_record_has_its_time_and_headers(run: Run) -> None:
+    """By the built-in handler, which then fails; headers of the error come behind the record's own."""
+    running = run()
+    running.broker.refuse("out", "MSG_SIZE_TOO_LARGE")
+    running.send("1", headers=[("h", b"1")])
+    running.until(lambda: running.app.state is ClientState.ERROR)
+    (letter,) = running.broker.records("dlq", read_committed=True)
+    assert (letter.key(), letter.value(), letter.timestamp()[1]) == (b"k", b"1", 5)
+    assert [name for name, _ in letter.headers() or ()][:2] == ["h", "__streams.errors.exception"]
 
 
 def test_a_record_that_is_too_large_can_be_left_out(run: Run) -> None:

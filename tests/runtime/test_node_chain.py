@@ -63,19 +63,29 @@ def test_parents_are_initialised_first_and_records_go_depth_first(tmp_path: Path
         assert sorted(told) == ["close a", "close b", "close c", "close d"]
 
 
-def test_every_processor_is_closed_and_the_first_error_is_raised(tmp_path: Path) -> None:
-    """A dirty close, which has an error already, raises none."""
+def test_every_processor_is_closed_and_the_first_error_is_raised(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With its node; the others are logged, as are all of a dirty close, which has an error already."""
     told: list[str] = []
+    failed = {f"processor {name!r} could not be closed: ValueError: close of {name} failed" for name in "bc"}
     for dirty in (False, True):
         told.clear()
+        caplog.clear()
+        raised: set[str] = set()
         with TaskKit(diamond(told, {"b": "close", "c": "close"}), tmp_path / str(dirty)) as kit:
             if dirty:
                 kit.task.close(dirty=True)
             else:
-                with pytest.raises(ValueError, match=r"close of [bc] failed"):
+                with pytest.raises(ProcessingError, match="could not be closed") as caught:
                     kit.task.close()
+                assert (caught.value.task, isinstance(caught.value.__cause__, ValueError)) == ("0_0", True)
+                assert caught.value.node in ("b", "c")
+                raised = {caught.value.message}
             assert sum(each.startswith("close") for each in told) == 4
             assert kit.task.stores.engines == {}
+        logged = [vars(record)["error"].partition(" [")[0] for record in caplog.records]
+        assert sorted([*raised, *logged]) == sorted(failed)
 
 
 def test_a_failing_init_stops_the_start(tmp_path: Path) -> None:

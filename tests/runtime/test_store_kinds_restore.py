@@ -141,7 +141,7 @@ def test_a_task_does_not_open_a_store_whose_rows_it_cannot_read(tmp_path: Path) 
     with TaskKit(plain, tmp_path) as kit:
         kit.pipe("in", b"a", b"1", 10)
         kit.commit()
-    with pytest.raises(StateError, match=r"store 's' is a versioned-key-value store.*remove the task's directory"):
+    with pytest.raises(StateError, match=r"store 's' is a versioned-key-value store.*`streams state rebuild s`"):
         TaskKit(versioned, tmp_path)
     with TaskKit(plain, tmp_path) as kit:
         assert kit.store("s").get("a") == "1"

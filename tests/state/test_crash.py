@@ -5,7 +5,9 @@ The writer's rows are a function of the commit's number, so that the contents af
 
 from __future__ import annotations
 
+import os
 import random
+import shutil
 import struct
 import subprocess
 import sys
@@ -107,6 +109,29 @@ def kill_often(path: Path, kills: int, seed: int) -> None:
 
 def test_a_killed_writer_leaves_whole_commits(tmp_path: Path) -> None:
     kill_often(tmp_path / "db", 6, seed=1)
+
+
+def cut_logs(path: Path, chance: random.Random) -> None:
+    """As a power loss does, which takes what was written last: the newest log, or it and the end of the one before."""
+    logs = sorted(path.glob("*.log"))
+    if len(logs) > 1 and chance.random() < 0.3:
+        logs.pop().unlink()
+    size = logs[-1].stat().st_size
+    os.truncate(logs[-1], chance.randrange(size + 1))
+
+
+def test_a_log_cut_anywhere_leaves_whole_commits(tmp_path: Path) -> None:
+    """Copies of a database, taken while tables are written and logs change, some of whose logs are then cut."""
+    chance, path, seen = random.Random(5), tmp_path / "db", set()
+    for number in range(4):
+        killed_after(path, chance.choice([50, 300, 700]))
+        for part in range(8):
+            copy = tmp_path / f"copy-{number}-{part}"
+            shutil.copytree(path, copy)
+            cut_logs(copy, chance)
+            seen.add(check(copy, [{}, {}], -1, -1))
+            shutil.rmtree(copy)
+    assert len(seen) > 8
 
 
 @pytest.mark.slow

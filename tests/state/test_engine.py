@@ -15,7 +15,8 @@ import pytest
 from processor_api.errors import RetryableError, StateDirectoryError, StateError
 from state.engine import OFFSETS, POSITIONS
 from state.memory_engine import MemoryEngine
-from state.rocksdb_engine import FORMAT_KEY, RocksEngine
+from state.rocksdb_engine import RocksEngine
+from state.rocksdb_layout import FORMAT_KEY
 from streams.testing.driver_engine import DriverEngine
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -60,7 +61,7 @@ def write(engine: Any, rows: dict[bytes, bytes | None], family: str = "rows") ->
 
 
 def contents(engine: Any, family: str = "rows") -> Rows:
-    return [row for row in engine.family(family).range() if row[0] != FORMAT_KEY]
+    return [row for row in engine.family(family).range() if not row[0].startswith(b"streams.")]
 
 
 # ---------------------------------------------------------------------- every engine
@@ -268,7 +269,8 @@ def test_a_newer_format_is_refused(path: Path) -> None:
     write(engine, {FORMAT_KEY: b"2"}, OFFSETS)
     engine.close()
     for _ in range(2):
-        with pytest.raises(StateError, match="has format 2, this release reads 1; run the newer release, or remove"):
+        expected = "has format 2, this release reads 1: run the newer release, or stop .*`streams state rebuild --task"
+        with pytest.raises(StateError, match=expected):
             RocksEngine(path, FAMILIES)
 
 
@@ -327,7 +329,7 @@ def test_a_damaged_block_is_an_error_and_not_an_empty_store(path: Path) -> None:
         lambda: list(family.range(b"000100", b"000200")),
         lambda: family.get(b"000010"),
     ):
-        with pytest.raises(StateError, match=r"the store at .* is damaged: .*remove the directory to have it restored"):
+        with pytest.raises(StateError, match=r"the database at .* is damaged: .* run `streams state rebuild --task"):
             read()
     engine.close()
 

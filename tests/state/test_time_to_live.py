@@ -309,7 +309,7 @@ def test_a_damaged_note_of_the_time_is_an_error_that_says_what_to_do(tmp_path: P
     batch.put(b"record_time", b"short", family.handle)
     kit.engine.write(batch)
     kit.close_store()
-    with pytest.raises(StateError, match=r"store 's' is damaged.*remove the task's directory"):
+    with pytest.raises(StateError, match=r"store 's' is damaged.*run `streams state rebuild s`"):
         kit.open()
     del family, batch
     kit.engine.close()

@@ -264,7 +264,7 @@ def test_a_damaged_store_says_so(opened: Opened) -> None:
     batch = opened.engine.batch()
     batch.put(FACTS_KEY, b"?", opened.engine.family(family_of(windows())).handle)
     opened.engine.write(batch)
-    with pytest.raises(StateError, match=r"store 'w' is damaged: .* has 1 bytes, not 20; remove"):
+    with pytest.raises(StateError, match=r"'w' is damaged: .* has 1 bytes, not 20; stop .*`streams state rebuild w`"):
         opened(windows())
 
 

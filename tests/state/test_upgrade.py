@@ -207,7 +207,7 @@ def test_there_is_no_way_back(newer: StoreBuilder[Any, Any], older: StoreBuilder
     kit.at(1).facade.put("k", given(newer, "v", 1))
     kit.commit()
     with pytest.raises(
-        StateError, match=rf"store 's' is a {older.kind} store.* a {newer.kind} store.*remove"
+        StateError, match=rf"store 's' is a {older.kind} store.* a {newer.kind} store.*streams state rebuild s"
     ) as caught:
         kit.restart(older)
     assert caught.value.store == "s"

@@ -327,7 +327,9 @@ def test_a_plain_store_is_made_versioned_by_hand(tmp_path: Path) -> None:
         kit.at(time).facade.put("a", value)
     kit.commit()
     records = list(kit.logged)
-    with pytest.raises(StateError, match=r"versioned-key-value store.* written by a key-value store.*remove"):
+    with pytest.raises(
+        StateError, match=r"versioned-key-value store.* written by a key-value store.*streams state rebuild"
+    ):
         kit.restart(builder_of("rocksdb"))
     kit.engine.close()
     other = restored(builder_of("rocksdb"), records, tmp_path / "other")

@@ -18,7 +18,7 @@ from streams.cli.main import main, parser
 DEADLINE_S = 60.0
 
 COMPLETED = [
-    ("streams ", {"run", "describe", "config", "doctor", "demo", "completion"}),
+    ("streams ", {"run", "describe", "config", "doctor", "state", "demo", "completion"}),
     ("streams des", {"describe"}),
     ("streams config ", {"show"}),
     ("streams run --log-f", {"--log-format"}),
@@ -30,6 +30,10 @@ COMPLETED = [
     ("streams run --config a", {"app.py", "app.toml"}),
     ("streams completion ", set(SHELLS)),
     ("streams config show --gi", {"--given"}),
+    ("streams state ", {"list", "dump", "verify", "rebuild", "export"}),
+    ("streams state dump orders --rev", {"--reverse"}),
+    ("streams state dump --key-serde bo", {"boolean"}),
+    ("streams state list --format ", {"text", "json"}),
 ]
 """What may follow a line that ends at the cursor."""
 

@@ -86,8 +86,8 @@ def test_few_open_files_are_a_warning(folder: Path) -> None:
     status, lines = doctor(folder, before="ulimit -Sn 1000; ulimit -Hn 4000;")
     assert status == 0
     (text,) = lines["open files"]
-    assert text.startswith("warn at most 1000, ")
-    assert text.endswith("raise the limit, up to 4000 by ulimit -n")
+    assert text.startswith("warn at most 4000, ")
+    assert text.endswith("raise the limit by ulimit -n")
 
 
 def test_the_state_directory_is_that_of_the_application(folder: Path) -> None:
@@ -160,12 +160,15 @@ def test_a_login_that_only_librdkafka_has_is_left_to_it(folder: Path) -> None:
     [
         (None, None, ok("open files", "no limit")),
         (4096, 4096, ok("open files", "at most 4096")),
+        (4096, None, ok("open files", "at most 4096")),
+        (256, None, ok("open files", "at most 256, raised to 65536 by an application with a store on disk")),
+        (1024, 4096, ok("open files", "at most 1024, raised to 4096 by an application with a store on disk")),
         (
+            1024,
             4095,
-            None,
             warn(
                 "open files",
-                "at most 4095, and a store on disk may have 64 open for each task: raise the limit, by ulimit -n",
+                "at most 4095, and a store on disk may have 64 open for each task: raise the limit by ulimit -n",
             ),
         ),
     ],

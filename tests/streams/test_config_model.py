@@ -183,7 +183,7 @@ def test_each_wrong_setting_has_its_sentence() -> None:
         ({"processing.guarantee": "maybe"}, "processing.guarantee must be one of at_least_once, exactly_once_v2; got"),
         ({"group.protocol": "streams"}, "group.protocol cannot be streams: the streams rebalance protocol (KIP-1071)"),
         ({"topology.optimization": "fast"}, "topology.optimization must be none, all, or some of reuse.ktable.source"),
-        ({"dsl.store.format": "HEADERS"}, "dsl.store.format cannot be HEADERS: stores that keep headers are not built"),
+        ({"dsl.store.format": "PLAIN"}, "dsl.store.format must be one of DEFAULT, HEADERS; got 'PLAIN'"),
         ({"enable.metrics.push": "yes"}, "enable.metrics.push must be true or false, got 'yes'"),
         ({"application.server": "h:70000"}, "application.server must be host:port, got 'h:70000'"),
         ({"default.key.serde": "nowhere.at.all"}, "default.key.serde names 'nowhere.at.all', but there is no module"),

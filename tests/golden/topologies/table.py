@@ -117,12 +117,20 @@ def to_stream_key_mapper(config: Any) -> Topology:
     return builder.build(config)
 
 
+def headers_store(config: Any) -> Topology:
+    builder = StreamsBuilder()
+    table = text_table(builder, kv("t", S)).map_values(lambda v: v + "!", materialized=kv("m", S))
+    table.to_stream().to("output")
+    return builder.build(config)
+
+
 CASES: dict[str, Build] = {
     "table-filter": filter_,
     "table-filter-materialized": filter_materialized,
     "table-filter-source-materialized": filter_source_materialized,
     "table-filter-then-aggregate": filter_then_aggregate,
     "table-filternot-materialized-nocache": filter_not_materialized_nocache,
+    "table-headers-store": headers_store,
     "table-in-memory-suppliers": in_memory_suppliers,
     "table-mapvalues": map_values,
     "table-mapvalues-materialized": map_values_materialized,

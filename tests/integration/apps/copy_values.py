@@ -2,7 +2,17 @@
 
 import os
 
-from streams import Consumed, Produced, Serdes, StreamsBuilder
+from streams import (
+    Consumed,
+    ErrorHandlerContext,
+    Processor,
+    Produced,
+    Record,
+    Response,
+    Serdes,
+    StreamsBuilder,
+    dead_letter_queue_records,
+)
 
 TEXT = Serdes.STRING
 
@@ -13,3 +23,23 @@ def topology() -> StreamsBuilder:
     stream = builder.stream(os.environ["INPUTS"].split(","), Consumed(key_serde=TEXT, value_serde=TEXT))
     stream.to(os.environ["OUTPUT"], Produced(key_serde=TEXT, value_serde=TEXT))
     return builder
+
+
+class Tag(Processor[str, str, str, str]):
+    """Gives records a time and a header of their own."""
+
+    def process(self, record: Record[str, str]) -> None:
+        self.context.forward(Record(record.key, record.value, 7, [("tag", record.value[:1].encode())]))
+
+
+def tagged() -> StreamsBuilder:
+    builder = StreamsBuilder()
+    stream = builder.stream(os.environ["INPUTS"], Consumed(key_serde=TEXT, value_serde=TEXT))
+    stream.process(Tag).to(os.environ["OUTPUT"], Produced(key_serde=TEXT, value_serde=TEXT))
+    return builder
+
+
+def as_dead_letter(context: ErrorHandlerContext, record: object, error: Exception, origin: object) -> Response:
+    """A short one: what was too large would be so again."""
+    (letter,) = dead_letter_queue_records(context, error)
+    return Response.resume([letter._replace(value=letter.value[:1] + b" (shortened)")])

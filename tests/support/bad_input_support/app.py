@@ -76,6 +76,12 @@ class FailsInInit(Same):
             fails()
 
 
+class FailsInClose(Same):
+    def close(self) -> None:
+        if broken:
+            fails()
+
+
 class Punctual(Same):
     def init(self, context: ProcessorContext[str, str]) -> None:
         super().init(context)
@@ -184,6 +190,7 @@ CASES: dict[str, Callable[[], Topology]] = {
     "aggregator": lambda: dsl(aggregated),
     "process": uppered,
     "init": lambda: processors(FailsInInit),
+    "close": lambda: processors(FailsInClose),
     "punctuation": lambda: processors(Punctual),
     "punctuation-interval": lambda: processors(PunctualWithoutPause),
     "child": lambda: processors(ToNobody),
@@ -212,8 +219,8 @@ CASES: dict[str, Callable[[], Topology]] = {
     "global-missing": lambda: with_global("everywhere", topic="no-such-topic"),
     "source-missing": lambda: dsl(lambda b: b.stream("no-such-topic").to("out")),
 }
-GOES_ON = {"extractor-negative": 2, "state-listener-raises": 3}
-"""These are no reason to stop: what is written, and the rest is in the log."""
+GOES_ON = {"extractor-negative": 2, "state-listener-raises": 3, "close": 3}
+"""These are no reason to stop while it runs: how much is written then."""
 READ, PROCESS, WRITE = (f"{kind}.exception.handler" for kind in ("deserialization", "processing", "production"))
 SETTINGS: dict[str, dict[str, Any]] = {
     "read-handler-raises": {READ: fails},

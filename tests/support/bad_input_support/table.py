@@ -167,7 +167,19 @@ def goes_on(case: str, written: list[str], *words: str) -> Row:
     return Row(case, script(case, "", mended=False).run, status=0, told=(), checks=(check,))
 
 
+def _all_committed(outcome: Outcome) -> None:
+    assert outcome.facts == {"committed": 3, "written": ["good", "bad", "good"]}
+    assert OF_USER in outcome.err
+
+
 CODE += [
+    Row(
+        "close",
+        script("close", "", mended=False).run,
+        status=1,
+        told=("ProcessingError: processor 'user' could not be closed: KeyError", "task='0_0'", "node='user'"),
+        checks=(_all_committed,),
+    ),
     goes_on(
         "extractor-negative",
         ["good", "good"],  # a negative time is how an extractor drops a record

@@ -42,7 +42,10 @@ def expected_run(run: Mapping[str, Any]) -> dict[str, Any]:
     steps = [
         {
             "out": [{**record, "headers": record.get("headers", [])} for record in step.get("out", ())],
-            "internal": [{**record, "headers": record.get("headers", [])} for record in step.get("internal", ())],
+            "internal": _by_key(
+                [{**record, "headers": record.get("headers", [])} for record in step.get("internal", ())],
+                _of_buffers(run),
+            ),
             "calls": step.get("calls", []),
             "dropped": step.get("dropped", 0),
             "throws": "throws" in step,
@@ -83,14 +86,16 @@ def replay(
         except Exception as error:
             steps.append({"out": [], "internal": [], "calls": calls.take(), "dropped": 0, "throws": error})
             return _settle(document, run)
-        dropped = 0
+        dropped, clock_ms = 0, run["start_time_ms"]
         for step in run["steps"]:
+            clock_ms += step.get("advance_wall_clock_ms", 0)
             failure: Exception | None = None
             try:
                 _do(driver, step, topics)
             except Exception as error:  # compared below: a step may have to fail
                 failure = error
             out, internal = _produced(driver.take_produced(), topics)
+            internal = _by_key(_without_given_times(internal, step, clock_ms), _of_buffers(run))
             now = int(driver.metrics()[DROPPED])
             steps.append({
                 "out": out,
@@ -107,6 +112,34 @@ def replay(
                 document["stores"] = _stores(driver, run["stores"])
                 document["metrics"] = {DROPPED: dropped}
     return _settle(document, run)
+
+
+def _of_buffers(run: Mapping[str, Any]) -> set[str]:
+    """The changelogs of suppressions: there, records of a commit come in the order of a hash set, each key once."""
+    records = [record for step in run["steps"] for record in step.get("internal", ())]
+    return {record["topic"] for record in records if record.get("headers") == [["v", "03"]]} | {
+        record["topic"] for record in records if record["value_hex"] is None and record["timestamp"] is None
+    }
+
+
+def _by_key(records: list[dict[str, Any]], topics: set[str]) -> list[dict[str, Any]]:
+    """In each step's part of these topics."""
+    return sorted(
+        records, key=lambda record: (record["topic"], str(record["key_hex"]) if record["topic"] in topics else "")
+    )
+
+
+def _without_given_times(
+    internal: list[dict[str, Any]], step: Mapping[str, Any], wall_clock_ms: int
+) -> list[dict[str, Any]]:
+    """Where Java gives a record no time and leaves it to the producer, it is the wall clock's here."""
+    untimed = {record["topic"] for record in step.get("internal", ()) if record["timestamp"] is None}
+    return [
+        {**record, "timestamp": None}
+        if (record["topic"] in untimed and record["timestamp"] == wall_clock_ms)
+        else record
+        for record in internal
+    ]
 
 
 def _settle(document: dict[str, Any], run: Mapping[str, Any]) -> dict[str, Any]:

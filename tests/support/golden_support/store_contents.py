@@ -26,6 +26,21 @@ def _timestamped_key_value(store: Any, recorded: Mapping[str, Any]) -> dict[str,
         }
 
 
+def _key_value_with_headers(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    with store.all() as rows:
+        return {
+            "entries": [
+                {
+                    "key": plain(key),
+                    "value": plain(found.value),
+                    "timestamp": found.timestamp,
+                    "headers": [[name, None if data is None else data.hex()] for name, data in found.headers],
+                }
+                for key, found in rows
+            ]
+        }
+
+
 def _window(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
     with store.all() as rows:
         return {"entries": [{**_windowed(key), "value": plain(value)} for key, value in rows]}
@@ -56,13 +71,19 @@ def _version(store: Any, key: Any, as_of: int | None) -> dict[str, Any]:
     return {"key": key, "as_of": as_of, "value": plain(value), "timestamp": timestamp, "valid_to": None}
 
 
+def _buffer(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    return {"records": store.num_records(), "bytes": store.buffer_size(), "min_timestamp": store.min_timestamp()}
+
+
 def _unread(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
 READERS: Mapping[str, Reader] = {
+    "headers-kv": _key_value_with_headers,
     "kv": _key_value,
     "timestamped-kv": _timestamped_key_value,
+    "suppress-buffer": _buffer,
     "unread": _unread,
     "window": _window,
     "timestamped-window": _timestamped_window,

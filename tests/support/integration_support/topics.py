@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from integration_support.workers import DEADLINE_S, wait_until
 
@@ -29,6 +29,14 @@ class Topics:
     def create_named(self, name: str, partitions: int, config: Mapping[str, str] | None = None) -> None:
         """The broker knows it when this returns: a moment after it was made, it may say that there is no such topic."""
         self._admin.create_topics([NewTopic(name, partitions, config=dict(config or {}))])[name].result(60)
+        self._until_known(name, partitions)
+
+    def add_partitions(self, name: str, partitions: int) -> None:
+        """Gives it so many in all."""
+        self._admin.create_partitions([NewPartitions(name, partitions)])[name].result(60)
+        self._until_known(name, partitions)
+
+    def _until_known(self, name: str, partitions: int) -> None:
         wait_until(
             f"topic {name} is known",
             lambda: len(self._admin.list_topics(name, timeout=60).topics[name].partitions) == partitions,

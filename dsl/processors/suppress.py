@@ -1,0 +1,88 @@
+"""Changes of a table wait in a buffer (KIP-328, conformance 70 to 72).
+
+Stream time is the operator's own: the largest timestamp that reached it. It starts anew with the task, as in Kafka
+Streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dsl.table_operator import TableOperator
+from processor_api.context import OperatorContext
+from processor_api.errors import StateError
+from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
+
+__all__ = ["Suppress"]
+
+NO_LIMIT = (1 << 63) - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suppress(TableOperator):
+    """A key's changes are one, at the time of the first.
+
+    With ``by_window`` keys are windowed, wait for the ends of their windows, and deletions are not sent on: nobody has
+    seen what they delete.
+    """
+
+    buffer: str
+    wait_ms: int
+    by_window: bool = False
+    record_limit: int = NO_LIMIT
+    byte_limit: int = NO_LIMIT
+    emits_early: bool = False
+
+    def bind(self, context: OperatorContext) -> Forward:
+        buffer, fail = context.store(self.buffer), context.fail
+        put, evict_while = buffer.put, buffer.evict_while
+        wait, by_window = self.wait_ms, self.by_window
+        most_records, most_bytes, emits_early = self.record_limit, self.byte_limit, self.emits_early
+        emit = _finals(context.forward) if by_window else context.forward
+        stream_time = NO_TIMESTAMP
+
+        def due() -> bool:
+            return bool(buffer.min_timestamp <= stream_time - wait)
+
+        def full() -> bool:
+            return bool(buffer.num_records > most_records or buffer.buffer_size > most_bytes)
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            nonlocal stream_time
+            if timestamp > stream_time:
+                stream_time = timestamp
+            try:
+                put(key.window.end if by_window else timestamp, key, value, timestamp, headers)
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            if buffer.min_timestamp <= stream_time - wait:
+                evict_while(due, emit)
+            if full():
+                if not emits_early:
+                    raise self._overflow(context.node, buffer)
+                evict_while(full, emit)
+
+        return process
+
+    def _overflow(self, node: str, buffer: Any) -> StateError:
+        return StateError(
+            f"the buffer of node {node!r} is full: {buffer.num_records} of {_shown(self.record_limit)} records,"
+            f" {buffer.buffer_size} of {_shown(self.byte_limit)} bytes. Give it more, or let it emit early",
+            node=node,
+            store=buffer.name,
+        )
+
+
+def _shown(limit: int) -> str:
+    return "any number of" if limit == NO_LIMIT else str(limit)
+
+
+def _finals(forward: Forward) -> Callable[..., None]:
+    def emit(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+        if value[0] is not None:
+            forward(key, value, timestamp, headers)
+
+    return emit

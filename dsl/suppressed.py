@@ -1,0 +1,159 @@
+"""What a table's changes wait for before they are sent on (KIP-328)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from dsl.naming import validate_name
+from processor_api.durations import Duration, to_ms
+from processor_api.errors import TopologyError
+
+__all__ = ["BufferConfig", "EagerBufferConfig", "StrictBufferConfig", "Suppressed"]
+
+
+def _limit(number: int, what: str) -> int:
+    if type(number) is not int or number < 0:
+        raise TopologyError(
+            f"{what} of a suppression's buffer cannot be {number!r}: give a number that is not negative"
+        )
+    return number
+
+
+@dataclass(frozen=True, kw_only=True)
+class BufferConfig:
+    """How much may wait, and what happens when it is more; made by :meth:`max_records`, :meth:`max_bytes` or
+    :meth:`unbounded`. The other methods return a changed copy.
+
+    Bytes are counted as Kafka Streams counts them: keys, values and the contexts of the records.
+    """
+
+    record_limit: int | None = None
+    """How many keys may wait; ``None``: any number."""
+    byte_limit: int | None = None
+    """How many bytes may wait; ``None``: any number."""
+    logging: bool = True
+    """Whether what waits is in a changelog topic; else it is lost with its worker."""
+    topic_config: Mapping[str, str] = field(default_factory=dict)
+    """Settings of the changelog topic, over the built-in ones."""
+
+    @staticmethod
+    def max_records(records: int) -> EagerBufferConfig:
+        """At most so many keys wait; when there are more, the oldest is sent on early.
+
+        :raises TopologyError: if the number is negative.
+        """
+        return EagerBufferConfig(record_limit=_limit(records, "the records"))
+
+    @staticmethod
+    def max_bytes(size: int) -> EagerBufferConfig:
+        """At most so many bytes wait; when there are more, the oldest keys are sent on early.
+
+        :raises TopologyError: if the number is negative.
+        """
+        return EagerBufferConfig(byte_limit=_limit(size, "the bytes"))
+
+    @staticmethod
+    def unbounded() -> StrictBufferConfig:
+        """As much as there is may wait."""
+        return StrictBufferConfig()
+
+    def shut_down_when_full(self) -> StrictBufferConfig:
+        """The application ends with an error, rather than that something is sent on early."""
+        return StrictBufferConfig(**self.__dict__)
+
+    def emit_early_when_full(self) -> EagerBufferConfig:
+        """The oldest keys are sent on early. Not for results that must be final."""
+        return EagerBufferConfig(**self.__dict__)
+
+    def with_max_records(self, records: int) -> Self:
+        """The same with another limit of keys.
+
+        :raises TopologyError: if the number is negative.
+        """
+        return replace(self, record_limit=_limit(records, "the records"))
+
+    def with_max_bytes(self, size: int) -> Self:
+        """The same with another limit of bytes.
+
+        :raises TopologyError: if the number is negative.
+        """
+        return replace(self, byte_limit=_limit(size, "the bytes"))
+
+    def with_logging_disabled(self) -> Self:
+        """No changelog topic: what waits is lost with its worker."""
+        return replace(self, logging=False, topic_config={})
+
+    def with_logging_enabled(self, topic_config: Mapping[str, str] | None = None) -> Self:
+        """A changelog topic, created with ``topic_config`` over the built-in settings."""
+        return replace(self, logging=True, topic_config=dict(topic_config or {}))
+
+    def with_no_bound(self) -> StrictBufferConfig:
+        """As much as there is may wait."""
+        return StrictBufferConfig(logging=self.logging, topic_config=self.topic_config)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EagerBufferConfig(BufferConfig):
+    """A full buffer sends its oldest keys on early."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StrictBufferConfig(BufferConfig):
+    """Nothing is sent on early: a full buffer ends the application."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suppressed:
+    """When changes are sent on: made by :meth:`until_time_limit` or :meth:`until_window_closes`."""
+
+    buffer: BufferConfig
+    wait_ms: int | None = None
+    """For how long a key's changes wait, in stream time; ``None``: until its window closes."""
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.name is not None:
+            validate_name(self.name)
+
+    @staticmethod
+    def until_time_limit(time_to_wait: Duration, buffer: BufferConfig) -> Suppressed:
+        """The last change of a key is sent on when stream time has passed the first that waits by ``time_to_wait``:
+        a limit to the rate.
+
+        :raises TopologyError: if the time is negative.
+        """
+        wait_ms = to_ms(time_to_wait, "time_to_wait")
+        if wait_ms < 0:
+            raise TopologyError(f"time_to_wait cannot be negative, got {wait_ms} ms")
+        return Suppressed(buffer=_config(buffer), wait_ms=wait_ms)
+
+    @staticmethod
+    def until_window_closes(buffer: StrictBufferConfig) -> Suppressed:
+        """Only the final result of each window is sent on, when stream time has passed the window's end by the grace
+        period.
+
+        :raises TopologyError: if the buffer sends on early when it is full: such results would not be final.
+        """
+        if not isinstance(_config(buffer), StrictBufferConfig):
+            raise TopologyError(
+                "a buffer that emits early when it is full cannot wait for windows to close: use shut_down_when_full()"
+                " or with_no_bound()"
+            )
+        return Suppressed(buffer=buffer)
+
+    def with_name(self, name: str) -> Suppressed:
+        """Names the operator, and its store and changelog after it.
+
+        :raises TopologyError: if the name is illegal.
+        """
+        return replace(self, name=name)
+
+
+def _config(buffer: BufferConfig) -> BufferConfig:
+    if not isinstance(buffer, (EagerBufferConfig, StrictBufferConfig)):
+        raise TopologyError(
+            "a suppression takes BufferConfig.max_records(...), max_bytes(...) or unbounded(), got " + repr(buffer)
+        )
+    return buffer

@@ -1,0 +1,49 @@
+"""Whether what a user gave is of the kind that is wanted, told where it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from processor_api.errors import TopologyError
+from processor_api.offset_reset import AutoOffsetReset
+from processor_api.serde import Serde
+
+__all__ = ["check_fields", "check_function"]
+
+
+def _is_serde(value: object) -> bool:
+    return isinstance(value, Serde)
+
+
+def _is_reset(value: object) -> bool:
+    return isinstance(value, AutoOffsetReset)
+
+
+_SERDE = (_is_serde, "a Serde, such as Serdes.STRING")
+_FUNCTION = (callable, "a function")
+_WANTED: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "key_serde": _SERDE,
+    "value_serde": _SERDE,
+    "timestamp_extractor": _FUNCTION,
+    "partitioner": _FUNCTION,
+    "offset_reset": (_is_reset, "an AutoOffsetReset, such as AutoOffsetReset.earliest()"),
+}
+
+
+def check_fields(owner: Any, what: str, **place: Any) -> None:
+    """Looks at the serdes, functions and resets among the fields of a node or an option.
+
+    :param what: names it.
+    :raises TopologyError: if one of them is something else.
+    """
+    for name, (fits, wanted) in _WANTED.items():
+        value = getattr(owner, name, None)
+        if value is not None and not fits(value):
+            raise TopologyError(f"{what} takes {wanted}, as its {name}, got {value!r}", **place)
+
+
+def check_function(value: object, name: str, what: str, **place: Any) -> None:
+    """:raises TopologyError: if it cannot be called."""
+    if not callable(value):
+        raise TopologyError(f"{what} takes a function as its {name}, got {value!r}", **place)

@@ -1,0 +1,239 @@
+"""Rows of the time-ordered buffers: a change of a table, or a record of a stream, with the context of its record.
+
+::
+
+    context   timestamp i64, offset i64, topic (i32 and UTF-8), partition i32, count of headers i32,
+              and for each its name (i32 and UTF-8) and value (i32 and bytes)
+    value     context, prior, old, new (each i32 and bytes), buffer time i64
+
+A length of -1 is null; the old value has -2 where it is the prior one. On changelogs of suppressions this is version 3,
+which their header ``v`` says; older ones (Kafka Streams 2.1 to 2.5) are read too.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from processor_api.record import HeaderList
+
+__all__ = [
+    "VERSION",
+    "BufferContext",
+    "BufferValue",
+    "read_any_version",
+    "read_buffer_value",
+    "read_context",
+    "resident_size",
+    "write_buffer_value",
+    "write_context",
+]
+
+VERSION = b"\x03"
+"""The header ``v`` of changelog records of this format."""
+
+_HEAD = struct.Struct(">qqi")
+_TAIL = struct.Struct(">ii")
+_LENGTH = struct.Struct(">i")
+_TIME = struct.Struct(">q")
+_NULL = _LENGTH.pack(-1)
+_SAME_AS_PRIOR = _LENGTH.pack(-2)
+_FIXED_CONTEXT_BYTES = 20
+
+
+class BufferContext(NamedTuple):
+    """Where a buffered record came from."""
+
+    timestamp: int
+    offset: int
+    topic: str
+    """Empty for a record that came from no topic (a punctuation)."""
+    partition: int
+    headers: HeaderList
+
+
+class BufferValue(NamedTuple):
+    """What is buffered, as bytes."""
+
+    context: BufferContext
+    prior: bytes | None
+    """The value before the first change that is buffered."""
+    old: bytes | None
+    new: bytes | None
+    time: int
+    """When it may leave the buffer, in ms."""
+
+
+# ------------------------------------------------------------------ context
+
+
+def write_context(
+    timestamp: int, offset: int, topic: str, partition: int, headers: Iterable[tuple[str, bytes | None]] | None
+) -> bytes:
+    """The context's bytes."""
+    name = topic.encode()
+    head = _HEAD.pack(timestamp, offset, len(name)) + name
+    if not headers:
+        return head + _TAIL.pack(partition, 0)
+    listed = list(headers)
+    parts = [head, _TAIL.pack(partition, len(listed))]
+    for header, value in listed:
+        raw = header.encode()
+        parts += (_LENGTH.pack(len(raw)), raw)
+        parts += (_NULL,) if value is None else (_LENGTH.pack(len(value)), value)
+    return b"".join(parts)
+
+
+def read_context(data: bytes, offset: int = 0) -> tuple[BufferContext, int]:
+    """The context at ``offset``, and the offset behind it.
+
+    :raises ValueError: if there is none.
+    """
+    try:
+        timestamp, record_offset, length = _HEAD.unpack_from(data, offset)
+        topic, offset = _exactly(data, offset + _HEAD.size, length)
+        partition, count = _TAIL.unpack_from(data, offset)
+        offset += _TAIL.size
+        headers: HeaderList = []
+        for _ in range(count):
+            name, offset = _piece(data, offset)
+            value, offset = _piece(data, offset)
+            headers.append(("" if name is None else name.decode(), value))
+    except struct.error as error:
+        raise ValueError(f"the context of a buffered record ends early: {error}") from None
+    return BufferContext(timestamp, record_offset, topic.decode(), partition, headers), offset
+
+
+def _exactly(data: bytes, start: int, length: int) -> tuple[bytes, int]:
+    end = start + length
+    if length < 0 or end > len(data):
+        raise ValueError(f"{length} bytes at byte {start} of {len(data)}: not a buffered record")
+    return data[start:end], end
+
+
+def _piece(data: bytes, offset: int) -> tuple[bytes | None, int]:
+    length: int = _LENGTH.unpack_from(data, offset)[0]
+    offset += 4
+    return (None, offset) if length == -1 else _exactly(data, offset, length)
+
+
+# -------------------------------------------------------------------- value
+
+
+def write_buffer_value(context: bytes, prior: bytes | None, old: bytes | None, new: bytes | None, time: int) -> bytes:
+    """A row, from a written context."""
+    if old is None:
+        old_part = _NULL
+    elif old == prior:
+        old_part = _SAME_AS_PRIOR
+    else:
+        old_part = _LENGTH.pack(len(old)) + old
+    return b"".join((context, _sized(prior), old_part, _sized(new), _TIME.pack(time)))
+
+
+def _sized(data: bytes | None) -> bytes:
+    return _NULL if data is None else _LENGTH.pack(len(data)) + data
+
+
+def read_buffer_value(data: bytes) -> BufferValue:
+    """The reverse of `write_buffer_value`.
+
+    :raises ValueError: if it is no such row.
+    """
+    context, offset = read_context(data)
+    try:
+        prior, offset = _piece(data, offset)
+        if data[offset : offset + 4] == _SAME_AS_PRIOR:
+            old, offset = prior, offset + 4
+        else:
+            old, offset = _piece(data, offset)
+        new, offset = _piece(data, offset)
+    except struct.error as error:
+        raise ValueError(f"a buffered record ends early: {error}") from None
+    return BufferValue(context, prior, old, new, _last_time(data, offset))
+
+
+def _last_time(data: bytes, offset: int) -> int:
+    if len(data) != offset + 8:
+        raise ValueError(f"{len(data) - offset} bytes in place of the 8 of a time")
+    time: int = _TIME.unpack_from(data, offset)[0]
+    return time
+
+
+def resident_size(value: BufferValue) -> int:
+    """The bytes that Kafka Streams counts for a value: those of the values, each once, and of the context, with two
+    bytes' worth of text as one."""
+    context, prior, old, new, _ = value
+    size = _FIXED_CONTEXT_BYTES + _characters(context.topic)
+    for name, data in context.headers:
+        size += _characters(name) + (0 if data is None else len(data))
+    if prior is not None:
+        size += len(prior)
+    if old is not None and old != prior:
+        size += len(old)
+    return size if new is None else size + len(new)
+
+
+def _characters(text: str) -> int:
+    """Java's characters: two for those beyond 16 bits."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+# ------------------------------------------------------------ older versions
+
+
+def read_any_version(
+    version: bytes | None, data: bytes, record: BufferContext, previous: bytes | None, *, is_buffered: bool
+) -> BufferValue:
+    """A changelog record of a suppression.
+
+    :param version: the record's header ``v``; version 0 has none.
+    :param record: stands for the context, which version 0 does not have.
+    :param previous: the prior value of what is buffered for the key, if anything ``is_buffered``: versions 0 and 1 do
+        not tell it.
+    :raises ValueError: if it is damaged, or of a version that is not known.
+    """
+    if version == VERSION:
+        return read_buffer_value(data)
+    try:
+        if version == b"\x02":
+            return _read_2(data)
+        if version not in (None, b"\x01"):
+            raise ValueError(f"version {version!r} is not known; was it written by a newer release?")
+        time: int = _TIME.unpack_from(data)[0]
+        context, changes = record, data[8:]
+        if version is not None:
+            context, offset = read_context(data, 8)
+            changes, _ = _present(data, offset)
+        old, new = _read_changes(changes)
+        return BufferValue(context, previous if is_buffered else old, old, new, time)
+    except struct.error as error:
+        raise ValueError(f"a buffered record ends early: {error}") from None
+
+
+def _read_2(data: bytes) -> BufferValue:
+    """Some releases wrote version 3 and called it 2."""
+    try:
+        context, offset = read_context(data)
+        changes, offset = _present(data, offset)
+        old, new = _read_changes(changes)
+        prior, offset = _piece(data, offset)
+        return BufferValue(context, prior, old, new, _last_time(data, offset))
+    except (ValueError, struct.error):
+        return read_buffer_value(data)
+
+
+def _present(data: bytes, offset: int) -> tuple[bytes, int]:
+    found, offset = _piece(data, offset)
+    if found is None:
+        raise ValueError("a buffered record without a change")
+    return found, offset
+
+
+def _read_changes(data: bytes) -> tuple[bytes | None, bytes | None]:
+    old, offset = _piece(data, 0)
+    new, offset = _piece(data, offset)
+    if offset != len(data):
+        raise ValueError(f"{len(data) - offset} bytes follow a change")
+    return old, new

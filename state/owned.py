@@ -1,0 +1,46 @@
+"""Stores that look who calls: for development, since the check costs each call.
+
+A store belongs to the thread that runs its task. Another thread that reads or writes it gets in between two steps of a
+call, or of a commit, and what becomes of it nobody knows.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from processor_api.errors import StoreError
+
+__all__ = ["OwnedStore"]
+
+
+class OwnedStore:
+    """A store as processors see it, whose calls fail in every other thread than its owner.
+
+    :param owner: as ``threading.get_ident`` tells it.
+    """
+
+    def __init__(self, store: Any, owner: int) -> None:
+        self._store = store
+        for name in dir(store):
+            call = None if name.startswith("_") or name == "close" else getattr(store, name)
+            if callable(call):
+                setattr(self, name, self._checked(call, owner))
+
+    def _checked(self, call: Callable[..., Any], owner: int) -> Callable[..., Any]:
+        this_thread, name = threading.get_ident, self._store.name
+
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            if this_thread() != owner:
+                raise StoreError(
+                    f"store {name!r} is used by thread {threading.current_thread().name!r}, which does not run its"
+                    " task: a processor must not hand its stores to other threads",
+                    store=name,
+                )
+            return call(*args, **kwargs)
+
+        return checked
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)

@@ -1,0 +1,121 @@
+"""`streams state list`: the stores on disk."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from processor_api.errors import StateError, StreamsError
+from state.directory_view import StoredTask, applications_in, tasks_of
+from streams.cli.failures import CLEAN, FAILED, described
+from streams.cli.stored.where import add_format_option, add_place_options, place_of
+
+__all__ = ["add_parser", "run"]
+
+_COLUMNS = ("application", "task", "store", "kind", "format", "rows", "size", "changelog", "input")
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "list",
+        help="list the stores on disk",
+        description="Lists the stores of every application and task: kind, format, number of entries, ~ if it is an"
+        " estimate, size of its table files, offset of the last changelog record that it holds, and next input offsets"
+        " of the task. Works while the worker runs.",
+    )
+    add_format_option(parser)
+    add_place_options(parser)
+    parser.set_defaults(command=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    place = place_of(arguments)
+    found = list(applications_in(place.root)) if place.application_id is None else [place.application_id]
+    tasks = [task for application in found for task in tasks_of(place.root, application, place.names)]
+    rows: list[dict[str, Any]] = []
+    status = CLEAN
+    for task in tasks:
+        try:
+            for row in _stores(task):
+                rows.append(row)  # also those before an error
+        except StreamsError as error:
+            status = FAILED
+            sys.stderr.write(f"error: task {task.name}: {described(error)}\n")
+    if arguments.format == "json":
+        sys.stdout.write("".join(json.dumps(row) + "\n" for row in rows))
+    elif rows:
+        sys.stdout.write(_table(rows))
+    else:
+        sys.stdout.write(f"no stores on disk in {place.root}\n")
+    return status
+
+
+def _stores(task: StoredTask) -> Iterator[dict[str, Any]]:
+    from state.rocksdb_reader import DatabaseReader
+    from state.stored_stores import count_rows, positions_of, stores_in
+
+    with DatabaseReader(task.database) as reader:
+        positions = positions_of(reader)
+        for store in stores_in(reader, task):
+            rows, exact = count_rows(reader, store)
+            yield {
+                "application": task.application_id,
+                "task": task.name,
+                "store": store.name,
+                "kind": store.kind,
+                "families": store.suffixes,
+                "missing": [family.removeprefix(f"{store.name}.") for family in store.missing],
+                "format": reader.format,
+                "rows": rows,
+                "rows_exact": exact,
+                "size_bytes": sum(map(reader.size, store.families)),
+                "changelog": dict(store.offsets),
+                "input": positions,
+            }
+        if reader.damage is not None:
+            raise StateError(
+                f"the database at {reader.path} is damaged: {reader.damage}; `streams state verify` says where"
+            )
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
+    lines = [_COLUMNS, *(_line(row) for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(_COLUMNS))]
+    return "".join(
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() + "\n"
+        for line in lines
+    )
+
+
+def _line(row: dict[str, Any]) -> tuple[str, ...]:
+    families = "+".join(row["families"])
+    kind = row["kind"] or f"unknown ({families})"
+    if row["missing"]:
+        kind = f"{kind}, lost: {'+'.join(row['missing'])}"
+    return (
+        row["application"],
+        row["task"],
+        row["store"],
+        kind,
+        row["format"] or "none",
+        str(row["rows"]) if row["rows_exact"] else f"~{row['rows']}",
+        _bytes(row["size_bytes"]),
+        _offsets(row["changelog"]),
+        _offsets(row["input"]),
+    )
+
+
+def _offsets(offsets: dict[str, int | None]) -> str:
+    return " ".join(f"{name}@{'damaged' if at is None else at}" for name, at in offsets.items()) or "-"
+
+
+def _bytes(size: int) -> str:
+    number = float(size)
+    for unit in ("B", "KiB", "MiB"):
+        if number < 1024:
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1024
+    return f"{number:.1f} GiB"

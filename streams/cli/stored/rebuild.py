@@ -1,0 +1,134 @@
+"""`streams state rebuild`: takes a store out of the state on disk, so that the next start restores it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from processor_api.errors import StateDirectoryError, StateError, StreamsError
+from state.directory import Slot, StateDirectory, TaskLock
+from state.directory_view import StoredTask
+from streams.cli.failures import CLEAN, CannotRun
+from streams.cli.stored.where import Place, add_place_options, add_store_argument, place_of
+
+__all__ = ["add_parser", "run"]
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "rebuild",
+        help="take a store out, to be restored from its changelog",
+        description="Removes the rows and the changelog offset of a store in every task that has it, or in those named"
+        " by --task; the next start restores it from its changelog. With --task and no store, removes all state of that"
+        " task, also where its database cannot be opened. Refuses while a worker has the task open.",
+    )
+    add_store_argument(parser, nargs="?")
+    parser.add_argument(
+        "--force", action="store_true", help="also where there is no changelog offset, as in stores without a changelog"
+    )
+    add_place_options(parser)
+    parser.set_defaults(command=run)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A store in one task."""
+
+    task: StoredTask
+    entries: str
+    offsets: str
+    offset_keys: tuple[bytes, ...]
+
+
+def run(arguments: argparse.Namespace) -> int:
+    place = place_of(arguments)
+    if arguments.store is None:
+        if not arguments.task:
+            raise CannotRun("name the store to rebuild, or by --task a task whose state is to be removed as a whole")
+        _remove_tasks(place.tasks())
+        return CLEAN
+    found = _find(place, arguments.store)
+    unlogged = [one.task.name for one in found if one.entries != "0" and not one.offset_keys]
+    if unlogged and not arguments.force:
+        raise CannotRun(
+            f"store {arguments.store!r} has no changelog offset in task {unlogged[0]}: if it has no changelog, its rows"
+            " cannot be restored; --force removes them. With a changelog it is restored anew at the next start anyway"
+        )
+    _forget(arguments.store, found)
+    return CLEAN
+
+
+def _find(place: Place, store: str) -> list[_Found]:
+    from state.stored_stores import count_rows
+
+    found = []
+    for reader, one in place.stores(store):
+        offsets = ", ".join(f"{name}@{'damaged' if at is None else at}" for name, at in one.offsets.items())
+        rows, exact = count_rows(reader, one)
+        shown = str(rows) if exact else f"about {rows}"
+        found.append(_Found(one.task, shown, offsets or "no changelog offset", one.offset_keys))
+    return found
+
+
+def _lock(task: StoredTask, held: ExitStack) -> tuple[StateDirectory, TaskLock | Slot]:
+    """:raises StateDirectoryError: a worker has it open, or the directory cannot be written."""
+    path = task.path.parent if task.task is not None else task.path.parent.parent
+    directory = StateDirectory.open(path.parent, path.name)
+    lock = directory.try_lock_task(task.task) if task.task is not None else directory.try_slot(int(task.path.name))
+    if lock is None:
+        raise StateDirectoryError(
+            f"a worker of application {task.application_id!r} has task {task.name} in {path} open: stop it first;"
+            " nothing was changed",
+            task=task.name,
+        )
+    held.enter_context(lock)
+    return directory, lock
+
+
+def _forget(store: str, found: list[_Found]) -> None:
+    from state.rocksdb_repair import forget_store
+
+    with ExitStack() as held:
+        for one in found:
+            _lock(one.task, held)
+        for one in found:
+            try:
+                forget_store(one.task.database, store, one.offset_keys)
+            except StateError as error:
+                raise StateError(
+                    f"{error.message}; `streams state rebuild --task {one.task.name}` removes all state of the task",
+                    **error.place(),
+                ) from error
+            sys.stdout.write(
+                f"task {one.task.name}: removed store {store!r}, {one.entries} entries, {one.offsets}; the next"
+                " start restores it from its changelog\n"
+            )
+
+
+def _remove_tasks(tasks: list[StoredTask]) -> None:
+    with ExitStack() as held:
+        locks = [(task, *_lock(task, held)) for task in tasks]
+        for task, directory, lock in locks:
+            names = _names(task)
+            if isinstance(lock, Slot):
+                directory.remove_global(lock)
+            else:
+                directory.remove_task(lock)
+            sys.stdout.write(
+                f"task {task.name}: removed all state, {names}; the next start restores the stores that have"
+                " changelogs\n"
+            )
+
+
+def _names(task: StoredTask) -> str:
+    from state.rocksdb_reader import DatabaseReader
+    from state.stored_stores import stores_in
+
+    try:
+        with DatabaseReader(task.database) as reader:
+            return f"stores {', '.join(store.name for store in stores_in(reader, task)) or 'none'}"
+    except StreamsError as error:
+        return f"which could not be read ({error.message.partition(';')[0]})"

@@ -1,0 +1,138 @@
+"""Between the bytes of a store and what a person reads and types."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from processor_api.errors import ConfigError, StoreError
+from processor_api.serde import Serde, Serdes
+from processor_api.store_spec import StoreBuilder
+from processor_api.topology import Topology
+from streams.cli.failures import CannotRun
+
+__all__ = ["NAMES", "Readable", "readable_of"]
+
+_TRUE_OR_FALSE = {"true": True, "false": False}
+_TYPED: Mapping[str, tuple[Serde[Any], Callable[[str], Any]]] = {
+    "string": (Serdes.STRING, str),
+    "integer": (Serdes.INTEGER, int),
+    "long": (Serdes.LONG, int),
+    "short": (Serdes.SHORT, int),
+    "float": (Serdes.FLOAT, float),
+    "double": (Serdes.DOUBLE, float),
+    "boolean": (Serdes.BOOLEAN, lambda text: _TRUE_OR_FALSE[text]),
+    "uuid": (Serdes.UUID, uuid.UUID),
+}
+HEX, JSON = "hex", "json"
+NAMES = (HEX, JSON, *_TYPED)
+"""Serdes that can be named on the command line."""
+_HEX_PREFIX = "hex:"
+
+
+@dataclass(frozen=True)
+class Readable:
+    """Keys and values of one store; without a serde they are shown as hexadecimal digits."""
+
+    store: str
+    key_serde: Serde[Any] | None
+    value_serde: Serde[Any] | None
+    window_size_ms: int | None = None
+    """Where the topology says so."""
+    raw: bool = False
+    """Shows bytes as they are where there is no serde."""
+
+    def key(self, data: bytes) -> Any:
+        return self._read(self.key_serde, data, "key")
+
+    def value(self, data: bytes | list[bytes | None] | None) -> Any:
+        if isinstance(data, list):
+            return [self.value(item) for item in data]
+        return None if data is None else self._read(self.value_serde, data, "value")
+
+    def _read(self, serde: Serde[Any] | None, data: bytes, part: str) -> Any:
+        if serde is None:
+            return data if self.raw else data.hex()
+        try:
+            return serde.deserialize(data)
+        except Exception as error:
+            raise StoreError(
+                f"the {part} {data.hex()} cannot be read by the serde {serde.name!r}: {type(error).__name__}: {error};"
+                f" name another by --{part}-serde, or hex",
+                store=self.store,
+            ) from error
+
+    def key_bytes(self, text: str) -> bytes:
+        """What was typed for a key; ``hex:`` in front says that the rest is its bytes in hexadecimal digits.
+
+        :raises CannotRun: if it is no key.
+        """
+        serde = self.key_serde
+        try:
+            if text.startswith(_HEX_PREFIX):
+                return bytes.fromhex(text.removeprefix(_HEX_PREFIX))
+            if serde is None:
+                return bytes.fromhex(text)
+            for typed, parse in _TYPED.values():
+                if serde is typed:
+                    return serde.serialize(parse(text))
+            return serde.serialize(json.loads(text))
+        except Exception as error:
+            how = "hexadecimal digits; name its serde by --key-serde to type it otherwise"
+            if serde is not None:
+                how = f"one that the serde {serde.name!r} writes; type hex: and its bytes in hexadecimal digits"
+            raise CannotRun(f"{text!r} is no key of store {self.store!r}: {error}; a key is {how}") from error
+
+
+def _named(name: str | None) -> Serde[Any] | None:
+    if name == JSON:
+        from streams.serdes import json_serde
+
+        return json_serde()
+    return None if name is None or name == HEX else _TYPED[name][0]
+
+
+def readable_of(
+    store: str, topology: Topology | None, config: Any, key_serde: str | None, value_serde: str | None, *, raw: bool
+) -> Readable:
+    """The serdes named, else those of the topology if one is.
+
+    :raises CannotRun: if the topology has no such store.
+    """
+    if topology is None:
+        return Readable(store, _named(key_serde), _named(value_serde), raw=raw)
+    builder = _builder(store, topology)
+    application = config.application_id
+    topic = f"{application}-{store}-changelog"
+    key = _of_topology(builder.key_serde, config.default_key_serde, topic, is_key=True)
+    value = _of_topology(builder.value_serde, config.default_value_serde, topic, is_key=False)
+    return Readable(
+        store,
+        key if key_serde is None else _named(key_serde),
+        value if value_serde is None else _named(value_serde),
+        builder.supplier.parameters.get("window_size_ms"),
+        raw,
+    )
+
+
+def _builder(store: str, topology: Topology) -> StoreBuilder[Any, Any]:
+    found = topology.stores.get(store)
+    if found is None and store in topology.global_stores:
+        found = topology.global_stores[store].builder
+    if found is None:
+        names = ", ".join(sorted({*topology.stores, *topology.global_stores})) or "none"
+        raise CannotRun(f"the topology has no store {store!r}; it has: {names}")
+    return found
+
+
+def _of_topology(given: Serde[Any] | None, default: Serde[Any] | None, topic: str, *, is_key: bool) -> Serde[Any]:
+    from streams.runtime.environment import resolve_serde
+
+    part = "key" if is_key else "value"
+    try:
+        return resolve_serde(given, default, f"the store of {topic}", part).bind(topic, is_key=is_key)
+    except ConfigError as error:
+        raise CannotRun(f"{error.message}; or name one by --{part}-serde") from error

@@ -1,0 +1,135 @@
+"""`streams state verify`: reads everything on disk, and says what is damaged."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from processor_api.errors import StreamsError
+from processor_api.topology import Topology
+from state.directory_view import StoredTask
+from streams.cli.failures import CLEAN, FAILED, CannotRun
+from streams.cli.findings import Finding, Verdict, fail, fails, ok
+from streams.cli.stored.where import add_place_options, add_store_argument, add_topology_option, place_of
+
+if TYPE_CHECKING:
+    from state.rocksdb_reader import DatabaseReader
+    from state.stored_stores import StoredStore
+
+__all__ = ["add_parser", "run"]
+
+
+def add_parser(commands: object) -> None:
+    parser = commands.add_parser(  # type: ignore[attr-defined]
+        "verify",
+        help="read everything on disk, and say what is damaged",
+        description="Reads each row of each store, or of one, with its checksum, and looks whether it is one of the"
+        " store's kind, whether the format and all column families are there, and whether the changelog offset is. A"
+        " line for each: ok or fail. Exit status: 1 if anything fails, else 0. Works while the worker runs.",
+    )
+    add_store_argument(parser, nargs="?")
+    add_topology_option(parser, "says which stores have no changelog, and so no offset; for instance app:topology")
+    add_place_options(parser)
+    parser.set_defaults(command=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints findings as they come; returns the exit status."""
+    place = place_of(arguments)
+    topology = place.topology()
+    status, looked_at = CLEAN, False
+    for task in place.tasks():
+        for finding in _findings(task, arguments.store, topology):
+            looked_at = True
+            sys.stdout.write(f"{finding}\n")
+            if finding.verdict is Verdict.FAIL:
+                status = FAILED
+    if not looked_at and arguments.store is not None:
+        next(place.stores(arguments.store))  # says which stores there are
+    return status
+
+
+def _findings(task: StoredTask, only: str | None, topology: Topology | None) -> Iterator[Finding]:
+    from state.rocksdb_reader import DatabaseReader
+    from state.stored_stores import stores_in
+
+    try:
+        with DatabaseReader(task.database) as reader:
+            stores = stores_in(reader, task)
+            if only is None:
+                yield _shared(reader, task)
+            damage = False
+            for store in stores:
+                if only in (None, store.name):
+                    for finding in _of_store(reader, store, topology):
+                        damage = damage or finding.verdict is Verdict.FAIL
+                        yield finding
+            if reader.damage is not None and not damage and only is None:
+                yield fail(task.name, reader.damage)
+    except StreamsError as error:
+        yield from fails(task.name, error)
+
+
+def _shared(reader: DatabaseReader, task: StoredTask) -> Finding:
+    from state.rocksdb_errors import damaged
+    from state.stored_stores import positions_of
+
+    positions = positions_of(reader)
+    for name, position in positions.items():
+        if position is None:
+            return fail(task.name, str(damaged(reader.path, f"its input position of {name} is no offset")))
+    return ok(task.name, f"format {reader.format}, {len(positions)} input positions")
+
+
+def _of_store(reader: DatabaseReader, store: StoredStore, topology: Topology | None) -> Iterator[Finding]:
+    from state.rocksdb_errors import rebuild_store
+
+    what = f"{store.task.name} {store.name}"
+    if store.kind is None:
+        yield fail(what, f"this release knows no kind of store with the families {', '.join(store.suffixes)}")
+    for family in store.missing:
+        yield fail(what, f"its column family {family!r} is missing; {rebuild_store(store.name)}")
+    entries = 0
+    try:
+        entries = _read_all(reader, store)
+    except StreamsError as error:
+        yield from fails(what, error)
+        return
+    damaged = [name for name, offset in store.offsets.items() if offset is None]
+    if damaged:
+        yield fail(what, f"its changelog offset of {damaged[0]} is damaged; {rebuild_store(store.name)}")
+    elif not store.offsets and entries and _logged(store, topology):
+        yield fail(
+            what,
+            f"{entries} entries, and no changelog offset: it is restored anew at the next start. If the store has no"
+            " changelog, name the topology by --topology",
+        )
+    elif store.kind is not None and not store.missing:
+        offsets = ", ".join(f"{name}@{offset}" for name, offset in store.offsets.items()) or "no changelog"
+        yield ok(what, f"{store.kind}, {entries} entries, {offsets}")
+
+
+def _logged(store: StoredStore, topology: Topology | None) -> bool:
+    """Whether the store has a changelog, as far as one can know."""
+    if topology is None:
+        return True
+    if store.name not in topology.stores and store.name not in topology.global_stores:
+        raise CannotRun(f"the topology has no store {store.name!r}")
+    found = topology.stores.get(store.name)
+    return found is None or found.logging or store.name in topology.source_changelogs
+
+
+def _read_all(reader: DatabaseReader, store: StoredStore) -> int:
+    """How many entries there are.
+
+    :raises StateError: if a row or a block is damaged.
+    """
+    from state.stored_stores import scan
+
+    entries = sum(1 for _ in scan(reader, store))
+    for key in reader.first_keys():  # reads the files' filters, which a scan does not
+        for family in store.families:
+            reader.family(family).get(key)
+    return entries

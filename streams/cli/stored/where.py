@@ -1,0 +1,109 @@
+"""Which state a command is about: the options, and what they find."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from processor_api.errors import StateError
+from processor_api.topology import Topology
+from state.directory_view import StoredTask, tasks_of
+from streams.cli.failures import CannotRun
+from streams.cli.settings_options import add_settings_options, given_settings
+from streams.cli.topology_function import load_topology
+
+if TYPE_CHECKING:
+    from state.rocksdb_reader import DatabaseReader
+    from state.stored_stores import StoredStore
+    from streams.config import StreamsConfig
+
+__all__ = ["Place", "add_format_option", "add_place_options", "add_store_argument", "add_topology_option", "place_of"]
+
+
+class Place:
+    """A state directory, and what was asked for in it."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        given = given_settings(arguments).settings
+        self.root: Path
+        self.application_id: str | None = given.get("application.id")
+        self.names: list[str] = arguments.task
+        self._topology_path: str | None = getattr(arguments, "topology", None)
+        self._given = given
+        self._config: StreamsConfig | None = None
+        self.root = self.config.state_dir
+
+    @property
+    def config(self) -> StreamsConfig:
+        from streams.config import StreamsConfig
+
+        if self._config is None:
+            stand_ins = {"application.id": "streams-state", "bootstrap.servers": "localhost:9092"}
+            self._config = StreamsConfig.of({**stand_ins, **self._given})
+        return self._config
+
+    def topology(self) -> Topology | None:
+        """The one named, if one was."""
+        return None if self._topology_path is None else load_topology(self._topology_path, lambda: self.config)
+
+    def tasks(self) -> list[StoredTask]:
+        return tasks_of(self.root, self.application_id, self.names)
+
+    def stores(self, store: str) -> Generator[tuple[DatabaseReader, StoredStore]]:
+        """The store in each task that has it, open for reading.
+
+        :raises CannotRun: no task has it; the error names the stores there are.
+        """
+        from state.rocksdb_reader import DatabaseReader
+        from state.stored_stores import stores_in
+
+        there: set[str] = set()
+        found = False
+        failure: StateError | None = None
+        for task in self.tasks():
+            with DatabaseReader(task.database) as reader:
+                try:
+                    stores = {one.name: one for one in stores_in(reader, task)}
+                except StateError as error:
+                    failure = failure or error
+                    continue
+                there |= stores.keys()
+                if store in stores:
+                    found = True
+                    yield reader, stores[store]
+        if failure is not None:
+            raise failure
+        if not found:
+            names = ", ".join(sorted(there)) or "none"
+            raise CannotRun(f"there is no store {store!r} on disk in {self.root}; there are: {names}")
+
+
+def place_of(arguments: argparse.Namespace) -> Place:
+    return Place(arguments)
+
+
+def add_place_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("which state")
+    group.add_argument("--state-dir", metavar="DIR", help="the root of the state directories (state.dir)")
+    group.add_argument(
+        "--task",
+        metavar="TASK",
+        action="append",
+        default=[],
+        help="0_1, or global/0 for global stores; may be repeated",
+    )
+    add_settings_options(parser)
+
+
+def add_store_argument(parser: argparse.ArgumentParser, **how: Any) -> None:
+    parser.add_argument("store", metavar="STORE", help="the store's name", **how)
+
+
+def add_topology_option(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument("--topology", metavar="MODULE:FUNCTION", help=what)
+
+
+def add_format_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="text, or a JSON object a line")

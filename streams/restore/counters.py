@@ -1,0 +1,18 @@
+"""What was restored of a task, as plain counters."""
+
+from __future__ import annotations
+
+from streams.metrics.registry import Metrics
+
+__all__ = ["RestoreCounters"]
+
+
+class RestoreCounters:
+    """Of one task. Written by the thread that restores, read by any."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self.restored = 0
+        """Records since the task was opened."""
+        self.remaining = 0
+        """Offsets still to be read."""
+        self.windows = metrics.windows(self, ("restored",))

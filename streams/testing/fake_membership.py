@@ -1,0 +1,179 @@
+"""A group in memory that hands out tasks, without topics, consumers and timeouts.
+
+It stands for `streams.kafka.group.Membership` where a test wants to say who owns what, and is the shortest
+implementation of that port that keeps its contract (`streams.testing.contracts.membership`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from processor_api.errors import StreamsError, TaskMigratedError
+from processor_api.task_id import TaskId, TopicPartition
+from streams.kafka.group import GroupTopology, Owner, Tasks
+from streams.kafka.ports import OffsetAndMetadata
+from streams.kafka.shutdown_requests import ShutdownRequested
+
+__all__ = ["FakeGroup", "FakeMembership", "Place", "spread"]
+
+Owned = Mapping[str, frozenset[TaskId]]
+"""The tasks of each member, by its instance id."""
+
+Place = Callable[[frozenset[TaskId], Owned], Mapping[str, Collection[TaskId]]]
+"""``(all tasks, who owns which)`` to who shall own which. A task that is nobody's stays closed."""
+
+
+def spread(tasks: frozenset[TaskId], owned: Owned) -> dict[str, set[TaskId]]:
+    """As many tasks to each member, as few of them moved as possible."""
+    share, more = divmod(len(tasks), len(owned))
+    found: dict[str, set[TaskId]] = {}
+    for number, member in enumerate(sorted(owned, key=lambda one: (-len(owned[one]), one))):
+        found[member] = set(sorted(owned[member] & tasks)[: share + (number < more)])
+    free = sorted(tasks.difference(*found.values()))
+    for task in free:
+        min(sorted(found.items()), key=lambda one: len(one[1]))[1].add(task)
+    return found
+
+
+class FakeGroup:
+    """Of one application. Its members may live on several threads.
+
+    :param place: says who shall own what, whenever a member polls; :func:`spread` by default.
+    """
+
+    def __init__(self, place: Place = spread) -> None:
+        self.place = place
+        self.committed: dict[TopicPartition, OffsetAndMetadata] = {}
+        """What members have committed."""
+        self._members: dict[str, FakeMembership] = {}
+        self._away: dict[str, frozenset[TaskId]] = {}
+        self._counts: dict[int, int] = {}
+        self._lock = threading.RLock()
+
+    def member(self, instance_id: str) -> FakeMembership:
+        """Makes a member; it is in the group once it has joined."""
+        return FakeMembership(self, instance_id)
+
+    @property
+    def owned(self) -> Owned:
+        """What each member owns now, those included that left to come back."""
+        with self._lock:
+            return {name: member.active for name, member in self._members.items()} | self._away
+
+    def expire(self, instance_id: str) -> None:
+        """The session of a member ends. If it still lives, it is told so by its next poll and may not commit any more;
+        if it left to come back, the others get its tasks."""
+        with self._lock:
+            self._away.pop(instance_id, None)
+            self._members.pop(instance_id, None)
+
+    def _extend(self, topology: GroupTopology) -> None:
+        with self._lock:
+            for part, count in topology.task_counts.items():
+                self._counts[part] = max(count, self._counts.get(part, 0))
+
+    def _target(self, instance_id: str) -> frozenset[TaskId]:
+        """What a member shall own, without what another one still has."""
+        tasks = frozenset(TaskId(part, number) for part, count in self._counts.items() for number in range(count))
+        owned = self.owned
+        others = frozenset().union(*(own for name, own in owned.items() if name != instance_id))
+        wanted = {name: frozenset(each) for name, each in self.place(tasks, owned).items()}
+        given = [task for each in wanted.values() for task in each]
+        if unknown := (set(given) - tasks) | (set(wanted) - set(owned)):
+            raise StreamsError(f"the group has no such tasks or members: {sorted(map(str, unknown))}")
+        if len(given) != len(set(given)):
+            raise StreamsError("a task was placed with two members")
+        return wanted.get(instance_id, frozenset()) - others
+
+
+class FakeMembership:
+    """One member of a :class:`FakeGroup`; implements `streams.kafka.group.Membership`."""
+
+    def __init__(self, group: FakeGroup, instance_id: str) -> None:
+        self.instance_id = instance_id
+        self.active: frozenset[TaskId] = frozenset()
+        self.waiting: list[str] = []
+        """Requests to shut down that came; :meth:`take` is how a worker gets them."""
+        self._group = group
+        self._owner: Owner | None = None
+        self._hash = ""
+        self._told = False
+        self._checked: frozenset[TaskId] = frozenset()
+
+    def join(self, topology: GroupTopology, owner: Owner) -> None:
+        group = self._group
+        with group._lock:
+            self._owner, self._hash = owner, topology.hash
+            group._away.pop(self.instance_id, None)
+            group._members[self.instance_id] = self
+            group._extend(topology)
+
+    @property
+    def _joined(self) -> bool:
+        return self._group._members.get(self.instance_id) is self
+
+    def poll(self) -> None:
+        """Gives up what others shall have, or else takes what is its own and free; it owns nothing that was lost."""
+        group, owner = self._group, self._owner
+        if owner is None:
+            return
+        with group._lock:
+            lost = not self._joined
+            target = frozenset() if lost else group._target(self.instance_id)
+            kept = self.active & target
+            if kept == self.active:
+                kept = target
+            if kept == self.active and self._told:
+                return
+            if kept > self.active:  # from now on nobody else gets them
+                self.active = kept
+        owner.own(Tasks(kept), lost=lost)
+        self.active, self._told = kept, True
+        self._checked &= kept
+        if lost:
+            self._owner = None
+
+    def identity(self) -> Any:
+        return self.instance_id
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        with self._group._lock:
+            if not self._joined:
+                raise TaskMigratedError(f"member {self.instance_id!r} is not in the group any more")
+            self._group.committed.update(offsets)
+
+    def may_open(self) -> bool:
+        with self._group._lock:
+            if not self.active <= self._checked:
+                if not self._joined or any(one._hash != self._hash for one in self._group._members.values()):
+                    return False
+                self._checked = self.active
+            return True
+
+    def extend(self, topology: GroupTopology) -> None:
+        self._group._extend(topology)
+
+    def take(self, partition: TopicPartition, messages: Sequence[Any]) -> None:
+        """No record is its own; what it was asked is told here."""
+        if self.waiting:
+            raise ShutdownRequested(f"a member of the application asked all of them to shut down: {self.waiting.pop()}")
+
+    def request_shutdown(self, reason: str) -> None:
+        with self._group._lock:
+            for member in self._group._members.values():
+                if member is not self:
+                    member.waiting.append(reason)
+
+    def leave(self, *, stay: bool = False) -> None:
+        """Tells the owner first that it owns nothing any more."""
+        owner, self._owner = self._owner, None
+        if owner is not None and self.active:
+            owner.own(Tasks(), lost=not self._joined)
+        with self._group._lock:
+            if self._joined:
+                del self._group._members[self.instance_id]
+                if stay:
+                    self._group._away[self.instance_id] = self.active
+            self.active = frozenset()

@@ -1,0 +1,210 @@
+"""The runtime's own metrics of running applications, under Kafka's names and tags."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dsl import StreamsBuilder
+from processor_api.processor import Processor
+from processor_api.punctuation import PunctuationType
+from processor_api.serde import Serdes
+from processor_api.store_spec import StoreBuilder, Stores
+from processor_api.topology import Topology
+from runtime_support.running_app import Cluster, counting, until
+from state.statistics import ROCKSDB_PROPERTIES
+from streams.app.kafka_streams import KafkaStreams
+
+S = Serdes.STRING
+APP = {"client.id": "me"}
+THREAD = {"thread-id": "me-StreamThread-1"}
+TASK = {**THREAD, "task-id": "0_0"}
+
+
+def values(app: KafkaStreams, group: str, tags: dict[str, str] | None = None) -> dict[str, Any]:
+    """By name, of a group and, if given, of exactly these tags."""
+    return {
+        name.name: metric.metric_value()
+        for name, metric in app.metrics().items()
+        if name.group == group and (tags is None or dict(name.tags) == tags)
+    }
+
+
+class Using(Processor[str, str, str, str]):
+    """Puts each record into its stores, and reads it again."""
+
+    names: tuple[str, ...] = ("kept",)
+
+    def init(self, context: Any) -> None:
+        super().init(context)
+        self.stores = [context.get_state_store(name) for name in self.names]
+        context.schedule(1000, PunctuationType.STREAM_TIME, lambda now: None)
+
+    def process(self, record: Any) -> None:
+        for store in self.stores:
+            store.put_if_absent(record.key, record.value)
+            store.put(record.key, record.value)
+            assert store.get(record.key) == record.value
+            with store.all() as rows:
+                assert dict(rows)[record.key] == record.value
+        self.context.forward(record)
+
+
+def using(*builders: StoreBuilder[Any, Any]) -> Topology:
+    def made() -> Using:
+        found = Using()
+        found.names = tuple(builder.name for builder in builders)
+        return found
+
+    topology = Topology().add_source("source", "in").add_processor("p", made, "source")
+    for builder in builders:
+        topology = topology.add_state_store(builder, "p")
+    return topology.add_sink("sink", "out", "p")
+
+
+def kv(name: str, persistent: bool = True) -> StoreBuilder[Any, Any]:
+    supplier = Stores.persistent_key_value_store(name) if persistent else Stores.in_memory_key_value_store(name)
+    return Stores.key_value_store_builder(supplier, S, S)
+
+
+def committed(cluster: Cluster, app: KafkaStreams, values_sent: int) -> Callable[[], bool]:
+    def over() -> bool:
+        return len(cluster.values()) == values_sent and values(app, "stream-thread-metrics")["commit-total"] > 0
+
+    return over
+
+
+def test_a_thread_and_its_tasks_have_totals_rates_latencies_and_ratios(cluster: Cluster) -> None:
+    app = cluster.app(using(kv("kept")), APP)
+    cluster.send("a", "b", "c")
+    until("it is committed", committed(cluster, app, 3), cluster.told)
+    thread = values(app, "stream-thread-metrics", THREAD)
+    names = {f"{what}-{stat}" for what in ("process", "commit", "poll") for stat in ("total", "rate", "ratio")}
+    names |= {f"{what}-latency-{stat}" for what in ("process", "commit", "poll") for stat in ("avg", "max")}
+    assert set(thread) == names | {"thread-start-time", "thread-state"}
+    assert thread["process-total"] == 3
+    assert 0 < thread["process-rate"] <= 3 / 30
+    assert 0 < thread["process-latency-avg"] <= thread["process-latency-max"] < 60_000
+    assert 0 < thread["commit-latency-avg"] <= thread["commit-latency-max"]
+    assert 0 < thread["poll-ratio"] <= 1
+    task = values(app, "stream-task-metrics", TASK)
+    assert task["process-total"] == 3
+    assert 0 < task["process-rate"] <= 3 / 30
+    assert (task["punctuate-total"] > 0) == (task["punctuate-rate"] > 0) == (task["punctuate-latency-avg"] > 0)
+    assert (task["dropped-records-total"], task["dropped-records-rate"]) == (0, 0)
+
+
+def test_a_store_tells_of_its_commits_and_of_rocksdb(cluster: Cluster) -> None:
+    """Commits of KIP-892, RocksDB's properties of KIP-607; a store in memory has no such properties."""
+    app = cluster.app(using(kv("kept"), kv("light", persistent=False)), APP)
+    cluster.send("a", "b")
+    until("it is committed", committed(cluster, app, 2), cluster.told)
+    tags = {**TASK, "rocksdb-state-id": "kept"}
+
+    def told() -> dict[str, Any]:
+        return values(app, "stream-state-metrics", tags)
+
+    until("the engine has it", lambda: told()["estimate-num-keys"] == 1 and told()["uncommitted-entries"] == 0)
+    found = told()
+    commits = {"commit-rate", "commit-latency-avg", "commit-latency-max", "uncommitted-entries", "uncommitted-bytes"}
+    assert set(found) == commits | set(ROCKSDB_PROPERTIES)
+    assert 0 < found["commit-latency-avg"] <= found["commit-latency-max"]
+    assert found["commit-latency-max"] > 1000, "it is in nanoseconds"
+    assert found["commit-rate"] > 0
+    assert found["block-cache-capacity"] == 64 << 20
+    assert 0 < found["cur-size-active-mem-table"] <= found["size-all-mem-tables"]
+    assert set(values(app, "stream-state-metrics", {**TASK, "in-memory-state-id": "light"})) == commits
+    app.close()
+    assert values(app, "stream-state-metrics") == {}
+
+
+def test_a_metric_that_is_kept_outlives_its_store(cluster: Cluster) -> None:
+    """Whoever asks after the close is told 0, not an error of the binding."""
+    app = cluster.app(using(kv("kept")), APP)
+    cluster.send("a")
+    until("it is committed", committed(cluster, app, 1), cluster.told)
+    kept = [metric for name, metric in app.metrics().items() if name.name in ROCKSDB_PROPERTIES]
+    assert len(kept) == len(ROCKSDB_PROPERTIES)
+    app.close()
+    assert {metric.metric_value() for metric in kept} == {0}
+
+
+def test_what_waits_for_a_commit_is_counted_in_entries_and_bytes(cluster: Cluster) -> None:
+    app = cluster.app(using(kv("kept")), {**APP, "commit.interval.ms": 3_600_000})
+    cluster.send("a", "bb")
+    until("it is processed", lambda: len(cluster.values()) == 2, cluster.told)
+    found = values(app, "stream-state-metrics", {**TASK, "rocksdb-state-id": "kept"})
+    assert found["uncommitted-entries"] >= 1
+    assert found["uncommitted-bytes"] > found["uncommitted-entries"] * 45
+    assert math.isnan(found["commit-latency-avg"])
+    assert found["commit-rate"] == 0
+
+
+def test_operations_of_stores_are_measured_at_debug_only(cluster: Cluster) -> None:
+    """Those of the processor: what a store does within a call of its own does not count."""
+    app = cluster.app(using(kv("kept")), {**APP, "metrics.recording.level": "DEBUG"})
+    cluster.send("a", "b", "c")
+    until("it is committed", committed(cluster, app, 3), cluster.told)
+    found = values(app, "stream-state-metrics", {**TASK, "rocksdb-state-id": "kept"})
+    for name in ("get", "put", "put-if-absent", "all", "iterator-duration"):
+        latency = "" if name == "iterator-duration" else "-latency"
+        assert 0 < found[f"{name}{latency}-avg"] <= found[f"{name}{latency}-max"]
+        if name != "iterator-duration":
+            assert 0 < found[f"{name}-rate"] <= 3 / 30
+    assert found["num-open-iterators"] == 0
+    assert (
+        "delete-rate" not in {name for name in found if found[name] and name == "delete-rate"}
+        or not found["delete-rate"]
+    )
+
+
+def test_a_store_of_the_dsl_is_measured_too(cluster: Cluster) -> None:
+    app = cluster.app(counting(), {**APP, "metrics.recording.level": "DEBUG"})
+    cluster.send("a", "b", "c")
+    cluster.until_out("a=1", "b=1", "c=1")
+    (tags,) = [dict(name.tags) for name in app.metrics() if name.name == "put-rate"]
+    found = values(app, "stream-state-metrics", tags)
+    assert 0 < found["put-rate"] <= 3 / 30
+    assert found["get-rate"] == pytest.approx(found["put-rate"], rel=0.1)
+
+
+def test_a_restore_counts_what_it_read_and_what_is_left(cluster: Cluster, tmp_path: Path) -> None:
+    """KIP-869."""
+    first = cluster.app(using(kv("kept")), APP)
+    cluster.send("a", "b", "c")
+    until("it is committed", committed(cluster, first, 3), cluster.told)
+    first.close()
+    second = cluster.app(using(kv("kept")), {**APP, "state.dir": str(tmp_path / "another")})
+    restored = until("it is restored", lambda: values(second, "stream-task-metrics", TASK).get("restore-total"))
+    assert restored >= 1
+    found = values(second, "stream-task-metrics", TASK)
+    assert 0 < found["restore-rate"] <= restored
+    assert until(
+        "all is read", lambda: values(second, "stream-task-metrics", TASK)["restore-remaining-records-total"] == 0
+    )
+
+
+def test_the_global_thread_has_metrics_of_its_own(cluster: Cluster) -> None:
+    cluster.broker.create_topic("everywhere", 1)
+    builder = StreamsBuilder()
+    builder.global_table("everywhere", materialized="table")
+    builder.stream("in").to("out")
+    app = cluster.app(builder.build(), APP)
+    producer = cluster.clients.producer({})
+    producer.produce("everywhere", b"v", b"k", 0, None, None, 0, None)
+    producer.flush()
+    tags = {"thread-id": "me-GlobalStreamThread", "task-id": "-1_-1"}
+    until("it is there", lambda: values(app, "stream-task-metrics", tags).get("process-total"), cluster.told)
+    assert values(app, "stream-task-metrics", tags)["process-rate"] > 0
+    assert (
+        values(app, "stream-thread-metrics", {"thread-id": "me-GlobalStreamThread"})["thread-state"].name == "RUNNING"
+    )
+    store = {**tags, "rocksdb-state-id": "table"}
+    until("it is in the engine", lambda: values(app, "stream-state-metrics", store)["estimate-num-keys"] == 1)
+    assert values(app, "stream-state-metrics", store)["commit-rate"] > 0
+    app.close()
+    assert values(app, "stream-state-metrics") == {}

@@ -1,0 +1,111 @@
+"""What is of the wrong kind is refused where it is given, with its name and what is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dsl import Consumed, Grouped, Materialized, Produced, Repartitioned, StreamsBuilder
+from processor_api.errors import TopologyError
+from processor_api.serde import Serdes
+from processor_api.store_spec import Stores
+from processor_api.topology import Topology
+from processor_api.topology_function import topology_of
+
+S = Serdes.STRING
+ANY: Any = None
+A_SERDE = "takes a Serde, such as Serdes.STRING, as its"
+
+
+def source(**parts: Any) -> Topology:
+    return Topology().add_source("source", "in", **parts)
+
+
+def stream() -> Any:
+    return StreamsBuilder().stream("in")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda: source(key_serde=str), f"source 'source' {A_SERDE} key_serde, got <class 'str'>"),
+        (lambda: source(value_serde="string"), f"source 'source' {A_SERDE} value_serde, got 'string'"),
+        (lambda: source(timestamp_extractor=5), "source 'source' takes a function, as its timestamp_extractor, got 5"),
+        (lambda: source(offset_reset="earliest"), "as its offset_reset, got 'earliest'"),
+        (lambda: source().add_sink("sink", "out", "source", key_serde=str), f"sink 'sink' {A_SERDE} key_serde"),
+        (lambda: source().add_sink("sink", "out", "source", partitioner=0), "takes a function, as its partitioner"),
+        (
+            lambda: Topology().add_state_store(
+                Stores.key_value_store_builder(Stores.in_memory_key_value_store("kept"), str, S)  # type: ignore[arg-type]
+            ),
+            f"store 'kept' {A_SERDE} key_serde",
+        ),
+        (lambda: Consumed(key_serde=int), f"Consumed {A_SERDE} key_serde"),  # type: ignore[arg-type]
+        (lambda: Materialized(value_serde="x"), f"Materialized {A_SERDE} value_serde"),  # type: ignore[arg-type]
+        (lambda: StreamsBuilder().stream("in", S), r"expected Consumed(...), got Serde(string)"),  # type: ignore[call-overload]
+        (lambda: StreamsBuilder().table("in", S), "expected Consumed(...), got Serde(string)"),  # type: ignore[call-overload]
+        (lambda: StreamsBuilder().global_table("in", S), "expected Consumed(...), got Serde(string)"),  # type: ignore[call-overload]
+        (lambda: stream().to("out", Consumed()), "expected Produced(...), got Consumed("),
+        (lambda: stream().repartition(Grouped()), "expected Repartitioned(...), got Grouped("),
+        (lambda: stream().group_by_key(Repartitioned()), "expected Grouped(...), got Repartitioned("),
+        (lambda: stream().group_by_key().count(materialized=Produced()), "expected Materialized(...), got Produced("),
+        (lambda: stream().filter(ANY), "KSTREAM-FILTER-0000000001 takes a function as its predicate, got None"),
+        (lambda: stream().map_values("x", name="mine"), "mine takes a function as its mapper, got 'x'"),
+        (lambda: stream().filter(bool, name=5), "expected a name, got 5"),
+        (lambda: stream().group_by_key().reduce(ANY), "takes a function as its reducer, got None"),
+    ],
+)
+def test_it_is_told_at_once(wrong: Callable[[], Any], says: str) -> None:
+    with pytest.raises(TopologyError) as caught:
+        wrong()
+    assert says in str(caught.value)
+
+
+def test_a_supplier_of_the_user_may_have_fields_of_any_kind() -> None:
+    """Only operators of the DSL are looked into."""
+    from dataclasses import dataclass
+
+    from processor_api.processor import Processor
+    from processor_api.record import Record
+
+    class Passing(Processor[Any, Any, Any, Any]):
+        def process(self, record: Record[Any, Any]) -> None:
+            self.context.forward(record)
+
+    @dataclass
+    class Makes:
+        callback: Callable[..., Any] | None = None
+
+        def __call__(self) -> Passing:
+            return Passing()
+
+    builder = StreamsBuilder()
+    builder.stream("in").process(Makes())
+    assert builder.build().describe()
+
+
+def test_what_stands_for_a_topology() -> None:
+    """Itself, a builder, or a function of either that may take the configuration."""
+    told: list[Any] = []
+    topology = source()
+
+    class Builder:
+        def build(self, config: Any) -> Topology:
+            told.append(config)
+            return topology
+
+    def with_config(config: Any) -> Builder:
+        told.append(config)
+        return Builder()
+
+    for given in (topology, Builder(), lambda: topology, with_config):
+        assert topology_of(given, "config") is topology
+    assert told == ["config"] * 3
+
+
+@pytest.mark.parametrize("given", [None, 5, "app:topology", Topology, StreamsBuilder, lambda: None])
+def test_what_is_no_topology_is_told(given: Any) -> None:
+    with pytest.raises(TopologyError, match="expected a topology, a StreamsBuilder or a function that makes one, got"):
+        topology_of(given, {})

@@ -1,0 +1,219 @@
+"""What makes an application throw local rows away says so, naming the store and the reason; all else is an error."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from processor_api.errors import StateError
+from processor_api.processor import Processor
+from processor_api.record import Record
+from processor_api.serde import Serdes
+from processor_api.store_spec import Stores
+from processor_api.task_id import TopicPartition
+from processor_api.topology import Topology
+from runtime_support.running_app import Cluster, counting
+from state.engine import OFFSETS
+from state.rocksdb_engine import RocksEngine
+from state_support.all_kinds import change
+from streams.app.kafka_streams import ClientState
+from streams.cli.main import main
+
+CHANGELOG = TopicPartition("app-counts-changelog", 0)
+KEY = b"app-counts-changelog-0"
+FAMILY = "counts.plain"
+S = Serdes.STRING
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    made = Cluster(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def database(cluster: Cluster, state: Path) -> Path:
+    """Of an application that counted and ended; it holds a wrong count, to tell its rows from restored ones."""
+    run(cluster, state, "a=1", "a=2", sent=("a", "a"))
+    path = state / "app" / "0_0" / "rocksdb"
+    change(path, FAMILY, b"a", (100).to_bytes(8, "big"))
+    return path
+
+
+def topology() -> Topology:
+    return counting(store=Stores.persistent_key_value_store("counts"))
+
+
+def run(cluster: Cluster, state: Path, *out: str, sent: tuple[str, ...]) -> None:
+    app = cluster.app(topology(), {"state.dir": str(state)})
+    cluster.send(*sent)
+    cluster.until_out(*out)
+    assert app.close(10_000)
+
+
+def rebuilds(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str, str | None]]:
+    return [
+        (record.getMessage(), record.__dict__["store"], record.__dict__.get("task"))
+        for record in caplog.records
+        if record.levelno == logging.ERROR and "rebuilt" in record.getMessage()
+    ]
+
+
+def without_an_offset(cluster: Cluster, database: Path) -> None:
+    change(database, OFFSETS, KEY, None)
+
+
+def beyond_the_end(cluster: Cluster, database: Path) -> None:
+    change(database, OFFSETS, KEY, (1000).to_bytes(8, "big"))
+
+
+def before_the_beginning(cluster: Cluster, database: Path) -> None:
+    log = cluster.broker.log(CHANGELOG)
+    log.delete_before(log.end_offset)
+    change(database, OFFSETS, KEY, (-1).to_bytes(8, "big", signed=True))
+
+
+OUTSIDE = "its offset is outside of the changelog"
+
+
+@pytest.mark.parametrize(
+    ("happens", "reason", "next_count"),
+    [
+        (without_an_offset, "it has rows and no offset", 3),
+        (beyond_the_end, OUTSIDE, 3),
+        (before_the_beginning, OUTSIDE, 1),
+    ],
+)
+def test_a_store_whose_rows_cannot_be_trusted_is_rebuilt_loudly(
+    happens: Callable[[Cluster, Path], None],
+    reason: str,
+    next_count: int,
+    cluster: Cluster,
+    state: Path,
+    database: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    happens(cluster, database)
+    run(cluster, state, "a=1", "a=2", f"a={next_count}", sent=("a",))
+    assert rebuilds(caplog) == [(f"store is rebuilt from its changelog: {reason}", "counts", "0_0")]
+
+
+def test_rows_that_can_be_trusted_stay_and_nothing_is_told(
+    cluster: Cluster, state: Path, database: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run(cluster, state, "a=1", "a=2", "a=101", sent=("a",))
+    assert rebuilds(caplog) == []
+
+
+def test_a_store_that_is_new_is_not_told_of(cluster: Cluster, state: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run(cluster, state, "a=1", sent=("a",))
+    assert rebuilds(caplog) == []
+
+
+# ---------------------------------------------------------------------- damage
+
+
+def damaged_blocks(database: Path) -> None:
+    engine = RocksEngine(database, [FAMILY])
+    batch = engine.batch()
+    batch.put(b"a", (100).to_bytes(8, "big"), engine.family(FAMILY).handle)
+    for number in range(5000):
+        batch.put(b"pad-%06d" % number, number.to_bytes(8, "big"), engine.family(FAMILY).handle)
+    engine.write(batch)
+    del batch
+    engine.close()
+    largest = max(database.glob("*.sst"), key=lambda file: file.stat().st_size)
+    data = bytearray(largest.read_bytes())
+    for at in range(0, len(data) // 2, 50):
+        data[at] ^= 0xFF
+    largest.write_bytes(data)
+
+
+def a_lost_family(database: Path) -> None:
+    from rocksdict import Options, Rdict
+
+    options = Options(raw_mode=True)
+    opened = Rdict(str(database), options, dict.fromkeys(Rdict.list_cf(str(database), options), options))
+    opened.drop_column_family(FAMILY)
+    opened.close()
+
+
+def a_garbled_offset(database: Path) -> None:
+    change(database, OFFSETS, KEY, b"?")
+
+
+@pytest.mark.parametrize("damage", [damaged_blocks, a_lost_family, a_garbled_offset])
+def test_damage_ends_the_application_and_the_command_that_it_names_mends_it(
+    damage: Callable[[Path], None], cluster: Cluster, state: Path, database: Path
+) -> None:
+    """A disk that loses bytes is somebody's to look at, and a store may have no changelog: nothing is thrown away."""
+    damage(database)
+    cluster.send("a")
+    for _ in range(2):
+        app = cluster.app(topology(), {"state.dir": str(state)})
+        cluster.until_state(app, ClientState.ERROR)
+        failure = app.failure
+        while failure is not None and not isinstance(failure, StateError):
+            failure = failure.__cause__  # type: ignore[assignment]
+        assert failure is not None
+        assert failure.store == "counts"
+        assert "is damaged" in str(failure)
+        assert "stop the application and run `streams state rebuild counts`" in str(failure)
+        app.close(10_000)
+    assert main(["state", "rebuild", "counts", "--state-dir", str(state)]) == 0
+    run(cluster, state, "a=1", "a=2", "a=3", sent=())
+
+
+# ---------------------------------------------------------------------- global stores
+
+
+class Fill(Processor[str, str, str, str]):
+    def process(self, record: Record[str, str]) -> None:
+        self.context.get_state_store("g").put(record.key, record.value)
+
+
+class Look(Processor[str, str, str, str]):
+    def process(self, record: Record[str, str]) -> None:
+        self.context.forward(record.with_value(str(self.context.get_state_store("g").get(record.value))))
+
+
+def looking_up() -> Topology:
+    builder = Stores.key_value_store_builder(Stores.persistent_key_value_store("g"), S, S).with_logging_disabled()
+    made = Topology().add_global_store(builder, "gs", "ref", "gp", Fill, key_serde=S, value_serde=S)
+    made.add_source("s", "in", key_serde=S, value_serde=S).add_processor("p", Look, "s")
+    return made.add_sink("sink", "out", "p", key_serde=S, value_serde=S)
+
+
+def test_a_global_store_without_an_offset_is_rebuilt_loudly_and_a_garbled_one_is_an_error(
+    cluster: Cluster, state: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.broker.create_topic("ref", 1)
+    cluster.send("right", topic="ref", key="k")
+
+    def answers(*out: str) -> None:
+        app = cluster.app(looking_up(), {"state.dir": str(state)})
+        cluster.send("k")
+        cluster.until_out(*out)
+        assert app.close(10_000)
+
+    answers("right")
+    path = state / "app" / "global" / "0" / "rocksdb"
+    change(path, "g.plain", b"k", b"wrong")
+    change(path, OFFSETS, b"g.plain/ref-0", None)
+    answers("right", "right")
+    assert rebuilds(caplog) == [("global store is rebuilt from its topic: it has rows and no offset", "g", None)]
+    change(path, OFFSETS, b"g.plain/ref-0", b"?")
+    with pytest.raises(StateError, match=r"store 'g' for ref-0 is damaged.*`streams state rebuild g`"):
+        cluster.app(looking_up(), {"state.dir": str(state)})
+    cluster.apps.pop().close(10_000)
+    assert main(["state", "rebuild", "g", "--state-dir", str(state)]) == 0
+    answers("right", "right", "right")

@@ -1,0 +1,73 @@
+"""Rows on disk are read without a topology, by the suffix of their family."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from state.expiring import KINDS as EXPIRING
+from state.kinds import KINDS
+from state.stored_rows import READERS, StoredRow, kind_of_families
+from state.version_rows import read_version_row
+
+
+def test_there_is_a_reader_for_each_family_of_each_kind() -> None:
+    suffixes = {suffix for kind in KINDS.values() for suffix in (kind.codec.family_suffix, *kind.families, *kind.notes)}
+    assert READERS.keys() == suffixes
+
+
+def test_a_store_with_a_time_to_live_is_known_from_its_families() -> None:
+    """Of two kinds with the same families the first is told: it reads the same rows."""
+    for name in EXPIRING:
+        kind = KINDS[name]
+        found = kind_of_families([kind.codec.family_suffix, *kind.notes])
+        assert found in EXPIRING
+        assert KINDS[found].codec == kind.codec
+    assert READERS["headers-accessed"](b"k", struct.pack(">qq", 9, 7) + b"\x00v") == StoredRow(
+        b"k", b"v", 7, [], {"accessed": 9}
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if name != "timestamped-lru-map" and name not in EXPIRING])
+def test_the_kind_of_a_store_is_known_from_its_families(name: str) -> None:
+    kind = KINDS[name]
+    own = [kind.codec.family_suffix, *kind.families]
+    assert kind_of_families(own) == name
+    for older in kind.older:
+        assert kind_of_families([*own, older]) == name
+
+
+def test_families_of_no_kind_are_of_none() -> None:
+    assert kind_of_families(["bloom"]) is None
+    assert kind_of_families(["plain", "list"]) is None
+    assert kind_of_families([]) is None
+
+
+@pytest.mark.parametrize(
+    ("suffix", "key", "row"),
+    [
+        ("timestamped", b"k", b"short"),
+        ("accessed", b"k", bytes(15)),
+        ("expiry", b"access", bytes(15)),
+        ("headers", b"k", bytes(8) + b"\x7e"),
+        ("list", b"k", b"\x01\x00\x00\x00\x01"),
+        ("lru", b"k", bytes(15)),
+        ("latest", b"k", bytes(7)),
+        ("versions", b"k", bytes(8)),
+        ("versions", b"k\x00\x00" + bytes(8), bytes(8) + b"\x02"),
+        ("versions", b"", b"\x00"),
+        ("window-plain", bytes(19), b""),
+        ("window-timestamped", bytes(20), b"short"),
+        ("session-plain", bytes(8) + b"\xff" * 16, b""),
+        ("window-plain", b"\xfffacts", b"\x00"),
+        ("time-ordered-window-plain", bytes(8) + b"\x01" + bytes(12), b"not an index row"),
+    ],
+)
+def test_a_row_that_is_none_of_the_family_is_refused(suffix: str, key: bytes, row: bytes) -> None:
+    with pytest.raises(Exception, match=r"(bytes|byte|time|negative|ends|list)"):
+        READERS[suffix](key, row)
+
+
+def test_a_version_without_a_value_says_that_the_key_was_deleted() -> None:
+    assert read_version_row(b"a\x00\xffb\x00\x00" + bytes(7) + b"\x09", bytes(7) + b"\x05") == (b"a\x00b", 9, 5, None)
