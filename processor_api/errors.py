@@ -18,6 +18,8 @@ __all__ = [
     "ConfigError",
     "DeserializationError",
     "InternalError",
+    "InvalidStateStoreError",
+    "InvalidStateStorePartitionError",
     "MissingTopicError",
     "ProcessingError",
     "ProductionError",
@@ -25,10 +27,15 @@ __all__ = [
     "SerializationError",
     "StateDirectoryError",
     "StateError",
+    "StateStoreMigratedError",
     "StoreError",
     "StreamsError",
+    "StreamsNotStartedError",
+    "StreamsRebalancingError",
+    "StreamsStoppedError",
     "TaskMigratedError",
     "TopologyError",
+    "UnknownStateStoreError",
     "UserCodeError",
 ]
 
@@ -127,6 +134,34 @@ class StateDirectoryError(StateError):
 
 class StoreError(StateError):
     """A store was used wrongly or failed; the store is as it was before the call."""
+
+
+class InvalidStateStoreError(StateError):
+    """A store cannot be queried: it is of another kind, or the reason that a subclass names (KIP-216)."""
+
+
+class UnknownStateStoreError(InvalidStateStoreError):
+    """The topology has no store of that name."""
+
+
+class InvalidStateStorePartitionError(InvalidStateStoreError):
+    """The partition asked for does not exist, or is not in this process. Ask the process that has it."""
+
+
+class StateStoreMigratedError(InvalidStateStoreError):
+    """The store is not in this process, or went elsewhere while it was read. Ask again, or another process."""
+
+
+class StreamsNotStartedError(InvalidStateStoreError):
+    """The application was not started yet."""
+
+
+class StreamsRebalancingError(InvalidStateStoreError):
+    """The store's tasks are being assigned or restored. Ask again later."""
+
+
+class StreamsStoppedError(InvalidStateStoreError):
+    """The application has ended, or is about to. Ask another process."""
 
 
 class InternalError(StreamsError):

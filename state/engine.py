@@ -1,15 +1,17 @@
 """The storage port: ordered bytes in named families, written in atomic batches.
 
 One engine serves all stores of a task, so that their rows, the changelog offsets they stand for and the input positions
-go into one atomic batch. Two engines exist, `MemoryEngine` and `RocksEngine`; both pass `tests/state/test_engine.py`.
+go into one atomic batch. Two engines exist, `MemoryEngine` and `RocksEngine`; both pass `tests/state/test_engine.py`
+and `tests/state/test_engine_snapshots.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-__all__ = ["OFFSETS", "POSITIONS", "Batch", "Engine", "Family", "store_of"]
+__all__ = ["OFFSETS", "POSITIONS", "Batch", "Engine", "Family", "Snapshot", "store_of"]
 
 OFFSETS = "offsets"
 """Family of changelog offsets: ``<topic>-<partition>`` to the offset of the last record applied (frozen on disk)."""
@@ -64,15 +66,43 @@ class Family(Protocol):
     def approximate_count(self) -> int: ...
 
 
+class Snapshot(Protocol):
+    """Rows of some families as they were at one moment, for any thread.
+
+    It ends with its engine, which never waits for it: every later read raises StateError, also by a range that is open.
+    """
+
+    def family(self, name: str) -> Family:
+        """One of the families it was taken of; without rows if the engine has no such family. It cannot be written."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of what it holds on to; so does the end of the last reference to it and its families."""
+        ...
+
+
 class Engine(Protocol):
     """A database. Opened by its constructor, used by one thread except for reads."""
 
     persistent: bool
 
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """Every write holds it: whoever has it finds the engine between two writes. For any thread, for a short time,
+        and again by who has it."""
+        ...
+
     def family(self, name: str) -> Family: ...
 
     def holds(self, name: str) -> bool:
         """Whether there is a family of this name with a row in it."""
+        ...
+
+    def snapshot(self, families: Collection[str]) -> Snapshot:
+        """These families as they are now. For any thread.
+
+        :raises StateError: if the engine is closed.
+        """
         ...
 
     def batch(self) -> Batch: ...

@@ -20,9 +20,9 @@ from state.merge import merged
 from state.row_functions import Get, Put, row_key_maker
 from state.rows import Entry, Rows
 
-__all__ = ["Accesses", "ByAccess", "ByRecordTime", "ExpiringRows"]
+__all__ = ["Accesses", "ByAccess", "ByRecordTime", "ExpiringRows", "time_of_row"]
 
-_time_of_row = struct.Struct(">q").unpack_from
+time_of_row = struct.Struct(">q").unpack_from
 _HIDDEN: Entry = (None, -1)
 SWEEP_LEAST, SWEEP_FACTOR = 1000, 4
 """Rows that a sweep looks at in one commit: so many, and so many for each row that the commit writes."""
@@ -36,6 +36,8 @@ class ExpiringRows(Rows):
     def __init__(self, *, lifetime: Lifetime, **settings: Any) -> None:
         super().__init__(**settings)
         self.lifetime = lifetime
+        self.limit = lifetime.limit
+        """What is of this time or an earlier one has expired."""
         self._sweep_at: bytes | None = b""
         """Where a sweep through the rows of the engine goes on; ``None`` while there is none."""
         self._sweep_began = -1
@@ -52,7 +54,7 @@ class ExpiringRows(Rows):
     # ------------------------------------------------------------------ reads
 
     def range(self, low: bytes | None, high: bytes | None, *, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
-        limit = self.lifetime.limit()
+        limit = self.limit()
         is_over, row_of, time_of = self.lifetime.is_over, self.row_of, self.time_of
         overlay = [
             (raw, _HIDDEN if is_over(time_of(row_of(raw), entry), limit) else entry)
@@ -69,7 +71,7 @@ class ExpiringRows(Rows):
 
     def _alive(self, rows: Iterator[tuple[bytes, bytes]], limit: int) -> Iterator[tuple[bytes, bytes]]:
         is_over = self.lifetime.is_over
-        return ((key, row) for key, row in rows if not is_over(_time_of_row(row)[0], limit))
+        return ((key, row) for key, row in rows if not is_over(time_of_row(row)[0], limit))
 
     def _below(self, key: Any) -> Any:
         """What has expired is no old value of a change."""
@@ -96,7 +98,7 @@ class ExpiringRows(Rows):
         is_over = self.lifetime.is_over
         for key, row in islice(self.family.range(self._sweep_at), left):
             left -= 1
-            if is_over(_time_of_row(row)[0], limit):
+            if is_over(time_of_row(row)[0], limit):
                 self._remove(key)
         self._sweep_at = None if left else key + b"\0"
 
@@ -126,11 +128,12 @@ class ByRecordTime(ExpiringRows):
         return entry[1]  # type: ignore[no-any-return]
 
     def around_get(self, get: Get) -> Get:
-        limit, is_over = self.lifetime.limit, self.lifetime.is_over
+        limit, is_over = self.limit, self.lifetime.is_over
 
         def get_alive(key: Any) -> Entry | None:
+            least = limit()  # before the row: a reader in another thread may see that of a later moment
             entry = get(key)
-            if entry is None or entry[1] > (least := limit()):
+            if entry is None or entry[1] > least:
                 return entry
             return None if is_over(entry[1], least) else entry
 
@@ -189,7 +192,7 @@ class ByAccess(ExpiringRows):
         if row is None:
             return None
         data, timestamp = self.codec.read(row)
-        entry = self.clean[key] = self.stored(data), timestamp, _time_of_row(row)[0]
+        entry = self.clean[key] = self.stored(data), timestamp, time_of_row(row)[0]
         budget = self.budget
         budget.clean += self.cost(key, entry[0])
         if budget.clean + budget.dirty > budget.cache_limit:
@@ -257,7 +260,7 @@ class ByAccess(ExpiringRows):
         return (
             (key, row)
             for key, row in rows
-            if not is_over(_time_of_row(row)[0], limit) or refreshed.get(row_of(key), limit) > limit
+            if not is_over(time_of_row(row)[0], limit) or refreshed.get(row_of(key), limit) > limit
         )
 
     # ------------------------------------------------------------------ commits

@@ -17,6 +17,7 @@ from state.budget import Budget
 from state.codec import RowCodec
 from state.cursor import Cursor
 from state.engine import Batch, Engine
+from state.open_views import OpenViews
 from state.rows import Log, LogMany, Rows
 
 __all__ = ["Facade", "OpenStore", "Opening", "Restore", "StoreKind", "Upkeep", "open_rows"]
@@ -91,7 +92,11 @@ class OpenStore:
     """For processors: a `Facade`, with the calls of the kind."""
     operator: Any
     """For the DSL's operators."""
+    bare: Any = None
+    """The façade, where another one stands before it that counts its calls."""
     upkeep: Sequence[Upkeep] = ()
+    views: OpenViews = field(default_factory=OpenViews, compare=False, repr=False)
+    """What other threads have open of it (:func:`state.views.open_view`)."""
 
     @property
     def cached(self) -> bool:
@@ -118,6 +123,7 @@ class OpenStore:
             part.applied()
 
     def close(self) -> None:
+        self.views.close()
         self.facade.close()
         self.rows.close()
         for part in self.upkeep:

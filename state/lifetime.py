@@ -13,7 +13,7 @@ from processor_api.errors import StateError
 from processor_api.record import NO_TIMESTAMP
 from processor_api.time_to_live import TimeToLive
 from state.cursor import Cursor
-from state.engine import Batch, Engine
+from state.engine import Batch, Engine, Family
 
 __all__ = ["EXPIRY", "EXPIRY_ROW", "Lifetime"]
 
@@ -30,11 +30,13 @@ class Lifetime:
     """
 
     def __init__(self, engine: Engine, store: str, time_to_live: TimeToLive, cursor: Cursor) -> None:
-        self._family = engine.family(f"{store}.{EXPIRY}")
+        self.family_name = f"{store}.{EXPIRY}"
+        self._family = engine.family(self.family_name)
         self._key = time_to_live.by.encode()
         self._cursor = cursor
         self.length = time_to_live.ms
-        self._latest = self._since = self._next = NO_TIMESTAMP
+        self.latest = self._since = self._next = NO_TIMESTAMP
+        """`latest` is the store's time at the last commit."""
         found = self._family.get(self._key)
         if found is not None:
             if len(found) != EXPIRY_ROW.size:
@@ -44,17 +46,26 @@ class Lifetime:
                     " changelog",
                     store=store,
                 )
-            self._latest, self._since = EXPIRY_ROW.unpack(found)
+            self.latest, self._since = EXPIRY_ROW.unpack(found)
 
     def now(self) -> int:
         """The store's time in ms; -1 before the first record."""
         time = self._cursor.stream_time
-        return time if time > self._latest else self._latest
+        return time if time > self.latest else self.latest
+
+    def latest_of(self, family: Family) -> int:
+        """The time of the last commit, as a snapshot of the store's family `EXPIRY` has it."""
+        found = family.get(self._key)
+        return NO_TIMESTAMP if found is None else EXPIRY_ROW.unpack(found)[0]
+
+    def committed_limit(self) -> int:
+        """As :meth:`limit`, as of the last commit."""
+        return self.latest - self.length
 
     def limit(self) -> int:
         """What is of this time or an earlier one has expired."""
         time = self._cursor.stream_time
-        return (time if time > self._latest else self._latest) - self.length
+        return (time if time > self.latest else self.latest) - self.length
 
     def is_over(self, time: int, limit: int) -> bool:
         """Whether a key of this time, or of -1, has expired by a :meth:`limit`."""
@@ -64,7 +75,7 @@ class Lifetime:
 
     @property
     def pending(self) -> bool:
-        return self.now() > self._latest
+        return self.now() > self.latest
 
     def apply(self, batch: Batch) -> None:
         self._next = self.now()
@@ -72,7 +83,7 @@ class Lifetime:
         batch.put(self._key, EXPIRY_ROW.pack(self._next, since), self._family.handle)
 
     def applied(self) -> None:
-        self._latest = self._next
+        self.latest = self._next
         if self._since < 0:
             self._since = self._next
 

@@ -2,7 +2,8 @@
 
 The sorted list is built at the first range read and kept up from then on; a family that is only looked up never pays
 for it. A range is read a little at a time, so that the first rows of a long one cost no more than those of a short one;
-a write first reads the rest of those that are open, since they show rows as they were.
+a write first reads the rest of those that are open, since they show rows as they were. Snapshots, which are for other
+threads, cost a write what it changes instead (state/memory_snapshot.py).
 """
 
 from __future__ import annotations
@@ -10,11 +11,15 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections.abc import Collection, Iterator
+from contextlib import AbstractContextManager
 from itertools import islice
 from typing import Any
 from weakref import WeakSet
 
 from sortedcontainers import SortedList
+
+from processor_api.errors import StateError
+from state.memory_snapshot import MemorySnapshot
 
 __all__ = ["MemoryEngine"]
 
@@ -64,7 +69,7 @@ class _Rest:
 class MemoryFamily:
     """One ordered byte space in memory."""
 
-    def __init__(self, name: str, lock: threading.Lock) -> None:
+    def __init__(self, name: str, lock: AbstractContextManager[Any]) -> None:
         self.name = name
         self.handle = self
         self.rows: dict[bytes, bytes] = {}
@@ -131,8 +136,14 @@ class MemoryEngine:
 
     def __init__(self) -> None:
         self._families: dict[str, MemoryFamily] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         """Ranges may be read by any thread."""
+        self._snapshots: WeakSet[MemorySnapshot] = WeakSet()
+        self._closed = False
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        return self._lock
 
     def family(self, name: str) -> MemoryFamily:
         return self._families.setdefault(name, MemoryFamily(name, self._lock))
@@ -141,6 +152,15 @@ class MemoryEngine:
         family = self._families.get(name)
         return family is not None and bool(family.rows)
 
+    def snapshot(self, families: Collection[str]) -> MemorySnapshot:
+        with self._lock:
+            if self._closed:
+                raise StateError("the engine is closed")
+            found = {name: self._families[name] for name in families if name in self._families}
+            snapshot = MemorySnapshot(found, self._lock)
+            self._snapshots.add(snapshot)
+            return snapshot
+
     def batch(self) -> _Batch:
         return _Batch()
 
@@ -148,6 +168,8 @@ class MemoryEngine:
         with self._lock:
             for family in self._families.values():
                 family.freeze()
+            if self._snapshots:
+                self._keep(batch)
             for rows, key, value, family in batch.operations:
                 index = family.sorted
                 if value is None:
@@ -162,6 +184,19 @@ class MemoryEngine:
 
     load = write
 
+    def _keep(self, batch: _Batch) -> None:
+        """Notes in the open snapshots what rows are before a batch changes them."""
+        changed: dict[str, list[bytes]] = {}
+        for _, key, value, family in batch.operations:
+            keys = changed.setdefault(family.name, [])
+            if type(value) is _Until:
+                keys += family.index().irange(key, value, (True, False))
+            else:
+                keys.append(key)
+        for snapshot in self._snapshots:
+            for name, keys in changed.items():
+                snapshot.keep(name, keys)
+
     def flush(self) -> None:
         """Nothing to flush."""
 
@@ -171,8 +206,14 @@ class MemoryEngine:
                 family = self._families.get(name)
                 if family is not None:
                     family.freeze()
+                    for snapshot in self._snapshots:
+                        snapshot.keep(name, family.rows)
                     family.rows.clear()
                     family.sorted = None
 
     def close(self) -> None:
-        self._families.clear()
+        with self._lock:
+            self._closed = True
+            for snapshot in self._snapshots:
+                snapshot.close()
+            self._families.clear()

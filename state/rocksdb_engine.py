@@ -7,9 +7,12 @@ so their status is checked at the end of every range.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
+from weakref import WeakSet
 
 from rocksdict import Options, Rdict, ReadOptions, WriteBatch, WriteOptions
 
@@ -27,6 +30,7 @@ from state.rocksdb_layout import (
     write_families,
 )
 from state.rocksdb_options import SharedMemory
+from state.rocksdb_snapshot import RocksSnapshot
 
 __all__ = ["RocksEngine", "RocksFamily"]
 
@@ -114,6 +118,10 @@ class RocksFamily:
             raise mapped(error, self._engine.path, "read", self.name) from error
         return None
 
+    def iterator(self) -> Any:
+        """The binding's, over the family as it is now."""
+        return self._table.iter(ReadOptions())
+
     def forget_cursor(self) -> None:
         """The iterator of :meth:`seek` shows an older state, and holds on to its files."""
         self._cursor = None
@@ -158,6 +166,9 @@ class RocksEngine:
         self._clock = clock or SystemClock()
         self._memory = memory or SharedMemory()
         self._families: dict[str, RocksFamily] = {}
+        self._lock = threading.RLock()
+        self._snapshots: WeakSet[RocksSnapshot] = WeakSet()
+        self._closed = False
         self._log = WriteOptions()
         self._load = WriteOptions()
         self._load.disable_wal = True  # type: ignore[assignment,method-assign]
@@ -227,6 +238,25 @@ class RocksEngine:
             family = self._families[name] = RocksFamily(self, name, table, handle)
         return family
 
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        return self._lock
+
+    def snapshot(self, families: Collection[str]) -> RocksSnapshot:
+        with self._lock:
+            if self._closed:
+                raise StateError(f"the store at {self.path} is closed")
+            try:
+                found = {name: self.family(name).iterator() for name in families if name in self._names}
+            except Exception as error:
+                raise mapped(error, self.path, "read") from error
+            snapshot = RocksSnapshot(found, self._count, lambda error: mapped(error, self.path, "read"))
+            self._snapshots.add(snapshot)
+            return snapshot
+
+    def _count(self, name: str) -> int:
+        return self.family(name).approximate_count()
+
     def property(self, family: str, name: str) -> int:
         """One of RocksDB's properties of a family; 0 if it is closed. Any thread may ask."""
         found = self._families.get(family)
@@ -251,12 +281,13 @@ class RocksEngine:
         state = self._db.property_int_value
         if state(STOPPED) or state(SLOWED):
             self._wait_for_compactions()
-        for family in self._families.values():
-            family.forget_cursor()
-        try:
-            self._db.write(batch, options)
-        except Exception as error:
-            raise mapped(error, self.path, "write to") from error
+        with self._lock:
+            for family in self._families.values():
+                family.forget_cursor()
+            try:
+                self._db.write(batch, options)
+            except Exception as error:
+                raise mapped(error, self.path, "write to") from error
 
     def _wait_for_compactions(self) -> None:
         """Waits here, since a write that waits inside of RocksDB holds the interpreter's lock. A write that it refuses
@@ -290,6 +321,11 @@ class RocksEngine:
 
     def close(self) -> None:
         """Closes every family and the database, also when one fails; the first error is raised after that."""
+        with self._lock:
+            self._closed = True
+            snapshots = list(self._snapshots)
+        for snapshot in snapshots:
+            snapshot.close()
         closers = [*(family.release for family in self._rows_before_offsets()), self._db.close]
         self._families.clear()
         failure: Exception | None = None

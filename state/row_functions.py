@@ -100,7 +100,7 @@ def make_put(rows: Rows) -> Put:
 
 def _cached_put(rows: Rows) -> Put:
     dirty, cursor, note, budget = rows.dirty, rows.cursor, rows.note_dirty, rows.budget
-    dirty_pop, row_key, keep, plain = dirty.pop, row_key_maker(rows), make_keep(rows), rows.plain_keys
+    dirty_get, row_key, keep, plain = dirty.get, row_key_maker(rows), make_keep(rows), rows.plain_keys
     drained, clean_pop = rows.drained, rows.clean.pop
     sized, cost_of, evict, limit = rows.sized_values, rows.cost, rows.evict, rows.budget.cache_limit
     exact = rows.value_serde.exact or _never
@@ -113,7 +113,7 @@ def _cached_put(rows: Rows) -> Put:
             key = row_key(key)
         origin = cursor.kept_message() if keeps_messages else cursor.message.offset()
         entry = (value, timestamp, headers, cursor.source, origin)
-        known = dirty_pop(key, None)
+        known = dirty_get(key)
         if keeps_messages:
             note_message(message_bytes(origin) - (0 if known is None else message_bytes(known[4])))
         if known is None:
@@ -129,6 +129,7 @@ def _cached_put(rows: Rows) -> Put:
             if held + budget.clean > limit:
                 evict(key)
         else:
+            del dirty[key]  # no call until the row is back: no other thread finds it missing
             dirty[key] = entry  # at the end: drains follow the order of last update
             if sized:
                 note(cost_of(key, value) - cost_of(key, known[0]))
@@ -142,7 +143,7 @@ def _never(value: object) -> bool:
 
 def _direct_put(rows: Rows) -> Put:
     dirty, note, sized, cost_of = rows.dirty, rows.note_dirty, rows.sized_values, rows.cost
-    dirty_pop, row_key, keep, plain = dirty.pop, row_key_maker(rows), make_keep(rows), rows.plain_keys
+    dirty_get, row_key, keep, plain = dirty.get, row_key_maker(rows), make_keep(rows), rows.plain_keys
     exact = rows.value_serde.exact or _never
 
     def put(key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
@@ -150,7 +151,7 @@ def _direct_put(rows: Rows) -> Put:
             value = keep(value)
         if not plain:
             key = row_key(key)
-        known = dirty_pop(key, None)
+        known = dirty_get(key)
         if known is None:
             key = row_key(key) if plain else key
             dirty[key] = (value, timestamp)
@@ -158,7 +159,9 @@ def _direct_put(rows: Rows) -> Put:
                 rows.fresh.append(key)
             note(cost_of(key, value) if sized else len(key) + FIXED_ENTRY_BYTES)
         else:
-            dirty[key] = (value, timestamp)
+            entry = (value, timestamp)
+            del dirty[key]  # no call until the row is back: no other thread finds it missing
+            dirty[key] = entry  # at the end: drains follow the order of last update
             if sized:
                 note(cost_of(key, value) - cost_of(key, known[0]))
 

@@ -32,9 +32,10 @@ class RowIterator(Iterator[tuple[Any, Any]]):
         if self._ahead is not None:
             row, self._ahead = self._ahead, None
             return row
-        if self._rows is None:
+        rows = self._rows
+        if rows is None:
             raise StoreError(f"the iterator of store {self._store!r} is closed", store=self._store)
-        return next(self._rows)
+        return next(rows)
 
     def peek_next_key(self) -> Any:
         if self._ahead is None:

@@ -112,6 +112,9 @@ class Rows:
         self.dirty: dict[Any, Entry] = {}
         self.clean: dict[Any, Entry] = {}
         self.drained: dict[Any, tuple[bytes, bytes | None, int]] = {}
+        self.draining: dict[Any, Entry] = {}
+        """What a drain is moving from `dirty` to `drained`, for readers in other threads: a row is always found in one
+        of `dirty`, `draining`, `drained` and the engine by who looks in this order (state/live_rows.py)."""
         self._callback: FlushCallback | None = None
         self.wants_old = False
         """Whether the old value of each change is asked for."""
@@ -249,7 +252,8 @@ class Rows:
         anything."""
         if not self.dirty:
             return False
-        rows = self.dirty.copy()  # no list of pairs: a hundred thousand tuples are work for the garbage collector
+        # No list of pairs: a hundred thousand tuples are work for the garbage collector.
+        rows = self.draining = self.dirty.copy()
         self.dirty.clear()
         self._forget_messages()
         held = self._size(rows)
@@ -258,9 +262,11 @@ class Rows:
             olds = self._old_values(rows) if self._callback is not None else None
             self._log_all(rows)
         except BaseException:
-            self.dirty.update(rows)
-            self.note_dirty(self._size(rows))
+            self.dirty.update(self.draining)
+            self.note_dirty(self._size(self.draining))
             raise
+        finally:
+            self.draining = {}
         if olds is not None:
             cursor = self.cursor
             saved = cursor.message, cursor.source, cursor.timestamp, cursor.headers
@@ -287,7 +293,7 @@ class Rows:
 
     def _log_all(self, rows: dict[Any, Entry]) -> None:
         """Moves rows from dirty to drained. All of them, before any is forwarded: whoever gets one change finds the
-        others in the store, and what it puts comes after them. After an error `rows` are those that were not moved.
+        others in the store, and what it puts comes after them. After an error `draining` has those that were not moved.
 
         It works by the column, since a loop over rows takes twice as long."""
         entries = [entry[:2] for entry in rows.values()]
@@ -300,10 +306,9 @@ class Rows:
             if self._log_many is not None:
                 self._log_many(left)
         except BaseException:
-            moved = dict(islice(rows.items(), len(logged) - sum(1 for _ in left) - 1))
-            for key in moved:
-                del rows[key]
-            self._note_moved(moved, entries, logged)
+            count = len(logged) - sum(1 for _ in left) - 1
+            self._note_moved(dict(islice(rows.items(), count)), entries, logged)
+            self.draining = dict(islice(rows.items(), count, None))
             raise
         self._note_moved(rows, entries, logged)
 

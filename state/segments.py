@@ -11,7 +11,10 @@ import logging
 import struct
 from bisect import insort
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from processor_api.errors import StateError, TopologyError
@@ -51,6 +54,11 @@ class Retention:
     interval_ms: int
     drop_early: bool
     shows_limit: bool = False
+
+    def live_from(self, stream_time: int) -> int:
+        """The smallest time that is shown."""
+        limit = stream_time - self.at_least_ms
+        return max(limit if self.shows_limit else limit + 1, 0)
 
     @staticmethod
     def of(builder: StoreBuilder[Any, Any], *, shows_limit: bool = False) -> Retention:
@@ -129,9 +137,8 @@ class Segments:
         retention = self._retention
         self.stream_time = time
         self._changed = True
-        limit = time - retention.at_least_ms
-        self.live_from = max(limit if retention.shows_limit else limit + 1, 0)
-        least = limit // self.interval
+        self.live_from = retention.live_from(time)
+        least = (time - retention.at_least_ms) // self.interval
         if least > self._least:
             self._least, self._sweep = least, True
             if self._ids and self._ids[0] < least:
@@ -147,7 +154,9 @@ class Segments:
             self._sweep = True  # a late row that a cache held back: it was forwarded, it is not kept
             return
         self._known.add(id_)
-        insort(self._ids, id_)
+        ids = self._ids.copy()  # other threads may have the list
+        insort(ids, id_)
+        self._ids = ids
 
     def drop(self, time: int) -> None:
         """Counts a late put; warns at the first, the second, the fourth and so on."""
@@ -175,6 +184,33 @@ class Segments:
         first, last = low // self.interval, high // self.interval
         found = [id_ for id_ in self._ids if first <= id_ <= last]
         return found[::-1] if reverse else found
+
+    # ---------------------------------------------------------- other threads
+
+    def parts(self) -> list[Callable[[], Any]]:
+        """What :meth:`frozen` needs of one moment, as built-in functions."""
+        return [partial(attrgetter("stream_time", "_least", "_ids"), self)]
+
+    def frozen(self, facts: tuple[int, int, list[int]]) -> Segments:
+        """As it was when :meth:`parts` gave ``facts``, which may be while time was moving: what follows from the time
+        is computed."""
+        found = copy(self)
+        found.stream_time, found._least, found._ids = facts
+        found.live_from = self._retention.live_from(found.stream_time)
+        found._known = set(found._ids)
+        return found
+
+    def committed(self, family: Family) -> Segments:
+        """As a snapshot of its family has it."""
+        return Segments(self._store, family, self._retention, self._count_drop)
+
+    def committed_facts(self, family: Family) -> tuple[int, int]:
+        """Of what the engine holds: the smallest time that is shown, and the last sequence number."""
+        facts = family.get(FACTS_KEY)
+        if facts is None:
+            return 0, 0
+        stream_time, _, sequence = FACTS.unpack(facts)
+        return self._retention.live_from(stream_time), sequence
 
     # ---------------------------------------------------------------- commits
 

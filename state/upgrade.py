@@ -11,15 +11,16 @@ have none. What a kind writes besides the rows of its codec, it takes out of the
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from heapq import merge
 from operator import itemgetter
 from typing import Any
 
 from state.codec import Logged, RowCodec
-from state.engine import Batch, Engine, Family
+from state.engine import Batch, Engine, Family, Snapshot
 
-__all__ = ["UpgradingEngine", "older_handles", "upgrading_codec"]
+__all__ = ["UpgradingEngine", "UpgradingFamily", "older_handles", "upgrading_codec"]
 
 Convert = Callable[[bytes], bytes]
 Older = list[tuple[Family, Convert]]
@@ -46,6 +47,16 @@ class UpgradingFamily:
     @property
     def older_handles(self) -> list[Any]:
         return [family.handle for family, _ in self._older]
+
+    @property
+    def names(self) -> list[str]:
+        """The families that it shows."""
+        return [self.name, *(family.name for family, _ in self._older)]
+
+    def at(self, snapshot: Snapshot) -> UpgradingFamily:
+        """The same as of a snapshot of these families."""
+        older = [(snapshot.family(family.name), convert) for family, convert in self._older]
+        return UpgradingFamily(snapshot.family(self.name), older, self._same)
 
     def _get(self, key: bytes) -> bytes | None:
         row = self._family.get(key)
@@ -89,6 +100,14 @@ class UpgradingEngine:
 
     def family(self, name: str) -> Family:
         return self._upgrading if name == self._upgrading.name else self._engine.family(name)
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        return self._engine.lock
+
+    def snapshot(self, families: Collection[str]) -> Snapshot:
+        """Of the families as the engine has them; see :meth:`UpgradingFamily.at`."""
+        return self._engine.snapshot(families)
 
     def holds(self, name: str) -> bool:
         return self._engine.holds(name)

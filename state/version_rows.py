@@ -15,12 +15,13 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left
 from collections.abc import Iterator
+from copy import copy
 from itertools import islice
 
 from sortedcontainers import SortedList
 
 from state.budget import Budget
-from state.engine import Batch, Engine
+from state.engine import Batch, Engine, Family
 from state.merge import merged
 
 __all__ = ["VERSIONS", "History", "Row", "front_of", "read_version_row"]
@@ -88,6 +89,30 @@ class History:
     def expired_before(self) -> int:
         """Rows that ended before this are not shown any more: the start of the segment of :attr:`oldest`."""
         return max(self.oldest, 0) // self._segment * self._segment
+
+    # ------------------------------------------------------------------ other threads
+
+    @property
+    def waiting_rows(self) -> dict[bytes, list[Row]]:
+        """Rows that wait for the commit, by key: the dictionary and its lists change with every put."""
+        return self._waiting
+
+    @property
+    def family(self) -> Family:
+        return self._family
+
+    def frozen(
+        self, family: Family, waiting: dict[bytes, list[Row]] | None = None, stream_time: int | None = None
+    ) -> History:
+        """On the family of a snapshot, with the rows that waited and the stream time of its moment; without them as the
+        engine alone has it."""
+        found = copy(self)
+        found._family, found._waiting, found._index = family, waiting or {}, None
+        if stream_time is None:
+            stored = found._family.get(_STREAM_TIME)
+            stream_time = -1 if stored is None else _unpack(stored)[0]
+        found.stream_time = stream_time
+        return found
 
     # ------------------------------------------------------------------ one key
 

@@ -36,6 +36,7 @@ class VersionedFacade:
         name = self.name = versions.name
         self.persistent: bool = opening.engine.persistent
         self._versions = versions
+        self._opening = opening
         self._log = opening.log
         self._write_key, self._read_key = key_writer(opening.key_serde, name), reader(opening.key_serde, "key", name)
         self._write_value = value_writer(opening.value_serde, name)

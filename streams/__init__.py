@@ -43,6 +43,8 @@ if TYPE_CHECKING:
         ConfigError,
         DeserializationError,
         InternalError,
+        InvalidStateStoreError,
+        InvalidStateStorePartitionError,
         MissingTopicError,
         ProcessingError,
         ProductionError,
@@ -50,10 +52,15 @@ if TYPE_CHECKING:
         SerializationError,
         StateDirectoryError,
         StateError,
+        StateStoreMigratedError,
         StoreError,
         StreamsError,
+        StreamsNotStartedError,
+        StreamsRebalancingError,
+        StreamsStoppedError,
         TaskMigratedError,
         TopologyError,
+        UnknownStateStoreError,
         UserCodeError,
     )
     from processor_api.handlers import (
@@ -72,6 +79,7 @@ if TYPE_CHECKING:
         log_and_fail,
         log_and_fail_processing,
     )
+    from processor_api.isolation import IsolationLevel
     from processor_api.metrics import Metric, MetricName, RecordingLevel, Sensor, Stat, StreamsMetrics
     from processor_api.nodes import RecordContext, RepartitionTopic, TopicNameExtractor
     from processor_api.offset_reset import AutoOffsetReset
@@ -122,6 +130,27 @@ if TYPE_CHECKING:
     from streams.app.states import ClientState, StateListener
     from streams.app.uncaught import StreamsUncaughtExceptionHandler, StreamThreadExceptionResponse
     from streams.config import StreamsConfig
+    from streams.queries.lags import LagInfo
+    from streams.queries.position import Position, PositionBound
+    from streams.queries.query_types import (
+        KeyQuery,
+        MultiVersionedKeyQuery,
+        Query,
+        RangeQuery,
+        ResultOrder,
+        TimestampedKeyQuery,
+        TimestampedKeyWithHeadersQuery,
+        TimestampedRangeQuery,
+        TimestampedRangeWithHeadersQuery,
+        TimestampedWindowKeyWithHeadersQuery,
+        TimestampedWindowRangeWithHeadersQuery,
+        VersionedKeyQuery,
+        WindowKeyQuery,
+        WindowRangeQuery,
+    )
+    from streams.queries.request import StateQueryRequest
+    from streams.queries.results import FailureReason, QueryResult, StateQueryResult
+    from streams.queries.store_types import QueryableStoreType, QueryableStoreTypes, StoreQueryParameters
     from streams.restore.restorer import StateRestoreListener
     from streams.runtime.metadata import TaskMetadata, ThreadMetadata
     from streams.serdes import json_serde, list_serde, pydantic_serde, serde_of
@@ -144,6 +173,7 @@ __all__ = [
     "Duration",
     "EagerBufferConfig",
     "ErrorHandlerContext",
+    "FailureReason",
     "FixedKeyProcessor",
     "FixedKeyProcessorContext",
     "FixedKeyProcessorSupplier",
@@ -153,19 +183,27 @@ __all__ = [
     "HeaderList",
     "Headers",
     "InternalError",
+    "InvalidStateStoreError",
+    "InvalidStateStorePartitionError",
+    "IsolationLevel",
     "KGroupedStream",
     "KGroupedTable",
     "KStream",
     "KTable",
     "KafkaStreams",
+    "KeyQuery",
     "KeyValueIterator",
     "KeyValueStore",
+    "LagInfo",
     "ListStore",
     "Materialized",
     "Metric",
     "MetricName",
     "MissingTopicError",
+    "MultiVersionedKeyQuery",
     "Named",
+    "Position",
+    "PositionBound",
     "ProcessingContext",
     "ProcessingError",
     "ProcessingExceptionHandler",
@@ -179,6 +217,11 @@ __all__ = [
     "ProductionExceptionHandler",
     "PunctuationType",
     "Punctuator",
+    "Query",
+    "QueryResult",
+    "QueryableStoreType",
+    "QueryableStoreTypes",
+    "RangeQuery",
     "ReadOnlyKeyValueStore",
     "ReadOnlySessionStore",
     "ReadOnlyWindowStore",
@@ -190,6 +233,7 @@ __all__ = [
     "Repartitioned",
     "Response",
     "Result",
+    "ResultOrder",
     "RetryableError",
     "Sensor",
     "Serde",
@@ -201,10 +245,14 @@ __all__ = [
     "StateDirectoryError",
     "StateError",
     "StateListener",
+    "StateQueryRequest",
+    "StateQueryResult",
     "StateRestoreListener",
     "StateStore",
+    "StateStoreMigratedError",
     "StoreBuilder",
     "StoreError",
+    "StoreQueryParameters",
     "StoreSupplier",
     "Stores",
     "StreamPartitioner",
@@ -213,6 +261,9 @@ __all__ = [
     "StreamsConfig",
     "StreamsError",
     "StreamsMetrics",
+    "StreamsNotStartedError",
+    "StreamsRebalancingError",
+    "StreamsStoppedError",
     "StreamsUncaughtExceptionHandler",
     "StrictBufferConfig",
     "Suppressed",
@@ -223,22 +274,32 @@ __all__ = [
     "TimeToLive",
     "TimestampExtractor",
     "TimestampType",
+    "TimestampedKeyQuery",
     "TimestampedKeyValueStore",
     "TimestampedKeyValueStoreWithHeaders",
+    "TimestampedKeyWithHeadersQuery",
+    "TimestampedRangeQuery",
+    "TimestampedRangeWithHeadersQuery",
     "TimestampedSessionStore",
+    "TimestampedWindowKeyWithHeadersQuery",
+    "TimestampedWindowRangeWithHeadersQuery",
     "TimestampedWindowStore",
     "TopicNameExtractor",
     "TopicPartition",
     "Topology",
     "TopologyError",
     "TopologyTestDriver",
+    "UnknownStateStoreError",
     "UserCodeError",
     "ValueAndTimestamp",
     "ValueTimestampHeaders",
+    "VersionedKeyQuery",
     "VersionedKeyValueStore",
     "VersionedRecord",
     "VersionedRecordIterator",
     "Window",
+    "WindowKeyQuery",
+    "WindowRangeQuery",
     "WindowStore",
     "WindowStoreIterator",
     "Windowed",
@@ -264,15 +325,17 @@ _HOMES = {
     "processor_api.context": "FixedKeyProcessorContext ProcessingContext ProcessorContext",
     "processor_api.durations": "Duration",
     "processor_api.errors": (
-        "ConfigError DeserializationError InternalError MissingTopicError ProcessingError ProductionError "
-        "RetryableError SerializationError StateDirectoryError StateError StoreError StreamsError "
-        "TaskMigratedError TopologyError UserCodeError"
+        "ConfigError DeserializationError InternalError InvalidStateStoreError InvalidStateStorePartitionError "
+        "MissingTopicError ProcessingError ProductionError RetryableError SerializationError StateDirectoryError "
+        "StateError StateStoreMigratedError StoreError StreamsError StreamsNotStartedError StreamsRebalancingError "
+        "StreamsStoppedError TaskMigratedError TopologyError UnknownStateStoreError UserCodeError"
     ),
     "processor_api.handlers": (
         "DeserializationExceptionHandler ErrorHandlerContext ProcessingExceptionHandler ProducerRecord "
         "ProductionExceptionHandler Response Result SerializationExceptionOrigin dead_letter_queue_records "
         "default_production log_and_continue log_and_continue_processing log_and_fail log_and_fail_processing"
     ),
+    "processor_api.isolation": "IsolationLevel",
     "processor_api.metrics": "Metric MetricName RecordingLevel Sensor Stat StreamsMetrics",
     "processor_api.nodes": "RecordContext RepartitionTopic TopicNameExtractor",
     "processor_api.offset_reset": "AutoOffsetReset",
@@ -308,6 +371,17 @@ _HOMES = {
     "streams.app.states": "ClientState StateListener",
     "streams.app.uncaught": "StreamThreadExceptionResponse StreamsUncaughtExceptionHandler",
     "streams.config": "StreamsConfig",
+    "streams.queries.lags": "LagInfo",
+    "streams.queries.position": "Position PositionBound",
+    "streams.queries.query_types": (
+        "KeyQuery MultiVersionedKeyQuery Query RangeQuery ResultOrder TimestampedKeyQuery "
+        "TimestampedKeyWithHeadersQuery TimestampedRangeQuery TimestampedRangeWithHeadersQuery "
+        "TimestampedWindowKeyWithHeadersQuery TimestampedWindowRangeWithHeadersQuery VersionedKeyQuery "
+        "WindowKeyQuery WindowRangeQuery"
+    ),
+    "streams.queries.request": "StateQueryRequest",
+    "streams.queries.results": "FailureReason QueryResult StateQueryResult",
+    "streams.queries.store_types": "QueryableStoreType QueryableStoreTypes StoreQueryParameters",
     "streams.restore.restorer": "StateRestoreListener",
     "streams.runtime.metadata": "TaskMetadata ThreadMetadata",
     "streams.serdes": "json_serde list_serde pydantic_serde serde_of",

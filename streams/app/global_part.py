@@ -119,6 +119,12 @@ class GlobalPart:
         """The thread that fills them, while they are open."""
         return None if self._task is None else self._thread
 
+    @property
+    def stores(self) -> Mapping[str, OpenStore]:
+        """The global stores, for queries: as their thread has them, once they are filled."""
+        task = self._task
+        return {} if task is None or not self._filled else task.stores.stores
+
     def close(self) -> None:
         """Ends the thread and closes the stores, which nobody may read any more."""
         thread, task = self._thread, self._task

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.durations import Duration, to_ms
@@ -19,12 +19,17 @@ from streams.app.global_part import GlobalPart
 from streams.app.housekeeping import Housekeeper
 from streams.app.listeners import GuardedRestoreListener
 from streams.app.opening import Opened, open_application, thread_metrics_registry
+from streams.app.querying import make_queries
 from streams.app.states import ENDED, ClientState, StateListener, StateMachine
 from streams.app.stream_threads import StreamThreads
 from streams.app.uncaught import StreamsUncaughtExceptionHandler, StreamThreadExceptionResponse, verdict
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
 from streams.kafka.ports import KafkaClients
+from streams.queries.lags import LagInfo, local_lags
+from streams.queries.request import StateQueryRequest
+from streams.queries.results import StateQueryResult
+from streams.queries.store_types import StoreQueryParameters
 from streams.restore.restorer import StateRestoreListener
 from streams.runtime.garbage import relax_collector, restore_collector
 from streams.runtime.metadata import ThreadMetadata
@@ -32,6 +37,9 @@ from streams.runtime.stream_thread import StreamThread
 from streams.runtime.thread_state import ThreadState
 
 __all__ = ["ClientState", "KafkaStreams"]
+
+R = TypeVar("R")
+S = TypeVar("S")
 
 log = logging.getLogger("streams.client")
 
@@ -88,6 +96,15 @@ class KafkaStreams:
         """Set when `start` is over, however it ended."""
         self._closer: threading.Thread | None = None
         self._closing = threading.Lock()
+        self._queries = make_queries(
+            self.topology,
+            self.config,
+            self._clock,
+            state=lambda: self.state,
+            opened=lambda: self._opened,
+            threads=lambda: self._threads or (),
+            global_stores=lambda: self._global.stores,
+        )
         self._collector_before: tuple[int, int, int] | None = None
 
     # ------------------------------------------------------------------ state
@@ -361,6 +378,33 @@ class KafkaStreams:
         """What the threads of this process do now, without those that have no clients yet."""
         found = (thread.metadata() for thread in self._threads or () if thread.state is not ThreadState.DEAD)
         return frozenset(one for one in found if one is not None)
+
+    # ------------------------------------------------------------------ queries
+
+    def store(self, parameters: StoreQueryParameters[S]) -> S:
+        """A store of this process, for reading: one that looks for the store's partitions anew at each call.
+
+        :raises InvalidStateStoreError: if it cannot be read now, or cannot be read as that type (KIP-216); what is
+            returned raises the same later. `StreamsRebalancingError` and `StateStoreMigratedError` may pass.
+        """
+        return self._queries.store(parameters)
+
+    def query(self, request: StateQueryRequest[R]) -> StateQueryResult[R]:
+        """Asks the partitions of a store that are in this process (KIP-796). Each has a result or a failure.
+
+        :raises InvalidStateStoreError: if the application does not run, or has no such store.
+        """
+        return self._queries.query(request)
+
+    def all_local_store_partition_lags(self) -> dict[str, dict[int, LagInfo]]:
+        """How far the stores of this process are behind their changelogs, by name and partition; a store that runs is
+        not behind. It asks no broker.
+
+        :raises StreamsNotStartedError: before the start.
+        :raises StreamsStoppedError: at the end.
+        """
+        self._queries.check()
+        return local_lags(self._threads or ())
 
     def metrics(self) -> dict[MetricName, Metric]:
         """Everything that is measured in this process now, under Kafka's names: the runtime's own counters, and what

@@ -106,7 +106,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         "default.interactive.query.isolation.level",
         "default_interactive_query_isolation_level",
-        "READ_UNCOMMITTED",
+        "READ_UNCOMMITTED; READ_COMMITTED under exactly_once_v2",
         IGNORED,
         "stores cannot be queried from outside yet",
     ),

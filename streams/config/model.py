@@ -19,6 +19,7 @@ from processor_api.handlers import (
     ProcessingExceptionHandler,
     ProductionExceptionHandler,
 )
+from processor_api.isolation import IsolationLevel
 from processor_api.serde import Serde
 from processor_api.timestamps import TimestampExtractor
 from streams.config import values
@@ -55,6 +56,11 @@ _PROTOCOL = values.one_of(
 
 def _default_commit_interval_ms(known: dict[str, Any]) -> int:
     return 100 if known.get("processing_guarantee") == "exactly_once_v2" else 30_000
+
+
+def _default_isolation_level(known: dict[str, Any]) -> Literal["READ_UNCOMMITTED", "READ_COMMITTED"]:
+    """Under exactly-once nobody should see what an abort takes back (KIP-892)."""
+    return "READ_COMMITTED" if known.get("processing_guarantee") == "exactly_once_v2" else "READ_UNCOMMITTED"
 
 
 class StreamsConfig(BaseModel):
@@ -157,7 +163,7 @@ class StreamsConfig(BaseModel):
     default_interactive_query_isolation_level: Annotated[
         Literal["READ_UNCOMMITTED", "READ_COMMITTED"],
         PlainValidator(values.one_of("READ_UNCOMMITTED", "READ_COMMITTED")),
-    ] = "READ_UNCOMMITTED"
+    ] = Field(default_factory=_default_isolation_level)
     enable_transactional_statestores: Flag = True
     max_warmup_replicas: PositiveCount = 2
     num_standby_replicas: Count = 0
@@ -215,6 +221,11 @@ class StreamsConfig(BaseModel):
     @property
     def exactly_once(self) -> bool:
         return self.processing_guarantee == "exactly_once_v2"
+
+    @property
+    def query_isolation_level(self) -> IsolationLevel:
+        """What queries see unless they say it themselves: ``default_interactive_query_isolation_level``."""
+        return IsolationLevel[self.default_interactive_query_isolation_level]
 
     def dotted(self) -> dict[str, Any]:
         """Every setting in effect under Kafka's name, secrets included; ``None`` where there is none."""

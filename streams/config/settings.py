@@ -23,6 +23,8 @@ CLIENTS = "clients"
 _EXACTLY_ONCE = "exactly_once_v2"
 _OLDER_CACHE_NAME = "cache.max.bytes.buffering"
 _CACHE_NAME = "statestore.cache.max.bytes"
+_OTHER_NAMES = {"default.state.isolation.level": "default.interactive.query.isolation.level"}
+"""Names that a KIP gave and Kafka Streams does not have (KIP-892)."""
 _KINDS = {"C": "consumer", "P": "producer", "A": "admin client"}
 _FIXED_STARTS = ("restore.consumer.", "global.consumer.")
 
@@ -93,6 +95,8 @@ def _flat(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _locate(name: str) -> Place | None:
     dotted = name if "." in name else name.replace("_", ".")
+    if dotted in _OTHER_NAMES:
+        name = dotted = _OTHER_NAMES[dotted]
     key = BY_NAME.get(name) or BY_FIELD.get(name) or BY_NAME.get(dotted)
     if key is not None:
         passed_on = key.field is None and key.status != REFUSED and key.name != _OLDER_CACHE_NAME

@@ -87,6 +87,11 @@ class Changelog:
         """Offset of the last record sent; ``None`` before the first."""
         return self._end + self.sent - 1 if self.sent else None
 
+    @property
+    def end(self) -> int:
+        """Offset that the next record gets."""
+        return self._end + self.sent
+
     def transaction_committed(self) -> None:
         """The marker of a transaction takes an offset in each partition that the transaction wrote to."""
         if self.sent > self._committed:

@@ -109,6 +109,10 @@ class Restorer:
     def active(self) -> bool:
         return bool(self._jobs)
 
+    def jobs(self) -> list[RestoreJob]:
+        """What is being restored; any thread may ask."""
+        return list(self._jobs.values())
+
     def add(self, jobs: Collection[RestoreJob]) -> None:
         """Starts reading."""
         now = self._clock.monotonic()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
+from state.engine import Snapshot
 from state.memory_engine import MemoryEngine, MemoryFamily
 
 __all__ = ["SharedMemoryEngine"]
@@ -42,6 +44,13 @@ class SharedMemoryEngine:
 
     def family(self, name: str) -> _Family:
         return _Family(self._engine.family(name), self._lock)
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        return self._engine.lock
+
+    def snapshot(self, families: Collection[str]) -> Snapshot:
+        return self._engine.snapshot(families)
 
     def holds(self, name: str) -> bool:
         return self._engine.holds(name)

@@ -33,7 +33,7 @@ from streams.runtime.metadata import ThreadMetadata
 from streams.runtime.purge import RepartitionPurge
 from streams.runtime.source_watch import SourceWatch
 from streams.runtime.task import Task
-from streams.runtime.task_manager import TaskManager
+from streams.runtime.task_manager import OwnedTask, TaskManager
 from streams.runtime.thread_state import ThreadState, check_step
 from streams.runtime.thread_totals import ThreadTotals
 from streams.runtime.trouble import Trouble
@@ -178,6 +178,11 @@ class StreamThread:
         """Its tasks that are open, to read their counters; any thread may ask."""
         life = self._life
         return [] if life is None else life.tasks.all_running()
+
+    def look(self) -> list[OwnedTask]:
+        """What this thread has to run, as of now; any thread may ask."""
+        life = self._life
+        return [] if life is None else life.tasks.look()
 
     def restore_counters(self) -> dict[TaskId, RestoreCounters]:
         """What was restored of its tasks; any thread may ask."""

@@ -25,6 +25,7 @@ from streams.runtime.inputs import InputQueue
 from streams.runtime.node_chain import NodeChain, build_chain
 from streams.runtime.punctuations import NEVER, Punctuations, Schedule
 from streams.runtime.task_plan import TaskPlan
+from streams.runtime.task_positions import TaskPositions
 from streams.runtime.task_stores import TaskStores
 
 __all__ = ["Task", "TaskState"]
@@ -62,6 +63,7 @@ class Task:
         self.stores = stores
         self.state = TaskState.CREATED
         self.queues: dict[TopicPartition, InputQueue] = {}
+        self.seen = TaskPositions()
         self.commit_needed = False
         self._chain: NodeChain | None = None
         self._punctuations = Punctuations(self._punctuate)
@@ -91,6 +93,7 @@ class Task:
         if self.state is TaskState.CREATED:
             self.become(TaskState.RESTORING)  # nothing was missing
         self.stores.open(collector, changelog_ends)
+        self.seen.start(self.stores.seen_before({name: one.offset for name, one in committed.items()}, changelog_ends))
         self._punctuations = Punctuations(self._punctuate)
         self._chain = build_chain(self.plan, self.environment, collector, self.stores.stores, self._punctuations)
         self.queues = {
@@ -132,6 +135,7 @@ class Task:
         """Throws away everything that uncommitted records may have changed; the engines stay open."""
         self._close_chain(dirty=True)
         self.stores.drop_uncommitted()
+        self.seen.stop()
         self.queues.clear()
         self.commit_needed = False
         self.environment.commit_requested = False
@@ -285,7 +289,9 @@ class Task:
 
         :param transaction: a transaction was committed before.
         """
-        self.stores.apply(self.positions())
+        positions = self.positions()
+        self.stores.apply(positions)
+        self.seen.note_commit(positions)
         if transaction:
             self.stores.transaction_committed()
 

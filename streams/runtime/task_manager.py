@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from processor_api.clock import Clock
 from processor_api.errors import RetryableError, TaskMigratedError
@@ -29,7 +29,7 @@ from streams.runtime.task_plan import TaskPlan
 from streams.runtime.task_stores import TaskStores
 from streams.runtime.trouble import LastingTrouble
 
-__all__ = ["TaskManager"]
+__all__ = ["OwnedTask", "TaskManager"]
 
 log = logging.getLogger("streams.tasks")
 
@@ -37,8 +37,21 @@ MakeEnvironment = Callable[[TaskId], Environment]
 MakeStores = Callable[[TaskPlan, TaskId, Environment], TaskStores]
 
 
+class OwnedTask(NamedTuple):
+    """A task of a thread, for those who look at it from another one."""
+
+    id: TaskId
+    plan: TaskPlan
+    task: Task | None
+    """``None`` until it is opened."""
+    changelog_ends: Mapping[str, int]
+    """While it is restored: where the changelog of each store ended when that began."""
+    restores: Mapping[str, RestoreJob]
+    """What its stores still lack."""
+
+
 class TaskManager:
-    """Used by its thread only."""
+    """Used by its thread only, except where something else is said."""
 
     def __init__(
         self,
@@ -118,6 +131,20 @@ class TaskManager:
         return not self._has_new_inputs and all(
             (task := self.tasks.get(id_)) is not None and task.state is TaskState.RUNNING for id_ in self._wanted
         )
+
+    def look(self) -> list[OwnedTask]:
+        """What the thread has to run, as of now; any thread may ask."""
+        plans, jobs = self._plans, self._restorer.jobs()
+        return [
+            OwnedTask(
+                id_,
+                plans[id_.subtopology],
+                self.tasks.get(id_),
+                self._changelog_ends.get(id_, {}),
+                {job.store: job for job in jobs if job.task == id_} if jobs else {},
+            )
+            for id_ in sorted(self._wanted)
+        ]
 
     def _find_wanted(self) -> None:
         plans = self._plans

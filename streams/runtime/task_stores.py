@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from processor_api.errors import InternalError, StateError
 from processor_api.store_spec import StoreBuilder
 from processor_api.task_id import TaskId, TopicPartition
 from state.budget import Budget
+from state.cursor import Cursor
 from state.engine import OFFSETS, POSITIONS, Batch, Engine
 from state.kinds import OpenStore, check_kind, families_held, families_of, family_of, open_store
 from state.offsets import offset_key, read_offset, write_offset
+from state.read_only import EngineRows
 from streams.kafka.record_collector import Changelog, RecordCollector
 from streams.runtime.environment import Environment
 from streams.runtime.store_counters import StoreCounters
@@ -47,6 +51,8 @@ class TaskStores:
         self._of_engine: list[tuple[Engine, list[_Applied], Any, Any]] = []
         """With what an engine writes, and its handles of the families of offsets and positions."""
         self._position_keys: dict[TopicPartition, bytes] = {}
+        self._readers_change = threading.Lock()
+        self._readers: WeakValueDictionary[int, OpenStore] = WeakValueDictionary()
         builders = [plan.topology.stores[name] for name in plan.stores]
         for engine in sorted({builder.supplier.engine for builder in builders}):
             families = [family for b in builders if b.supplier.engine == engine for family in families_of(b)]
@@ -85,7 +91,6 @@ class TaskStores:
         if topic is not None and name not in self._plan.source_changelogs:
             changelog = self.changelogs[name] = collector.changelog(topic, self._task.partition, end)
             log, log_many = changelog.log, changelog.log_many
-        what = f"store {name!r}"
         environment = self._environment
         opened = open_store(
             builder,
@@ -95,21 +100,50 @@ class TaskStores:
             log=log,
             log_many=log_many,
             log_each=environment.log_each_put,
-            key_serde=environment.key_serde(builder.key_serde, what, topic or name),
-            value_serde=environment.value_serde(builder.value_serde, what, topic or name),
             drop=environment.drop,
+            **self._serdes(builder),
         )
         if environment.registry is None:
             return opened
         counters = self.counters.get(name)
         if counters is None:
             counters = self.counters[name] = StoreCounters(environment.registry, environment.clock.monotonic)
-        return replace(opened, facade=counters.measured(opened.facade), operator=counters.measured(opened.operator))
+        facade, operator = counters.measured(opened.facade), counters.measured(opened.operator)
+        return replace(opened, facade=facade, operator=operator, bare=opened.facade)
 
     def sample(self) -> None:
         """Keeps what the stores' counters are now, for rates."""
         for counters in self.counters.values():
             counters.sample()
+
+    def _serdes(self, builder: StoreBuilder) -> dict[str, Any]:  # type: ignore[type-arg]
+        what, topic = f"store {builder.name!r}", self._plan.changelogs.get(builder.name) or builder.name
+        environment = self._environment
+        return {
+            "key_serde": environment.key_serde(builder.key_serde, what, topic),
+            "value_serde": environment.value_serde(builder.value_serde, what, topic),
+        }
+
+    def open_reader(self, name: str) -> OpenStore | None:
+        """A store as its engine has it now, for a query while the task restores; ``None`` if the engine is closed. Any
+        thread may ask; it is closed before the engine."""
+        builder = self._plan.topology.stores[name]
+        with self._readers_change:
+            engine = self.engines.get(builder.supplier.engine)
+            if engine is None:
+                return None
+            found = open_store(
+                builder,
+                engine=engine,
+                cursor=Cursor(),
+                budget=Budget(0),
+                log=None,
+                log_each=False,
+                make_rows=EngineRows,
+                **self._serdes(builder),
+            )
+            self._readers[id(found)] = found
+            return found
 
     # ------------------------------------------------------------------ positions
 
@@ -171,6 +205,26 @@ class TaskStores:
                         f" {error}; stop the application and run `streams state rebuild --task {self._task}`",
                         task=str(self._task),
                     ) from error
+        return found
+
+    def seen_before(
+        self, committed: Mapping[TopicPartition, int], changelog_ends: Mapping[str, int]
+    ) -> dict[str, dict[TopicPartition, int]]:
+        """By store, the input offsets before which it holds everything, once it is restored.
+
+        That is where the task starts, or further if the engine was written by a commit whose offsets were lost. A store
+        that is new, or that nothing restores, has seen nothing.
+
+        :param committed: where the task starts.
+        """
+        found: dict[str, dict[TopicPartition, int]] = {}
+        stored = self.stored_positions()
+        for name in self._plan.stores:
+            engine = self.engine_of(name)
+            if not changelog_ends.get(name) and not engine.holds(family_of(self._plan.topology.stores[name])):
+                continue
+            ahead = stored if engine.persistent else {}
+            found[name] = {one: max(offset, ahead.get(str(one), 0)) for one, offset in committed.items()}
         return found
 
     # ------------------------------------------------------------------ commit
@@ -244,6 +298,9 @@ class TaskStores:
     def close(self) -> None:
         """Closes stores and engines."""
         self.drop_uncommitted()
-        engines, self.engines = self.engines, {}
+        with self._readers_change:
+            engines, self.engines = self.engines, {}
+            for reader in list(self._readers.values()):
+                reader.close()
         for engine in engines.values():
             engine.close()

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from processor_api.clock import ManualClock
 from processor_api.durations import Duration, to_ms
@@ -40,6 +40,9 @@ from state.engine import Engine
 from streams.config import StreamsConfig
 from streams.kafka.internal_topics import source_topics
 from streams.kafka.record_collector import RecordCollector
+from streams.queries.request import StateQueryRequest
+from streams.queries.results import StateQueryResult
+from streams.queries.store_types import StoreQueryParameters
 from streams.runtime.engines import Engines, rocksdb_memory
 from streams.runtime.environment import Environment
 from streams.runtime.error_policy import error_policy_for
@@ -52,6 +55,7 @@ from streams.testing import store_views
 from streams.testing.driver_engine import DriverEngine
 from streams.testing.driver_globals import DriverGlobals
 from streams.testing.driver_log import DriverProducer, DriverTopic, new_message
+from streams.testing.driver_queries import driver_queries
 from streams.testing.settings import config_for_tests, nearest
 from streams.testing.topics import TestInputTopic, TestOutputTopic, Timestamp, to_timestamp_ms
 
@@ -59,6 +63,8 @@ __all__ = ["Produced", "TopologyTestDriver"]
 
 log = logging.getLogger(__name__)
 
+R = TypeVar("R")
+S = TypeVar("S")
 
 NO_POSITIONS: Mapping[TopicPartition, int] = {}
 """Where a task was is written for the next that opens its state; a driver's goes with the driver."""
@@ -326,6 +332,20 @@ class TopologyTestDriver:
     def stores(self) -> dict[str, Any]:
         """Short for :meth:`get_all_state_stores`."""
         return self.get_all_state_stores()
+
+    def query(self, request: StateQueryRequest[R]) -> StateQueryResult[R]:
+        """What ``KafkaStreams.query`` gives in an application; every store has one partition, 0.
+
+        :raises InvalidStateStoreError: if there is no such store.
+        """
+        return driver_queries(self._task, self._globals.stores, self.clock, self._check_open).query(request)
+
+    def query_store(self, parameters: StoreQueryParameters[S]) -> S:
+        """What ``KafkaStreams.store`` gives in an application, for reading.
+
+        :raises InvalidStateStoreError: if there is no such store, or it cannot be read as that type.
+        """
+        return driver_queries(self._task, self._globals.stores, self.clock, self._check_open).store(parameters)
 
     def _view(self, name: str, view: store_views.StoreView) -> Any:
         return view.of(self._open_store(name))

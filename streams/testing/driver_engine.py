@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
+from weakref import WeakSet
 
-from state.engine import Engine, Family
+from state.engine import Engine, Family, Snapshot
 from state.memory_engine import MemoryFamily
+from state.snapshots import DictSnapshot
 
 __all__ = ["ROWS_IN_MEMORY_BYTES", "DriverEngine"]
 
@@ -56,7 +59,7 @@ class DriverFamily:
     """One ordered byte space: in memory, or, once there is a database, ``waiting`` rows over the family in it. A
     waiting ``None`` hides a row."""
 
-    def __init__(self, name: str, engine: DriverEngine, lock: threading.Lock) -> None:
+    def __init__(self, name: str, engine: DriverEngine, lock: AbstractContextManager[Any]) -> None:
         self.name = name
         self.handle = self
         self.memory = MemoryFamily(name, lock)
@@ -129,7 +132,8 @@ class DriverEngine:
         self._families: dict[str, DriverFamily] = {}
         self._read: list[DriverFamily] = []
         """Those of which ranges were opened since the last write."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._snapshots: WeakSet[DictSnapshot] = WeakSet()
 
     @property
     def spilled(self) -> bool:
@@ -143,6 +147,21 @@ class DriverEngine:
             if self._below is not None:
                 family.below = self._below.family(name)
         return family
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """Nobody else waits for it: a driver belongs to one thread."""
+        return self._lock
+
+    def snapshot(self, families: Collection[str]) -> Snapshot:
+        """A copy of what is in memory, or the database's once there is one."""
+        if self._below is not None:
+            self.spill()
+            return self._below.snapshot(families)
+        rows = {name: self._families[name].rows.copy() for name in families if name in self._families}
+        snapshot = DictSnapshot(rows)
+        self._snapshots.add(snapshot)
+        return snapshot
 
     def holds(self, name: str) -> bool:
         family = self._families.get(name)
@@ -225,6 +244,8 @@ class DriverEngine:
             self._below.clear(families)
 
     def close(self) -> None:
+        for snapshot in self._snapshots:
+            snapshot.close()
         below, self._below = self._below, None
         for family in self._families.values():
             family.below = None

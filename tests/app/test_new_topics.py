@@ -225,7 +225,7 @@ def test_stores_on_disk_keep_what_new_topics_brought(cluster: Cluster) -> None:
     """The place of each input is in the engine with the rows."""
     store = Stores.persistent_key_value_store("counts")
     cluster.broker.create_topic("in-1", 1)
-    state = {"state.dir": str(cluster._directory / "shared"), **SOON}
+    state = {"state.dir": str(cluster.directory / "shared"), **SOON}
     app = cluster.app(counting(PATTERN, store=store), state)
     cluster.until_state(app, C.RUNNING)
     cluster.broker.create_topic("in-2", 1)

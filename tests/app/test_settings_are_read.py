@@ -75,7 +75,7 @@ def test_every_setting_that_works_is_read(cluster: Cluster) -> None:
         {
             "application.id": "app",
             "bootstrap.servers": "in-memory:9092",
-            "state.dir": str(cluster._directory),
+            "state.dir": str(cluster.directory),
             "default.key.serde": S,
             "default.value.serde": S,
             "poll.ms": 10,
@@ -215,7 +215,7 @@ def test_a_wrong_option_of_rocksdb_is_told_at_the_start(options: Any, says: str,
 
 def test_state_of_tasks_that_went_elsewhere_is_removed(cluster: Cluster) -> None:
     """After ``state.cleanup.delay.ms``; that of a task which runs stays, however old its files are."""
-    state = cluster._directory / "kept"
+    state = cluster.directory / "kept"
     gone, open_ = state / "app" / "0_7", state / "app" / "0_0"
     gone.mkdir(parents=True)
     (gone / "file").write_text("x")
@@ -228,7 +228,7 @@ def test_state_of_tasks_that_went_elsewhere_is_removed(cluster: Cluster) -> None
 
 @pytest.mark.parametrize(("age", "stays"), [(-1, True), (3_600_000, False)])
 def test_state_that_is_too_old_is_removed_at_the_start(age: int, stays: bool, cluster: Cluster) -> None:
-    state = cluster._directory / "old"
+    state = cluster.directory / "old"
     old, young = state / "app" / "0_7", state / "app" / "0_8"
     for path in (old, young):
         path.mkdir(parents=True)

@@ -53,7 +53,7 @@ def test_store(golden: Golden, store: str, trace: dict[str, Any], commits: bool,
     """Every result, changelog record and forwarded change; then its contents, and those of a store restored from the
     changelog. Once with a commit after every call, and once with none, so that engine and buffer both answer."""
     expected, applied = golden.differences.apply(
-        "store", {"store": store, "trace": trace["name"]}, expected_trace(trace)
+        "store", {"store": store, "trace": trace["name"]}, expected_trace(trace), golden.store_trace
     )
     harness = StateHarness(trace["store"], tmp_path, commits=commits)
     try:

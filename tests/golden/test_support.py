@@ -226,6 +226,20 @@ def test_what_differs_as_a_whole_has_to_differ(tmp_path: Path) -> None:
     elsewhere.settle("", applied)
 
 
+def test_an_entry_may_take_over_what_another_engine_did(tmp_path: Path) -> None:
+    """Of the same trace, in the same places."""
+    text = "[[store]]\nstore = 's.rocksdb.*'\ntrace = '*'\nop = '*'\nwhere = '{\"op\": \"query\"}'\nfield = 'result'\n"
+    differences = _differences(tmp_path, text + "as_on = 'memory'\nreason = 'because'\n")
+    there = {"ops": [{"op": "get", "result": 1}, {"op": "query", "result": 2}]}
+    here = {"ops": [{"op": "get", "result": 8}, {"op": "query", "result": 9}]}
+    recorded = {("s.memory.x", "t"): there}
+    changed, applied = differences.apply(
+        "store", {"store": "s.rocksdb.x", "trace": "t"}, here, lambda *name: recorded.get(name)
+    )
+    assert changed == {"ops": [{"op": "get", "result": 8}, {"op": "query", "result": 2}]}
+    assert len(applied) == 1
+
+
 def test_what_is_reported_fails(tmp_path: Path) -> None:
     """With the entries that were applied, since one of them may have become wrong."""
     home = Golden(Recordings(tmp_path, is_default=True), None)
@@ -252,7 +266,8 @@ def test_no_difference_is_stale(golden: Golden) -> None:
                 differences.apply("vector", {"format": group["format"]}, vector)
     for file in recordings.of_kind("store"):
         for trace in file.data["traces"]:
-            differences.apply("store", {"store": file.name, "trace": trace["name"]}, expected_trace(trace))
+            names = {"store": file.name, "trace": trace["name"]}
+            differences.apply("store", names, expected_trace(trace), golden.store_trace)
     assert [str(entry) for entry in differences.stale()] == []
 
 

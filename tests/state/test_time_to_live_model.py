@@ -18,10 +18,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from processor_api.errors import StoreError
+from processor_api.isolation import IsolationLevel
 from processor_api.record import HeaderList
 from processor_api.serde import Serdes
 from processor_api.store_spec import StoreBuilder, Stores
 from processor_api.stores import ValueAndTimestamp, ValueTimestampHeaders
+from state.views import open_view
 from state_support.store_kit import StoreKit, restored
 
 KEYS = {
@@ -34,11 +36,13 @@ BUILDERS = {
     "timestamped": Stores.timestamped_key_value_store_builder,
     "headers": Stores.timestamped_key_value_store_with_headers_builder,
 }
+UNCOMMITTED, COMMITTED = IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
 LENGTH = 20
 AHEAD = [0, 0, 0, 0, 1, 1, 5, LENGTH // 2, LENGTH - 1, LENGTH]
 """How far time moves on before a step."""
 CALLS = ["put"] * 6 + ["get"] * 8 + ["scan"] * 4 + ["get_of_nobody", "commit"] * 3
 CALLS += ["delete", "put_if_absent", "refused", "drain", "restore", "abort", "crash", "ranges", "iterator"]
+CALLS += ["views"] * 3
 """What a processor and its task do."""
 KIN: HeaderList = [("h", b"1"), ("streams.accessed", b"of the user")]
 
@@ -102,10 +106,8 @@ class Model(RuleBasedStateMachine):
 
     # ------------------------------------------------------------------ the model
 
-    def alive(self, row: Row | None) -> bool:
-        if row is None:
-            return False
-        return (row.accessed if self.by_access else row.timestamp) > self.time - LENGTH
+    def alive(self, row: Row, time: int | None = None) -> bool:
+        return (row.accessed if self.by_access else row.timestamp) > (self.time if time is None else time) - LENGTH
 
     def shown(self, row: Row) -> Any:
         if self.kind == "plain":
@@ -150,6 +152,8 @@ class Model(RuleBasedStateMachine):
                 self.put(key, chance.choice(self.values), max(self.time - behind, 0))
             elif call == "iterator":
                 self.iterator_keeps_its_view(chance)
+            elif call == "views":
+                self.views(chance)
             else:
                 getattr(self, call)(key)
 
@@ -199,6 +203,25 @@ class Model(RuleBasedStateMachine):
             assert list(facade.reverse_all() if reverse else facade.all()) == wanted
             part = [row for row in wanted if write(low) <= write(row[0]) <= write(high)]
             assert list((facade.reverse_range if reverse else facade.range)(low, high)) == part
+
+    def views(self, chance: Random) -> None:
+        """Other threads see what lives at the moment of their level, and refresh nothing."""
+        wanted = dict(self.listed())
+        rows, time = self.saved
+        committed = {key: self.shown(row) for key, row in rows.items() if self.alive(row, time)}
+        for level, expected in ((UNCOMMITTED, wanted), (COMMITTED, committed)):
+            with open_view(self.kit.store, level) as view, view.frozen() as frozen:
+                self._check_view(view.store, expected)
+                with view.store.all() as left:
+                    self._check_view(frozen.store, expected)
+                    self._work(chance, 4, ["put", "get", "delete", "drain"])
+                    self._check_view(frozen.store, expected)
+                    assert dict(left) == expected
+
+    def _check_view(self, store: Any, expected: dict[Any, Any]) -> None:
+        assert {key: value for key in self.keys if (value := store.get(key)) is not None} == expected
+        with store.all() as rows:
+            assert dict(rows) == expected
 
     def iterator_keeps_its_view(self, chance: Random) -> None:
         wanted = self.listed()

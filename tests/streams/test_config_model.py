@@ -15,12 +15,15 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from processor_api.errors import ConfigError
+from processor_api.isolation import IsolationLevel
 from processor_api.serde import Serdes
 from processor_api.timestamps import log_and_skip_on_invalid_timestamp
 from streams.config import StreamsConfig
 from streams.config.keys import BY_NAME, KEYS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+DEPENDING = ("commit.interval.ms", "default.interactive.query.isolation.level", "state.dir")
+"""Their defaults are not one value."""
 REQUIRED: dict[str, Any] = {"application.id": "app", "bootstrap.servers": "broker:9092"}
 
 # Every key of Kafka Streams 4.3.1 (reference 2.9), written out so that none can be lost from the table.
@@ -67,7 +70,7 @@ def test_the_table_and_the_model_have_the_same_fields_and_defaults(monkeypatch: 
     monkeypatch.setenv("XDG_STATE_HOME", "/state-home")
     shown = config().shown()
     for key in KEYS:
-        if key.field is not None and key.name not in (*REQUIRED, "commit.interval.ms", "state.dir"):
+        if key.field is not None and key.name not in (*REQUIRED, *DEPENDING):
             assert shown[key.name] == key.default, key.name
     collected = {"clients", "consumer", "main_consumer", "restore_consumer", "global_consumer", "producer", "admin"}
     collected |= {"topic", "client_tag"}
@@ -235,6 +238,30 @@ def test_the_older_name_of_the_cache_size_gives_way_to_the_newer() -> None:
     assert config(**{"cache.max.bytes.buffering": 5}).statestore_cache_max_bytes == 5
     both = config(**{"cache.max.bytes.buffering": 5, "statestore.cache.max.bytes": 6})
     assert both.statestore_cache_max_bytes == 6
+
+
+@pytest.mark.parametrize(
+    ("settings", "level"),
+    [
+        ({}, IsolationLevel.READ_UNCOMMITTED),
+        ({"processing.guarantee": "exactly_once_v2"}, IsolationLevel.READ_COMMITTED),
+        (
+            {"processing.guarantee": "exactly_once_v2", "default.state.isolation.level": "read_uncommitted"},
+            IsolationLevel.READ_UNCOMMITTED,
+        ),
+        ({"default_state_isolation_level": "READ_COMMITTED"}, IsolationLevel.READ_COMMITTED),
+        ({"default.interactive.query.isolation.level": "READ_COMMITTED"}, IsolationLevel.READ_COMMITTED),
+    ],
+)
+def test_what_queries_see_unless_they_say_it(settings: dict[str, Any], level: IsolationLevel) -> None:
+    """Also under the name of KIP-892."""
+    assert config(**settings).query_isolation_level is level
+
+
+def test_a_setting_under_both_of_its_names_is_refused() -> None:
+    names = ("default.state.isolation.level", "default.interactive.query.isolation.level")
+    with pytest.raises(ConfigError, match="is given twice"):
+        config(**dict.fromkeys(names, "READ_COMMITTED"))
 
 
 def test_objects_are_given_as_they_are_or_by_import_path() -> None:

@@ -4,7 +4,8 @@ An entry says which recordings it is about (globs), where in them (a path of fie
 and ``[name]`` for the value of the header of that name), what is expected here in place of what Java did (JSON in
 ``ours``, where a string ``text:...`` means the hex of that text; or ``absent = true``), and why (``reason``). With
 ``whole = "always"`` in place of a field, a run or a trace is expected to differ as a whole, where and how is not told;
-with ``"sometimes"`` at least one of those that the entry is about::
+with ``"sometimes"`` at least one of those that the entry is about. ``as_on = "memory"`` in place of ``ours`` expects of
+an operation on a store what the recording of the same trace on that engine has there::
 
     [[topology]]
     case = "papi-*"                 # glob over names of cases
@@ -38,7 +39,7 @@ from __future__ import annotations
 import copy
 import json
 import tomllib
-from collections.abc import Iterator, Mapping, MutableMapping, MutableSequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, MutableSequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -63,6 +64,7 @@ class Difference:
     only_input: Mapping[str, Any]
     whole: str = ""
     where: Mapping[str, Any] = field(default_factory=dict)
+    as_on: str = ""
 
     def matches(self, names: Mapping[str, str]) -> bool:
         return self.select.keys() == names.keys() and all(
@@ -91,8 +93,17 @@ class Differences:
             raise ValueError(f"{path.name}: unknown tables {sorted(unknown)}")
         return cls(tuple(_entry(kind, table) for kind, rows in tables.items() for table in rows))
 
-    def apply(self, kind: str, names: Mapping[str, str], document: Any) -> tuple[Any, list[Difference]]:
-        """A copy of a recorded document with what is expected here in its place, and the entries that changed it."""
+    def apply(
+        self,
+        kind: str,
+        names: Mapping[str, str],
+        document: Any,
+        recorded: Callable[[str, str], Any] = lambda store, trace: None,
+    ) -> tuple[Any, list[Difference]]:
+        """A copy of a recorded document with what is expected here in its place, and the entries that changed it.
+
+        :param recorded: the document of another store and trace; ``None`` if there is none.
+        """
         entries = [(i, entry) for i, entry in enumerate(self.entries) if entry.kind == kind and entry.matches(names)]
         if not entries:
             return document, []
@@ -101,7 +112,11 @@ class Differences:
         for i, entry in entries:
             if entry.only_input and not _holds(entry.only_input, changed.get("input")):
                 continue
-            if entry.whole or _change(changed, entry):
+            if entry.as_on:
+                differs = _take_over(changed, recorded(_on(names["store"], entry.as_on), names["trace"]), entry)
+            else:
+                differs = bool(entry.whole) or _change(changed, entry)
+            if differs:
                 self.used.add(i)
                 applied.append(entry)
         return changed, applied
@@ -123,9 +138,10 @@ def _entry(kind: str, table: dict[str, Any]) -> Difference:
         if kind in _ELEMENT and _ELEMENT[kind][1] in rest:
             listed, index = _ELEMENT[kind]
             path = (listed, str(rest.pop(index)), *path)
-        ours = _ABSENT if rest.pop("absent", False) else _text_to_hex(json.loads(rest.pop("ours")))
+        as_on = rest.pop("as_on", "")
+        ours = _ABSENT if as_on or rest.pop("absent", False) else _text_to_hex(json.loads(rest.pop("ours")))
         only_input, where = json.loads(rest.pop("input", "{}")), json.loads(rest.pop("where", "{}"))
-        entry = Difference(kind, select, path, ours, rest.pop("reason"), only_input, where=where)
+        entry = Difference(kind, select, path, ours, rest.pop("reason"), only_input, where=where, as_on=as_on)
     except (KeyError, json.JSONDecodeError) as error:
         raise ValueError(f"the entry {table} of the differences cannot be read: {error!r}") from error
     return _checked(entry, rest, table)
@@ -169,6 +185,22 @@ def _change(document: Any, entry: Difference) -> bool:
                 changed = True
         elif not present or container[key] != entry.ours:
             container[key] = copy.deepcopy(entry.ours)
+            changed = True
+    return changed
+
+
+def _on(store: str, engine: str) -> str:
+    """The recording of the same store on another engine."""
+    variant, _, group = store.split(".", 2)
+    return f"{variant}.{engine}.{group}"
+
+
+def _take_over(document: Any, other: Any, entry: Difference) -> bool:
+    """Puts what another document has in the places that an entry is about."""
+    changed = False
+    for (container, key), (from_, at) in zip(_chosen(document, entry), _chosen(other or {}, entry), strict=False):
+        if container[key] != from_[at]:
+            container[key] = copy.deepcopy(from_[at])
             changed = True
     return changed
 

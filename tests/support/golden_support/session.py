@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from golden_support.differences import Difference, Differences
 from golden_support.recordings import Recording, Recordings
+from golden_support.store_traces import expected_trace
 from golden_support.topologies import TopologyFunction, load_module, load_topologies
 
 __all__ = ["GOLDEN", "Golden", "golden"]
@@ -43,6 +45,11 @@ class Golden:
 
     def of_kind(self, kind: str) -> list[Recording]:
         return list(self.recordings.of_kind(kind))
+
+    def store_trace(self, store: str, trace: str) -> Any:
+        """What is expected of a recorded trace of a store; ``None`` if there is none of these names."""
+        traces = [one for file in self.of_kind("store") if file.name == store for one in file.data["traces"]]
+        return next((expected_trace(one) for one in traces if one["name"] == trace), None)
 
     def settle(self, report: str, applied: Sequence[Difference]) -> None:
         """Fails the test for what is reported; what is said to differ as a whole has to differ."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from golden_support.store_calls import plain_key
 from golden_support.store_traces import Change, LogRecord
+from processor_api.isolation import IsolationLevel
 from processor_api.record import HeaderList
 from processor_api.serde import Serdes
 from processor_api.store_spec import StoreBuilder, Stores, StoreSupplier
@@ -16,6 +17,8 @@ from state.cursor import Cursor
 from state.kinds import families_of, open_store, restore_of
 from state.memory_engine import MemoryEngine
 from state.rocksdb_engine import RocksEngine
+from state.views import open_view
+from streams.queries.answers import ask, level_of
 
 __all__ = ["StateHarness", "is_built", "on_every_engine"]
 
@@ -151,11 +154,20 @@ class StateHarness:
             if self._commits:
                 self.commit()
 
+    def query(self, query: Any) -> Any:
+        level = level_of(query, self._opened, IsolationLevel.READ_UNCOMMITTED)
+        if level is IsolationLevel.READ_COMMITTED:
+            self._write()  # what a flush has written in Java, where it waits for a commit here
+        return ask(query, self._opened, lambda: open_view(self._opened, level))
+
     def flush_cache(self) -> None:
         self._opened.drain()
 
     def commit(self) -> None:
         self._opened.drain()
+        self._write()
+
+    def _write(self) -> None:
         batch = self._engine.batch()
         self._opened.apply(batch)
         self._engine.write(batch)

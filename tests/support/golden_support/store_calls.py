@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from golden_support.versioned_calls import VERSIONED_CALLS, VERSIONED_QUERIES
+from golden_support.versioned_calls import VERSIONED_CALLS
 from processor_api.errors import StreamsError
 from processor_api.stores import ValueAndTimestamp, ValueTimestampHeaders
 from processor_api.windowed import Window, Windowed
 
-__all__ = ["CALLS", "StoreCalls", "has_call", "plain_key"]
+__all__ = ["CALLS", "ERROR", "REFUSALS", "StoreCalls", "has_call", "plain_key"]
 
 Args = Mapping[str, Any]
 ERROR = {"error": True}
@@ -239,6 +239,4 @@ def _calls_of(kind: str) -> Mapping[str, Callable[[Any, Any, Args], Any]]:
 
 def has_call(kind: str, op: Mapping[str, Any]) -> bool:
     """Whether a recorded call has a counterpart here."""
-    if op["op"] == "query":
-        return kind == "versioned" and op["args"]["type"] in VERSIONED_QUERIES
     return op["op"] in _calls_of(kind)

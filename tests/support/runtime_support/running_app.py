@@ -39,7 +39,7 @@ class Cluster:
         for topic in ("in", "out"):
             self.broker.create_topic(topic, partitions)
         self.clients = EmbeddedClients(self.broker)
-        self._directory = directory
+        self.directory = directory
         self._input = self.clients.producer({})
         self.apps: list[KafkaStreams] = []
         self.states: dict[KafkaStreams, list[tuple[ClientState, ClientState]]] = {}
@@ -49,7 +49,7 @@ class Cluster:
         settings = {
             "application.id": "app",
             "bootstrap.servers": "in-memory:9092",
-            "state.dir": str(self._directory / str(len(self.apps))),
+            "state.dir": str(self.directory / str(len(self.apps))),
             "commit.interval.ms": 20,
             "poll.ms": 10,
             "default.key.serde": S,

@@ -1,0 +1,63 @@
+"""Adds up the points of players, and answers questions about them from the store while it does.
+
+There is no database behind it and no topic for the answers: what is asked is read from the store of the running
+application, by a thread of its own.
+"""
+
+from heapq import nlargest
+
+from streams import (
+    InvalidStateStoreError,
+    KafkaStreams,
+    KeyQuery,
+    Materialized,
+    Position,
+    PositionBound,
+    QueryableStoreTypes,
+    Serdes,
+    StateQueryRequest,
+    StoreQueryParameters,
+    StreamsBuilder,
+)
+
+SETTINGS = {
+    "application.id": "scores",
+    "bootstrap.servers": "localhost:9092",
+    "default.key.serde": Serdes.STRING,
+    "default.value.serde": Serdes.LONG,
+}
+
+
+def topology() -> StreamsBuilder:
+    builder = StreamsBuilder()
+    points = builder.stream("points").group_by_key()
+    points.reduce(lambda total, more: total + more, materialized=Materialized(name="totals"))
+    return builder
+
+
+def best(app: KafkaStreams, count: int) -> list[tuple[str, int]]:
+    """The players with the most points, of those whose partitions are in this process."""
+    totals = app.store(StoreQueryParameters.from_name_and_type("totals", QueryableStoreTypes.key_value_store()))
+    with totals.all() as players:
+        return nlargest(count, players, key=lambda player: player[1])
+
+
+def total_after(app: KafkaStreams, player: str, partition: int, offset: int) -> int | None:
+    """A player's points, with those of the record at ``offset``; ``None`` while it is not counted yet.
+
+    Whoever wrote that record knows where it went, and so reads what it wrote itself.
+    """
+    bound = PositionBound.at(Position({"points": {partition: offset}}))
+    request = StateQueryRequest.in_store("totals").with_query(KeyQuery(player))
+    found = app.query(request.with_partitions([partition]).with_position_bound(bound)).partition_results[partition]
+    return found.result if found.is_success else None
+
+
+if __name__ == "__main__":
+    with KafkaStreams(topology().build(SETTINGS), SETTINGS) as app:
+        while not app.wait(timeout_s=5.0):
+            if app.state.is_running_or_rebalancing():
+                try:
+                    print(best(app, 3))
+                except InvalidStateStoreError as error:
+                    print(error.message)

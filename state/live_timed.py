@@ -1,0 +1,112 @@
+"""Windows and sessions of a running store for other threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from copy import copy
+from typing import Any, cast
+from weakref import WeakSet
+
+from state.engine import Family
+from state.live_rows import FrozenRows, LiveRows, Moments, Part, buffer_parts, names_of
+from state.open_views import OpenViews
+from state.row_functions import make_get
+from state.rows import Entry
+from state.segments import SEGMENT
+from state.timed_layout import TimeFirst
+from state.timed_rows import Found, TimedRows
+
+__all__ = ["LiveTimed"]
+
+
+class LiveTimed:
+    """The reads of :class:`~state.timed_rows.TimedRows`, each as of one moment of its own.
+
+    :param number: for a store that keeps duplicates: the number of its last put, which stands for all of a window's
+        where one value is asked for (as Java's).
+    :param committed: shows the engine alone, and what had not expired at the last commit.
+    """
+
+    def __init__(
+        self, timed: TimedRows, views: OpenViews, number: Callable[[], int] | None, *, committed: bool
+    ) -> None:
+        rows, self._committed = timed.rows, committed
+        self._timed, self._number = timed, number
+        self.layout, self.segments = timed.layout, timed.segments
+        parts: list[Part] = [] if committed else [*buffer_parts(rows), *timed.segments.parts()]
+        self._moments = Moments(rows.name, rows.engine, views, names_of(rows.family), parts)
+        self.rows = LiveRows.of(rows, self._moments, lambda: self.frozen().frozen_rows, committed=committed)
+        self._get = make_get(self.rows)
+
+    def get(self, key: bytes, time: int, rest: int) -> Entry | None:
+        """The row first, then the time: a row that has expired meanwhile is not shown."""
+        segments, facts = self.segments, self.segments.committed_facts
+        if self._number is not None:
+            rest = facts(self.rows.family)[1] if self._committed else self._number()
+        entry = self._get(self.layout.row(time // segments.interval, key, time, rest))
+        if entry is None:
+            return None
+        live_from = facts(self.rows.family)[0] if self._committed else segments.live_from
+        return None if time < live_from else entry
+
+    def of_key(self, *args: Any, reverse: bool) -> Iterator[Found]:
+        return self.frozen().of_key(*args, reverse=reverse)
+
+    def of_keys(self, *args: Any, reverse: bool) -> Iterator[Found]:
+        return self.frozen().of_keys(*args, reverse=reverse)
+
+    def of_times(self, *args: Any, reverse: bool) -> Iterator[Found]:
+        return self.frozen().of_times(*args, reverse=reverse)
+
+    def frozen(self) -> FrozenTimed:
+        """All of it as it is now."""
+        snapshot, copies = self._moments.take()
+        return FrozenTimed(self._timed, self._moments.at(self._timed.rows.family, snapshot), copies)
+
+
+class FrozenTimed(TimedRows):
+    """Windows or sessions as they were at one moment."""
+
+    def __init__(self, timed: TimedRows, family: Family, copies: tuple[Any, ...]) -> None:
+        self.__dict__.update(timed.__dict__)
+        if copies:
+            self.rows = FrozenRows.of(timed.rows, family, copies[:3])
+            self.segments = timed.segments.frozen(copies[3])
+            self._end_put(*copies[:3])
+        else:
+            self.rows = FrozenRows.of(timed.rows, family)
+            self.segments = timed.segments.committed(family)
+        self._get = make_get(self.rows)
+        self._scan = self.rows.range
+        if timed._index is not None:
+            self._index = copy(timed._index)
+            self._index.rows = FrozenRows.of(timed._index.rows, family, ({}, {}, {}))
+            self._index._get, self._index._open = self._get, WeakSet()
+            self._index.rows.dirty = self._indexed(cast(TimeFirst, timed.layout))
+            self._scan = self._index.range
+
+    @property
+    def frozen_rows(self) -> FrozenRows:
+        return cast(FrozenRows, self.rows)
+
+    def _end_put(self, *buffers: dict[Any, Any]) -> None:
+        """A put may have been on its way: its row was there, and its time was not known. Only the last row of a buffer
+        can be such a one, since its time is later than all others."""
+        segments = self.segments
+        for rows in buffers:
+            last = next(reversed(rows), None)
+            if last is not None and (time := self.layout.parts(last)[1]) > segments.stream_time:
+                segments.hold(time // segments.interval)
+                segments.observe(time)
+
+    def _indexed(self, layout: TimeFirst) -> dict[bytes, Entry]:
+        """The index of the rows in the buffer, from themselves: so it agrees with them also in the middle of a put."""
+        rows, row = self.rows, layout.index.row
+        found: dict[bytes, Entry] = {}
+        for key, value in (
+            *((key, drained[1]) for key, drained in rows.drained.items()),
+            *((key, entry[0]) for key, entry in rows.dirty.items()),
+        ):
+            segment = SEGMENT.unpack_from(key)[0]
+            found[row(segment, *layout.parts(key))] = (None if value is None else b"", 0)
+        return found

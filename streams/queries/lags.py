@@ -1,0 +1,62 @@
+"""How far the stores of a process are behind their changelogs (KIP-535)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from processor_api.task_id import TopicPartition
+from streams.queries.local_stores import LocalThread
+from streams.runtime.task import Task, TaskState
+from streams.runtime.task_manager import OwnedTask
+from streams.runtime.thread_state import ThreadState
+
+__all__ = ["LagInfo", "local_lags"]
+
+
+class LagInfo(NamedTuple):
+    """Of one partition of a store, in offsets of its changelog. Markers of transactions and records that compaction
+    removed count, so that a lag is about the number of records to come."""
+
+    current_offset_position: int
+    """The next offset that the store takes."""
+    end_offset_position: int
+    """Where the changelog ends, as far as this process knows."""
+
+    @property
+    def offset_lag(self) -> int:
+        return max(0, self.end_offset_position - self.current_offset_position)
+
+
+def local_lags(threads: Iterable[LocalThread]) -> dict[str, dict[int, LagInfo]]:
+    """See `KafkaStreams.all_local_store_partition_lags`."""
+    found: dict[str, dict[int, LagInfo]] = {}
+    for thread in threads:
+        for owned in thread.look() if thread.state is not ThreadState.DEAD else ():
+            for store in owned.plan.changelogs:
+                lag = _lag(owned, store)
+                if lag is not None:
+                    found.setdefault(store, {})[owned.id.partition] = lag
+    return found
+
+
+def _lag(owned: OwnedTask, store: str) -> LagInfo | None:
+    task = owned.task
+    if task is not None and task.state is TaskState.RUNNING:
+        end = _end(task, owned, store)
+        return None if end is None else LagInfo(end, end)
+    job = owned.restores.get(store)
+    if job is not None:
+        start = max(job.start, 0)
+        return LagInfo(start if job.position is None else job.position, job.end)
+    end = owned.changelog_ends.get(store)
+    return None if end is None else LagInfo(end, end)
+
+
+def _end(task: Task, owned: OwnedTask, store: str) -> int | None:
+    """Where the changelog of a running task ends, which is its only writer."""
+    if store in owned.plan.source_changelogs:
+        queue = task.queues.get(TopicPartition(owned.plan.changelogs[store], owned.id.partition))
+        return None if queue is None else queue.next_offset or 0
+    changelog = task.stores.changelogs.get(store)
+    return None if changelog is None else changelog.end

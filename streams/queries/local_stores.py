@@ -1,0 +1,205 @@
+"""The stores of this process, as queries find them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from processor_api.errors import StateStoreMigratedError, StoreError
+from processor_api.isolation import IsolationLevel
+from processor_api.store_spec import StoreBuilder
+from processor_api.task_id import TopicPartition
+from processor_api.topology_data import TopologyData
+from state.kinds import OpenStore
+from state.views import StoreView, open_view
+from streams.queries.position import Position
+from streams.runtime.task import Task, TaskState
+from streams.runtime.task_manager import OwnedTask
+from streams.runtime.task_plan import TaskPlan
+from streams.runtime.thread_state import ThreadState
+
+__all__ = ["GlobalStore", "LocalStore", "LocalStores", "LocalThread", "Readable", "migrated"]
+
+
+class LocalThread(Protocol):
+    """A stream thread, as far as queries look at it."""
+
+    name: str
+    state: ThreadState
+
+    def look(self) -> list[OwnedTask]: ...
+
+
+class Readable(Protocol):
+    """A store that can be read now."""
+
+    @property
+    def store(self) -> OpenStore: ...
+
+    @property
+    def builder(self) -> StoreBuilder[Any, Any]: ...
+
+    def view(self, level: IsolationLevel) -> StoreView:
+        """:raises StateStoreMigratedError: if it has been closed."""
+        ...
+
+    def gone(self) -> bool:
+        """Whether it has been closed."""
+        ...
+
+
+@dataclass(frozen=True)
+class LocalStore:
+    """The store of one task."""
+
+    task: Task
+    store: OpenStore
+    runs: bool
+    """Whether the task runs: otherwise it is being restored, and the store is read from its engine."""
+
+    @property
+    def partition(self) -> int:
+        return self.task.id.partition
+
+    @property
+    def builder(self) -> StoreBuilder[Any, Any]:
+        return self.store.builder
+
+    def position(self, level: IsolationLevel) -> Position:
+        """Up to where a view that is opened after this has the inputs, at least. Nothing is known of a store that is
+        being restored."""
+        if not self.runs:
+            return Position()
+        name, seen = self.store.builder.name, self.task.seen
+        committed = level is IsolationLevel.READ_COMMITTED
+        return _position(seen.committed(name) if committed else seen.uncommitted(name, self.task.queues))
+
+    def view(self, level: IsolationLevel) -> StoreView:
+        """See :class:`Readable`."""
+        try:
+            return open_view(self.store, level if self.runs else IsolationLevel.READ_COMMITTED)
+        except StoreError as error:
+            if self.gone():
+                raise migrated(self.store) from error
+            raise
+
+    def gone(self) -> bool:
+        """See :class:`Readable`."""
+        return self.store.views.closed
+
+
+def migrated(store: OpenStore) -> StateStoreMigratedError:
+    """What to raise in place of what a store says that was closed while it was read."""
+    name = store.builder.name
+    return StateStoreMigratedError(
+        f"store {name!r} was closed while it was read: its task may have gone to another thread or process; ask again",
+        store=name,
+    )
+
+
+def _position(offsets: Mapping[TopicPartition, int]) -> Position:
+    found: dict[str, dict[int, int]] = {}
+    for (topic, partition), offset in offsets.items():
+        if offset > 0:
+            found.setdefault(topic, {})[partition] = offset - 1
+    return Position(found)
+
+
+@dataclass(frozen=True)
+class GlobalStore:
+    """A global store of the process. What its thread has not written to the engine yet belongs to no poll as a whole,
+    and does not show at any level."""
+
+    store: OpenStore
+    is_open: Callable[[], bool]
+
+    @property
+    def builder(self) -> StoreBuilder[Any, Any]:
+        return self.store.builder
+
+    def view(self, level: IsolationLevel) -> StoreView:
+        """See :class:`Readable`."""
+        return open_view(self.store, IsolationLevel.READ_COMMITTED)
+
+    def gone(self) -> bool:
+        """See :class:`Readable`."""
+        return not self.is_open()
+
+
+class LocalStores:
+    """What the threads of a process have. Any thread may ask.
+
+    :param topology: what runs.
+    :param plans: the plans in force, by subtopology.
+    :param threads: the stream threads there are.
+    :param global_stores: the global stores, by name; empty until they are filled.
+    """
+
+    def __init__(
+        self,
+        topology: TopologyData,
+        plans: Callable[[], Mapping[int, TaskPlan]],
+        threads: Callable[[], Iterable[LocalThread]],
+        global_stores: Callable[[], Mapping[str, OpenStore]],
+    ) -> None:
+        self.topology = topology
+        self._plans = plans
+        self._threads = threads
+        self._global_stores = global_stores
+
+    def builder(self, name: str) -> StoreBuilder[Any, Any] | None:
+        """What the topology says of a store, which may be a global one."""
+        spec = self.topology.global_stores.get(name)
+        return spec.builder if spec is not None else self.topology.stores.get(name)
+
+    @property
+    def names(self) -> list[str]:
+        return sorted({*self.topology.stores, *self.topology.global_stores})
+
+    def is_global(self, name: str) -> bool:
+        return name in self.topology.global_stores
+
+    def global_store(self, name: str) -> GlobalStore | None:
+        """``None`` until it is filled."""
+        store = self._global_stores().get(name)
+        if store is None:
+            return None
+        return GlobalStore(store, lambda: self._global_stores().get(name) is store)
+
+    def partitions(self, name: str) -> int:
+        """How many a store has, here and elsewhere."""
+        return max((plan.tasks for plan in self._plans().values() if name in plan.stores), default=0)
+
+    def tasks(self, name: str) -> Iterator[tuple[LocalThread, OwnedTask]]:
+        """The tasks of this process that have a store, in the order of threads and tasks; each once, the one that runs
+        if it is on its way from one thread to another."""
+        found: dict[Any, tuple[LocalThread, OwnedTask]] = {}
+        for thread in self._threads():
+            if thread.state is ThreadState.DEAD:
+                continue
+            for owned in thread.look():
+                if name in owned.plan.stores and (owned.id not in found or _runs(owned)):
+                    found[owned.id] = thread, owned
+        yield from found.values()
+
+    @staticmethod
+    def open(owned: OwnedTask, name: str, *, restoring: bool) -> LocalStore | None:
+        """The store of a task, if it can be read.
+
+        :param restoring: also while the task restores it.
+        """
+        task = owned.task
+        if task is None:
+            return None
+        if task.state is TaskState.RUNNING:
+            store = task.stores.stores.get(name)
+            return None if store is None else LocalStore(task, store, runs=True)
+        if restoring and task.state is TaskState.RESTORING:
+            reader = task.stores.open_reader(name)
+            return None if reader is None else LocalStore(task, reader, runs=False)
+        return None
+
+
+def _runs(owned: OwnedTask) -> bool:
+    return owned.task is not None and owned.task.state is TaskState.RUNNING

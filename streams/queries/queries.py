@@ -1,0 +1,204 @@
+"""Queries of an application: which stores are asked, and when they cannot be (KIP-535, KIP-796, KIP-216)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from processor_api.clock import Clock
+from processor_api.errors import (
+    InvalidStateStoreError,
+    InvalidStateStorePartitionError,
+    StateStoreMigratedError,
+    StoreError,
+    StreamsRebalancingError,
+    UnknownStateStoreError,
+)
+from processor_api.isolation import IsolationLevel
+from streams.queries.answers import UnknownQueryType, ask, level_of
+from streams.queries.local_stores import LocalStore, LocalStores, Readable, migrated
+from streams.queries.request import StateQueryRequest
+from streams.queries.results import FailureReason, QueryResult, StateQueryResult
+from streams.queries.store_types import StoreQueryParameters
+from streams.runtime.task_manager import OwnedTask
+
+__all__ = ["Queries"]
+
+R = TypeVar("R")
+S = TypeVar("S")
+
+
+class Queries:
+    """Any thread may ask.
+
+    :param check: raises where the application is in no state to be asked.
+    :param level: of queries that do not say.
+    """
+
+    def __init__(self, stores: LocalStores, level: IsolationLevel, clock: Clock, check: Callable[[], None]) -> None:
+        self._stores = stores
+        self._level = level
+        self._clock = clock
+        self.check = check
+
+    # ------------------------------------------------------------------ stores
+
+    def store(self, parameters: StoreQueryParameters[S]) -> S:
+        """See `KafkaStreams.store`."""
+        name, type_ = parameters.store_name, parameters.store_type
+        builder = self._known(name)
+        if not type_.accepts(builder.kind):
+            raise InvalidStateStoreError(
+                f"store {name!r} is a {builder.kind} store and cannot be read as a {type_.name} one", store=name
+            )
+        if parameters.partition is not None and not self._stores.is_global(name):
+            self._check_partition(name, parameters.partition)
+
+        def find() -> Sequence[Readable]:
+            self.check()
+            return self._global(name) if self._stores.is_global(name) else self._local(parameters)
+
+        find()
+        made: Any = type_.make(name, builder.supplier.persistent, find, type_.shows, self._level)
+        return made  # type: ignore[no-any-return]
+
+    def _known(self, name: str) -> Any:
+        self.check()
+        builder = self._stores.builder(name)
+        if builder is None:
+            known = ", ".join(map(repr, self._stores.names)) or "none"
+            raise UnknownStateStoreError(f"the topology has no store {name!r}; there are: {known}", store=name)
+        return builder
+
+    def _check_partition(self, name: str, partition: int) -> None:
+        count = self._stores.partitions(name)
+        if not 0 <= partition < count:
+            raise InvalidStateStorePartitionError(
+                f"store {name!r} has no partition {partition}: it has {count}", store=name, partition=partition
+            )
+
+    def _global(self, name: str) -> Sequence[Readable]:
+        found = self._stores.global_store(name)
+        if found is None:
+            raise StreamsRebalancingError(f"global store {name!r} is not filled yet: ask again later", store=name)
+        return [found]
+
+    def _local(self, parameters: StoreQueryParameters[Any]) -> Sequence[Readable]:
+        name, partition, stale = parameters.store_name, parameters.partition, parameters.stale_stores_enabled
+        found: list[Readable] = []
+        for _, owned in self._stores.tasks(name):
+            if partition is not None and owned.id.partition != partition:
+                continue
+            store = self._stores.open(owned, name, restoring=stale)
+            if store is not None:
+                found.append(store)
+            elif not stale:
+                raise _not_running(name, owned)
+        if not found:
+            raise self._nowhere(name, partition)
+        return found
+
+    def _nowhere(self, name: str, partition: int | None) -> InvalidStateStoreError:
+        if partition is not None:
+            return InvalidStateStorePartitionError(
+                f"partition {partition} of store {name!r} is not in this process, or not yet: ask again, or the process"
+                " that has it",
+                store=name,
+                partition=partition,
+            )
+        return StateStoreMigratedError(
+            f"no partition of store {name!r} is in this process: they are on their way, or in other processes; ask"
+            " again, or another process",
+            store=name,
+        )
+
+    # ------------------------------------------------------------------ queries
+
+    def query(self, request: StateQueryRequest[R]) -> StateQueryResult[R]:
+        """See `KafkaStreams.query`."""
+        name = request.store_name
+        self._known(name)
+        if self._stores.is_global(name):
+            told = f"global store {name!r} cannot be asked by query(): read it by store()"
+            return StateQueryResult(global_result=_failure(FailureReason.UNKNOWN_QUERY_TYPE, told))
+        results: dict[int, QueryResult[R]] = {}
+        for _, owned in self._stores.tasks(name):
+            partition = owned.id.partition
+            if request.partitions is None or partition in request.partitions:
+                results[partition] = self._ask(request, owned)
+        missing = sorted((request.partitions or frozenset()) - results.keys())
+        count = self._stores.partitions(name) if missing else 0
+        for partition in missing:
+            if 0 <= partition < count:
+                told = f"partition {partition} of store {name!r} is not in this process"
+                results[partition] = _failure(FailureReason.NOT_PRESENT, told)
+            else:
+                told = f"store {name!r} has no partition {partition}: it has {count}"
+                results[partition] = _failure(FailureReason.DOES_NOT_EXIST, told)
+        return StateQueryResult(partition_results=results)
+
+    def _ask(self, request: StateQueryRequest[R], owned: OwnedTask) -> QueryResult[R]:
+        name, active = request.store_name, request.is_require_active
+        store = self._stores.open(owned, name, restoring=not active)
+        if store is None:
+            told = f"task {owned.id} of store {name!r} does not run yet"
+            return _failure(FailureReason.NOT_ACTIVE if active else FailureReason.NOT_PRESENT, told)
+        level = self._level_of(request)
+        started = self._clock.monotonic()
+        try:
+            result: QueryResult[R] = self._answer(request, store)
+        except UnknownQueryType as error:
+            return _failure(FailureReason.UNKNOWN_QUERY_TYPE, error.message, position=store.position(level))
+        except StoreError as error:
+            if store.gone():
+                return _failure(FailureReason.NOT_PRESENT, migrated(store.store).message)
+            return _failure(FailureReason.STORE_EXCEPTION, str(error))
+        except StateStoreMigratedError as error:
+            return _failure(FailureReason.NOT_PRESENT, error.message)
+        except Exception as error:  # such as of a serde: the other partitions have results
+            return _failure(FailureReason.STORE_EXCEPTION, f"{type(error).__name__}: {error}")
+        if request.execution_info_enabled:
+            took_us = round((self._clock.monotonic() - started) * 1e6)
+            how = "runs" if store.runs else "restores"
+            what = type(request.query).__name__
+            info = f"{what} at {level.name} of store {name!r}, task {owned.id} ({how}): {took_us} us"
+            return _with_info(result, info)
+        return result
+
+    def _level_of(self, request: StateQueryRequest[Any]) -> IsolationLevel:
+        return self._level if request.isolation_level is None else request.isolation_level
+
+    def _answer(self, request: StateQueryRequest[Any], store: LocalStore) -> QueryResult[Any]:
+        query = request.query
+        level = level_of(query, store.store, self._level_of(request))
+        position = store.position(level)  # before the view is opened, which is then as far at least
+        if not request.position_bound.reached(position, store.partition):
+            told = (
+                f"partition {store.partition} of store {request.store_name!r} is at {position}, the request wants"
+                f" {request.position_bound.position}"
+            )
+            return _failure(FailureReason.NOT_UP_TO_BOUND, told, position=position)
+        return QueryResult(outcome=ask(query, store.store, lambda: store.view(level)), position=position)
+
+
+def _failure(reason: FailureReason, message: str, **more: Any) -> QueryResult[Any]:
+    return QueryResult(failure=reason, message=message, **more)
+
+
+def _with_info(result: QueryResult[Any], info: str) -> QueryResult[Any]:
+    return QueryResult(
+        outcome=result.outcome,
+        failure=result.failure,
+        message=result.message,
+        position=result.position,
+        execution_info=(info,),
+    )
+
+
+def _not_running(name: str, owned: OwnedTask) -> StreamsRebalancingError:
+    return StreamsRebalancingError(
+        f"task {owned.id} of store {name!r} does not run yet: ask again later, or enable_stale_stores() to read what is"
+        " restored so far",
+        store=name,
+        task=str(owned.id),
+    )

@@ -1,0 +1,235 @@
+"""What can be asked of a store by ``KafkaStreams.query`` (KIP-796): frozen values, each with its result's type.
+
+Times are in ms; both ends of a range are included, ``None`` is open, and from above to gives nothing. Results that are
+iterators are context managers and must be closed.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from processor_api.record import Record
+from processor_api.stores import (
+    KeyValueIterator,
+    ValueAndTimestamp,
+    VersionedRecord,
+    VersionedRecordIterator,
+    WindowStoreIterator,
+)
+from processor_api.windowed import Windowed
+
+__all__ = [
+    "KeyQuery",
+    "MultiVersionedKeyQuery",
+    "Query",
+    "RangeQuery",
+    "ResultOrder",
+    "TimestampedKeyQuery",
+    "TimestampedKeyWithHeadersQuery",
+    "TimestampedRangeQuery",
+    "TimestampedRangeWithHeadersQuery",
+    "TimestampedWindowKeyWithHeadersQuery",
+    "TimestampedWindowRangeWithHeadersQuery",
+    "VersionedKeyQuery",
+    "WindowKeyQuery",
+    "WindowRangeQuery",
+]
+
+K = TypeVar("K")
+V = TypeVar("V")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class ResultOrder(enum.Enum):
+    """The order of what a query finds: of keys by their bytes, of versions by their time."""
+
+    ANY = "any"
+    ASCENDING = "ascending"
+    DESCENDING = "descending"
+
+
+class Query(Generic[R_co]):
+    """Base of all queries, by the type of their result in one partition."""
+
+
+def _needs(key: Any, query: object) -> None:
+    if key is None:
+        raise ValueError(f"a {type(query).__name__} needs a key, got None")
+
+
+def _check_times(query: object, *times: Any) -> None:
+    for time in times:
+        if time is not None and type(time) is not int:
+            raise ValueError(f"a {type(query).__name__} takes times in whole ms, got {time!r}")
+
+
+def _check_order(order: Any, query: object) -> None:
+    if not isinstance(order, ResultOrder):
+        raise ValueError(f"the order of a {type(query).__name__} is a ResultOrder, got {order!r}")
+
+
+@dataclass(frozen=True)
+class KeyQuery(Query[V | None], Generic[K, V]):
+    """The value of a key.
+
+    :param skip_cache: what is not forwarded yet does not show.
+    """
+
+    key: K
+    skip_cache: bool = False
+
+    def __post_init__(self) -> None:
+        _needs(self.key, self)
+
+
+@dataclass(frozen=True)
+class TimestampedKeyQuery(Query[ValueAndTimestamp[V] | None], Generic[K, V]):
+    """The value of a key and its timestamp (KIP-992).
+
+    :param skip_cache: what is not forwarded yet does not show.
+    """
+
+    key: K
+    skip_cache: bool = False
+
+    def __post_init__(self) -> None:
+        _needs(self.key, self)
+
+
+@dataclass(frozen=True)
+class TimestampedKeyWithHeadersQuery(Query[Record[K, V] | None], Generic[K, V]):
+    """The value of a key as a record with its timestamp and headers (KIP-1356)."""
+
+    key: K
+    skip_cache: bool = False
+
+    def __post_init__(self) -> None:
+        _needs(self.key, self)
+
+
+@dataclass(frozen=True)
+class _OfRange(Generic[K]):
+    lower: K | None = None
+    upper: K | None = None
+    order: ResultOrder = ResultOrder.ANY
+
+    def __post_init__(self) -> None:
+        _check_order(self.order, self)
+
+
+@dataclass(frozen=True)
+class RangeQuery(_OfRange[K], Query[KeyValueIterator[K, V]], Generic[K, V]):
+    """Keys from ``lower`` to ``upper`` with their values. It reads below a cache: what is not forwarded yet does not
+    show, as in Kafka Streams; that goes for the other queries of ranges of keys too."""
+
+
+@dataclass(frozen=True)
+class TimestampedRangeQuery(_OfRange[K], Query[KeyValueIterator[K, ValueAndTimestamp[V]]], Generic[K, V]):
+    """As :class:`RangeQuery`, values with timestamps (KIP-992)."""
+
+
+@dataclass(frozen=True)
+class TimestampedRangeWithHeadersQuery(_OfRange[K], Query[Iterator[Record[K, V]]], Generic[K, V]):
+    """As :class:`RangeQuery`, records with timestamps and headers (KIP-1356)."""
+
+
+@dataclass(frozen=True)
+class _OfWindowsOfKey(Generic[K]):
+    key: K
+    time_from: int
+    time_to: int
+
+    def __post_init__(self) -> None:
+        _needs(self.key, self)
+        for time in (self.time_from, self.time_to):
+            if type(time) is not int:
+                raise ValueError(f"a {type(self).__name__} takes starts of windows in whole ms, got {time!r}")
+
+
+@dataclass(frozen=True)
+class WindowKeyQuery(_OfWindowsOfKey[K], Query[WindowStoreIterator[V]], Generic[K, V]):
+    """The windows of a key that start from ``time_from`` to ``time_to``: their starts and values."""
+
+
+@dataclass(frozen=True)
+class TimestampedWindowKeyWithHeadersQuery(_OfWindowsOfKey[K], Query[Iterator[Record[Windowed[K], V]]], Generic[K, V]):
+    """As :class:`WindowKeyQuery`, records with timestamps and headers (KIP-1356)."""
+
+
+@dataclass(frozen=True)
+class _OfWindows(Generic[K]):
+    key: K | None = None
+    time_from: int | None = None
+    time_to: int | None = None
+
+    def __post_init__(self) -> None:
+        by_time = self.time_from is not None and self.time_to is not None
+        if (self.key is None) != by_time or (self.key is not None and not self.time_from is self.time_to is None):
+            raise ValueError(
+                f"a {type(self).__name__} is about the sessions of a key (with_key), or about windows by their start"
+                f" (with_window_start_range); got key {self.key!r}, times {self.time_from!r} and {self.time_to!r}"
+            )
+        _check_times(self, self.time_from, self.time_to)
+
+
+@dataclass(frozen=True)
+class WindowRangeQuery(_OfWindows[K], Query[KeyValueIterator[Windowed[K], V]], Generic[K, V]):
+    """The sessions of a key, or the windows of all keys that start in a span of time."""
+
+    @classmethod
+    def with_key(cls, key: K) -> WindowRangeQuery[K, Any]:
+        """For a session store: all sessions of a key."""
+        return cls(key=key)
+
+    @classmethod
+    def with_window_start_range(cls, time_from: int, time_to: int) -> WindowRangeQuery[Any, Any]:
+        """For a window store: the windows of all keys that start from ``time_from`` to ``time_to``."""
+        return cls(time_from=time_from, time_to=time_to)
+
+
+@dataclass(frozen=True)
+class TimestampedWindowRangeWithHeadersQuery(_OfWindows[K], Query[Iterator[Record[Windowed[K], V]]], Generic[K, V]):
+    """As :class:`WindowRangeQuery`, records with headers (KIP-1356). The timestamp of a session is its end."""
+
+    @classmethod
+    def with_key(cls, key: K) -> TimestampedWindowRangeWithHeadersQuery[K, Any]:
+        """For a session store: all sessions of a key."""
+        return cls(key=key)
+
+    @classmethod
+    def with_window_start_range(cls, time_from: int, time_to: int) -> TimestampedWindowRangeWithHeadersQuery[Any, Any]:
+        """For a window store: the windows of all keys that start from ``time_from`` to ``time_to``."""
+        return cls(time_from=time_from, time_to=time_to)
+
+
+@dataclass(frozen=True)
+class VersionedKeyQuery(Query[VersionedRecord[V] | None], Generic[K, V]):
+    """The latest version of a key, or the one that was valid at ``as_of`` (KIP-960)."""
+
+    key: K
+    as_of: int | None = None
+
+    def __post_init__(self) -> None:
+        _needs(self.key, self)
+        _check_times(self, self.as_of)
+
+
+@dataclass(frozen=True)
+class MultiVersionedKeyQuery(Query[VersionedRecordIterator[VersionedRecord[V]]], Generic[K, V]):
+    """The versions of a key that were valid at some time from ``from_time`` to ``to_time`` (KIP-968); newest first
+    unless they are asked for in ascending order."""
+
+    key: K
+    from_time: int | None = None
+    to_time: int | None = None
+    order: ResultOrder = ResultOrder.ANY
+
+    def __post_init__(self) -> None:
+        _needs(self.key, self)
+        _check_order(self.order, self)
+        _check_times(self, self.from_time, self.to_time)
+        if self.from_time is not None and self.to_time is not None and self.from_time > self.to_time:
+            raise ValueError(f"from_time {self.from_time} of a MultiVersionedKeyQuery is after to_time {self.to_time}")

@@ -1,0 +1,81 @@
+"""A query with what it is asked of, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
+
+from processor_api.isolation import IsolationLevel
+from streams.queries.position import PositionBound
+from streams.queries.query_types import Query
+
+__all__ = ["InStore", "StateQueryRequest"]
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class InStore:
+    """A store to be asked."""
+
+    store_name: str
+
+    def with_query(self, query: Query[R]) -> StateQueryRequest[R]:
+        """Asks all partitions of this process, wherever they are."""
+        return StateQueryRequest(store_name=self.store_name, query=query)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateQueryRequest(Generic[R]):
+    """For ``KafkaStreams.query``. A value: each call makes another one.
+
+    :raises TypeError: if ``query`` is no query.
+    """
+
+    store_name: str
+    query: Query[R]
+    position_bound: PositionBound = field(default_factory=PositionBound)
+    partitions: frozenset[int] | None = None
+    """``None`` asks all partitions of this process."""
+    is_require_active: bool = False
+    execution_info_enabled: bool = False
+    isolation_level: IsolationLevel | None = None
+    """``None`` is the application's default."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.query, Query):
+            raise TypeError(f"a request is made with a query, such as KeyQuery, got {self.query!r}")
+
+    @staticmethod
+    def in_store(name: str) -> InStore:
+        """The store to ask."""
+        return InStore(name)
+
+    @property
+    def is_all_partitions(self) -> bool:
+        return self.partitions is None
+
+    def with_position_bound(self, bound: PositionBound) -> StateQueryRequest[R]:
+        """Asks only partitions that are as far as this."""
+        return replace(self, position_bound=bound)
+
+    def with_all_partitions(self) -> StateQueryRequest[R]:
+        """Asks every partition of this process."""
+        return replace(self, partitions=None)
+
+    def with_partitions(self, partitions: Iterable[int]) -> StateQueryRequest[R]:
+        """Asks these partitions; those that are elsewhere or do not exist fail."""
+        return replace(self, partitions=frozenset(partitions))
+
+    def require_active(self) -> StateQueryRequest[R]:
+        """Asks only tasks that run."""
+        return replace(self, is_require_active=True)
+
+    def enable_execution_info(self) -> StateQueryRequest[R]:
+        """Has results tell how the query was run, and how long it took."""
+        return replace(self, execution_info_enabled=True)
+
+    def with_isolation_level(self, level: IsolationLevel) -> StateQueryRequest[R]:
+        """Reads at a level of one's own choice."""
+        return replace(self, isolation_level=level)

@@ -1,0 +1,128 @@
+"""What a query gives: for each partition a result, or why there is none."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from processor_api.errors import StreamsError
+from streams.queries.position import Position
+
+__all__ = ["FailureReason", "QueryResult", "StateQueryResult"]
+
+R = TypeVar("R")
+
+
+class FailureReason(enum.Enum):
+    """Why a partition gave no result."""
+
+    UNKNOWN_QUERY_TYPE = "UNKNOWN_QUERY_TYPE"
+    """Stores of this kind cannot be asked this."""
+    NOT_ACTIVE = "NOT_ACTIVE"
+    """An active, running task was asked for, and this one is not: try again later."""
+    NOT_UP_TO_BOUND = "NOT_UP_TO_BOUND"
+    """The store is not as far as the request's bound: try again later."""
+    NOT_PRESENT = "NOT_PRESENT"
+    """The partition is not in this process: try another one."""
+    DOES_NOT_EXIST = "DOES_NOT_EXIST"
+    """The store has no such partition."""
+    STORE_EXCEPTION = "STORE_EXCEPTION"
+    """The store failed; the message says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryResult(Generic[R]):
+    """Of one partition, or of a global store."""
+
+    outcome: R | None = None
+    """The result; ``None`` after a failure, and also where nothing was found."""
+    failure: FailureReason | None = None
+    message: str = ""
+    position: Position = field(default_factory=Position)
+    """Up to where the store had its inputs, at least, at the level of isolation that was read."""
+    execution_info: tuple[str, ...] = ()
+    """How the query was run; empty unless the request asked for it."""
+
+    @property
+    def is_success(self) -> bool:
+        return self.failure is None
+
+    @property
+    def is_failure(self) -> bool:
+        return self.failure is not None
+
+    @property
+    def result(self) -> R:
+        """What was found; ``None`` if nothing was.
+
+        :raises StreamsError: if the query failed, with its reason and message.
+        """
+        if self.failure is not None:
+            raise StreamsError(f"the query failed, {self.failure.value}: {self.message}")
+        return self.outcome  # type: ignore[return-value]
+
+    @property
+    def failure_reason(self) -> FailureReason:
+        """:raises StreamsError: if the query did not fail."""
+        if self.failure is None:
+            raise StreamsError("the query did not fail: it has a result")
+        return self.failure
+
+    @property
+    def failure_message(self) -> str:
+        """:raises StreamsError: if the query did not fail."""
+        if self.failure is None:
+            raise StreamsError("the query did not fail: it has a result")
+        return self.message
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateQueryResult(Generic[R]):
+    """Of all partitions that were asked. Iterators in it are to be closed, one by one or by using this as a context
+    manager."""
+
+    partition_results: Mapping[int, QueryResult[R]] = field(default_factory=dict)
+    """By partition; empty for a global store."""
+    global_result: QueryResult[R] | None = None
+    """Of a global store, else ``None``."""
+
+    @property
+    def only_partition_result(self) -> QueryResult[R] | None:
+        """For a query that finds something in one partition at most: that partition's result, or its failure; ``None``
+        if no partition found anything.
+
+        :raises StreamsError: if several partitions found something or failed.
+        """
+        found = {
+            partition: one
+            for partition, one in self.partition_results.items()
+            if one.is_failure or one.outcome is not None
+        }
+        if len(found) > 1:
+            raise StreamsError(
+                f"partitions {sorted(found)} all have a result or a failure; look at partition_results, or ask for one"
+                " partition"
+            )
+        return next(iter(found.values()), None)
+
+    @property
+    def position(self) -> Position:
+        """The positions of all results in one, to be the bound of a later query."""
+        if self.global_result is not None:
+            return self.global_result.position
+        return Position.merged(one.position for one in self.partition_results.values())
+
+    def close(self) -> None:
+        """Closes every iterator in it."""
+        for one in (*self.partition_results.values(), self.global_result):
+            close = getattr(one.outcome, "close", None) if one is not None else None
+            if close is not None:
+                close()
+
+    def __enter__(self) -> StateQueryResult[R]:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()

@@ -1,0 +1,41 @@
+"""Queries of the test driver's stores, as of an application with one thread that runs one task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from processor_api.clock import Clock
+from processor_api.isolation import IsolationLevel
+from state.kinds import OpenStore
+from streams.queries.local_stores import LocalStores
+from streams.queries.queries import Queries
+from streams.runtime.task import Task
+from streams.runtime.task_manager import OwnedTask
+from streams.runtime.thread_state import ThreadState
+
+__all__ = ["driver_queries"]
+
+
+class _Driver:
+    """Stands for the stream thread."""
+
+    name = "driver"
+    state = ThreadState.RUNNING
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+
+    def look(self) -> list[OwnedTask]:
+        task = self._task
+        task.seen.note_commit(task.positions())  # there is a commit after each record
+        return [OwnedTask(task.id, task.plan, task, {}, {})]
+
+
+def driver_queries(
+    task: Task, global_stores: Mapping[str, OpenStore], clock: Clock, check: Callable[[], None]
+) -> Queries:
+    """:param check: raises if the driver is closed."""
+    stores = LocalStores(
+        task.plan.topology, lambda: {task.id.subtopology: task.plan}, lambda: [_Driver(task)], lambda: global_stores
+    )
+    return Queries(stores, IsolationLevel.READ_UNCOMMITTED, clock, check)

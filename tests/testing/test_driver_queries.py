@@ -1,0 +1,71 @@
+"""Queries through the test driver, as they go in an application."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from dsl import Materialized, StreamsBuilder
+from processor_api.errors import InvalidStateStoreError, StreamsError, UnknownStateStoreError
+from processor_api.isolation import IsolationLevel
+from processor_api.serde import Serdes
+from processor_api.stores import ValueAndTimestamp
+from streams.queries.position import Position
+from streams.queries.query_types import KeyQuery, RangeQuery, ResultOrder, TimestampedKeyQuery
+from streams.queries.request import StateQueryRequest
+from streams.queries.results import FailureReason
+from streams.queries.store_types import QueryableStoreTypes, StoreQueryParameters
+from streams.testing.driver import TopologyTestDriver
+
+S = Serdes.STRING
+
+
+@pytest.fixture
+def driver() -> Iterator[TopologyTestDriver]:
+    """A count of words by key, in a store that is cached, and a global table."""
+    builder = StreamsBuilder()
+    builder.stream("words").group_by_key().count(materialized=Materialized(name="counts"))
+    builder.global_table("names", materialized="names")
+    config = {"default.key.serde": S, "default.value.serde": S}
+    with TopologyTestDriver(builder.build(), config) as made:
+        topic = made.create_input_topic("words", S, S, start_timestamp=7)
+        topic.pipe_key_values([("a", "x"), ("b", "x"), ("a", "x")])
+        yield made
+
+
+def ask(driver: TopologyTestDriver, query: Any, **how: Any) -> Any:
+    request: Any = StateQueryRequest(store_name="counts", query=query, **how)
+    return driver.query(request).partition_results[0]
+
+
+def test_requests_are_answered(driver: TopologyTestDriver) -> None:
+    found = ask(driver, KeyQuery("a"))
+    assert (found.result, found.position) == (2, Position({"words": {0: 2}}))
+    assert ask(driver, TimestampedKeyQuery("a")).result == ValueAndTimestamp(2, 7)
+    with ask(driver, RangeQuery(order=ResultOrder.DESCENDING)).result as rows:
+        assert list(rows) == [("b", 1), ("a", 2)]
+    committed = ask(driver, KeyQuery("a"), isolation_level=IsolationLevel.READ_COMMITTED)
+    assert (committed.result, committed.position) == (2, found.position)
+
+
+def test_stores_are_read(driver: TopologyTestDriver) -> None:
+    types = QueryableStoreTypes
+    counts = driver.query_store(StoreQueryParameters.from_name_and_type("counts", types.key_value_store()))
+    assert counts.get("a") == 2
+    driver.create_input_topic("names", S, S).pipe_input("1", "ann")
+    names = driver.query_store(StoreQueryParameters.from_name_and_type("names", types.key_value_store()))
+    assert names.get("1") == "ann"
+    with pytest.raises(InvalidStateStoreError, match="cannot be read as a window one"):
+        driver.query_store(StoreQueryParameters.from_name_and_type("counts", types.window_store()))
+    driver.close()
+    with pytest.raises(StreamsError, match="closed"):
+        counts.get("a")
+
+
+def test_what_cannot_be_asked(driver: TopologyTestDriver) -> None:
+    with pytest.raises(UnknownStateStoreError, match=r"there are: 'counts', 'names'"):
+        driver.query(StateQueryRequest.in_store("count").with_query(KeyQuery("a")))
+    asked = StateQueryRequest.in_store("counts").with_query(KeyQuery("a")).with_partitions([1])
+    assert driver.query(asked).partition_results[1].failure_reason is FailureReason.DOES_NOT_EXIST
