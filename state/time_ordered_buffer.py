@@ -119,8 +119,8 @@ class Buffer:
         found = self._get(key)
         if found is None:
             raise StateError(
-                f"store {self.name!r} lacks a row that its index has: remove the task's directory to have its stores"
-                " restored from their changelogs",
+                f"store {self.name!r} lacks a row that its index has: stop the application and run `streams state"
+                f" rebuild {self.name}`, and it is restored from its changelog",
                 store=self.name,
             )
         return read_row(found[0], self.name)

@@ -131,7 +131,7 @@ def test_a_plain_table_becomes_a_versioned_one(tmp_path: Path) -> None:
     cluster.run(plain, "state", [("k", "x", 100)], 1)
     cluster.run(plain, "state", [("k", "y", 200)], 3)
     assert cluster.out()[-2:] == [("x", "0", 200), ("y", "1", 200)]
-    with pytest.raises(StateError, match=r"store 't' is a versioned-key-value store.*remove the task's directory"):
+    with pytest.raises(StateError, match="store 't' is a versioned-key-value store.*streams state rebuild t"):
         cluster.run(versioned, "state", [("k", "late", 150)], 4)
     cluster.broker.topic("app-t-changelog").configs["min.compaction.lag.ms"] = str(1000 + 86_400_000)
     shutil.rmtree(tmp_path / "state" / "app" / "0_0")
