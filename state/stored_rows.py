@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from processor_api.record import HeaderList
+from state.codec import access_of, without_access
 from state.formats.headers_value import read_session_with_headers
 from state.formats.list_value import read_items
 from state.formats.value_and_timestamp import read_value_and_timestamp
 from state.kinds import KINDS
+from state.lifetime import EXPIRY, EXPIRY_ROW
 from state.segments import FACTS, FACTS_KEY
 from state.timed_layout import SESSION, WINDOW, KeyFirst, TimeFirst
 from state.version_rows import read_version_row
@@ -57,6 +59,19 @@ def _headers(key: bytes, row: bytes) -> StoredRow:
     rest, timestamp = read_value_and_timestamp(row)
     value, headers = read_session_with_headers(rest)
     return StoredRow(key, value, timestamp, headers)
+
+
+def _accessed(read: Reader) -> Reader:
+    def read_accessed(key: bytes, row: bytes) -> StoredRow:
+        found = read(key, without_access(row))
+        assert found is not None
+        return replace(found, more={"accessed": access_of(row)})
+
+    return read_accessed
+
+
+def _expiry(key: bytes, row: bytes) -> None:
+    EXPIRY_ROW.unpack(row)
 
 
 def _list(key: bytes, row: bytes) -> StoredRow:
@@ -120,6 +135,9 @@ READERS: Mapping[str, Reader] = {
     "plain": _plain,
     "timestamped": _timestamped,
     "headers": _headers,
+    "accessed": _accessed(_timestamped),
+    "headers-accessed": _accessed(_headers),
+    EXPIRY: _expiry,
     "list": _list,
     "lru": _lru,
     "latest": _latest,
@@ -134,6 +152,6 @@ def kind_of_families(suffixes: Collection[str]) -> str | None:
     wanted = set(suffixes)
     for name, kind in KINDS.items():
         own = {kind.codec.family_suffix, *kind.families}
-        if own & wanted and wanted <= own | set(kind.older):
+        if own & wanted and wanted <= own | set(kind.older) | set(kind.notes):
             return name
     return None
