@@ -10,8 +10,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from processor_api.record import HeaderList
+from state.buffer_index import FACTS_KEY as BUFFER_FACTS_KEY
+from state.buffer_index import check_facts
 from state.codec import access_of, without_access
+from state.formats.buffer_value import read_buffer_value
 from state.formats.headers_value import read_session_with_headers
+from state.formats.keys import read_window_key_by_time
 from state.formats.list_value import read_items
 from state.formats.value_and_timestamp import read_value_and_timestamp
 from state.kinds import KINDS
@@ -96,6 +100,27 @@ def _version(key: bytes, row: bytes) -> StoredRow | None:
     return StoredRow(name, value, more={"valid_from": start, "valid_to": end})
 
 
+def _suppressed(key: bytes, row: bytes) -> StoredRow:
+    found = read_buffer_value(row)
+    return StoredRow(key, found.new, found.context.timestamp, found.context.headers, {"leaves_at": found.time})
+
+
+def _suppressed_times(key: bytes, row: bytes) -> None:
+    if key == BUFFER_FACTS_KEY:
+        check_facts(row)
+    elif len(key) < 9 or row:
+        raise ValueError(f"a row of the index has at least 9 bytes and no value, this one has {len(key)}")
+
+
+def _joining(key: bytes, row: bytes) -> StoredRow | None:
+    if key == BUFFER_FACTS_KEY:
+        check_facts(row)
+        return None
+    name, _, sequence = read_window_key_by_time(key)
+    found = read_buffer_value(row)
+    return StoredRow(name, found.new, found.context.timestamp, found.context.headers, {"sequence": sequence})
+
+
 def _timed(layout: KeyFirst | TimeFirst, value_of: Reader) -> Reader:
     session = layout.keys is SESSION
     front = 9 if isinstance(layout, TimeFirst) else 8
@@ -139,6 +164,9 @@ READERS: Mapping[str, Reader] = {
     "headers-accessed": _accessed(_headers),
     EXPIRY: _expiry,
     "list": _list,
+    "suppressed": _suppressed,
+    "suppressed-times": _suppressed_times,
+    "join-buffer": _joining,
     "lru": _lru,
     "latest": _latest,
     "versions": _version,
