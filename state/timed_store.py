@@ -171,11 +171,7 @@ def restore_timed(
             try:
                 key, time, rest = read(logged)
             except (TypeError, ValueError) as error:
-                raise StateError(
-                    f"store {name!r} cannot be restored: its changelog has a key that is none of a {builder.kind} store"
-                    f" ({error}); was the topic written by a store of another kind?",
-                    store=name,
-                ) from error
+                raise _wrong_key(builder, error) from error
             if time > segments.stream_time:
                 segments.observe(time)
             if numbered:
@@ -208,3 +204,11 @@ def restore_timed(
         segments.applied()
 
     return restore
+
+
+def _wrong_key(builder: StoreBuilder[Any, Any], error: Exception) -> StateError:
+    return StateError(
+        f"store {builder.name!r} cannot be restored: its changelog has a key that is none of a {builder.kind} store"
+        f" ({error}); was the topic written by a store of another kind?",
+        store=builder.name,
+    )
