@@ -1,8 +1,8 @@
 """A storage engine on SQLite: one file for each task, one table for the rows of all its families.
 
-It passes `streams.testing.contracts.engines.EngineContract` (tests/examples/test_sqlite_engine.py). The task's thread
-writes on one connection. Every snapshot, and every range by one, has a connection and a transaction of its own, and shows
-the rows as they were when it was opened.
+It passes `streams.testing.contracts.engines.EngineContract` (tests/examples/test_sqlite_engine.py). One
+connection writes. Every snapshot, and so every range, has a connection and a transaction of its own, and shows the rows
+as they were when it was opened.
 """
 
 from __future__ import annotations
