@@ -129,9 +129,10 @@ class _Writer:
         operator = self._completed(number, node.operator, node.store if materialized else None)
         self.topology.add_processor(node.name, operator, node.source)
         if materialized:
-            store = replace(node.store, logging=False, topic_config={}) if self._reuses_topics else node.store
+            reuses = self._reuses_topics and node.store.time_to_live is None  # a source topic takes no tombstones
+            store = replace(node.store, logging=False, topic_config={}) if reuses else node.store
             self._add_store(store, node.name)
-            if self._reuses_topics:
+            if reuses:
                 self.topology.use_source_as_changelog(store.name, node.topic)
 
     def _global_source(self, node: GlobalSource) -> None:

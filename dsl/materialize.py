@@ -68,6 +68,7 @@ def materialize(
         topic_config=given.topic_config,
         caching=given.caching,
         retention_ms=None if given.retention is None else to_ms(given.retention, "retention"),
+        time_to_live=given.time_to_live,
     )
 
 
@@ -99,6 +100,8 @@ def key_value_builder(store: Materialization, settings: BuildSettings) -> StoreB
             builder = builder.with_caching_enabled()
     else:
         builder = StoreBuilder(supplier=supplier, key_serde=store.key_serde, value_serde=store.value_serde)
+    if store.time_to_live is not None:
+        builder = builder.with_time_to_live(store.time_to_live.duration, store.time_to_live.by)
     if store.logging:
         return builder.with_logging_enabled(store.topic_config)
     return builder.with_logging_disabled()

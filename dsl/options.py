@@ -20,6 +20,7 @@ from processor_api.offset_reset import AutoOffsetReset
 from processor_api.partitioner import StreamPartitioner
 from processor_api.serde import Serde
 from processor_api.store_supplier import StoreSupplier, as_supplier
+from processor_api.time_to_live import TimeToLive
 from processor_api.timestamps import TimestampExtractor
 from state.engine_registry import check_engine
 
@@ -190,6 +191,9 @@ class Materialized(Generic[K, V]):
     store_type: DslStoreSuppliers | str | None = None
     """What chooses the store, such as ``BuiltInDslStoreSuppliers.IN_MEMORY``, or the name of an engine (``"rocksdb"``,
     ``"memory"``, one that is registered); ``None`` is the application's default."""
+    time_to_live: TimeToLive | None = None
+    """After how long a key that is left alone is gone; for tables that are not windowed. Nothing is forwarded when it
+    goes."""
 
     def __post_init__(self) -> None:
         _check(self.name)
@@ -214,6 +218,10 @@ class Materialized(Generic[K, V]):
         if self.topic_config and not self.logging:
             raise TopologyError(
                 "topic_config is for the changelog, which logging=False turns off", store=self.store_name
+            )
+        if self.time_to_live is not None and not isinstance(self.time_to_live, TimeToLive):
+            raise TopologyError(
+                f"time_to_live takes a TimeToLive(duration, by), got {self.time_to_live!r}", store=self.store_name
             )
         if self.retention is not None and to_ms(self.retention, "retention") < 0:
             raise TopologyError(f"retention must not be negative, got {self.retention!r}", store=self.store_name)

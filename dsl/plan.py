@@ -21,6 +21,7 @@ from processor_api.nodes import TopicNameExtractor
 from processor_api.partitioner import StreamPartitioner
 from processor_api.serde import Serde
 from processor_api.store_spec import StoreBuilder, StoreSupplier
+from processor_api.time_to_live import TimeToLive
 
 __all__ = [
     "Answer",
@@ -56,6 +57,7 @@ class Materialization:
     topic_config: Mapping[str, str] = field(default_factory=dict)
     caching: bool = True
     retention_ms: int | None = None
+    time_to_live: TimeToLive | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,17 +1,17 @@
-"""Stores as values: a supplier says what kind of store on which engine, a builder adds serdes, logging and caching."""
+"""Factories for stores: suppliers, which say what kind of store on which engine, and builders."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from processor_api.custom_stores import CustomStateStore, KeyValueBytesStoreSupplier, VersionedBytesStoreSupplier
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
 from processor_api.serde import Serde, Serdes
+from processor_api.store_builder import EXPIRING_KINDS, UNCACHED_KINDS, StoreBuilder
 from processor_api.store_supplier import (
-    CUSTOM,
     CUSTOM_VERSIONED,
     MEMORY,
     PLAIN_BYTES,
@@ -22,6 +22,7 @@ from processor_api.store_supplier import (
 )
 
 __all__ = [
+    "EXPIRING_KINDS",
     "MEMORY",
     "PROXIED",
     "ROCKSDB",
@@ -33,20 +34,6 @@ __all__ = [
 
 K = TypeVar("K")
 V = TypeVar("V")
-
-UNCACHED_KINDS = frozenset(
-    {
-        "versioned-key-value",
-        "lru-map",
-        "timestamped-lru-map",
-        "list",
-        "change-buffer",
-        "join-buffer",
-        CUSTOM,
-        CUSTOM_VERSIONED,
-    }
-)
-"""Kinds of store that log and forward every put, or do all that by themselves."""
 
 _KEY_VALUE, _TIMESTAMPED, _HEADERS = "key-value", "timestamped-key-value", "headers-key-value"
 _LRU_MAP, _TIMESTAMPED_LRU_MAP = "lru-map", "timestamped-lru-map"
@@ -69,50 +56,6 @@ _BYTES: Serde[Any] = Serdes.BYTES
 
 _SECOND, _MINUTE, _HOUR = 1000, 60_000, 3_600_000
 _SEGMENTS = ((_MINUTE, 3, 2 * _SECOND), (5 * _MINUTE, 5, 20 * _SECOND), (_HOUR, 12, _MINUTE))
-
-
-@dataclass(frozen=True, kw_only=True)
-class StoreBuilder(Generic[K, V]):
-    """Everything needed to open a store, and nothing opened. The ``with_*`` methods return a changed copy.
-
-    A serde of ``None`` is the application's default serde. Logging is on and caching off unless said otherwise, as with
-    Kafka Streams' ``Stores`` builders.
-    """
-
-    supplier: StoreSupplier
-    key_serde: Serde[K] | None = None
-    value_serde: Serde[V] | None = None
-    logging: bool = True
-    topic_config: Mapping[str, str] = field(default_factory=dict)
-    caching: bool = False
-
-    @property
-    def name(self) -> str:
-        return self.supplier.name
-
-    @property
-    def kind(self) -> str:
-        return self.supplier.kind
-
-    def with_logging_enabled(self, topic_config: Mapping[str, str] | None = None) -> StoreBuilder[K, V]:
-        """Logs changes to a changelog topic, created with ``topic_config`` over the built-in settings."""
-        return replace(self, logging=True, topic_config=dict(topic_config or {}))
-
-    def with_logging_disabled(self) -> StoreBuilder[K, V]:
-        """No changelog topic: the store cannot be restored on another worker."""
-        return replace(self, logging=False, topic_config={})
-
-    def with_caching_enabled(self) -> StoreBuilder[K, V]:
-        """Forwards and logs one change per key and commit (or eviction) rather than each.
-
-        :raises TopologyError: if the store is of a kind that is never cached.
-        """
-        if self.kind in UNCACHED_KINDS:
-            raise TopologyError(f"a {self.kind} store is never cached: each of its changes counts", store=self.name)
-        return replace(self, caching=True)
-
-    def with_caching_disabled(self) -> StoreBuilder[K, V]:
-        return replace(self, caching=False)
 
 
 class Stores:

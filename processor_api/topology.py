@@ -170,6 +170,7 @@ class Topology(TopologyData):
         """
         builder = as_builder(store_builder).with_logging_disabled()
         self._check_new_store(builder.name)
+        self._check_lasting(builder)
         self._check_new_name(processor_name)
         self.add_source(
             source_name,
@@ -282,8 +283,13 @@ class Topology(TopologyData):
         return self
 
     def use_source_as_changelog(self, store: str, topic: str) -> Topology:
-        """Lets a source topic serve as the store's changelog (conformance 108)."""
+        """Lets a source topic serve as the store's changelog (conformance 108).
+
+        :raises TopologyError: if the store's keys expire.
+        """
         builder = self._stores.get(store)
+        if builder is not None:
+            self._check_lasting(builder)
         if builder is not None and builder.kind == "versioned-key-value":
             log.warning(
                 "a source topic serves as the changelog of a versioned store: compaction removes older versions,"
@@ -367,6 +373,14 @@ class Topology(TopologyData):
                 f"a store named {name!r} is already added; store names are unique in a topology", store=name
             )
 
+    def _check_lasting(self, builder: StoreBuilder[Any, Any]) -> None:
+        if builder.time_to_live is not None:
+            raise TopologyError(
+                f"store {builder.name!r} cannot have a time to live: the topic that fills it is its changelog, from"
+                " which nothing can be deleted here; give the topic a retention",
+                store=builder.name,
+            )
+
     def _check_global_store(self, builder: StoreBuilder[Any, Any], source: str, processor: str, supplier: Any) -> None:
         self._check_new_name(source)
         self._check_new_name(processor)
@@ -379,6 +393,7 @@ class Topology(TopologyData):
                 " Stores an engine of your own (StoreSupplier.on_engine)",
                 store=builder.name,
             )
+        self._check_lasting(builder)
         if builder.logging:
             raise TopologyError(
                 f"global store {builder.name!r} must not log its changes: its topic is its changelog; use"

@@ -14,7 +14,7 @@ from sortedcontainers import SortedList
 
 from state.engine import Batch, Family
 
-__all__ = ["EMPTY", "ENTRIES", "FACTS_KEY", "BufferIndex", "entry_of", "invalidate", "time_of"]
+__all__ = ["EMPTY", "ENTRIES", "FACTS_KEY", "BufferIndex", "check_facts", "entry_of", "invalidate", "time_of"]
 
 EMPTY = (1 << 63) - 1
 """The smallest time of an empty buffer."""
@@ -24,6 +24,11 @@ FACTS_KEY = b"\xff"
 _FACTS = struct.Struct(">Bqqqiq")
 _FRONT = struct.Struct(">Bq")
 _VALID, _RESTORED = 1, 0
+
+
+def check_facts(row: bytes) -> None:
+    """:raises struct.error: if that is no row of facts."""
+    _FACTS.unpack(row)
 
 
 def entry_of(time: int, rest: bytes) -> bytes:

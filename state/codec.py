@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,7 +11,17 @@ from processor_api.record import NO_TIMESTAMP
 from state.engine import Batch
 from state.formats.value_and_timestamp import pack_timestamp, read_value_and_timestamp
 
-__all__ = ["PLAIN", "TIMESTAMPED", "RowCodec", "without_rows"]
+__all__ = [
+    "ACCESSED",
+    "PLAIN",
+    "TIMESTAMPED",
+    "RowCodec",
+    "access_of",
+    "pack_access",
+    "row_from_plain",
+    "without_access",
+    "without_rows",
+]
 
 Logged = tuple[bytes, bytes | None, int]
 
@@ -26,6 +37,10 @@ class RowCodec:
     fill: Callable[[Batch, Any, Iterable[Logged]], None]
     """Puts logged rows, as ``(key, value's bytes or None, timestamp)``, into a batch of the engine for a family's
     handle: the loop over `write` that runs at every commit."""
+
+
+_ACCESS = struct.Struct(">q")
+_NOT_KNOWN = pack_timestamp(NO_TIMESTAMP)
 
 
 def _fill_plain(batch: Batch, handle: Any, rows: Iterable[Logged]) -> None:
@@ -60,3 +75,44 @@ TIMESTAMPED = RowCodec("timestamped", _write_timestamped, read_value_and_timesta
 def without_rows(family_suffix: str) -> RowCodec:
     """Of a kind of store that has no rows in the engine."""
     return replace(PLAIN, family_suffix=family_suffix)
+
+
+def row_from_plain(row: bytes) -> bytes:
+    """A row of `PLAIN` as one of `TIMESTAMPED`, whose timestamp is -1, not known."""
+    return _NOT_KNOWN + row
+
+
+pack_access = pack_timestamp
+"""What stands in front of a row of `ACCESSED`: the stream time of the last access, -1 if it is not known."""
+
+
+def access_of(row: bytes) -> int:
+    """The time of the access in front of a row of `ACCESSED`."""
+    time: int = _ACCESS.unpack_from(row)[0]
+    return time
+
+
+def without_access(row: bytes) -> bytes:
+    """A row of `ACCESSED` as one of `TIMESTAMPED`."""
+    return row[8:]
+
+
+def _write_accessed(value: bytes, timestamp: int) -> bytes:
+    return value[:8] + pack_timestamp(timestamp) + value[8:]
+
+
+def _fill_accessed(batch: Batch, handle: Any, rows: Iterable[Logged]) -> None:
+    for key, data, timestamp in rows:
+        if data is None:
+            batch.delete(key, handle)
+        else:
+            batch.put(key, _write_accessed(data, timestamp), handle)
+
+
+def _read_accessed(row: bytes) -> tuple[bytes, int]:
+    return read_value_and_timestamp(row[8:])
+
+
+ACCESSED = RowCodec("accessed", _write_accessed, _read_accessed, _fill_accessed)
+"""Eight bytes of the time of the last access (`pack_access`), eight of timestamp, then the value. What is written has
+the access in front of the value; what is read has not."""

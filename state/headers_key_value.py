@@ -15,19 +15,18 @@ from processor_api.record import HeaderList
 from processor_api.serde import Serde
 from processor_api.store_spec import StoreBuilder
 from processor_api.stores import ValueTimestampHeaders
-from state.codec import TIMESTAMPED, RowCodec
+from state.codec import TIMESTAMPED, RowCodec, row_from_plain, without_access
 from state.cursor import Cursor
 from state.engine import Batch, Engine
 from state.formats.headers_value import read_session_with_headers, write_session_with_headers
 from state.formats.keys import MAX_TIME
-from state.formats.value_and_timestamp import from_plain
 from state.key_value import KeyValueFacade
 from state.kind import Opening, OpenStore, Restore, StoreKind, open_rows
 from state.row_functions import make_get, make_put, row_key_maker
 from state.rows import Rows
 from state.shown import wrong_timestamp
 
-__all__ = ["KINDS"]
+__all__ = ["KINDS", "row_from_timestamped"]
 
 HEADERS = replace(TIMESTAMPED, family_suffix="headers")
 _NO_HEADERS = b"\x00"
@@ -169,18 +168,29 @@ def _restoring(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec)
     return restore
 
 
-def _from_timestamped(row: bytes) -> bytes:
+def row_from_timestamped(row: bytes) -> bytes:
+    """A row of a timestamped store as one of a store with headers."""
     return row[:8] + _NO_HEADERS + row[8:]
 
 
 def _from_plain(row: bytes) -> bytes:
-    timestamped = from_plain(row)
-    assert timestamped is not None
-    return _from_timestamped(timestamped)
+    return row_from_timestamped(row_from_plain(row))
+
+
+def _from_accessed(row: bytes) -> bytes:
+    return row_from_timestamped(without_access(row))
 
 
 KINDS = {
     "headers-key-value": StoreKind(
-        HEADERS, _open, _restoring, older={"timestamped": _from_timestamped, "plain": _from_plain}
+        HEADERS,
+        _open,
+        _restoring,
+        older={
+            "timestamped": row_from_timestamped,
+            "plain": _from_plain,
+            "headers-accessed": without_access,
+            "accessed": _from_accessed,
+        },
     ),
 }

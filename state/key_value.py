@@ -9,8 +9,7 @@ from processor_api.errors import StoreError
 from processor_api.serde import Serde
 from processor_api.stores import ValueAndTimestamp
 from state.checked import key_writer
-from state.codec import PLAIN, TIMESTAMPED
-from state.formats.value_and_timestamp import from_plain
+from state.codec import PLAIN, TIMESTAMPED, row_from_plain, without_access
 from state.kind import Opening, OpenStore, StoreKind, open_rows
 from state.row_functions import make_get, make_keep, make_put, row_key_maker
 from state.row_iterator import OpenIterators, RowIterator
@@ -190,15 +189,11 @@ def _open_with(facade: Callable[[Rows], KeyValueFacade]) -> Callable[[Opening], 
     return opened
 
 
-def _from_plain(row: bytes) -> bytes:
-    timestamped = from_plain(row)
-    assert timestamped is not None
-    return timestamped
-
-
 KINDS = {
     "key-value": StoreKind(PLAIN, _open_with(KeyValueFacade)),
-    "timestamped-key-value": StoreKind(TIMESTAMPED, _open_with(TimestampedFacade), older={"plain": _from_plain}),
+    "timestamped-key-value": StoreKind(
+        TIMESTAMPED, _open_with(TimestampedFacade), older={"plain": row_from_plain, "accessed": without_access}
+    ),
 }
 
 

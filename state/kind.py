@@ -155,9 +155,13 @@ class StoreKind:
     restoring: Callable[[StoreBuilder[Any, Any], Engine, RowCodec], Restore] = _restore_rows
     families: tuple[str, ...] = ()
     """Suffixes of the engine's families that it has besides the codec's."""
+    notes: tuple[str, ...] = ()
+    """The same of those that another kind may ignore."""
     older: Mapping[str, Callable[[bytes], bytes]] = field(default_factory=dict)
     """Suffixes of families of older kinds that it takes over (:mod:`state.upgrade`), with what makes a row of this kind
     from one of theirs."""
+    same: frozenset[bytes] = frozenset()
+    """Keys of rows that are the same in older kinds."""
 
 
 def is_persistent(builder: StoreBuilder[Any, Any], engine: Engine) -> bool:

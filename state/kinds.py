@@ -7,11 +7,12 @@ from typing import Any
 
 from processor_api.errors import StateError, TopologyError
 from processor_api.serde import Serde
-from processor_api.store_spec import StoreBuilder
+from processor_api.store_spec import EXPIRING_KINDS, StoreBuilder
 from state import (
     change_buffer,
     custom_store,
     custom_versioned,
+    expiring,
     headers_key_value,
     join_buffer,
     key_value,
@@ -27,6 +28,7 @@ from state.codec import RowCodec
 from state.cursor import Cursor
 from state.engine import Engine, store_of
 from state.kind import Opening, OpenStore, Restore, StoreKind
+from state.lifetime import EXPIRY
 from state.rows import Log, LogMany, Rows
 from state.upgrade import UpgradingEngine, upgrading_codec
 
@@ -38,6 +40,7 @@ __all__ = [
     "families_held",
     "families_of",
     "family_of",
+    "kind_name",
     "kind_of",
     "open_store",
     "restore_of",
@@ -52,6 +55,7 @@ KINDS: dict[str, StoreKind] = {
     **versioned.KINDS,
     **window.KINDS,
     **session.KINDS,
+    **expiring.KINDS,
     **change_buffer.KINDS,
     **join_buffer.KINDS,
 }
@@ -66,10 +70,17 @@ def kind_of(builder: StoreBuilder[Any, Any]) -> StoreKind:
 
     :raises TopologyError: if there is no such kind.
     """
-    kind = KINDS.get(builder.kind) or CUSTOM_KINDS.get(builder.kind)
+    name = kind_name(builder)
+    kind = KINDS.get(name) or CUSTOM_KINDS.get(name)
     if kind is None:
-        raise TopologyError(f"store {builder.name!r} is of the unknown kind {builder.kind!r}", store=builder.name)
+        raise TopologyError(f"store {builder.name!r} is of the unknown kind {name!r}", store=builder.name)
     return kind
+
+
+def kind_name(builder: StoreBuilder[Any, Any]) -> str:
+    """What the kind of a store is called in `KINDS`."""
+    lives = builder.time_to_live
+    return builder.kind if lives is None else expiring.kind_name(builder.kind, lives.by)
 
 
 def family_of(builder: StoreBuilder[Any, Any]) -> str:
@@ -79,7 +90,8 @@ def family_of(builder: StoreBuilder[Any, Any]) -> str:
 
 def families_of(builder: StoreBuilder[Any, Any]) -> list[str]:
     """The engine's families that hold the store's rows."""
-    return [family_of(builder), *(f"{builder.name}.{suffix}" for suffix in kind_of(builder).families)]
+    kind = kind_of(builder)
+    return [family_of(builder), *(f"{builder.name}.{suffix}" for suffix in (*kind.families, *kind.notes))]
 
 
 def families_held(builder: StoreBuilder[Any, Any], engine: Engine) -> list[str]:
@@ -99,9 +111,9 @@ def check_kind(builder: StoreBuilder[Any, Any], engine: Engine) -> None:
         for suffix in (its.codec.family_suffix, *its.families):
             if suffix not in known and engine.holds(f"{name}.{suffix}"):
                 raise StateError(
-                    f"store {name!r} is a {builder.kind} store, and what is on disk was written by a {other} store,"
-                    f" which cannot be taken over: run `streams state rebuild {name}` to have it restored from its"
-                    " changelog, or give the store a new name",
+                    f"store {name!r} is a {kind_name(builder)} store, and what is on disk was written by a {other}"
+                    f" store, which cannot be taken over: run `streams state rebuild {name}` to have it restored from"
+                    " its changelog, or give the store a new name",
                     store=name,
                 )
 
@@ -116,7 +128,9 @@ def _upgraded(builder: StoreBuilder[Any, Any], engine: Engine) -> tuple[Engine, 
     ]
     if not older:
         return engine, kind.codec
-    return UpgradingEngine(engine, f"{name}.{kind.codec.family_suffix}", older), upgrading_codec(kind.codec, older)
+    family = f"{name}.{kind.codec.family_suffix}"
+    upgrading = UpgradingEngine(engine, family, older, kind.same)
+    return upgrading, upgrading_codec(kind.codec, upgrading.family(family))
 
 
 def restore_of(builder: StoreBuilder[Any, Any], engine: Engine) -> Restore:
@@ -149,6 +163,9 @@ def open_store(
     :param log_each: logs each put of a store without caching when it happens, not the last of each key at the drain.
     :param make_rows: makes what is between the store and the engine.
     """
+    name = builder.name
+    if builder.time_to_live is None and builder.kind in EXPIRING_KINDS and engine.holds(f"{name}.{EXPIRY}"):
+        engine.clear([f"{name}.{EXPIRY}"])  # should it get a time to live again, that starts anew
     engine, codec = _upgraded(builder, engine)
     return kind_of(builder).open(
         Opening(

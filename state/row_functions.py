@@ -65,7 +65,7 @@ def make_get(rows: Rows) -> Get:
         except Exception:
             return read_value(entry[0]), entry[1]  # raises the same again, with the name of the store
 
-    return get_exact if plain and deserialize is None else get_encoded
+    return rows.around_get(get_exact if plain and deserialize is None else get_encoded)
 
 
 def make_keep(rows: Rows) -> Callable[[Any], Any]:
@@ -94,8 +94,8 @@ def make_keep(rows: Rows) -> Callable[[Any], Any]:
 def make_put(rows: Rows) -> Put:
     """`put` for operators."""
     if rows.log_each:
-        return _logged_put(rows)
-    return _cached_put(rows) if rows.cached else _direct_put(rows)
+        return rows.around_put(_logged_put(rows))
+    return rows.around_put(_cached_put(rows) if rows.cached else _direct_put(rows))
 
 
 def _cached_put(rows: Rows) -> Put:

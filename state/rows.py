@@ -140,6 +140,14 @@ class Rows:
         self._callback = callback
         self.wants_old = old_values
 
+    def around_get(self, get: Callable[[Any], Entry | None]) -> Callable[[Any], Entry | None]:
+        """What operators get of `get`: rows with rules of their own put them around it."""
+        return get
+
+    def around_put(self, put: Callable[..., None]) -> Callable[..., None]:
+        """As :meth:`around_get`, of `put`."""
+        return put
+
     # ------------------------------------------------------------------ slow paths of get and put
 
     def key_bytes(self, key: Any) -> bytes:

@@ -22,8 +22,9 @@ from processor_api.record import NO_TIMESTAMP
 from processor_api.store_spec import StoreBuilder
 from state.engine import Batch, Family
 from state.formats.keys import MAX_TIME
+from state.upgrade import older_handles
 
-__all__ = ["SEGMENT", "Retention", "Segments"]
+__all__ = ["FACTS_KEY", "SEGMENT", "Retention", "Segments"]
 
 log = logging.getLogger("streams.state")
 
@@ -223,10 +224,13 @@ class Segments:
         return SEGMENT.pack(self._least) if self._sweep else None
 
     def apply(self, batch: Batch) -> None:
-        handle = self._family.handle
+        handle, older = self._family.handle, older_handles(self._family)
         if self._sweep:
-            batch.delete_range(SEGMENT.pack(0), SEGMENT.pack(self._least), handle)
+            for swept in (handle, *older):
+                batch.delete_range(SEGMENT.pack(0), SEGMENT.pack(self._least), swept)
         if self._changed:
+            for left in older:
+                batch.delete(FACTS_KEY, left)
             batch.put(FACTS_KEY, FACTS.pack(self.stream_time, self.interval, self.sequence), handle)
 
     def applied(self) -> None:

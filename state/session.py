@@ -9,12 +9,12 @@ from typing import Any
 from processor_api.errors import StoreError
 from processor_api.store_spec import StoreBuilder
 from processor_api.windowed import Window
-from state.codec import PLAIN, TIMESTAMPED, RowCodec
+from state.codec import PLAIN, TIMESTAMPED, RowCodec, row_from_plain
 from state.engine import Engine
 from state.formats.keys import MAX_TIME
 from state.kind import Opening, OpenStore, Restore, StoreKind, is_persistent
 from state.row_iterator import RowIterator
-from state.segments import Retention
+from state.segments import FACTS_KEY, Retention
 from state.shown import Plain, Shown, Timestamped
 from state.timed_layout import SESSION, KeyFirst, TimeFirst
 from state.timed_rows import TimedRows
@@ -159,8 +159,15 @@ def _layout(time_ordered: bool, persistent: bool) -> KeyFirst | TimeFirst:
 
 
 def _kind(codec: RowCodec, shown: Callable[..., Shown], time_ordered: bool) -> StoreKind:
-    suffix = f"{'time-ordered-' if time_ordered else ''}session-{codec.family_suffix}"
-    return StoreKind(replace(codec, family_suffix=suffix), _open_with(shown, time_ordered), _restoring(time_ordered))
+    prefix = f"{'time-ordered-' if time_ordered else ''}session-"
+    older = {} if codec is PLAIN else {f"{prefix}{PLAIN.family_suffix}": row_from_plain}
+    return StoreKind(
+        replace(codec, family_suffix=f"{prefix}{codec.family_suffix}"),
+        _open_with(shown, time_ordered),
+        _restoring(time_ordered),
+        older=older,
+        same=frozenset({FACTS_KEY}),
+    )
 
 
 KINDS = {

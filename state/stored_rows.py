@@ -7,13 +7,19 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from processor_api.record import HeaderList
+from state.buffer_index import FACTS_KEY as BUFFER_FACTS_KEY
+from state.buffer_index import check_facts
+from state.codec import access_of, without_access
+from state.formats.buffer_value import read_buffer_value
 from state.formats.headers_value import read_session_with_headers
+from state.formats.keys import read_window_key_by_time
 from state.formats.list_value import read_items
 from state.formats.value_and_timestamp import read_value_and_timestamp
 from state.kinds import KINDS
+from state.lifetime import EXPIRY, EXPIRY_ROW
 from state.segments import FACTS, FACTS_KEY
 from state.timed_layout import SESSION, WINDOW, KeyFirst, TimeFirst
 from state.version_rows import read_version_row
@@ -59,6 +65,19 @@ def _headers(key: bytes, row: bytes) -> StoredRow:
     return StoredRow(key, value, timestamp, headers)
 
 
+def _accessed(read: Reader) -> Reader:
+    def read_accessed(key: bytes, row: bytes) -> StoredRow:
+        found = read(key, without_access(row))
+        assert found is not None
+        return replace(found, more={"accessed": access_of(row)})
+
+    return read_accessed
+
+
+def _expiry(key: bytes, row: bytes) -> None:
+    EXPIRY_ROW.unpack(row)
+
+
 def _list(key: bytes, row: bytes) -> StoredRow:
     return StoredRow(key, read_items(row))
 
@@ -79,6 +98,27 @@ def _version(key: bytes, row: bytes) -> StoredRow | None:
         return None
     name, end, start, value = found
     return StoredRow(name, value, more={"valid_from": start, "valid_to": end})
+
+
+def _suppressed(key: bytes, row: bytes) -> StoredRow:
+    found = read_buffer_value(row)
+    return StoredRow(key, found.new, found.context.timestamp, found.context.headers, {"leaves_at": found.time})
+
+
+def _suppressed_times(key: bytes, row: bytes) -> None:
+    if key == BUFFER_FACTS_KEY:
+        check_facts(row)
+    elif len(key) < 9 or row:
+        raise ValueError(f"a row of the index has at least 9 bytes and no value, this one has {len(key)}")
+
+
+def _joining(key: bytes, row: bytes) -> StoredRow | None:
+    if key == BUFFER_FACTS_KEY:
+        check_facts(row)
+        return None
+    name, _, sequence = read_window_key_by_time(key)
+    found = read_buffer_value(row)
+    return StoredRow(name, found.new, found.context.timestamp, found.context.headers, {"sequence": sequence})
 
 
 def _timed(layout: KeyFirst | TimeFirst, value_of: Reader) -> Reader:
@@ -120,7 +160,13 @@ READERS: Mapping[str, Reader] = {
     "plain": _plain,
     "timestamped": _timestamped,
     "headers": _headers,
+    "accessed": _accessed(_timestamped),
+    "headers-accessed": _accessed(_headers),
+    EXPIRY: _expiry,
     "list": _list,
+    "suppressed": _suppressed,
+    "suppressed-times": _suppressed_times,
+    "join-buffer": _joining,
     "lru": _lru,
     "latest": _latest,
     "versions": _version,
@@ -134,6 +180,6 @@ def kind_of_families(suffixes: Collection[str]) -> str | None:
     wanted = set(suffixes)
     for name, kind in KINDS.items():
         own = {kind.codec.family_suffix, *kind.families}
-        if own & wanted and wanted <= own | set(kind.older):
+        if own & wanted and wanted <= own | set(kind.older) | set(kind.notes):
             return name
     return None

@@ -15,6 +15,7 @@ from state.row_functions import make_put
 from state.rows import Entry
 from state.segments import SEGMENT
 from state.timed_layout import TimeFirst
+from state.upgrade import upgrading_codec
 
 __all__ = ["IndexRows"]
 
@@ -41,10 +42,12 @@ class IndexRows:
     """
 
     def __init__(self, opening: Opening, layout: TimeFirst, get: Callable[[bytes], Entry | None]) -> None:
+        suffix = opening.codec.family_suffix
+        family = opening.engine.family(f"{opening.builder.name}.{suffix}")
         unlogged = replace(
             opening,
             builder=opening.builder.with_caching_disabled(),
-            codec=replace(PLAIN, family_suffix=opening.codec.family_suffix),
+            codec=upgrading_codec(replace(PLAIN, family_suffix=suffix), family),
             value_serde=Serdes.BYTES,
             log=None,
         )

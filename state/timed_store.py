@@ -21,6 +21,7 @@ from state.segments import Retention, Segments
 from state.shown import Shown, Untimed
 from state.timed_layout import KeyFirst, TimeFirst
 from state.timed_rows import Found, TimedRows
+from state.upgrade import older_handles
 
 __all__ = ["TimedFacade", "TimedOperator", "restore_timed"]
 
@@ -171,10 +172,13 @@ def restore_timed(
             segment = time // segments.interval
             segments.hold(segment)
             if index_row is not None:
+                indexed = index_row(segment, key, time, rest)
+                for old_handle in older_handles(family):
+                    batch.delete(indexed, old_handle)
                 if value is None:
-                    batch.delete(index_row(segment, key, time, rest), handle)
+                    batch.delete(indexed, handle)
                 else:
-                    batch.put(index_row(segment, key, time, rest), b"", handle)
+                    batch.put(indexed, b"", handle)
             yield row_of(segment, key, time, rest), value, timestamp
 
     def restore(

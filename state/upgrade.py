@@ -3,6 +3,9 @@
 Rows of the older kind stay in their family, and are shown as rows of the newer one. A commit that writes a key puts the
 new row and deletes the old one in its one batch, so that a key has a row in one of the families at any time, wherever a
 crash comes between; reads write nothing. When the older family has no rows left, the next opening does not know of it.
+
+Windows and sessions move likewise, row by row: a segment of before keeps its older rows until it expires, newer ones
+have none. What a kind writes besides the rows of its codec, it takes out of the older families itself.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from typing import Any
 from state.codec import Logged, RowCodec
 from state.engine import Batch, Engine, Family, Snapshot
 
-__all__ = ["UpgradingEngine", "UpgradingFamily", "upgrading_codec"]
+__all__ = ["UpgradingEngine", "UpgradingFamily", "older_handles", "upgrading_codec"]
 
 Convert = Callable[[bytes], bytes]
 Older = list[tuple[Family, Convert]]
@@ -25,17 +28,25 @@ Row = tuple[bytes, bytes]
 
 
 class UpgradingFamily:
-    """A family with the rows of older ones shown in it."""
+    """A family with the rows of older ones shown in it.
 
-    def __init__(self, family: Family, older: Older) -> None:
+    :param same: keys of rows that are the same in all of them.
+    """
+
+    def __init__(self, family: Family, older: Older, same: Collection[bytes]) -> None:
         self.name = family.name
         self._family = family
         self._older = older
+        self._same = same
         self.get: Callable[[bytes], bytes | None] = self._get
 
     @property
     def handle(self) -> Any:
         return self._family.handle
+
+    @property
+    def older_handles(self) -> list[Any]:
+        return [family.handle for family, _ in self._older]
 
     @property
     def names(self) -> list[str]:
@@ -45,7 +56,7 @@ class UpgradingFamily:
     def at(self, snapshot: Snapshot) -> UpgradingFamily:
         """The same as of a snapshot of these families."""
         older = [(snapshot.family(family.name), convert) for family, convert in self._older]
-        return UpgradingFamily(snapshot.family(self.name), older)
+        return UpgradingFamily(snapshot.family(self.name), older, self._same)
 
     def _get(self, key: bytes) -> bytes | None:
         row = self._family.get(key)
@@ -54,13 +65,13 @@ class UpgradingFamily:
         for family, convert in self._older:
             row = family.get(key)
             if row is not None:
-                return convert(row)
+                return row if key in self._same else convert(row)
         return None
 
     def range(
         self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        older = [_converted(family.range(low, high, reverse=reverse), convert) for family, convert in self._older]
+        older = [self._converted(family.range(low, high, reverse=reverse), convert) for family, convert in self._older]
         rows = self._family.range(low, high, reverse=reverse)
         return merge(rows, *older, key=itemgetter(0), reverse=reverse)
 
@@ -68,23 +79,23 @@ class UpgradingFamily:
         found = [self._family.seek(key)]
         for family, convert in self._older:
             row = family.seek(key)
-            found.append(None if row is None else (row[0], convert(row[1])))
+            found.append(None if row is None else next(self._converted(iter((row,)), convert)))
         return min((row for row in found if row is not None), default=None)
+
+    def _converted(self, rows: Iterator[Row], convert: Convert) -> Iterator[Row]:
+        same = self._same
+        return ((key, row if key in same else convert(row)) for key, row in rows)
 
     def approximate_count(self) -> int:
         return self._family.approximate_count() + sum(family.approximate_count() for family, _ in self._older)
 
 
-def _converted(rows: Iterator[Row], convert: Convert) -> Iterator[Row]:
-    return ((key, convert(row)) for key, row in rows)
-
-
 class UpgradingEngine:
     """An engine whose families of one store show the rows of older kinds."""
 
-    def __init__(self, engine: Engine, family: str, older: Older) -> None:
+    def __init__(self, engine: Engine, family: str, older: Older, same: Collection[bytes] = ()) -> None:
         self._engine = engine
-        self._upgrading = UpgradingFamily(engine.family(family), older)
+        self._upgrading = UpgradingFamily(engine.family(family), older, same)
         self.persistent = engine.persistent
 
     def family(self, name: str) -> Family:
@@ -120,13 +131,20 @@ class UpgradingEngine:
         self._engine.close()
 
 
-def upgrading_codec(codec: RowCodec, older: Older) -> RowCodec:
-    """A codec that takes the keys it writes out of the older families."""
+def older_handles(family: Family) -> list[Any]:
+    """Of the families whose rows are shown in this one; what is written to it must be deleted from them."""
+    return family.older_handles if isinstance(family, UpgradingFamily) else []
+
+
+def upgrading_codec(codec: RowCodec, family: Family) -> RowCodec:
+    """A codec that takes the keys it writes to the family out of the older ones, if there are any."""
+    if not older_handles(family):
+        return codec
 
     def fill(batch: Batch, handle: Any, rows: Iterable[Logged]) -> None:
         written = list(rows)
-        for family, _ in older:
-            delete, old_handle = batch.delete, family.handle
+        for old_handle in older_handles(family):
+            delete = batch.delete
             for key, _, _ in written:
                 delete(key, old_handle)
         codec.fill(batch, handle, written)

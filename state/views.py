@@ -15,9 +15,11 @@ from typing import Any, NoReturn, Protocol
 
 from processor_api.errors import StoreError
 from processor_api.isolation import IsolationLevel
+from state.expiring_rows import ExpiringRows
 from state.key_value import KeyValueFacade
 from state.kinds import OpenStore
 from state.list_store import ListFacade
+from state.live_expiring import LiveExpiring
 from state.live_rows import FrozenRows, LiveRows, Moments, buffer_parts, names_of
 from state.live_timed import LiveTimed
 from state.live_versions import FrozenVersions, LiveVersions
@@ -147,6 +149,8 @@ def _reader(store: OpenStore, level: IsolationLevel) -> _Reader:
     if why := why_unreadable(store.builder):
         raise StoreError(why, store=store.builder.name)
     facade, views, committed = store.bare or store.facade, store.views, level is IsolationLevel.READ_COMMITTED
+    if isinstance(store.rows, ExpiringRows):
+        return LiveExpiring(store.rows, views, committed)
     if isinstance(facade, KeyValueFacade | ListFacade):
         return _Plain(store.rows, views, committed)
     if isinstance(facade, TimedFacade):

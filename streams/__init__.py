@@ -133,6 +133,7 @@ if TYPE_CHECKING:
         WindowStoreIterator,
     )
     from processor_api.task_id import TaskId, TopicPartition
+    from processor_api.time_to_live import TimeToLive
     from processor_api.timestamps import (
         ConsumedRecord,
         TimestampExtractor,
@@ -309,6 +310,7 @@ __all__ = [
     "TaskMetadata",
     "TaskMigratedError",
     "ThreadMetadata",
+    "TimeToLive",
     "TimestampExtractor",
     "TimestampType",
     "TimestampedBytesStore",
@@ -403,6 +405,7 @@ _HOMES = {
         "VersionedRecordIterator WindowStore WindowStoreIterator"
     ),
     "processor_api.task_id": "TaskId TopicPartition",
+    "processor_api.time_to_live": "TimeToLive",
     "processor_api.timestamps": (
         "ConsumedRecord TimestampExtractor fail_on_invalid_timestamp log_and_skip_on_invalid_timestamp "
         "use_partition_time_on_invalid_timestamp wallclock_timestamp_extractor"

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 
 from processor_api.clock import Clock
 from processor_api.errors import InvalidStateStoreError, StreamsNotStartedError, StreamsStoppedError
-from processor_api.isolation import IsolationLevel
 from processor_api.topology_data import TopologyData
 from state.kinds import OpenStore
 from streams.app.opening import Opened
@@ -42,13 +41,7 @@ def make_queries(
             raise refusal
 
     stores = LocalStores(topology, plans, threads, global_stores)
-    return Queries(stores, _default_level(config), clock, check)
-
-
-def _default_level(config: StreamsConfig) -> IsolationLevel:
-    if config.exactly_once and config.origin("default.interactive.query.isolation.level") == "default":
-        return IsolationLevel.READ_COMMITTED
-    return IsolationLevel[config.default_interactive_query_isolation_level]
+    return Queries(stores, config.query_isolation_level, clock, check)
 
 
 def _refusal(state: ClientState) -> InvalidStateStoreError | None:

@@ -113,8 +113,9 @@ KEYS: tuple[Key, ...] = (
         "default.interactive.query.isolation.level",
         "default_interactive_query_isolation_level",
         "READ_UNCOMMITTED; READ_COMMITTED under exactly_once_v2",
-        IGNORED,
-        "stores cannot be queried from outside yet",
+        WORKS,
+        "what queries see that do not say it: all that was put, or what is committed; also accepted as"
+        " `default.state.isolation.level`",
     ),
     Key("default.key.serde", "default_key_serde", "", WORKS, "a `Serde`, or the import path of one"),
     Key(

@@ -127,6 +127,10 @@ class StreamsConfig(BaseModel):
     changelog_updates: Annotated[
         Literal["auto", "each", "last"], PlainValidator(values.one_of("auto", "each", "last"))
     ] = "auto"
+    default_interactive_query_isolation_level: Annotated[
+        Literal["READ_UNCOMMITTED", "READ_COMMITTED"],
+        PlainValidator(values.one_of("READ_UNCOMMITTED", "READ_COMMITTED")),
+    ] = Field(default_factory=_default_isolation_level)
     default_dsl_store: Annotated[str, PlainValidator(values.dsl_store)] = "rocksDB"
     """``rocksDB``, ``in_memory``, or the name of an engine that is registered."""
     dsl_store_suppliers_class: Annotated[Any, PlainValidator(values.optional(values.dsl_suppliers))] = None
@@ -161,10 +165,6 @@ class StreamsConfig(BaseModel):
     # Accepted, and without effect for the reason given in streams.config.keys.
     acceptable_recovery_lag: Count = 10_000
     built_in_metrics_version: Annotated[str, PlainValidator(values.one_of("latest"))] = "latest"
-    default_interactive_query_isolation_level: Annotated[
-        Literal["READ_UNCOMMITTED", "READ_COMMITTED"],
-        PlainValidator(values.one_of("READ_UNCOMMITTED", "READ_COMMITTED")),
-    ] = Field(default_factory=_default_isolation_level)
     enable_transactional_statestores: Flag = True
     max_warmup_replicas: PositiveCount = 2
     num_standby_replicas: Count = 0

@@ -14,9 +14,10 @@ from processor_api.errors import StoreError, TopologyError
 from processor_api.serde import Serde, Serdes
 from processor_api.store_spec import StoreBuilder, Stores
 from state.kinds import KINDS as ALL_KINDS
+from state.kinds import kind_name
 from state.owned import OwnedStore
 from state.read_only import read_only
-from state_contract.kinds import KEY_VALUE, KINDS, Kind, Setup, setups
+from state_contract.kinds import EXPIRING, KEY_VALUE, KINDS, Kind, Setup, setups
 from state_support.store_kit import StoreKit, restored
 
 S = Serdes.STRING
@@ -75,7 +76,7 @@ def every(setup_list: list[Setup]) -> Any:
 
 def test_every_kind_is_here() -> None:
     """The table of the contract has each kind that suppliers can name, on each of its engines."""
-    covered = {builder.kind for setup in SETUPS for builder in [setup.builder(S, S)]}
+    covered = {kind_name(builder) for setup in SETUPS for builder in [setup.builder(S, S)]}
     assert covered == set(ALL_KINDS)
 
 
@@ -162,7 +163,7 @@ def test_null_and_unwritable_keys_are_not_read(setup: Setup, opened: Opened) -> 
             refused(kit, kind, lambda face, rows=rows: list(rows(face, None, 5)), "cannot write the key")  # type: ignore[misc]
 
 
-@every([setup for setup in SETUPS if setup.kind in KEY_VALUE])
+@every([setup for setup in SETUPS if setup.kind in (*KEY_VALUE, *EXPIRING)])
 def test_what_key_value_stores_refuse_besides(setup: Setup, opened: Opened) -> None:
     """Keys that cannot even be looked up, prefixes that are none, entries that are no pairs."""
     kit, kind = opened(setup), setup.kind

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from processor_api.errors import StateDirectoryError
-from state.rocksdb_engine import RocksEngine, _mapped
+from state.rocksdb_engine import RocksEngine
+from state.rocksdb_errors import mapped
 from state.rocksdb_options import PROFILES, RocksSettings, SharedMemory, rocks_settings
 
 MIB = 1 << 20
@@ -66,7 +67,7 @@ def test_sizes_given_win_over_the_profile() -> None:
 
 
 def test_too_many_open_files_are_told_with_what_to_do() -> None:
-    error = _mapped(Exception("IO error: While open a file: Too many open files"), "/here", "open")
+    error = mapped(Exception("IO error: While open a file: Too many open files"), "/here", "open")
     assert isinstance(error, StateDirectoryError)
     assert "/here" in str(error)
     assert "ulimit -n" in str(error)

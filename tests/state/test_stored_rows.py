@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
+from state.expiring import KINDS as EXPIRING
 from state.kinds import KINDS
-from state.stored_rows import READERS, kind_of_families
+from state.stored_rows import READERS, StoredRow, kind_of_families
 from state.version_rows import read_version_row
 
 
 def test_there_is_a_reader_for_each_family_of_each_kind() -> None:
-    suffixes = {suffix for kind in KINDS.values() for suffix in (kind.codec.family_suffix, *kind.families)}
+    suffixes = {suffix for kind in KINDS.values() for suffix in (kind.codec.family_suffix, *kind.families, *kind.notes)}
     assert READERS.keys() == suffixes
 
 
-@pytest.mark.parametrize("name", [name for name in KINDS if name != "timestamped-lru-map"])
+def test_a_store_with_a_time_to_live_is_known_from_its_families() -> None:
+    """Of two kinds with the same families the first is told: it reads the same rows."""
+    for name in EXPIRING:
+        kind = KINDS[name]
+        found = kind_of_families([kind.codec.family_suffix, *kind.notes])
+        assert found in EXPIRING
+        assert KINDS[found].codec == kind.codec
+    assert READERS["headers-accessed"](b"k", struct.pack(">qq", 9, 7) + b"\x00v") == StoredRow(
+        b"k", b"v", 7, [], {"accessed": 9}
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if name != "timestamped-lru-map" and name not in EXPIRING])
 def test_the_kind_of_a_store_is_known_from_its_families(name: str) -> None:
     kind = KINDS[name]
     own = [kind.codec.family_suffix, *kind.families]
@@ -33,7 +48,14 @@ def test_families_of_no_kind_are_of_none() -> None:
     ("suffix", "key", "row"),
     [
         ("timestamped", b"k", b"short"),
+        ("accessed", b"k", bytes(15)),
+        ("expiry", b"access", bytes(15)),
         ("headers", b"k", bytes(8) + b"\x7e"),
+        ("suppressed", b"k", bytes(9)),
+        ("suppressed-times", b"k", b""),
+        ("suppressed-times", b"\xff", b"\x00"),
+        ("join-buffer", b"k", b""),
+        ("join-buffer", b"\xff", b"\x00"),
         ("list", b"k", b"\x01\x00\x00\x00\x01"),
         ("lru", b"k", bytes(15)),
         ("latest", b"k", bytes(7)),

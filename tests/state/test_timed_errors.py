@@ -171,7 +171,7 @@ def test_a_wrong_number_of_arguments_tells_the_right_ones(
 def test_a_timestamp_that_no_changelog_could_hold_is_refused(opened: Opened, timestamp: Any) -> None:
     supplier = Stores.persistent_timestamped_window_store("w", 100, 10)
     store = opened(Stores.timestamped_window_store_builder(supplier, S, S))
-    with pytest.raises(StoreError, match="timestamps in ms that are not negative"):
+    with pytest.raises(StoreError, match="timestamps in ms that are below 2 to the 63 and not negative"):
         store.facade.put("a", ValueAndTimestamp("v", timestamp), 1)
     with pytest.raises(StoreError, match="takes ValueAndTimestamp, got 'v'"):
         store.facade.put("a", "v", 1)

@@ -6,7 +6,7 @@ Stores hold strings under strings. A kind is used through the same few functions
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from processor_api.buffers import change_buffer_builder, join_buffer_builder
@@ -16,7 +16,7 @@ from processor_api.stores import ValueAndTimestamp, ValueTimestampHeaders
 from processor_api.windowed import Window, Windowed
 from state_support.store_kit import StoreKit
 
-__all__ = ["KEY_VALUE", "KINDS", "Kind", "Setup", "setups"]
+__all__ = ["EXPIRING", "KEY_VALUE", "KINDS", "Kind", "Setup", "setups"]
 
 Call = Callable[[Any], Any]
 """A call on what :meth:`Kind.face` gives."""
@@ -148,6 +148,18 @@ KEY_VALUE = [
         ValueAndTimestamp, engines=(MEMORY,), cached=False,
     ),
 ]  # fmt: skip
+
+
+def _living(kind: Kind, by: str) -> Kind:
+    """With a time to live that is never over."""
+    return replace(
+        kind,
+        name=f"{kind.name}-by-{by}",
+        build=lambda engine, key, value: kind.build(engine, key, value).with_time_to_live(RETENTION, by),
+    )
+
+
+EXPIRING = [_living(kind, by) for kind in KEY_VALUE[:3] for by in ("record_time", "access")]
 
 
 # --------------------------------------------------------------- lists, versions, buffers
@@ -298,7 +310,7 @@ def _session(*, timestamped: bool = False, time_ordered: bool = False) -> Kind:
 
 
 KINDS = [
-    *KEY_VALUE, LISTS, VERSIONED, CHANGES, JOINS,
+    *KEY_VALUE, *EXPIRING, LISTS, VERSIONED, CHANGES, JOINS,
     _window(), _window(timestamped=True), _window(duplicates=True), _window(time_ordered=True),
     _window(timestamped=True, time_ordered=True), _window(duplicates=True, time_ordered=True),
     _session(), _session(timestamped=True), _session(time_ordered=True),

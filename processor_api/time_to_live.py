@@ -1,0 +1,39 @@
+"""How long the keys of a key-value store live."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from processor_api.durations import Duration, to_ms
+from processor_api.errors import TopologyError
+
+__all__ = ["ACCESS", "RECORD_TIME", "TimeToLive"]
+
+RECORD_TIME = "record_time"
+ACCESS = "access"
+
+
+@dataclass(frozen=True)
+class TimeToLive:
+    """A key that has been left alone for this long is gone: every read says so at once, and its row and its record on
+    the changelog are deleted in the background.
+
+    :param duration: a ``timedelta``, or an integer number of milliseconds; of stream time, not of the clock's.
+    :param by: from when it counts. ``"record_time"``: from the timestamp of the value. ``"access"``: from the stream
+        time at which the key was last put, or read with ``get`` by the stream thread; scans and queries do not count.
+    :raises TopologyError: if the duration is not positive, or ``by`` neither of the two.
+    """
+
+    duration: Duration
+    by: str = RECORD_TIME
+
+    def __post_init__(self) -> None:
+        if to_ms(self.duration, "a time to live") < 1:
+            raise TopologyError(f"a time to live is at least 1 ms, not {self.duration!r}")
+        if self.by not in (RECORD_TIME, ACCESS):
+            raise TopologyError(f"a time to live counts by {RECORD_TIME!r} or {ACCESS!r}, not by {self.by!r}")
+
+    @property
+    def ms(self) -> int:
+        """The duration in ms."""
+        return to_ms(self.duration, "a time to live")

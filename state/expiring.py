@@ -1,0 +1,188 @@
+"""Key-value stores with a time to live: the kinds of :mod:`state.key_value` and :mod:`state.headers_key_value` on rows
+that expire.
+
+By record time the rows are those of timestamped stores, also of a plain store, and the changelog is as without. By
+access, rows have the time of the last access in front; on the changelog it is a header behind all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any
+
+from processor_api.record import NO_TIMESTAMP, HeaderList
+from processor_api.store_spec import StoreBuilder
+from processor_api.time_to_live import ACCESS, RECORD_TIME
+from state import headers_key_value, key_value
+from state.codec import ACCESSED, TIMESTAMPED, Logged, RowCodec, pack_access, row_from_plain, without_access
+from state.engine import Batch, Engine
+from state.expiring_rows import Accesses, ByAccess, ByRecordTime, ExpiringRows
+from state.formats.headers_value import write_session_with_headers
+from state.kind import Opening, OpenStore, Restore, StoreKind
+from state.lifetime import EXPIRY, Lifetime
+
+__all__ = ["ACCESS_HEADER", "KINDS", "kind_name"]
+
+ACCESS_HEADER = "streams.accessed"
+"""Of a changelog record: the stream time of the last access in ms, i64."""
+_NOT_KNOWN = pack_access(NO_TIMESTAMP)
+_HEADERS = headers_key_value.KINDS["headers-key-value"]
+HEADERS_ACCESSED = replace(ACCESSED, family_suffix="headers-accessed")
+
+
+def kind_name(kind: str, by: str) -> str:
+    """What the kind of a store is called that has a time to live."""
+    return f"{kind} with a time to live by {by}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ExpiringStore(OpenStore):
+    rows: ExpiringRows
+
+    def drain(self) -> bool:
+        drained = super().drain()
+        self.rows.tidy()
+        return drained
+
+
+def _expiring(store: OpenStore, lifetime: Lifetime) -> OpenStore:
+    given = {field.name: getattr(store, field.name) for field in fields(store)}
+    return _ExpiringStore(**{**given, "upkeep": (*store.upkeep, lifetime)})
+
+
+def _lifetime(opening: Opening) -> Lifetime:
+    builder = opening.builder
+    assert builder.time_to_live is not None
+    return Lifetime(opening.engine, builder.name, builder.time_to_live, opening.cursor)
+
+
+def _open_by_record_time(open_kind: Callable[[Opening], OpenStore]) -> Callable[[Opening], OpenStore]:
+    def opened(opening: Opening) -> OpenStore:
+        lifetime = _lifetime(opening)
+        return _expiring(open_kind(replace(opening, make_rows=partial(ByRecordTime, lifetime=lifetime))), lifetime)
+
+    return opened
+
+
+def _open_by_access(open_kind: Callable[[Opening], OpenStore]) -> Callable[[Opening], OpenStore]:
+    def opened(opening: Opening) -> OpenStore:
+        lifetime, accesses = _lifetime(opening), Accesses()
+        rows = partial(ByAccess, lifetime=lifetime, accesses=accesses)
+        log = None if opening.log is None else _with_access(opening.log, accesses)
+        return _expiring(open_kind(replace(opening, make_rows=rows, log=log, log_many=None)), lifetime)
+
+    return opened
+
+
+def _with_access(log: Callable[..., None], accesses: Accesses) -> Callable[..., None]:
+    """Writes the time of the access behind the headers of each record that is no tombstone."""
+
+    def logged(key: bytes, data: bytes | None, timestamp: int, headers: HeaderList | None = None) -> None:
+        if data is not None:
+            headers = [*(headers or ()), (ACCESS_HEADER, pack_access(accesses.of(key)))]
+        log(key, data, timestamp, headers)
+
+    return logged
+
+
+def _restoring_by_access(write: Callable[[bytes, HeaderList | None], bytes | None]) -> Callable[..., Restore]:
+    """
+    :param write: makes what stands behind access and timestamp in a row from a value and its headers.
+    """
+
+    def restoring(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec) -> Restore:
+        fill, handle = codec.fill, engine.family(f"{builder.name}.{codec.family_suffix}").handle
+
+        def restore(
+            batch: Batch,
+            keys: Iterable[bytes],
+            values: Iterable[bytes | None],
+            timestamps: Iterable[int],
+            headers: Iterable[HeaderList | None],
+        ) -> None:
+            fill(batch, handle, rows(keys, values, timestamps, headers))
+
+        return restore
+
+    def rows(
+        keys: Iterable[bytes],
+        values: Iterable[bytes | None],
+        timestamps: Iterable[int],
+        headers: Iterable[HeaderList | None],
+    ) -> Iterator[Logged]:
+        for key, value, timestamp, found in zip(keys, values, timestamps, headers, strict=True):
+            data = None
+            if value is not None:
+                accessed, others = _access_of(found)
+                row = write(value, others)
+                assert row is not None
+                data = accessed + row
+            yield key, data, timestamp
+
+    return restoring
+
+
+def _access_of(headers: HeaderList | None) -> tuple[bytes, HeaderList | None]:
+    """The time of the access, as it stands in a row, and the headers without it. A store that had no time to live when
+    it wrote the record did not say when."""
+    if headers:
+        name, value = headers[-1]
+        if name == ACCESS_HEADER and value is not None and len(value) == len(_NOT_KNOWN):
+            return value, headers[:-1]
+    return _NOT_KNOWN, headers
+
+
+def _value_alone(value: bytes, headers: HeaderList | None) -> bytes | None:
+    return value
+
+
+# ---------------------------------------------------------------------- rows of other kinds
+
+
+Convert = Callable[[bytes], bytes]
+
+
+def _with_unknown_access(convert: Convert | None = None) -> Convert:
+    return lambda row: _NOT_KNOWN + (row if convert is None else convert(row))
+
+
+_headers_from_timestamped = headers_key_value.row_from_timestamped
+_OLDER: Mapping[str, Mapping[str, Convert]] = {
+    "timestamped": {"plain": row_from_plain, "accessed": without_access},
+    "accessed": {"timestamped": _with_unknown_access(), "plain": _with_unknown_access(row_from_plain)},
+    "headers": _HEADERS.older,
+    "headers-accessed": {
+        "headers": _with_unknown_access(),
+        "accessed": lambda row: row[:8] + _headers_from_timestamped(row[8:]),
+        "timestamped": _with_unknown_access(_headers_from_timestamped),
+        "plain": _with_unknown_access(_HEADERS.older["plain"]),
+    },
+}
+
+
+def _by_record_time(kind: StoreKind, codec: RowCodec) -> StoreKind:
+    older = _OLDER[codec.family_suffix]
+    return replace(kind, codec=codec, open=_open_by_record_time(kind.open), older=older, notes=(EXPIRY,))
+
+
+def _by_access(
+    kind: StoreKind, codec: RowCodec, write: Callable[[bytes, HeaderList | None], bytes | None]
+) -> StoreKind:
+    return replace(
+        kind,
+        codec=codec,
+        open=_open_by_access(kind.open),
+        restoring=_restoring_by_access(write),
+        older=_OLDER[codec.family_suffix],
+        notes=(EXPIRY,),
+    )
+
+
+KINDS = {
+    **{kind_name(name, RECORD_TIME): _by_record_time(kind, TIMESTAMPED) for name, kind in key_value.KINDS.items()},
+    **{kind_name(name, ACCESS): _by_access(kind, ACCESSED, _value_alone) for name, kind in key_value.KINDS.items()},
+    kind_name("headers-key-value", RECORD_TIME): _by_record_time(_HEADERS, _HEADERS.codec),
+    kind_name("headers-key-value", ACCESS): _by_access(_HEADERS, HEADERS_ACCESSED, write_session_with_headers),
+}

@@ -1,0 +1,118 @@
+"""Rows that expire, for other threads (:mod:`state.live_rows`): what has expired at the view's moment is hidden, and no
+read refreshes anything.
+
+Where time is that of accesses, a row's moves like the row: from `_refreshed` over the times of rows that wait for the
+commit to the engine. Who looks in this order finds one that is not older than the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+from state.expiring_rows import ByAccess, ByRecordTime, ExpiringRows, time_of_row
+from state.live_rows import FrozenRows, LiveRows, Moments, Part, buffer_parts, names_of
+from state.open_views import OpenViews
+from state.row_functions import Get, make_get, row_key_maker
+from state.rows import Entry
+
+__all__ = ["LiveExpiring"]
+
+
+class _ReadByAccess(ByAccess):
+    """Reads that refresh nothing."""
+
+    def _source_rows(self) -> ByAccess:
+        return self
+
+    def around_get(self, get: Get) -> Get:
+        row_key, limit, is_over, time_now = row_key_maker(self), self.limit, self.lifetime.is_over, self._time_now
+
+        def get_alive(key: Any) -> Entry | None:
+            least = limit()
+            time = time_now(row_key(key))
+            return None if time is None or is_over(time, least) else get(key)
+
+        return get_alive
+
+    def _time_now(self, row: Any) -> int | None:
+        rows = self._source_rows()
+        refreshed = rows._refreshed.get(row)
+        if row in rows.dirty or row in rows.draining or row in rows.drained:
+            time = rows._times.get(row)
+            if time is not None:
+                return time
+        if refreshed is not None:
+            return refreshed
+        found = self.family.get(self.key_bytes(row))
+        return None if found is None else time_of_row(found)[0]
+
+
+class _FrozenByRecordTime(FrozenRows, ByRecordTime):
+    pass
+
+
+class _FrozenByAccess(FrozenRows, _ReadByAccess):
+    pass
+
+
+class _LiveByRecordTime(LiveRows, ByRecordTime):
+    pass
+
+
+class _LiveByAccess(LiveRows, _ReadByAccess):
+    def _source_rows(self) -> ByAccess:
+        source = self._source
+        assert isinstance(source, ByAccess)
+        return source
+
+
+class LiveExpiring:
+    """Of one store, at one level of isolation."""
+
+    def __init__(self, rows: ExpiringRows, views: OpenViews, committed: bool) -> None:
+        self._rows, self._committed = rows, committed
+        parts: list[Part] = [] if committed else [*buffer_parts(rows), *_time_parts(rows)]
+        families = [*names_of(rows.family), rows.lifetime.family_name]
+        self._moments = Moments(rows.name, rows.engine, views, families, parts)
+        kind = _LiveByAccess if isinstance(rows, ByAccess) else _LiveByRecordTime
+        live: Any = kind.of(rows, self._moments, self._frozen, committed=committed)
+        if committed:
+            live.limit = rows.lifetime.committed_limit
+            live._times, live._refreshed = {}, {}
+        self._live: LiveRows = live
+
+    def _frozen(self) -> FrozenRows:
+        rows, lifetime = self._rows, self._rows.lifetime
+        snapshot, copies = self._moments.take()
+        family = self._moments.at(rows.family, snapshot)
+        kind = _FrozenByAccess if isinstance(rows, ByAccess) else _FrozenByRecordTime
+        frozen: Any = kind.of(rows, family) if self._committed else kind.of(rows, family, copies[:3])
+        time = lifetime.latest_of(snapshot.family(lifetime.family_name))
+        if not self._committed:
+            time = max(time, *copies[3:5])
+        frozen.limit = _always(time - lifetime.length)
+        frozen._times, frozen._refreshed = copies[5:] if len(copies) > 5 else ({}, {})
+        return frozen  # type: ignore[no-any-return]
+
+    def into(self, facade: Any) -> None:
+        facade._rows, facade._get = self._live, make_get(self._live)
+
+    def frozen_into(self, facade: Any) -> None:
+        frozen = self._frozen()
+        facade._rows, facade._get = frozen, make_get(frozen)
+
+
+def _time_parts(rows: ExpiringRows) -> list[Part]:
+    """The store's time, and where it counts from access, the accesses. Reads after the moment are no harm: only what
+    was alive is refreshed."""
+    times: list[Part] = [partial(attrgetter("stream_time"), rows.cursor), partial(attrgetter("latest"), rows.lifetime)]
+    if isinstance(rows, ByAccess):
+        times += [rows._times.copy, partial(attrgetter("_refreshed"), rows)]
+    return times
+
+
+def _always(limit: int) -> Callable[[], int]:
+    return lambda: limit

@@ -1,0 +1,328 @@
+"""Time to live, case by case: what is refused, what is on disk and on the changelog, turning it on, over and off."""
+
+from __future__ import annotations
+
+import struct
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from processor_api.errors import StateError, TopologyError
+from processor_api.serde import Serdes
+from processor_api.store_spec import StoreBuilder, Stores, StoreSupplier
+from processor_api.stores import ValueAndTimestamp, ValueTimestampHeaders
+from processor_api.time_to_live import TimeToLive
+from processor_api.topology import Topology
+from state.expiring_rows import SWEEP_FACTOR, SWEEP_LEAST
+from state_support.store_kit import StoreKit, restored
+
+S = Serdes.STRING
+SUPPLIER = Stores.persistent_key_value_store("s")
+Builder = StoreBuilder[Any, Any]
+PLAIN: Builder = Stores.key_value_store_builder(SUPPLIER, S, S)
+TIMESTAMPED: Builder = Stores.timestamped_key_value_store_builder(SUPPLIER, S, S)
+HEADERS: Builder = Stores.timestamped_key_value_store_with_headers_builder(SUPPLIER, S, S)
+BUILDERS = {"plain": PLAIN, "timestamped": TIMESTAMPED, "headers": HEADERS}
+KIN = [("h", b"1")]
+
+
+def given(builder: Builder, value: str, timestamp: int) -> Any:
+    if builder.kind == "key-value":
+        return value
+    if builder.kind == "timestamped-key-value":
+        return ValueAndTimestamp(value, timestamp)
+    return ValueTimestampHeaders(value, timestamp, KIN)
+
+
+def at(kit: StoreKit, time: int) -> Any:
+    """A record of this time is in work, and time has come to it."""
+    kit.cursor.stream_time = max(kit.cursor.stream_time, time)
+    return kit.at(time).facade
+
+
+def put(kit: StoreKit, key: str, value: str, time: int) -> None:
+    at(kit, time).put(key, given(kit.builder, value, time))
+
+
+def keys(kit: StoreKit) -> list[str]:
+    with kit.facade.all() as rows:
+        return [key for key, _ in rows]
+
+
+# ------------------------------------------------------------------------ settings
+
+
+def test_a_time_to_live_is_a_positive_duration_by_one_of_two_measures() -> None:
+    assert PLAIN.with_time_to_live(timedelta(minutes=1)).time_to_live == TimeToLive(timedelta(minutes=1), "record_time")
+    assert TimeToLive(timedelta(minutes=1)).ms == 60_000
+    for bad in (0, -1, timedelta(microseconds=5)):
+        with pytest.raises(TopologyError, match="store 's': a time to live is at least 1 ms") as caught:
+            PLAIN.with_time_to_live(bad)
+        assert caught.value.store == "s"
+    with pytest.raises(TopologyError, match=r"store 's'.*'record_time' or 'access', not by 'reads'"):
+        PLAIN.with_time_to_live(5, by="reads")
+    with pytest.raises(TypeError, match="timedelta or integer milliseconds"):
+        PLAIN.with_time_to_live("1 h")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "builder",
+    [
+        Stores.window_store_builder(Stores.persistent_window_store("w", 100, 10), S, S),
+        Stores.session_store_builder(Stores.in_memory_session_store("w", 100), S, S),
+        Stores.versioned_key_value_store_builder(Stores.persistent_versioned_key_value_store("w", 100), S, S),
+        Stores.list_store_builder(Stores.persistent_list_store("w"), S, S),
+        Stores.key_value_store_builder(Stores.lru_map("w", 5), S, S),
+    ],
+    ids=lambda builder: builder.kind,
+)
+def test_kinds_that_bound_themselves_have_none(builder: Builder) -> None:
+    with pytest.raises(TopologyError, match=rf"store 'w' is a {builder.kind} store, which can have no time to live"):
+        builder.with_time_to_live(5)
+
+
+def test_stores_that_a_topic_fills_have_none() -> None:
+    builder = PLAIN.with_time_to_live(5).with_logging_disabled()
+    with pytest.raises(TopologyError, match="store 's' cannot have a time to live: the topic"):
+        Topology().add_global_store(builder, "source", "topic", "node", lambda: None)  # type: ignore[arg-type]
+    with pytest.raises(TopologyError, match="store 's' cannot have a time to live: the topic"):
+        Topology().add_read_only_state_store(builder, "source", "topic", "node", lambda: None)  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------------ expiry
+
+
+@pytest.mark.parametrize("by", ["record_time", "access"])
+@pytest.mark.parametrize("name", sorted(BUILDERS))
+def test_a_key_is_gone_when_its_time_has_passed(name: str, by: str, tmp_path: Path) -> None:
+    kit = StoreKit(BUILDERS[name].with_time_to_live(10, by), tmp_path / "db")
+    put(kit, "a", "1", 100)
+    kit.cursor.leave()
+    kit.cursor.stream_time = 109
+    assert kit.facade.get("a") == given(kit.builder, "1", 100)
+    kit.commit()
+    assert keys(kit) == ["a"]
+    kit.cursor.stream_time = 110
+    assert kit.facade.get("a") is None
+    assert keys(kit) == []
+    assert kit.facade.approximate_num_entries() == 1, "it counts what has not been removed yet"
+    kit.cursor.stream_time = 114
+    kit.commit()
+    assert kit.logged[-1][:3] == (b"a", None, 114)
+    kit.restart()
+    assert kit.facade.approximate_num_entries() == 0
+    kit.close()
+
+
+def test_a_late_put_by_record_time_is_gone_at_once(tmp_path: Path) -> None:
+    """It replaces what was there, as puts do."""
+    kit = StoreKit(PLAIN.with_time_to_live(10), tmp_path / "db")
+    put(kit, "a", "1", 100)
+    put(kit, "a", "late", 90)
+    assert kit.facade.get("a") is None
+    kit.close()
+
+
+def test_time_does_not_go_back_with_a_restart(tmp_path: Path) -> None:
+    """The task may not know its stream time when it starts again: the store does."""
+    kit = StoreKit(PLAIN.with_time_to_live(10).with_logging_disabled(), tmp_path / "db")
+    put(kit, "a", "1", 100)
+    kit.commit()
+    kit.cursor.stream_time = 109
+    put(kit, "b", "2", 109)
+    kit.commit()
+    kit.cursor.stream_time = -1
+    kit.restart()
+    assert keys(kit) == ["a", "b"]
+    kit.cursor.stream_time = 50
+    assert kit.facade.get("a") == "1"
+    kit.cursor.stream_time = 110
+    assert keys(kit) == ["b"]
+    kit.close()
+
+
+def test_a_commit_removes_a_bounded_number_of_rows(tmp_path: Path) -> None:
+    kit = StoreKit(PLAIN.with_time_to_live(10), tmp_path / "db")
+    count = 3 * SWEEP_LEAST
+    for number in range(count):
+        put(kit, f"{number:06d}", "v", 100)
+    kit.commit()
+    kit.cursor.stream_time = 200
+    logged, commits = len(kit.logged), 0
+    while len(kit.logged) - logged < count:
+        before = len(kit.logged)
+        kit.commit()
+        assert 0 < len(kit.logged) - before <= SWEEP_LEAST + SWEEP_FACTOR * count
+        commits += 1
+    assert commits == 3
+    assert {record[1] for record in kit.logged[logged:]} == {None}
+    kit.close()
+
+
+def test_a_sweep_begins_when_half_of_the_time_has_passed_since_the_last(tmp_path: Path) -> None:
+    kit = StoreKit(PLAIN.with_time_to_live(10), tmp_path / "db")
+    put(kit, "a", "1", 100)
+    put(kit, "b", "1", 103)
+    kit.commit()
+    for time, removed in ((110, 1), (113, 1), (114, 1), (115, 2)):
+        kit.cursor.stream_time = time
+        kit.commit()
+        assert [record[1] for record in kit.logged].count(None) == removed
+    kit.close()
+
+
+def test_a_scan_a_query_and_a_read_of_nobody_refresh_nothing(tmp_path: Path) -> None:
+    kit = StoreKit(PLAIN.with_time_to_live(10, "access"), tmp_path / "db")
+    put(kit, "a", "1", 100)
+    kit.commit()
+    assert list(at(kit, 109).all()) == [("a", "1")]
+    kit.cursor.leave()
+    assert kit.facade.get("a") == "1"
+    kit.cursor.stream_time = 110
+    assert kit.facade.get("a") is None
+    kit.close()
+
+
+def test_reads_are_logged_once_with_the_commit(tmp_path: Path) -> None:
+    kit = StoreKit(TIMESTAMPED.with_time_to_live(10, "access"), tmp_path / "db")
+    put(kit, "a", "1", 100)
+    put(kit, "b", "1", 100)
+    kit.commit()
+    before = len(kit.logged)
+    for time in (101, 102, 105):
+        assert at(kit, time).get("a") == ValueAndTimestamp("1", 100)
+    assert len(kit.logged) == before
+    assert kit.budget.uncommitted > 0
+    kit.commit()
+    assert kit.logged[before:] == [(b"a", b"1", 100, [("streams.accessed", struct.pack(">q", 105))])]
+    kit.cursor.stream_time = 112
+    assert keys(kit) == ["a"]
+    kit.close()
+
+
+# ------------------------------------------------------------------------ bytes
+
+
+def test_by_record_time_the_changelog_is_as_without(tmp_path: Path) -> None:
+    for builder in BUILDERS.values():
+        logs = []
+        for lives in (builder, builder.with_time_to_live(10)):
+            kit = StoreKit(lives, tmp_path / f"{len(logs)} {builder.kind}")
+            put(kit, "a", "1", 100)
+            put(kit, "b", "2", 100)
+            kit.facade.delete("b")
+            kit.commit()
+            logs.append(list(kit.logged))
+            kit.close()
+        assert logs[0] == logs[1]
+
+
+def test_the_rows_by_access(tmp_path: Path) -> None:
+    """Frozen on disk: the time of the access, then a row as without."""
+    kit = StoreKit(PLAIN.with_time_to_live(10, "access"), tmp_path / "db")
+    kit.cursor.stream_time = 107
+    put(kit, "a", "1", 100)
+    kit.commit()
+    assert kit.dump() == {
+        "s.accessed": [(b"a", struct.pack(">qq", 107, 100) + b"1")],
+        "s.expiry": [(b"access", struct.pack(">qq", 107, 107))],
+    }
+    kit.close()
+
+
+def test_headers_of_the_same_name_are_the_users(tmp_path: Path) -> None:
+    kit = StoreKit(HEADERS.with_time_to_live(10, "access"), tmp_path / "db")
+    theirs = ValueTimestampHeaders("1", 100, [("streams.accessed", b"12345678")])
+    at(kit, 105).put("a", theirs)
+    kit.commit()
+    other = restored(kit.builder, kit.logged, tmp_path / "other")
+    other.cursor.stream_time = 114
+    assert other.facade.get("a") == theirs
+    other.cursor.stream_time = 115
+    assert other.facade.get("a") is None
+    other.close()
+    kit.close()
+
+
+# ------------------------------------------------------------------------ on, over, off
+
+
+@pytest.mark.parametrize("by", ["record_time", "access"])
+@pytest.mark.parametrize("name", sorted(BUILDERS))
+def test_rows_of_before_live_on_from_the_first_commit(name: str, by: str, tmp_path: Path) -> None:
+    """Where their own time is not known: nothing is lost at once that was kept for ever."""
+    builder = BUILDERS[name]
+    kit = StoreKit(builder, tmp_path / "db")
+    put(kit, "a", "1", 100)
+    kit.commit()
+    kit.cursor.stream_time = 200
+    kit.restart(builder.with_time_to_live(10, by))
+    known = by == "record_time" and name != "plain"
+    assert keys(kit) == ([] if known else ["a"])
+    kit.commit()
+    kit.cursor.stream_time = 209
+    assert keys(kit) == ([] if known else ["a"])
+    kit.cursor.stream_time = 210
+    assert keys(kit) == []
+    kit.close()
+
+
+def test_from_one_measure_to_the_other_and_off_again(tmp_path: Path) -> None:
+    for builder in (TIMESTAMPED, HEADERS):
+        kit = StoreKit(builder.with_time_to_live(10), tmp_path / builder.kind)
+        put(kit, "a", "1", 100)
+        put(kit, "b", "2", 108)
+        kit.commit()
+        kit.cursor.stream_time = 110
+        kit.restart(builder.with_time_to_live(10, "access"))
+        assert keys(kit) == ["a", "b"], "when they were last used is not known"
+        put(kit, "b", "3", 111)
+        kit.commit()
+        kit.restart(builder)
+        assert dict(kit.facade.all()) == {"a": given(builder, "1", 100), "b": given(builder, "3", 111)}
+        assert not kit.engine.holds("s.expiry"), "should it get a time to live again, that starts anew"
+        put(kit, "a", "4", 112)
+        kit.commit()
+        kit.restart(builder.with_time_to_live(10))
+        kit.cursor.stream_time = 121
+        assert keys(kit) == ["a"]
+        kit.close()
+
+
+def test_a_plain_store_cannot_lose_its_time_to_live_and_keep_its_rows(tmp_path: Path) -> None:
+    kit = StoreKit(PLAIN.with_time_to_live(10, "access"), tmp_path / "db")
+    put(kit, "a", "1", 100)
+    kit.commit()
+    with pytest.raises(StateError, match="store 's' is a key-value store, and what is on disk was written by a key"):
+        kit.restart(PLAIN)
+    kit.engine.close()
+    other = restored(PLAIN, kit.committed, tmp_path / "other")
+    assert other.facade.get("a") == "1"
+    other.close()
+
+
+def test_a_damaged_note_of_the_time_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    kit = StoreKit(PLAIN.with_time_to_live(10), tmp_path / "db")
+    family, batch = kit.engine.family("s.expiry"), kit.engine.batch()
+    batch.put(b"record_time", b"short", family.handle)
+    kit.engine.write(batch)
+    kit.close_store()
+    with pytest.raises(StateError, match=r"store 's' is damaged.*run `streams state rebuild s`"):
+        kit.open()
+    del family, batch
+    kit.engine.close()
+
+
+def test_a_store_in_memory_takes_it_too(tmp_path: Path) -> None:
+    supplier: StoreSupplier = Stores.in_memory_key_value_store("s")
+    builder: Builder = Stores.key_value_store_builder(supplier, S, S).with_time_to_live(10).with_caching_enabled()
+    kit = StoreKit(builder, tmp_path / "none")
+    put(kit, "a", "1", 100)
+    kit.commit()
+    kit.cursor.stream_time = 110
+    kit.commit()
+    assert [record[:2] for record in kit.logged] == [(b"a", b"1"), (b"a", None)]
+    assert kit.engine.family("s.timestamped").rows == {}
+    kit.close()
