@@ -13,6 +13,7 @@ from processor_api.stores import ValueTimestampHeaders
 from state.codec import RowCodec, without_access
 from state.engine import Batch, Engine
 from state.formats.headers_value import write_session_with_headers
+from state.formats.keys import MAX_TIME
 from state.key_value import KeyValueFacade
 from state.kind import Opening, OpenStore, Restore, StoreKind, open_rows
 from state.row_functions import make_get, make_put, row_key_maker
@@ -35,6 +36,10 @@ class HeadersFacade(KeyValueFacade):
         return ValueTimestampHeaders(value[0], timestamp, value[1])
 
     def _parts(self, value: Any) -> tuple[Any, int]:
+        if type(value) is ValueTimestampHeaders:  # checked here, without another call, if nothing is wrong with it
+            alone, timestamp, headers = value
+            if type(timestamp) is int and 0 <= timestamp <= MAX_TIME:
+                return None if alone is None else (alone, headers), timestamp
         return parts_with_headers(self.name, value, self._rows.cursor.timestamp)
 
 
