@@ -191,7 +191,11 @@ class Model(RuleBasedStateMachine):
     def _order(self, by_time: bool) -> Any:
         tail = struct.Struct(">qq" if self.sessions else ">qi")
         if self.time_ordered and by_time:
-            return (lambda row: (row[1], row[2], row[0])) if self.sessions else (lambda row: (row[1], row[0], row[2]))
+            return (
+                (lambda row: (row[1], row[2], row[0]))
+                if self.sessions
+                else (lambda row: (row[1], row[0] + struct.pack(">i", row[2])))
+            )
         if not self.rocksdb and not self.time_ordered:
             return lambda row: (row[1], row[0], -row[2] if self.sessions else row[2])
         return lambda row: (row[1] // self.interval, row[0] + tail.pack(row[1], row[2]))
