@@ -276,6 +276,22 @@ def test_typed_getters_of_versions_headers_and_maps_of_a_size() -> None:
                     getter(other)
 
 
+def test_a_timestamped_map_of_a_size_shows_its_values_alone() -> None:
+    """The getter of key-value stores refused it. What is read and put through the view counts for which key goes."""
+    topology = remember().add_state_store(
+        Stores.timestamped_key_value_store_builder(Stores.lru_map("map", 2), Serdes.STRING, Serdes.STRING), "remember"
+    )
+    with TopologyTestDriver(topology, TEXT) as driver:
+        shown = driver.get_key_value_store("map")
+        for key in ("a", "b", "c"):
+            shown.put(key, key.upper())
+        assert shown.get("b") == "B"
+        shown.put("d", "D")
+        assert list(shown.all()) == [("b", "B"), ("d", "D")]
+        assert shown.approximate_num_entries() == 2
+        assert driver.get_timestamped_key_value_store("map").get("d").value == "D"
+
+
 def test_typed_getters_of_windows_and_sessions() -> None:
     """The same, by kind."""
     topology = remember()
