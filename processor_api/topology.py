@@ -37,7 +37,7 @@ from processor_api.wrapper import wrapped
 
 __all__ = ["Topology"]
 
-log = logging.getLogger("processor_api.topology")
+log = logging.getLogger("streams.topology")
 
 
 class Topology(TopologyData):
