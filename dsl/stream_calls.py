@@ -139,7 +139,7 @@ def _check_store_names(name: str, stores: tuple[Any, ...]) -> None:
     for store in stores:
         if not isinstance(store, str):
             raise TopologyError(
-                f"processor {name!r} is connected to stores by their names, got {type(store).__name__}: add the store to"
+                f"processor {name!r} is connected to stores by their names, got {type(store).__name__}: add it to"
                 " the builder, and give its name here",
                 node=name,
             )

@@ -70,6 +70,11 @@ def stream() -> Any:
         (lambda: stream().map_values("x", name="mine"), "mine takes a function as its mapper, got 'x'"),
         (lambda: stream().filter(bool, name=5), "expected a name, got 5"),
         (lambda: stream().group_by_key().reduce(ANY), "takes a function as its reducer, got None"),
+        (lambda: stream().merge(5), "a stream is merged with another stream, not with 5"),
+        (
+            lambda: stream().merge(StreamsBuilder().table("t")),
+            "a stream is merged with another stream, not with KTable(",
+        ),
         (lambda: stream().split(name="s-").branch(ANY), "branch s-1 takes a function as its predicate, got None"),
         (lambda: stream().split().branch(bool, print), "expected Branched(...), got <built-in function print>"),
         (lambda: stream().split().default_branch("rest"), "expected Branched(...), got 'rest'"),
