@@ -216,9 +216,11 @@ def test_a_damaged_file_of_offsets_is_none(text: str, tmp_path: Path, caplog: py
 def test_uncommitted_bytes_of_a_custom_store_ask_for_a_commit(tmp_path: Path) -> None:
     with TaskKit(using(Stores.custom("store", Buffering), puts), tmp_path) as kit:
         kit.budget.uncommitted_limit = 100
-        kit.pipe("in", b"key", b"v" * 90)
+        kit.pipe("in", b"key", b"v" * 40)
         assert not kit.budget.wants_commit()
-        kit.pipe("in", b"another", b"v" * 20)
+        kit.pipe("in", b"key", b"v" * 45)
+        assert not kit.budget.wants_commit()
+        kit.pipe("in", b"another", b"v" * 50)
         assert kit.budget.wants_commit()
         kit.commit()
         assert not kit.budget.wants_commit()
