@@ -115,6 +115,24 @@ def test_what_was_committed_is_what_stays(setup: Setup, opened: Opened, tmp_path
 
 
 @every(SETUPS)
+def test_nothing_reaches_the_engine_before_its_commit(setup: Setup, tmp_path: Path) -> None:
+    """Neither rows nor what a kind keeps besides, also where a small cache evicts (KIP-892)."""
+    kit, kind = StoreKit(setup.builder(S, S), tmp_path, cache_bytes=200), setup.kind
+    put_all(kit, kind, PUTS)
+    assert not any(kit.dump().values())
+    kit.commit()
+    committed = kit.dump()
+    assert any(committed.values())
+    put_all(kit, kind, [*MORE, ("late", "x", 100_000), ("a", "late", 0), ("a", None, 5)])
+    kind.contents(kit)
+    kit.store.drain()
+    assert kit.dump() == committed
+    kit.abort()
+    assert kit.dump() == committed
+    kit.close()
+
+
+@every(SETUPS)
 def test_without_a_changelog_nothing_is_logged(setup: Setup, opened: Opened) -> None:
     kit = opened(setup)
     put_all(kit, setup.kind, PUTS)
