@@ -37,7 +37,7 @@ class Budget:
         return self.clean + self.dirty
 
     def wants_commit(self) -> bool:
-        """Whether more waits for a commit than may, or will if as much comes again as did since the last call (KIP-892).
+        """Whether more waits for a commit than may, or will if as much comes again as since the last call (KIP-892).
 
         To be asked once a round of the thread, not for each record.
         """

@@ -75,6 +75,19 @@ def test_a_commit_in_a_processor_is_an_error_of_that_processor(tmp_path: Path) -
         assert caught.value.node == "p"
 
 
+def test_a_store_may_tell_processors_its_position(tmp_path: Path) -> None:
+    """Nobody else asks for it; without one it is empty."""
+
+    class Knows(Texts):
+        @property
+        def position(self) -> Any:
+            return {INPUT: 41}
+
+    for kind, position in ((Knows, {INPUT: 41}), (Texts, {})):
+        with TaskKit(using(Stores.custom("store", kind), puts), tmp_path / kind.__name__) as kit:
+            assert kit.store("store").position == position
+
+
 def test_operators_of_python_reach_the_store(tmp_path: Path) -> None:
     class Indexed(Texts):
         def __len__(self) -> int:
