@@ -1,6 +1,6 @@
 # Needs Python 3.11 or later; the targets that start Kafka also need a JDK (17 or later) and Maven.
 PYTHON ?= python3
-EXTRAS ?= dev,json
+EXTRAS ?= dev,json,parquet
 JOBS ?= 3
 PORT ?= 9092
 DIR ?=

@@ -11,16 +11,17 @@ import logging
 import shutil
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from processor_api.custom_stores import ChangelogRecord
-from processor_api.errors import StateError, StreamsError
+from processor_api.errors import StateError, StoreError, StreamsError
 from processor_api.task_id import TopicPartition
 from state.custom_context import StoreContext
 from state.custom_families import CustomBatch, CustomOffsets, CustomRows, NoRows, Operation, partition_of
 from state.engine import OFFSETS, POSITIONS
 from state.offsets import read_offset
 from state.offsets_file import OffsetsFile
+from state.viewable import unreadable
 
 __all__ = ["DIRECTORY", "CustomStoreEngine"]
 
@@ -132,6 +133,15 @@ class CustomStoreEngine:
 
     def holds(self, name: str) -> bool:
         return name == self._family and next(self.family(name).range(), None) is not None
+
+    @property
+    def lock(self) -> NoReturn:
+        """:raises StoreError: always, as :meth:`snapshot` does: what the store does when it is written is its own."""
+        raise StoreError(unreadable(self.name), store=self.name)
+
+    def snapshot(self, families: Collection[str]) -> NoReturn:
+        """:raises StoreError: always: the store promises no snapshot, and nothing to other threads."""
+        raise StoreError(unreadable(self.name), store=self.name)
 
     def batch(self) -> CustomBatch:
         return CustomBatch()

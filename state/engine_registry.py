@@ -31,7 +31,7 @@ settings under Kafka's dotted names.
 _BUILT_IN = (MEMORY, ROCKSDB)
 _TAKEN = (*_BUILT_IN, "stores")
 """What is in the directory of a task already: the last one has the custom stores."""
-_CALLS = ("family", "holds", "batch", "write", "load", "flush", "clear", "close", "persistent")
+_CALLS = ("family", "holds", "snapshot", "lock", "batch", "write", "load", "flush", "clear", "close", "persistent")
 _registered: dict[str, EngineFactory] = {}
 
 

@@ -29,6 +29,7 @@ from state.row_functions import make_get
 from state.rows import Rows
 from state.timed_store import TimedFacade
 from state.versioned import VersionedFacade
+from state.viewable import why_unreadable
 from state.window import WindowFacade
 
 __all__ = ["StoreView", "open_view"]
@@ -84,7 +85,7 @@ class StoreView:
 def open_view(store: OpenStore, level: IsolationLevel) -> StoreView:
     """A view of a store of a running task. For any thread, also a new one for each read: it costs a microsecond.
 
-    :raises StoreError: if the store is closed.
+    :raises StoreError: if the store is closed, or one of the user's own, which other threads cannot read.
     """
     views = store.views
     reads = views.live.get(level)
@@ -145,6 +146,8 @@ def _copied(store: OpenStore) -> Any:
 
 
 def _reader(store: OpenStore, level: IsolationLevel) -> _Reader:
+    if why := why_unreadable(store.builder):
+        raise StoreError(why, store=store.builder.name)
     facade, views, committed = store.bare or store.facade, store.views, level is IsolationLevel.READ_COMMITTED
     if isinstance(store.rows, ExpiringRows):
         return LiveExpiring(store.rows, views, committed)

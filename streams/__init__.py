@@ -145,7 +145,7 @@ if TYPE_CHECKING:
     from processor_api.topology import Topology
     from processor_api.windowed import Window, Windowed
     from processor_api.wrapper import ProcessorWrapper
-    from state.engine import OFFSETS, POSITIONS, Batch, Engine, Family
+    from state.engine import OFFSETS, POSITIONS, Batch, Engine, Family, Snapshot
     from state.engine_registry import register_engine
     from state.windowed_serdes import WindowedSerdes
     from streams.app.kafka_streams import KafkaStreams  # type: ignore[import-not-found,unused-ignore]
@@ -278,6 +278,7 @@ __all__ = [
     "SerializationError",
     "SerializationExceptionOrigin",
     "SessionStore",
+    "Snapshot",
     "Stat",
     "StateDirectoryError",
     "StateError",
@@ -413,7 +414,7 @@ _HOMES = {
     "processor_api.topology": "Topology",
     "processor_api.wrapper": "ProcessorWrapper",
     "processor_api.windowed": "Window Windowed",
-    "state.engine": "Batch Engine Family OFFSETS POSITIONS",
+    "state.engine": "Batch Engine Family OFFSETS POSITIONS Snapshot",
     "state.engine_registry": "register_engine",
     "state.windowed_serdes": "WindowedSerdes",
     "dsl": (

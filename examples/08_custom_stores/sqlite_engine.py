@@ -1,17 +1,19 @@
 """A storage engine on SQLite: one file for each task, one table for the rows of all its families.
 
-It passes `streams.testing.contracts.engines.EngineContract` (tests/examples/test_sqlite_engine.py). Every range has
-a connection and a transaction of its own, and shows the rows as they were when it was opened.
+It passes `streams.testing.contracts.engines.EngineContract` (tests/examples/test_sqlite_engine.py). One
+connection writes. Every snapshot, and so every range, has a connection and a transaction of its own, and shows the rows
+as they were when it was opened.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from streams import StateError
 
@@ -19,7 +21,12 @@ Row = tuple[bytes, bytes]
 
 TABLE = "CREATE TABLE IF NOT EXISTS rows (family TEXT, key BLOB, value BLOB, PRIMARY KEY (family, key)) WITHOUT ROWID"
 PUT = "INSERT INTO rows VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
+GET = "SELECT value FROM rows WHERE family = ? AND key = ?"
+SEEK = "SELECT key, value FROM rows WHERE family = ? AND key >= ? ORDER BY key LIMIT 1"
+COUNT = "SELECT count(*) FROM rows WHERE family = ?"
 FORMAT_VERSION = 1
+FIRST_PIECE, PIECE = 16, 256
+"""Rows of a range that are read at once."""
 
 
 class Batch:
@@ -38,70 +45,103 @@ class Batch:
         self.statements.append(("DELETE FROM rows WHERE family = ? AND key >= ? AND key < ?", (handle, low, high)))
 
 
-def select(family: str, low: bytes | None, high: bytes | None, reverse: bool) -> tuple[str, list[Any]]:
-    """The statement of a range."""
-    where, given = "family = ?", [family, *(bound for bound in (low, high) if bound is not None)]
+def select(family: str, low: bytes | None, high: bytes | None, count: int, reverse: bool) -> tuple[str, list[Any]]:
+    """The statement of a piece of a range."""
+    where, given = "family = ?", [family, *(bound for bound in (low, high) if bound is not None), count]
     where += " AND key >= ?" if low is not None else ""
     where += " AND key < ?" if high is not None else ""
-    return f"SELECT key, value FROM rows WHERE {where} ORDER BY key {'DESC' if reverse else 'ASC'}", given
+    return f"SELECT key, value FROM rows WHERE {where} ORDER BY key {'DESC' if reverse else 'ASC'} LIMIT ?", given
 
 
 class Readers:
-    """Connections that show the rows as they were when they were taken; those given back serve again."""
+    """Connections that only read; those given back serve again."""
 
-    def __init__(self, engine: SqliteEngine) -> None:
-        self._engine = engine
+    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+        self._connect = connect
+        self._lock = threading.RLock()
         self._idle: list[sqlite3.Connection] = []
-        self._all: list[sqlite3.Connection] = []
         self._closed = False
 
     def take(self) -> sqlite3.Connection:
-        if self._closed:
-            raise StateError(f"the store at {self._engine.file} is closed")
-        try:
-            reader = self._idle.pop()
-        except IndexError:
-            reader = self._engine.connect()
-            self._all.append(reader)
-        with self._engine.explained("read"):
-            reader.execute("BEGIN")
-            reader.execute("SELECT 1 FROM rows LIMIT 1").fetchall()  # it shows the rows of now from the first read on
-        return reader
+        with self._lock:
+            return self._idle.pop() if self._idle else self._connect()
 
     def give_back(self, reader: sqlite3.Connection) -> None:
-        if not self._closed:
-            reader.rollback()
-            self._idle.append(reader)
+        with self._lock:
+            if self._closed:
+                reader.close()
+            else:
+                reader.rollback()
+                self._idle.append(reader)
 
     def close(self) -> None:
-        self._closed = True
-        for reader in self._all:
-            reader.close()
+        """Those that are taken are closed when they are given back."""
+        with self._lock:
+            self._closed = True
+            while self._idle:
+                self._idle.pop().close()
 
 
-class Range(Iterator[Row]):
-    """The rows of a range. Its connection is given back at the end, or when nobody holds the range any more."""
+class Snapshot:
+    """The rows of now: a read transaction on a connection of its own, which the log that is written ahead serves.
 
-    def __init__(self, engine: SqliteEngine, statement: str, given: list[Any]) -> None:
+    A long one lets that file grow. Rows are read a piece at a time, each under a lock, so that any thread may read, and
+    nobody who closes it waits for more than a piece.
+    """
+
+    def __init__(self, engine: SqliteEngine) -> None:
         self._engine = engine
-        self._reader: sqlite3.Connection | None = engine.readers.take()
-        with engine.explained("read"):
-            self._rows = self._reader.execute(statement, given)
+        self._lock = threading.RLock()
+        self._reader: sqlite3.Connection | None = None
+        self._reader = engine.readers.take()
+        self._reader.execute("BEGIN")
+        self.all("SELECT 1 FROM rows LIMIT 1", ())  # a transaction shows the rows of its first read
 
-    def __next__(self) -> Row:
-        with self._engine.explained("read"):
-            found: Row | None = None if self._reader is None else self._rows.fetchone()
-        if found is None:
-            self._give_back()
-            raise StopIteration
-        return found
+    def family(self, name: str) -> SnapshotFamily:
+        return SnapshotFamily(name, self)
 
-    def _give_back(self) -> None:
-        reader, self._reader = self._reader, None
-        if reader is not None:
-            self._engine.readers.give_back(reader)
+    def all(self, statement: str, given: Sequence[Any]) -> list[Any]:
+        with self._lock, self._engine.explained("read"):
+            if self._reader is None:
+                raise StateError(f"the snapshot of the store at {self._engine.file} is closed, or the store is")
+            return self._reader.execute(statement, given).fetchall()
 
-    __del__ = _give_back
+    def close(self) -> None:
+        with self._lock:
+            reader, self._reader = self._reader, None
+            if reader is not None:
+                self._engine.readers.give_back(reader)
+
+    __del__ = close
+
+
+class SnapshotFamily:
+    """One ordered byte space as a snapshot has it."""
+
+    def __init__(self, name: str, snapshot: Snapshot) -> None:
+        self.name = name
+        self.handle = None  # it is not written
+        self._all = snapshot.all
+
+    def get(self, key: bytes) -> bytes | None:
+        found = self._all(GET, (self.name, key))
+        return found[0][0] if found else None
+
+    def seek(self, key: bytes) -> Row | None:
+        return next(iter(self._all(SEEK, (self.name, key))), None)
+
+    def range(self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False) -> Iterator[Row]:
+        count = FIRST_PIECE
+        while low is None or high is None or low < high:
+            rows = self._all(*select(self.name, low, high, count, reverse))
+            yield from rows
+            if len(rows) < count:
+                return
+            count, last = PIECE, rows[-1][0]
+            low, high = (low, last) if reverse else (last + b"\0", high)
+
+    def approximate_count(self) -> int:
+        return int(self._all(COUNT, (self.name,))[0][0])
 
 
 class Family:
@@ -112,22 +152,19 @@ class Family:
         self._engine = engine
 
     def get(self, key: bytes) -> bytes | None:
-        found = self._engine.first("SELECT value FROM rows WHERE family = ? AND key = ?", (self.name, key))
+        found = self._engine.first(GET, (self.name, key))
         return None if found is None else found[0]
 
     def seek(self, key: bytes) -> Row | None:
-        return self._engine.first(
-            "SELECT key, value FROM rows WHERE family = ? AND key >= ? ORDER BY key LIMIT 1", (self.name, key)
-        )
+        found: Row | None = self._engine.first(SEEK, (self.name, key))
+        return found
 
     def range(self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False) -> Iterator[Row]:
-        if low is not None and high is not None and low >= high:
-            return iter(())
-        return Range(self._engine, *select(self.name, low, high, reverse))
+        """Of a snapshot, which lasts as long as somebody holds the range."""
+        return self._engine.snapshot([self.name]).family(self.name).range(low, high, reverse=reverse)
 
     def approximate_count(self) -> int:
-        found = self._engine.first("SELECT count(*) FROM rows WHERE family = ?", (self.name,))
-        return int(found[0]) if found else 0
+        return int(self._engine.first(COUNT, (self.name,))[0])
 
 
 class SqliteEngine:
@@ -142,7 +179,9 @@ class SqliteEngine:
         path.mkdir(parents=True, exist_ok=True)
         self.file = path / "rows.sqlite"
         self.lock = threading.RLock()
-        self.readers = Readers(self)
+        self.readers = Readers(self.connect)
+        self._snapshots: WeakSet[Snapshot] = WeakSet()
+        self._closed = False
         with self.explained("open"):
             self._writer = self.connect()
             version = self._writer.execute("PRAGMA user_version").fetchone()[0]
@@ -173,6 +212,15 @@ class SqliteEngine:
     def holds(self, name: str) -> bool:
         return self.first("SELECT 1 FROM rows WHERE family = ? LIMIT 1", (name,)) is not None
 
+    def snapshot(self, families: Collection[str]) -> Snapshot:
+        """Of all families: they are in one table."""
+        with self.lock, self.explained("read"):
+            if self._closed:
+                raise StateError(f"the store at {self.file} is closed")
+            taken = Snapshot(self)
+            self._snapshots.add(taken)
+            return taken
+
     def first(self, statement: str, given: tuple[Any, ...]) -> Any:
         """The first row found; never one of a batch that is being written."""
         with self.lock, self.explained("read"):
@@ -184,15 +232,7 @@ class SqliteEngine:
         return Batch()
 
     def write(self, batch: Batch) -> None:
-        with self.lock, self.explained("write to"):
-            self._writer.execute("BEGIN IMMEDIATE")
-            try:
-                for statement, given in batch.statements:
-                    self._writer.execute(statement, given)
-                self._writer.execute("COMMIT")
-            except BaseException:
-                self._writer.rollback()
-                raise
+        self._apply(batch.statements)
 
     load = write
 
@@ -200,9 +240,24 @@ class SqliteEngine:
         """What was loaded was written."""
 
     def clear(self, families: Collection[str]) -> None:
+        self._apply([("DELETE FROM rows WHERE family = ?", (name,)) for name in families])
+
+    def _apply(self, statements: Iterable[tuple[str, tuple[Any, ...]]]) -> None:
         with self.lock, self.explained("write to"):
-            self._writer.executemany("DELETE FROM rows WHERE family = ?", [(name,) for name in families])
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                for statement, given in statements:
+                    self._writer.execute(statement, given)
+                self._writer.execute("COMMIT")
+            except BaseException:
+                self._writer.rollback()
+                raise
 
     def close(self) -> None:
-        self.readers.close()
-        self._writer.close()
+        with self.lock:
+            self._closed = True
+            snapshots = list(self._snapshots)
+            self.readers.close()
+            self._writer.close()
+        for snapshot in snapshots:
+            snapshot.close()

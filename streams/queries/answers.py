@@ -11,6 +11,7 @@ from processor_api.record import Record
 from processor_api.store_spec import StoreBuilder
 from processor_api.stores import ValueAndTimestamp
 from state.kinds import OpenStore
+from state.viewable import why_unreadable
 from state.views import StoreView
 from streams.queries.iterators import QueryIterator
 from streams.queries.local_stores import migrated
@@ -199,8 +200,10 @@ def level_of(query: Query[Any], store: OpenStore, level: IsolationLevel) -> Isol
 def ask(query: Query[Any], store: OpenStore, open_view: Callable[[], StoreView]) -> Any:
     """What a query finds in a store: a value, or an iterator that holds a view open.
 
-    :raises UnknownQueryType: if stores of its kind cannot answer it.
+    :raises UnknownQueryType: if stores of its kind cannot answer it, or nobody but its task can ask it.
     """
+    if why := why_unreadable(store.builder):
+        raise UnknownQueryType(why, store=store.builder.name)
     answer = answer_of(store.builder, query)
     if answer is None:
         name, kind = store.builder.name, store.builder.kind

@@ -15,6 +15,7 @@ from processor_api.errors import (
     UnknownStateStoreError,
 )
 from processor_api.isolation import IsolationLevel
+from state.viewable import why_unreadable
 from streams.queries.answers import UnknownQueryType, ask, level_of
 from streams.queries.local_stores import LocalStore, LocalStores, Readable, migrated
 from streams.queries.request import StateQueryRequest
@@ -23,6 +24,8 @@ from streams.queries.store_types import StoreQueryParameters
 from streams.runtime.task_manager import OwnedTask
 
 __all__ = ["Queries"]
+
+UNKNOWN = FailureReason.UNKNOWN_QUERY_TYPE
 
 R = TypeVar("R")
 S = TypeVar("S")
@@ -47,6 +50,8 @@ class Queries:
         """See `KafkaStreams.store`."""
         name, type_ = parameters.store_name, parameters.store_type
         builder = self._known(name)
+        if why := why_unreadable(builder):
+            raise InvalidStateStoreError(why, store=name)
         if not type_.accepts(builder.kind):
             raise InvalidStateStoreError(
                 f"store {name!r} is a {builder.kind} store and cannot be read as a {type_.name} one", store=name
@@ -117,15 +122,15 @@ class Queries:
     def query(self, request: StateQueryRequest[R]) -> StateQueryResult[R]:
         """See `KafkaStreams.query`."""
         name = request.store_name
-        self._known(name)
+        why = why_unreadable(self._known(name))
         if self._stores.is_global(name):
             told = f"global store {name!r} cannot be asked by query(): read it by store()"
-            return StateQueryResult(global_result=_failure(FailureReason.UNKNOWN_QUERY_TYPE, told))
+            return StateQueryResult(global_result=_failure(UNKNOWN, told))
         results: dict[int, QueryResult[R]] = {}
         for _, owned in self._stores.tasks(name):
             partition = owned.id.partition
             if request.partitions is None or partition in request.partitions:
-                results[partition] = self._ask(request, owned)
+                results[partition] = _failure(UNKNOWN, why) if why else self._ask(request, owned)
         missing = sorted((request.partitions or frozenset()) - results.keys())
         count = self._stores.partitions(name) if missing else 0
         for partition in missing:
@@ -148,7 +153,7 @@ class Queries:
         try:
             result: QueryResult[R] = self._answer(request, store)
         except UnknownQueryType as error:
-            return _failure(FailureReason.UNKNOWN_QUERY_TYPE, error.message, position=store.position(level))
+            return _failure(UNKNOWN, error.message, position=store.position(level))
         except StoreError as error:
             if store.gone():
                 return _failure(FailureReason.NOT_PRESENT, migrated(store.store).message)

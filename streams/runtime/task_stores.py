@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from processor_api.errors import InternalError, StateError
+from processor_api.errors import InternalError, StateError, StoreError
 from processor_api.store_spec import StoreBuilder
 from processor_api.store_supplier import CustomStoreSupplier
 from processor_api.task_id import TaskId, TopicPartition
@@ -19,6 +19,7 @@ from state.engine import OFFSETS, POSITIONS, Batch, Engine
 from state.kinds import OpenStore, check_kind, families_held, families_of, family_of, open_store
 from state.offsets import offset_key, read_offset, write_offset
 from state.read_only import EngineRows
+from state.viewable import why_unreadable
 from streams.kafka.record_collector import Changelog, RecordCollector
 from streams.runtime.custom_stores import open_custom_store
 from streams.runtime.environment import Environment
@@ -135,8 +136,13 @@ class TaskStores:
 
     def open_reader(self, name: str) -> OpenStore | None:
         """A store as its engine has it now, for a query while the task restores; ``None`` if the engine is closed. Any
-        thread may ask; it is closed before the engine."""
+        thread may ask; it is closed before the engine.
+
+        :raises StoreError: for a store of the user's own.
+        """
         builder = self._plan.topology.stores[name]
+        if why := why_unreadable(builder):
+            raise StoreError(why, store=name)
         with self._readers_change:
             engine = self.engines.get(builder.supplier.engine)
             if engine is None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dsl import StreamsBuilder
+from golden_support.topologies import load_module
 from processor_api.errors import (
     InvalidStateStoreError,
     InvalidStateStorePartitionError,
@@ -27,6 +29,7 @@ from processor_api.stores import ValueAndTimestamp, ValueTimestampHeaders
 from processor_api.topology import Topology
 from processor_api.windowed import Window, Windowed
 from runtime_support.running_app import Cluster, counting, until
+from state.engine_registry import register_engine
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from streams.queries.position import Position, PositionBound
 from streams.queries.query_types import (
@@ -64,8 +67,12 @@ def request(query: Any) -> StateQueryRequest[Any]:
     return StateQueryRequest.in_store("counts").with_query(query)
 
 
-@pytest.fixture(params=["memory", "rocksdb"])
-def store(request: pytest.FixtureRequest) -> Any:
+@pytest.fixture(params=["memory", "rocksdb", "sqlite"])
+def store(request: pytest.FixtureRequest, root: Path) -> Any:
+    """On each engine that is built in, and on one of a user's own."""
+    if request.param == "sqlite":
+        register_engine("sqlite", load_module(str(root / "examples/08_custom_stores/sqlite_engine.py")).SqliteEngine)
+        return Stores.persistent_key_value_store("counts").on_engine("sqlite")
     make = Stores.in_memory_key_value_store if request.param == "memory" else Stores.persistent_key_value_store
     return make("counts")
 

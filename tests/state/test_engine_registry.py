@@ -61,12 +61,29 @@ def refuses(*_: Any) -> Any:
     raise StateError("the store is of a newer format")
 
 
+class WithoutSnapshots:
+    """An engine from before there were queries."""
+
+    persistent = False
+
+    def __init__(self, *_: Any) -> None:
+        self._engine = MemoryEngine()
+        self.family, self.holds, self.clear = self._engine.family, self._engine.holds, self._engine.clear
+        self.batch, self.write, self.load = self._engine.batch, self._engine.write, self._engine.load
+        self.flush, self.close = self._engine.flush, self._engine.close
+
+
 @pytest.mark.parametrize(
     ("factory", "error", "says"),
     [
         (fails, TopologyError, "'of-one-test' could not be opened at .*: OSError: no such disk"),
         (refuses, StateError, "the store is of a newer format"),
-        (lambda *_: object(), TopologyError, "gave <object .*, which lacks family, holds, batch, write"),
+        (WithoutSnapshots, TopologyError, "gave <.*WithoutSnapshots object at .*>, which lacks snapshot, lock: see"),
+        (
+            lambda *_: object(),
+            TopologyError,
+            "gave <object .*, which lacks family, holds, snapshot, lock, batch, write",
+        ),
     ],
 )
 def test_a_factory_that_fails_is_named(factory: Any, error: type[Exception], says: str, tmp_path: Path) -> None:

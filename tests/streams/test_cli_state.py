@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -319,8 +318,10 @@ def test_all_state_of_a_task_is_removed_also_when_it_cannot_be_read(stopped: Pat
 # ---------------------------------------------------------------------- export
 
 
-@pytest.mark.skipif(find_spec("pyarrow") is not None, reason="pyarrow is installed")
-def test_an_export_without_pyarrow_says_what_to_install(stopped: Path, state: Run, tmp_path: Path) -> None:
+def test_an_export_without_pyarrow_says_what_to_install(
+    stopped: Path, state: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)  # as if it were not installed
     status, _, err = state("export", "plain", "--to-file", str(tmp_path / "rows.parquet"))
     assert (status, err) == (2, "error: Parquet needs pyarrow: pip install 'streams-for-kafka[parquet]'\n")
 

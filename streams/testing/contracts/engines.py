@@ -11,56 +11,18 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from state.engine import OFFSETS, POSITIONS, Engine
+from state.engine import OFFSETS, POSITIONS
+from streams.testing.contracts.engine_kit import BOUNDS, FAMILIES, KEYS
+from streams.testing.contracts.engine_snapshots import EngineSnapshotContract
 
 __all__ = ["FAMILIES", "EngineContract"]
 
-FAMILIES = ("rows", "other")
-"""What an engine of a test is to be opened with; besides it has those of offsets and positions, as every engine."""
-KEYS = (b"", b"\x00", b"\x01b", b"a", b"a\x00", b"b", b"b\xff", b"c", b"\xff", b"\xff\xff")
-BOUNDS = (None, b"", b"\x00", b"a", b"ab", b"b", b"b\xff\x00", b"z", b"\xff")
 
-Rows = list[tuple[bytes, bytes]]
-
-
-class EngineContract:
+class EngineContract(EngineSnapshotContract):
     """See the module's text. Every rule of the port, as tests."""
-
-    def open_engine(self, path: Path) -> Engine:
-        """An engine with the families of `FAMILIES`, in ``path``, which may not exist yet.
-
-        A second call with the same path opens what the first one, which is closed by then, has left there.
-        """
-        raise AssertionError("give open_engine of the contract a body")
-
-    @contextmanager
-    def opened(self, path: Path) -> Iterator[Any]:
-        """An engine of the test's, closed at the end."""
-        engine: Any = self.open_engine(path / "engine")
-        try:
-            yield engine
-        finally:
-            engine.close()
-
-    @staticmethod
-    def put(engine: Any, rows: Mapping[bytes, bytes | None], family: str = "rows") -> None:
-        """Writes rows in one batch; ``None`` deletes."""
-        batch, handle = engine.batch(), engine.family(family).handle
-        for key, value in rows.items():
-            if value is None:
-                batch.delete(key, handle)
-            else:
-                batch.put(key, value, handle)
-        engine.write(batch)
-
-    @staticmethod
-    def rows(engine: Any, family: str = "rows") -> Rows:
-        return list(engine.family(family).range())
 
     # ------------------------------------------------------------------ single rows and batches
 

@@ -1,0 +1,63 @@
+"""What the parts of the contract of a storage engine have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from state.engine import Engine
+
+__all__ = ["BOUNDS", "FAMILIES", "KEYS", "EngineKit", "Rows", "between"]
+
+FAMILIES = ("rows", "other")
+"""What an engine of a test is to be opened with; besides it has those of offsets and positions, as every engine."""
+KEYS = (b"", b"\x00", b"\x01b", b"a", b"a\x00", b"b", b"b\xff", b"c", b"\xff", b"\xff\xff")
+BOUNDS = (None, b"", b"\x00", b"a", b"ab", b"b", b"b\xff\x00", b"z", b"\xff")
+
+Rows = list[tuple[bytes, bytes]]
+
+
+def between(rows: Mapping[bytes, bytes], low: bytes | None, high: bytes | None, *, reverse: bool) -> Rows:
+    """What a range of these rows shows."""
+    found = (row for row in rows.items() if (low is None or low <= row[0]) and (high is None or row[0] < high))
+    return sorted(found, reverse=reverse)
+
+
+class EngineKit:
+    """Opens engines in a directory of the test's own."""
+
+    def open_engine(self, path: Path) -> Engine:
+        """An engine with the families of `FAMILIES`, in ``path``, which may not exist yet.
+
+        A second call with the same path opens what the first one, which is closed by then, has left there.
+        """
+        raise AssertionError("give open_engine of the contract a body")
+
+    @contextmanager
+    def opened(self, path: Path) -> Iterator[Any]:
+        """An engine of the test's, closed at the end."""
+        engine: Any = self.open_engine(path / "engine")
+        try:
+            yield engine
+        finally:
+            engine.close()
+
+    @staticmethod
+    def put(engine: Any, rows: Mapping[bytes, bytes | None], *families: str) -> None:
+        """Writes rows in one batch, to ``rows`` if no family is named; ``None`` deletes."""
+        batch = engine.batch()
+        for family in families or ("rows",):
+            handle = engine.family(family).handle
+            for key, value in rows.items():
+                if value is None:
+                    batch.delete(key, handle)
+                else:
+                    batch.put(key, value, handle)
+        engine.write(batch)
+
+    @staticmethod
+    def rows(engine: Any, family: str = "rows") -> Rows:
+        """All rows of a family, of an engine or a snapshot."""
+        return list(engine.family(family).range())
