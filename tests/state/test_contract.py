@@ -194,6 +194,18 @@ def test_what_key_value_stores_refuse_besides(setup: Setup, opened: Opened) -> N
     refused(kit, kind, lambda face: face.put_all(["abc"]), "pairs of key and value, got 'abc'")
 
 
+@every([setup for setup in SETUPS if setup.kind.name in ("list", "versioned")])
+def test_prefixes_that_are_none(setup: Setup, opened: Opened) -> None:
+    kit, kind = opened(setup), setup.kind
+    put_all(kit, kind, PUTS)
+    refused(kit, kind, lambda face: face.prefix_scan(5), "cannot write the key")
+    refused(kit, kind, lambda face: face.prefix_scan(None), "null keys")
+    kit.close_store()
+    with pytest.raises(StoreError, match=f"store {kit.builder.name!r} is closed"):
+        kit.facade.prefix_scan("a")
+    kit.open()
+
+
 @every(PLAIN)
 def test_a_store_that_another_thread_uses(setup: Setup, opened: Opened) -> None:
     """In Python's development mode (see `test_development_mode.py`): an error names the store and the thread, and
