@@ -44,6 +44,7 @@ __all__ = [
     "kind_of",
     "open_store",
     "restore_of",
+    "restores_blindly",
     "store_of",
 ]
 
@@ -137,6 +138,12 @@ def restore_of(builder: StoreBuilder[Any, Any], engine: Engine) -> Restore:
     """What turns the records of a store's changelog into its rows, for one restore."""
     engine, codec = _upgraded(builder, engine)
     return kind_of(builder).restoring(builder, engine, codec)
+
+
+def restores_blindly(builder: StoreBuilder[Any, Any], engine: Engine) -> bool:
+    """Whether a restore puts rows without looking at those there are."""
+    kind = kind_of(builder)
+    return kind.restores_rows and not any(engine.holds(f"{builder.name}.{suffix}") for suffix in kind.older)
 
 
 def _count_nothing() -> None:
