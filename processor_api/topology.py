@@ -388,12 +388,7 @@ class Topology(TopologyData):
         if source == processor:
             raise TopologyError(f"the source and the processor of a global store need two names, not {source!r} twice")
         self._check_new_store(builder.name)
-        if isinstance(builder.supplier, CustomStoreSupplier):
-            raise TopologyError(
-                f"global store {builder.name!r} cannot be a custom store, which one task alone uses; give a store of"
-                " Stores an engine of your own (StoreSupplier.on_engine)",
-                store=builder.name,
-            )
+        self._check_global_kind(builder)
         self._check_lasting(builder)
         if builder.logging:
             raise TopologyError(
@@ -413,6 +408,20 @@ class Topology(TopologyData):
                 " have no other",
                 node=processor,
                 store=others[0],
+            )
+
+    def _check_global_kind(self, builder: StoreBuilder[Any, Any]) -> None:
+        if isinstance(builder.supplier, CustomStoreSupplier):
+            raise TopologyError(
+                f"global store {builder.name!r} cannot be a custom store, which one task alone uses; give a store of"
+                " Stores an engine of your own (StoreSupplier.on_engine)",
+                store=builder.name,
+            )
+        if builder.kind.endswith("lru-map"):
+            raise TopologyError(
+                f"global store {builder.name!r} cannot be an LRU map: reading changes it, which only one processor may,"
+                " and its topic would not forget what it drops; take a key-value store",
+                store=builder.name,
             )
 
     def _topics_or_pattern(

@@ -171,7 +171,8 @@ def open_store(
     :param make_rows: makes what is between the store and the engine.
     """
     name = builder.name
-    if builder.time_to_live is None and builder.kind in EXPIRING_KINDS and engine.holds(f"{name}.{EXPIRY}"):
+    lasts = make_rows is Rows and builder.time_to_live is None and builder.kind in EXPIRING_KINDS
+    if lasts and engine.holds(f"{name}.{EXPIRY}"):  # a store that is only read writes nothing
         engine.clear([f"{name}.{EXPIRY}"])  # should it get a time to live again, that starts anew
     engine, codec = _upgraded(builder, engine)
     return kind_of(builder).open(
