@@ -54,6 +54,9 @@ PROXIED = "proxied-key-value"
 _BYTES: Serde[Any] = Serdes.BYTES
 """Of custom stores, which have serdes of their own or none."""
 
+_ALONE, _WITH_TIMESTAMPS, _WITH_HEADERS = "", "timestamped-", "headers-"
+"""How kinds of window and session stores are called by what their values have beside them."""
+
 _SECOND, _MINUTE, _HOUR = 1000, 60_000, 3_600_000
 _SEGMENTS = ((_MINUTE, 3, 2 * _SECOND), (5 * _MINUTE, 5, 20 * _SECOND), (_HOUR, 12, _MINUTE))
 
@@ -143,7 +146,7 @@ class Stores:
         :raises TopologyError: if a duration is negative, the interval 0, or the retention smaller than the window.
         """
         return _window_supplier(
-            name, ROCKSDB, retention, window_size, retain_duplicates, segment_interval, time_ordered, timestamped=False
+            name, ROCKSDB, retention, window_size, retain_duplicates, segment_interval, time_ordered, _ALONE
         )
 
     @staticmethod
@@ -158,7 +161,22 @@ class Stores:
     ) -> StoreSupplier:
         """As :meth:`persistent_window_store`, with timestamps beside the values (KIP-258)."""
         return _window_supplier(
-            name, ROCKSDB, retention, window_size, retain_duplicates, segment_interval, time_ordered, timestamped=True
+            name, ROCKSDB, retention, window_size, retain_duplicates, segment_interval, time_ordered, _WITH_TIMESTAMPS
+        )
+
+    @staticmethod
+    def persistent_timestamped_window_store_with_headers(
+        name: str,
+        retention: Duration,
+        window_size: Duration,
+        retain_duplicates: bool = False,
+        *,
+        segment_interval: Duration | None = None,
+        time_ordered: bool = False,
+    ) -> StoreSupplier:
+        """As :meth:`persistent_window_store`, with timestamps and headers beside the values (KIP-1271)."""
+        return _window_supplier(
+            name, ROCKSDB, retention, window_size, retain_duplicates, segment_interval, time_ordered, _WITH_HEADERS
         )
 
     @staticmethod
@@ -172,9 +190,7 @@ class Stores:
     ) -> StoreSupplier:
         """As :meth:`persistent_window_store`, in memory; restored from the changelog at every start. Reads over several
         keys go by time, then key."""
-        return _window_supplier(
-            name, MEMORY, retention, window_size, retain_duplicates, None, time_ordered, timestamped=False
-        )
+        return _window_supplier(name, MEMORY, retention, window_size, retain_duplicates, None, time_ordered, _ALONE)
 
     @staticmethod
     def persistent_session_store(
@@ -185,7 +201,7 @@ class Stores:
 
         :raises TopologyError: if a duration is negative, or the interval 0.
         """
-        return _session_supplier(name, ROCKSDB, retention, segment_interval, time_ordered, timestamped=False)
+        return _session_supplier(name, ROCKSDB, retention, segment_interval, time_ordered, _ALONE)
 
     @staticmethod
     def persistent_timestamped_session_store(
@@ -193,13 +209,20 @@ class Stores:
     ) -> StoreSupplier:
         """As :meth:`persistent_session_store`, with timestamps beside the aggregates (planned in KIP-258, and not in
         Kafka Streams). The changelog is that of a session store."""
-        return _session_supplier(name, ROCKSDB, retention, segment_interval, time_ordered, timestamped=True)
+        return _session_supplier(name, ROCKSDB, retention, segment_interval, time_ordered, _WITH_TIMESTAMPS)
+
+    @staticmethod
+    def persistent_session_store_with_headers(
+        name: str, retention: Duration, *, segment_interval: Duration | None = None, time_ordered: bool = False
+    ) -> StoreSupplier:
+        """As :meth:`persistent_session_store`, with headers beside the aggregates (KIP-1271)."""
+        return _session_supplier(name, ROCKSDB, retention, segment_interval, time_ordered, _WITH_HEADERS)
 
     @staticmethod
     def in_memory_session_store(name: str, retention: Duration, *, time_ordered: bool = False) -> StoreSupplier:
         """As :meth:`persistent_session_store`, in memory; restored from the changelog at every start. Reads over
         several keys go by time, then key."""
-        return _session_supplier(name, MEMORY, retention, None, time_ordered, timestamped=False)
+        return _session_supplier(name, MEMORY, retention, None, time_ordered, _ALONE)
 
     @staticmethod
     def custom(name: str, supplier: Callable[[], CustomStateStore]) -> StoreBuilder[Any, Any]:
@@ -282,7 +305,7 @@ class Stores:
 
         :raises TopologyError: if the supplier is of another kind.
         """
-        return _timed_builder(supplier, "window", key_serde, value_serde, timestamped=False)
+        return _timed_builder(supplier, "window", key_serde, value_serde, _ALONE)
 
     @staticmethod
     def timestamped_window_store_builder(
@@ -292,7 +315,17 @@ class Stores:
 
         :raises TopologyError: if the supplier is of another kind.
         """
-        return _timed_builder(supplier, "window", key_serde, value_serde, timestamped=True)
+        return _timed_builder(supplier, "window", key_serde, value_serde, _WITH_TIMESTAMPS)
+
+    @staticmethod
+    def timestamped_window_store_with_headers_builder(
+        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+    ) -> StoreBuilder[K, V]:
+        """A window store whose values are :class:`~processor_api.stores.ValueTimestampHeaders` (KIP-1271).
+
+        :raises TopologyError: if the supplier is of another kind.
+        """
+        return _timed_builder(supplier, "window", key_serde, value_serde, _WITH_HEADERS)
 
     @staticmethod
     def session_store_builder(
@@ -302,7 +335,7 @@ class Stores:
 
         :raises TopologyError: if the supplier is of another kind.
         """
-        return _timed_builder(supplier, "session", key_serde, value_serde, timestamped=False)
+        return _timed_builder(supplier, "session", key_serde, value_serde, _ALONE)
 
     @staticmethod
     def timestamped_session_store_builder(
@@ -312,7 +345,17 @@ class Stores:
 
         :raises TopologyError: if the supplier is of another kind.
         """
-        return _timed_builder(supplier, "session", key_serde, value_serde, timestamped=True)
+        return _timed_builder(supplier, "session", key_serde, value_serde, _WITH_TIMESTAMPS)
+
+    @staticmethod
+    def session_store_with_headers_builder(
+        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+    ) -> StoreBuilder[K, V]:
+        """A session store whose aggregates are :class:`~processor_api.stores.AggregationWithHeaders` (KIP-1271).
+
+        :raises TopologyError: if the supplier is of another kind.
+        """
+        return _timed_builder(supplier, "session", key_serde, value_serde, _WITH_HEADERS)
 
 
 def _builder(
@@ -350,8 +393,8 @@ def _segment_interval(retention_ms: int) -> int:
     return max(retention_ms // 24, 5 * _MINUTE)
 
 
-def _kind_name(window_or_session: str, *, timestamped: bool, time_ordered: bool) -> str:
-    return f"{'time-ordered-' if time_ordered else ''}{'timestamped-' if timestamped else ''}{window_or_session}"
+def _kind_name(window_or_session: str, values: str, time_ordered: bool) -> str:
+    return f"{'time-ordered-' if time_ordered else ''}{values}{window_or_session}"
 
 
 def _window_supplier(
@@ -362,8 +405,7 @@ def _window_supplier(
     retain_duplicates: bool,
     segment_interval: Duration | None,
     time_ordered: bool,
-    *,
-    timestamped: bool,
+    values: str,
 ) -> StoreSupplier:
     size_ms = _not_negative(window_size, "window_size", name)
     parameters = _retention(retention, segment_interval, name)
@@ -375,7 +417,7 @@ def _window_supplier(
         )
     return StoreSupplier(
         name=name,
-        kind=_kind_name("window", timestamped=timestamped, time_ordered=time_ordered),
+        kind=_kind_name("window", values, time_ordered),
         engine=engine,
         parameters={**parameters, "window_size_ms": size_ms, "retain_duplicates": retain_duplicates},
     )
@@ -387,12 +429,11 @@ def _session_supplier(
     retention: Duration,
     segment_interval: Duration | None,
     time_ordered: bool,
-    *,
-    timestamped: bool,
+    values: str,
 ) -> StoreSupplier:
     return StoreSupplier(
         name=name,
-        kind=_kind_name("session", timestamped=timestamped, time_ordered=time_ordered),
+        kind=_kind_name("session", values, time_ordered),
         engine=engine,
         parameters=_retention(retention, segment_interval, name),
     )
@@ -419,8 +460,7 @@ def _timed_builder(
     window_or_session: str,
     key_serde: Serde[K] | None,
     value_serde: Serde[V] | None,
-    *,
-    timestamped: bool,
+    values: str,
 ) -> StoreBuilder[K, V]:
     supplier = as_supplier(supplier)
     if not supplier.kind.endswith(window_or_session):
@@ -428,5 +468,5 @@ def _timed_builder(
             f"a {window_or_session} store cannot be built from a {supplier.kind} supplier", store=supplier.name
         )
     time_ordered = supplier.kind.startswith("time-ordered-")
-    kind = _kind_name(window_or_session, timestamped=timestamped, time_ordered=time_ordered)
+    kind = _kind_name(window_or_session, values, time_ordered)
     return StoreBuilder(supplier=replace(supplier, kind=kind), key_serde=key_serde, value_serde=value_serde)

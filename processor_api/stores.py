@@ -16,6 +16,7 @@ from processor_api.windowed import Windowed
 __all__ = [
     "PUT_RETURN_CODE_NOT_PUT",
     "PUT_RETURN_CODE_VALID_TO_UNDEFINED",
+    "AggregationWithHeaders",
     "KeyValueIterator",
     "KeyValueStore",
     "ListStore",
@@ -23,11 +24,13 @@ __all__ = [
     "ReadOnlySessionStore",
     "ReadOnlyWindowStore",
     "SessionStore",
+    "SessionStoreWithHeaders",
     "StateStore",
     "TimestampedKeyValueStore",
     "TimestampedKeyValueStoreWithHeaders",
     "TimestampedSessionStore",
     "TimestampedWindowStore",
+    "TimestampedWindowStoreWithHeaders",
     "ValueAndTimestamp",
     "ValueTimestampHeaders",
     "VersionedKeyValueStore",
@@ -53,6 +56,13 @@ class ValueTimestampHeaders(NamedTuple, Generic[V]):
 
     value: V
     timestamp: int
+    headers: HeaderList
+
+
+class AggregationWithHeaders(NamedTuple, Generic[V]):
+    """The aggregate of a session with the headers of the record that set it (KIP-1271)."""
+
+    aggregation: V
     headers: HeaderList
 
 
@@ -339,6 +349,10 @@ class TimestampedWindowStore(WindowStore[K, ValueAndTimestamp[V]], Protocol[K, V
     """A window store whose values carry the timestamp of the record that set them (KIP-258)."""
 
 
+class TimestampedWindowStoreWithHeaders(WindowStore[K, ValueTimestampHeaders[V]], Protocol[K, V]):
+    """A window store whose values carry the timestamp and the headers of the record that set them (KIP-1271)."""
+
+
 class ReadOnlySessionStore(StateStore, Protocol[K, V]):
     """Reads of a session store.
 
@@ -408,3 +422,7 @@ class SessionStore(ReadOnlySessionStore[K, V], Protocol[K, V]):
 
 class TimestampedSessionStore(SessionStore[K, ValueAndTimestamp[V]], Protocol[K, V]):
     """A session store whose aggregates carry the timestamp of the record that set them (KIP-258)."""
+
+
+class SessionStoreWithHeaders(SessionStore[K, AggregationWithHeaders[V]], Protocol[K, V]):
+    """A session store whose aggregates carry the headers of the record that set them (KIP-1271)."""

@@ -22,6 +22,7 @@ from state.expiring_rows import Accesses, ByAccess, ByRecordTime, ExpiringRows
 from state.formats.headers_value import write_session_with_headers
 from state.kind import Opening, OpenStore, Restore, StoreKind
 from state.lifetime import EXPIRY, Lifetime
+from state.with_headers import row_from_timestamped
 
 __all__ = ["ACCESS_HEADER", "KINDS", "kind_name"]
 
@@ -148,7 +149,7 @@ def _with_unknown_access(convert: Convert | None = None) -> Convert:
     return lambda row: _NOT_KNOWN + (row if convert is None else convert(row))
 
 
-_headers_from_timestamped = headers_key_value.row_from_timestamped
+_headers_from_timestamped = row_from_timestamped
 _OLDER: Mapping[str, Mapping[str, Convert]] = {
     "timestamped": {"plain": row_from_plain, "accessed": without_access},
     "accessed": {"timestamped": _with_unknown_access(), "plain": _with_unknown_access(row_from_plain)},

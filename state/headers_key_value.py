@@ -1,8 +1,5 @@
-"""Key-value stores whose values carry a timestamp and headers (KIP-1271).
-
-On the changelog the value stands alone, with its timestamp and headers as those of the record; a deletion has the
-headers of the record in work. Here a row is a timestamped one whose value has the headers in front.
-"""
+"""Key-value stores whose values carry a timestamp and headers (KIP-1271): a row is a timestamped one whose value has
+the headers in front."""
 
 from __future__ import annotations
 
@@ -10,78 +7,27 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from processor_api.errors import StoreError
 from processor_api.record import HeaderList
-from processor_api.serde import Serde
 from processor_api.store_spec import StoreBuilder
 from processor_api.stores import ValueTimestampHeaders
-from state.codec import TIMESTAMPED, RowCodec, row_from_plain, without_access
-from state.cursor import Cursor
+from state.codec import RowCodec, without_access
 from state.engine import Batch, Engine
-from state.formats.headers_value import read_session_with_headers, write_session_with_headers
+from state.formats.headers_value import write_session_with_headers
 from state.formats.keys import MAX_TIME
 from state.key_value import KeyValueFacade
 from state.kind import Opening, OpenStore, Restore, StoreKind, open_rows
 from state.row_functions import make_get, make_put, row_key_maker
 from state.rows import Rows
-from state.shown import wrong_timestamp
+from state.shown import parts_with_headers
+from state.with_headers import HEADERS, HeadersLog, WithHeaders, row_from_plain, row_from_timestamped
 
-__all__ = ["KINDS", "row_from_timestamped"]
-
-HEADERS = replace(TIMESTAMPED, family_suffix="headers")
-_NO_HEADERS = b"\x00"
-
-
-class _WithHeaders(Serde[tuple[Any, HeaderList]]):
-    """A value and its headers, written as ``size of the headers varint``, headers, value."""
-
-    def __init__(self, inner: Serde[Any]) -> None:
-        def write(given: tuple[Any, HeaderList]) -> bytes:
-            data = write_session_with_headers(inner.serialize(given[0]), given[1])
-            assert data is not None
-            return data
-
-        def read(data: bytes) -> tuple[Any, HeaderList]:
-            value, headers = read_session_with_headers(data)
-            return inner.deserialize(value), headers
-
-        super().__init__(write, read, name=inner.name)
-
-
-class _Changelog:
-    """Writes rows of a store as they stand on its changelog. Part of each commit (:class:`state.kind.Upkeep`)."""
-
-    pending = False
-
-    def __init__(self, log: Callable[..., None], cursor: Cursor) -> None:
-        self.cursor = cursor
-        self._log = log
-        self._deleted: dict[bytes, HeaderList | None] = {}
-
-    def note_deletion(self, raw_key: bytes, headers: HeaderList | None) -> None:
-        """A record with these headers is about to delete a key, of which the changelog may hear later."""
-        self._deleted[raw_key] = headers
-
-    def __call__(self, key: bytes, data: bytes | None, timestamp: int) -> None:
-        headers = self._deleted.pop(key, None)
-        if data is not None:
-            data, headers = read_session_with_headers(data)
-        self._log(key, data, timestamp, headers)
-
-    def apply(self, batch: Batch) -> None:
-        """Nothing of it goes to the engine."""
-
-    def applied(self) -> None:
-        self._deleted.clear()
-
-    def close(self) -> None:
-        self._deleted.clear()
+__all__ = ["KINDS"]
 
 
 class HeadersFacade(KeyValueFacade):
     """For processors: a value of rows is a pair of value and headers."""
 
-    def __init__(self, rows: Rows, changelog: _Changelog | None) -> None:
+    def __init__(self, rows: Rows, changelog: HeadersLog | None) -> None:
         super().__init__(rows)
         if changelog is not None:
             self._put = _noting(rows, self._put, changelog)
@@ -90,20 +36,17 @@ class HeadersFacade(KeyValueFacade):
         return ValueTimestampHeaders(value[0], timestamp, value[1])
 
     def _parts(self, value: Any) -> tuple[Any, int]:
-        if value is None:
-            return None, self._rows.cursor.timestamp
-        if not isinstance(value, tuple) or len(value) != 3:
-            raise StoreError(f"store {self.name!r} takes ValueTimestampHeaders, got {value!r}", store=self.name)
-        value, timestamp, headers = value
-        if type(timestamp) is not int or not 0 <= timestamp <= MAX_TIME:
-            raise wrong_timestamp(self.name, timestamp)
-        return None if value is None else (value, headers), timestamp
+        if type(value) is ValueTimestampHeaders:  # checked here, without another call, if nothing is wrong with it
+            alone, timestamp, headers = value
+            if type(timestamp) is int and 0 <= timestamp <= MAX_TIME:
+                return None if alone is None else (alone, headers), timestamp
+        return parts_with_headers(self.name, value, self._rows.cursor.timestamp)
 
 
 class HeadersOperator:
     """For operators of the DSL, which see values alone; what they put has no headers (reference 3.13)."""
 
-    def __init__(self, rows: Rows, changelog: _Changelog | None) -> None:
+    def __init__(self, rows: Rows, changelog: HeadersLog | None) -> None:
         self.name, self.cached = rows.name, rows.cached
         self._rows = rows
         self._get, self._put = make_get(rows), make_put(rows)
@@ -126,7 +69,7 @@ class HeadersOperator:
         self._rows.on_flush(alone, old_values=old_values)
 
 
-def _noting(rows: Rows, put: Callable[..., None], changelog: _Changelog) -> Callable[..., None]:
+def _noting(rows: Rows, put: Callable[..., None], changelog: HeadersLog) -> Callable[..., None]:
     """`put` of a processor, with deletions noted for the changelog."""
     row_key, note = row_key_maker(rows), changelog.note_deletion
 
@@ -139,9 +82,9 @@ def _noting(rows: Rows, put: Callable[..., None], changelog: _Changelog) -> Call
 
 
 def _open(opening: Opening) -> OpenStore:
-    changelog = None if opening.log is None else _Changelog(opening.log, opening.cursor)
+    changelog = None if opening.log is None else HeadersLog(opening.log, opening.cursor)
     rows = open_rows(
-        replace(opening, value_serde=_WithHeaders(opening.value_serde)), log=changelog, log_each=opening.log_each
+        replace(opening, value_serde=WithHeaders(opening.value_serde)), log=changelog, log_each=opening.log_each
     )
     return OpenStore(
         builder=opening.builder,
@@ -168,15 +111,6 @@ def _restoring(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec)
     return restore
 
 
-def row_from_timestamped(row: bytes) -> bytes:
-    """A row of a timestamped store as one of a store with headers."""
-    return row[:8] + _NO_HEADERS + row[8:]
-
-
-def _from_plain(row: bytes) -> bytes:
-    return row_from_timestamped(row_from_plain(row))
-
-
 def _from_accessed(row: bytes) -> bytes:
     return row_from_timestamped(without_access(row))
 
@@ -188,7 +122,7 @@ KINDS = {
         _restoring,
         older={
             "timestamped": row_from_timestamped,
-            "plain": _from_plain,
+            "plain": row_from_plain,
             "headers-accessed": without_access,
             "accessed": _from_accessed,
         },

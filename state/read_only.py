@@ -11,8 +11,6 @@ from state.rows import Entry, Rows
 
 __all__ = ["EngineRows", "ReadOnlyStore", "read_only"]
 
-WRITES = ("put", "put_if_absent", "put_all", "delete", "remove")
-
 
 class EngineRows(Rows):
     """Rows as the engine has them at the moment of each read. Nothing is kept in memory, since what is kept here would
@@ -39,7 +37,7 @@ class ReadOnlyStore:
         self._node = node
         self._why = why
         for name in dir(type(store)):
-            if not name.startswith("_") and name not in WRITES and callable(getattr(type(store), name)):
+            if not name.startswith("_") and not hasattr(type(self), name) and callable(getattr(type(store), name)):
                 setattr(self, name, getattr(store, name))  # found at once: reads are on the hot path
 
     def __getattr__(self, name: str) -> Any:
@@ -53,6 +51,14 @@ class ReadOnlyStore:
         )
 
     put = put_if_absent = put_all = delete = remove = _refuse
+
+    def without_timestamps(self) -> ReadOnlyStore:
+        """The same window or session store, its values shown alone."""
+        return ReadOnlyStore(self._store.without_timestamps(), self._node, self._why)
+
+    def without_headers(self) -> ReadOnlyStore:
+        """The same window store with headers, its values shown with timestamps."""
+        return ReadOnlyStore(self._store.without_headers(), self._node, self._why)
 
 
 def read_only(store: OpenStore, node: str, why: str) -> OpenStore:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from processor_api.errors import StoreError
 from processor_api.store_spec import StoreBuilder
 from processor_api.windowed import Window
-from state.codec import PLAIN, TIMESTAMPED, RowCodec, row_from_plain
+from state.codec import RowCodec
 from state.engine import Engine
 from state.formats.keys import MAX_TIME
-from state.kind import Opening, OpenStore, Restore, StoreKind, is_persistent
+from state.kind import Opening, OpenStore, Restore, is_persistent
 from state.row_iterator import RowIterator
-from state.segments import FACTS_KEY, Retention
-from state.shown import Plain, Shown, Timestamped
+from state.segments import Retention
+from state.timed_kinds import SESSIONS, Values, timed_kinds
 from state.timed_layout import SESSION, KeyFirst, TimeFirst
-from state.timed_rows import TimedRows
-from state.timed_store import TimedFacade, TimedOperator, restore_timed
+from state.timed_store import TimedFacade, restore_timed
 
 __all__ = ["KINDS", "SessionFacade"]
 
@@ -40,7 +38,7 @@ class SessionFacade(TimedFacade):
         data, start, end = self._session(session_key)
         _, timestamp = self._shown.parts(None)
         if not self.persistent and end > self._timed.segments.stream_time:
-            self._timed.log_only(data, end, start, None, timestamp)
+            self._timed.log_only(data, end, start, None, timestamp, self._rows.cursor.headers)
             return
         self._timed.put(data, end, start, None, timestamp, self._rows.cursor.headers)
 
@@ -130,26 +128,27 @@ def _window_of(end: int, start: int) -> Window:
     return Window(start, end)
 
 
-def _open_with(shown: Callable[..., Shown], time_ordered: bool) -> Callable[[Opening], OpenStore]:
+def _open_with(values: Values, time_ordered: bool) -> Callable[[Opening], OpenStore]:
     def opened(opening: Opening) -> OpenStore:
         builder = opening.builder
         persistent = is_persistent(builder, opening.engine)
         retention = Retention.of(builder, persistent=persistent)
-        timed = TimedRows(opening, _layout(time_ordered, persistent), retention)
-        facade = SessionFacade(opening, timed, shown(builder.name, opening.cursor), _window_of)
-        operator = TimedOperator(opening, timed, _window_of)
+        timed = values.rows(opening, _layout(time_ordered, persistent), retention)
+        facade = SessionFacade(opening, timed, values.shown(builder.name, opening.cursor), _window_of)
+        operator = values.operator(opening, timed, _window_of)
         return OpenStore(builder=builder, rows=timed.rows, facade=facade, operator=operator, upkeep=timed.upkeep)
 
     return opened
 
 
-def _restoring(time_ordered: bool) -> Callable[[StoreBuilder[Any, Any], Engine, RowCodec], Restore]:
+def _restoring(values: Values, time_ordered: bool) -> Callable[[StoreBuilder[Any, Any], Engine, RowCodec], Restore]:
     return lambda builder, engine, codec: restore_timed(
         builder,
         engine,
         codec,
         _layout(time_ordered, is_persistent(builder, engine)),
         Retention.of(builder, persistent=is_persistent(builder, engine)),
+        with_headers=values.with_headers,
     )
 
 
@@ -158,21 +157,4 @@ def _layout(time_ordered: bool, persistent: bool) -> KeyFirst | TimeFirst:
     return TimeFirst(SESSION) if time_ordered else KeyFirst(SESSION, descending=not persistent)
 
 
-def _kind(codec: RowCodec, shown: Callable[..., Shown], time_ordered: bool) -> StoreKind:
-    prefix = f"{'time-ordered-' if time_ordered else ''}session-"
-    older = {} if codec is PLAIN else {f"{prefix}{PLAIN.family_suffix}": row_from_plain}
-    return StoreKind(
-        replace(codec, family_suffix=f"{prefix}{codec.family_suffix}"),
-        _open_with(shown, time_ordered),
-        _restoring(time_ordered),
-        older=older,
-        same=frozenset({FACTS_KEY}),
-    )
-
-
-KINDS = {
-    "session": _kind(PLAIN, Plain, False),
-    "timestamped-session": _kind(TIMESTAMPED, Timestamped, False),
-    "time-ordered-session": _kind(PLAIN, Plain, True),
-    "time-ordered-timestamped-session": _kind(TIMESTAMPED, Timestamped, True),
-}
+KINDS = timed_kinds("session", SESSIONS, _open_with, _restoring)

@@ -1,15 +1,26 @@
-"""How values of a store are shown: alone, or with the timestamps of the records that set them (KIP-258)."""
+"""How values of a store are shown: alone, or with the timestamps (KIP-258) and headers (KIP-1271) of the records that
+set them."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
 from processor_api.errors import StoreError
-from processor_api.stores import ValueAndTimestamp
+from processor_api.stores import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
 from state.cursor import Cursor
 from state.formats.keys import MAX_TIME
 
-__all__ = ["Plain", "Shown", "Timestamped", "Untimed", "wrong_timestamp"]
+__all__ = [
+    "Aggregated",
+    "Headed",
+    "Plain",
+    "Shown",
+    "Timestamped",
+    "Unheaded",
+    "Untimed",
+    "parts_with_headers",
+    "wrong_timestamp",
+]
 
 
 def wrong_timestamp(store: str, timestamp: Any) -> StoreError:
@@ -32,6 +43,10 @@ class Shown(Protocol):
         """
         ...
 
+    def alone(self) -> Shown:
+        """The same rows as values alone."""
+        ...
+
 
 class Plain:
     """The value alone. What is put has the timestamp of the record in work."""
@@ -44,6 +59,9 @@ class Plain:
 
     def parts(self, value: Any) -> tuple[Any, int]:
         return value, self._cursor.timestamp
+
+    def alone(self) -> Shown:
+        return self
 
 
 class Untimed(Plain):
@@ -72,3 +90,75 @@ class Timestamped:
         if type(value[1]) is not int or not 0 <= value[1] <= MAX_TIME:
             raise wrong_timestamp(self._store, value[1])
         return None if value[0] is None else value[0], value[1]
+
+    def alone(self) -> Shown:
+        return Untimed(self._store, self._cursor)
+
+
+def parts_with_headers(store: str, value: Any, now: int) -> tuple[Any, int]:
+    """What a row has of a :class:`~processor_api.stores.ValueTimestampHeaders`: a pair of value and headers, and the
+    timestamp; of ``None`` nothing, and ``now``.
+
+    :raises StoreError: if it is none.
+    """
+    if value is None:
+        return None, now
+    if not isinstance(value, tuple) or len(value) != 3:
+        raise StoreError(f"store {store!r} takes ValueTimestampHeaders, got {value!r}", store=store)
+    value, timestamp, headers = value
+    if type(timestamp) is not int or not 0 <= timestamp <= MAX_TIME:
+        raise wrong_timestamp(store, timestamp)
+    return None if value is None else (value, headers), timestamp
+
+
+class Headed:
+    """:class:`~processor_api.stores.ValueTimestampHeaders`, of rows whose values are pairs of value and headers."""
+
+    def __init__(self, store: str, cursor: Cursor) -> None:
+        self._store = store
+        self._cursor = cursor
+
+    def show(self, value: Any, timestamp: int) -> Any:
+        return ValueTimestampHeaders(value[0], timestamp, value[1])
+
+    def parts(self, value: Any) -> tuple[Any, int]:
+        return parts_with_headers(self._store, value, self._cursor.timestamp)
+
+    def alone(self) -> Shown:
+        return Unheaded(Untimed(self._store, self._cursor))
+
+
+class Aggregated(Headed):
+    """:class:`~processor_api.stores.AggregationWithHeaders`, of the same. What is put has the timestamp of the record
+    in work."""
+
+    def show(self, value: Any, timestamp: int) -> Any:
+        return AggregationWithHeaders(*value)
+
+    def parts(self, value: Any) -> tuple[Any, int]:
+        now = self._cursor.timestamp
+        if value is None:
+            return None, now
+        if not isinstance(value, AggregationWithHeaders):
+            raise StoreError(f"store {self._store!r} takes AggregationWithHeaders, got {value!r}", store=self._store)
+        return None if value.aggregation is None else tuple(value), now
+
+
+class Unheaded:
+    """The same rows without their headers; what is put has none.
+
+    :param shown: shows their values and timestamps.
+    """
+
+    def __init__(self, shown: Shown) -> None:
+        self._shown = shown
+
+    def show(self, value: Any, timestamp: int) -> Any:
+        return self._shown.show(value[0], timestamp)
+
+    def parts(self, value: Any) -> tuple[Any, int]:
+        alone, timestamp = self._shown.parts(value)
+        return None if alone is None else (alone, []), timestamp
+
+    def alone(self) -> Shown:
+        return Unheaded(self._shown.alone())

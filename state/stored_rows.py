@@ -65,6 +65,11 @@ def _headers(key: bytes, row: bytes) -> StoredRow:
     return StoredRow(key, value, timestamp, headers)
 
 
+def _aggregate_with_headers(key: bytes, row: bytes) -> StoredRow:
+    value, headers = read_session_with_headers(row)
+    return StoredRow(key, value, None, headers)
+
+
 def _accessed(read: Reader) -> Reader:
     def read_accessed(key: bytes, row: bytes) -> StoredRow:
         found = read(key, without_access(row))
@@ -142,7 +147,7 @@ def _timed(layout: KeyFirst | TimeFirst, value_of: Reader) -> Reader:
         found = value_of(name, row)
         assert found is not None
         more = {"session_start": rest, "session_end": time} if session else {"window_start": time, "sequence": rest}
-        return StoredRow(name, found.value, found.timestamp, more=more)
+        return StoredRow(name, found.value, found.timestamp, found.headers, more)
 
     return read
 
@@ -150,7 +155,8 @@ def _timed(layout: KeyFirst | TimeFirst, value_of: Reader) -> Reader:
 def _timed_readers() -> dict[str, Reader]:
     found: dict[str, Reader] = {}
     for name, keys in (("window", WINDOW), ("session", SESSION)):
-        for suffix, value_of in (("plain", _plain), ("timestamped", _timestamped)):
+        with_headers = _headers if keys is WINDOW else _aggregate_with_headers
+        for suffix, value_of in (("plain", _plain), ("timestamped", _timestamped), ("headers", with_headers)):
             found[f"{name}-{suffix}"] = _timed(KeyFirst(keys), value_of)
             found[f"time-ordered-{name}-{suffix}"] = _timed(TimeFirst(keys), value_of)
     return found

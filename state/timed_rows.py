@@ -68,7 +68,7 @@ class TimedRows:
         """Puts a value, or deletes the row with ``None``. A put that comes too late is logged and dropped."""
         segments = self.segments
         if time < segments.dropped_before and not self.rows.cached:
-            self.log_only(key, time, rest, value, timestamp)
+            self.log_only(key, time, rest, value, timestamp, headers)
             segments.drop(time)
             return
         segment = time // segments.interval
@@ -88,8 +88,10 @@ class TimedRows:
         if time > segments.stream_time:
             segments.observe(time)
 
-    def log_only(self, key: bytes, time: int, rest: int, value: Any, timestamp: int) -> None:
-        """Logs a put that changes no row."""
+    def log_only(
+        self, key: bytes, time: int, rest: int, value: Any, timestamp: int, headers: HeaderList | None = None
+    ) -> None:
+        """Logs a put that changes no row; ``headers`` are those of the record in work."""
         data = None if value is None else self.rows.write_value(self._keep(value))
         if self.log is not None:
             self.log(self.layout.row(0, key, time, rest), data, timestamp)

@@ -13,17 +13,18 @@ from processor_api.windowed import Window, Windowed
 from state.checked import key_writer, reader
 from state.codec import Logged, RowCodec
 from state.engine import Batch, Engine
+from state.formats.headers_value import write_session_with_headers
 from state.formats.keys import MAX_TIME
 from state.kind import Opening, Restore
 from state.row_iterator import OpenIterators, RowIterator
 from state.rows import FlushCallback
 from state.segments import Retention, Segments
-from state.shown import Shown, Untimed
+from state.shown import Shown, Timestamped, Unheaded
 from state.timed_layout import KeyFirst, TimeFirst
 from state.timed_rows import Found, TimedRows
 from state.upgrade import older_handles
 
-__all__ = ["TimedFacade", "TimedOperator", "restore_timed"]
+__all__ = ["TimedFacade", "TimedOperator", "WindowOf", "restore_timed"]
 
 WindowOf = Callable[[int, int], Window]
 """``(time, rest)`` of a row to its window."""
@@ -48,8 +49,15 @@ class TimedFacade:
 
     def without_timestamps(self) -> Self:
         """The same store, its values shown alone."""
+        return self._shown_as(self._shown.alone())
+
+    def without_headers(self) -> Self:
+        """A window store with headers, its values shown with timestamps."""
+        return self._shown_as(Unheaded(Timestamped(self.name, self._rows.cursor)))
+
+    def _shown_as(self, shown: Shown) -> Self:
         view = copy(self)
-        view._shown = Untimed(self.name, self._rows.cursor)
+        view._shown = shown
         return view
 
     @property
@@ -144,8 +152,13 @@ def restore_timed(
     codec: RowCodec,
     layout: KeyFirst | TimeFirst,
     retention: Retention,
+    *,
+    with_headers: bool = False,
 ) -> Restore:
-    """Rows of a store from its changelog, as if they were put: what has expired meanwhile is left out."""
+    """Rows of a store from its changelog, as if they were put: what has expired meanwhile is left out.
+
+    :param with_headers: whether its rows have the headers of the records.
+    """
     name = builder.name
     family = engine.family(f"{name}.{codec.family_suffix}")
     segments = Segments(name, family, retention, lambda: None)
@@ -158,11 +171,7 @@ def restore_timed(
             try:
                 key, time, rest = read(logged)
             except (TypeError, ValueError) as error:
-                raise StateError(
-                    f"store {name!r} cannot be restored: its changelog has a key that is none of a {builder.kind} store"
-                    f" ({error}); was the topic written by a store of another kind?",
-                    store=name,
-                ) from error
+                raise _wrong_key(builder, error) from error
             if time > segments.stream_time:
                 segments.observe(time)
             if numbered:
@@ -188,8 +197,18 @@ def restore_timed(
         timestamps: Iterable[int],
         headers: Iterable[HeaderList | None],
     ) -> None:
+        if with_headers:
+            values = map(write_session_with_headers, values, headers)
         fill(batch, handle, rows(batch, zip(keys, values, timestamps, strict=True)))
         segments.apply(batch)
         segments.applied()
 
     return restore
+
+
+def _wrong_key(builder: StoreBuilder[Any, Any], error: Exception) -> StateError:
+    return StateError(
+        f"store {builder.name!r} cannot be restored: its changelog has a key that is none of a {builder.kind} store"
+        f" ({error}); was the topic written by a store of another kind?",
+        store=builder.name,
+    )

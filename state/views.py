@@ -131,6 +131,10 @@ class _Reads(ReadOnlyStore):
         """The same store, its values shown alone."""
         return _Reads(self._of, self._reader, facade=self._store.without_timestamps())
 
+    def without_headers(self) -> _Reads:
+        """The same window store, its values shown with timestamps."""
+        return _Reads(self._of, self._reader, facade=self._store.without_headers())
+
     def _refuse(self, *_: Any) -> NoReturn:
         name = self._of.builder.name
         raise StoreError(f"store {name!r} is only read here: its task writes it", store=name)

@@ -9,16 +9,17 @@ from typing import Any
 
 from processor_api.store_spec import StoreBuilder
 from processor_api.windowed import Window
-from state.codec import PLAIN, TIMESTAMPED, RowCodec, row_from_plain
+from state.codec import RowCodec
 from state.engine import Engine
 from state.formats.keys import MAX_TIME, window_end
-from state.kind import Opening, OpenStore, Restore, StoreKind, is_persistent
+from state.kind import Opening, OpenStore, Restore, is_persistent
 from state.row_iterator import RowIterator
-from state.segments import FACTS_KEY, Retention
-from state.shown import Plain, Shown, Timestamped
+from state.segments import Retention
+from state.shown import Shown
+from state.timed_kinds import WINDOWS, Values, timed_kinds
 from state.timed_layout import WINDOW, KeyFirst, TimeFirst
 from state.timed_rows import TimedRows
-from state.timed_store import TimedFacade, TimedOperator, restore_timed
+from state.timed_store import TimedFacade, restore_timed
 
 __all__ = ["KINDS", "WindowFacade"]
 
@@ -51,7 +52,7 @@ class WindowFacade(TimedFacade):
         timed, segments = self._timed, self._timed.segments
         number = segments.peek_sequence()
         if value is None:
-            timed.log_only(key, start, number, None, timestamp)
+            timed.log_only(key, start, number, None, timestamp, self._rows.cursor.headers)
             if not self.persistent and start > segments.stream_time:
                 segments.observe(start)
         else:
@@ -116,7 +117,7 @@ class WindowFacade(TimedFacade):
         return self._listed(self._timed.of_times(low, high, reverse=reverse))
 
 
-def _open_with(shown: Callable[..., Shown], time_ordered: bool) -> Callable[[Opening], OpenStore]:
+def _open_with(values: Values, time_ordered: bool) -> Callable[[Opening], OpenStore]:
     def opened(opening: Opening) -> OpenStore:
         builder = opening.builder
         parameters = builder.supplier.parameters
@@ -125,25 +126,26 @@ def _open_with(shown: Callable[..., Shown], time_ordered: bool) -> Callable[[Ope
             opening = replace(opening, builder=builder.with_caching_disabled())
         size: int = parameters["window_size_ms"]
         retention = Retention.of(builder, persistent=is_persistent(builder, opening.engine), shows_limit=time_ordered)
-        timed = TimedRows(opening, _layout(time_ordered), retention)
+        timed = values.rows(opening, _layout(time_ordered), retention)
 
         def window_of(start: int, sequence: int) -> Window:
             return Window(start, window_end(start, size))
 
-        facade = WindowFacade(opening, timed, shown(builder.name, opening.cursor), window_of)
-        operator = TimedOperator(opening, timed, window_of)
+        facade = WindowFacade(opening, timed, values.shown(builder.name, opening.cursor), window_of)
+        operator = values.operator(opening, timed, window_of)
         return OpenStore(builder=builder, rows=timed.rows, facade=facade, operator=operator, upkeep=timed.upkeep)
 
     return opened
 
 
-def _restoring(time_ordered: bool) -> Callable[[StoreBuilder[Any, Any], Engine, RowCodec], Restore]:
+def _restoring(values: Values, time_ordered: bool) -> Callable[[StoreBuilder[Any, Any], Engine, RowCodec], Restore]:
     return lambda builder, engine, codec: restore_timed(
         builder,
         engine,
         codec,
         _layout(time_ordered),
         Retention.of(builder, persistent=is_persistent(builder, engine), shows_limit=time_ordered),
+        with_headers=values.with_headers,
     )
 
 
@@ -151,21 +153,4 @@ def _layout(time_ordered: bool) -> KeyFirst | TimeFirst:
     return TimeFirst(WINDOW) if time_ordered else KeyFirst(WINDOW)
 
 
-def _kind(codec: RowCodec, shown: Callable[..., Shown], time_ordered: bool) -> StoreKind:
-    prefix = f"{'time-ordered-' if time_ordered else ''}window-"
-    older = {} if codec is PLAIN else {f"{prefix}{PLAIN.family_suffix}": row_from_plain}
-    return StoreKind(
-        replace(codec, family_suffix=f"{prefix}{codec.family_suffix}"),
-        _open_with(shown, time_ordered),
-        _restoring(time_ordered),
-        older=older,
-        same=frozenset({FACTS_KEY}),
-    )
-
-
-KINDS = {
-    "window": _kind(PLAIN, Plain, False),
-    "timestamped-window": _kind(TIMESTAMPED, Timestamped, False),
-    "time-ordered-window": _kind(PLAIN, Plain, True),
-    "time-ordered-timestamped-window": _kind(TIMESTAMPED, Timestamped, True),
-}
+KINDS = timed_kinds("window", WINDOWS, _open_with, _restoring)

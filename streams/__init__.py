@@ -112,6 +112,7 @@ if TYPE_CHECKING:
     from processor_api.stores import (
         PUT_RETURN_CODE_NOT_PUT,
         PUT_RETURN_CODE_VALID_TO_UNDEFINED,
+        AggregationWithHeaders,
         KeyValueIterator,
         KeyValueStore,
         ListStore,
@@ -119,11 +120,13 @@ if TYPE_CHECKING:
         ReadOnlySessionStore,
         ReadOnlyWindowStore,
         SessionStore,
+        SessionStoreWithHeaders,
         StateStore,
         TimestampedKeyValueStore,
         TimestampedKeyValueStoreWithHeaders,
         TimestampedSessionStore,
         TimestampedWindowStore,
+        TimestampedWindowStoreWithHeaders,
         ValueAndTimestamp,
         ValueTimestampHeaders,
         VersionedKeyValueStore,
@@ -183,6 +186,7 @@ __all__ = [
     "POSITIONS",
     "PUT_RETURN_CODE_NOT_PUT",
     "PUT_RETURN_CODE_VALID_TO_UNDEFINED",
+    "AggregationWithHeaders",
     "AutoOffsetReset",
     "Batch",
     "Branched",
@@ -278,6 +282,7 @@ __all__ = [
     "SerializationError",
     "SerializationExceptionOrigin",
     "SessionStore",
+    "SessionStoreWithHeaders",
     "Snapshot",
     "Stat",
     "StateDirectoryError",
@@ -325,6 +330,7 @@ __all__ = [
     "TimestampedWindowKeyWithHeadersQuery",
     "TimestampedWindowRangeWithHeadersQuery",
     "TimestampedWindowStore",
+    "TimestampedWindowStoreWithHeaders",
     "TopicNameExtractor",
     "TopicPartition",
     "Topology",
@@ -399,11 +405,12 @@ _HOMES = {
     "processor_api.store_spec": "StoreBuilder Stores",
     "processor_api.store_supplier": "StoreSupplier",
     "processor_api.stores": (
-        "KeyValueIterator KeyValueStore ListStore PUT_RETURN_CODE_NOT_PUT PUT_RETURN_CODE_VALID_TO_UNDEFINED "
-        "ReadOnlyKeyValueStore ReadOnlySessionStore ReadOnlyWindowStore SessionStore StateStore "
-        "TimestampedKeyValueStore TimestampedKeyValueStoreWithHeaders TimestampedSessionStore "
-        "TimestampedWindowStore ValueAndTimestamp ValueTimestampHeaders VersionedKeyValueStore VersionedRecord "
-        "VersionedRecordIterator WindowStore WindowStoreIterator"
+        "AggregationWithHeaders KeyValueIterator KeyValueStore ListStore PUT_RETURN_CODE_NOT_PUT "
+        "PUT_RETURN_CODE_VALID_TO_UNDEFINED ReadOnlyKeyValueStore ReadOnlySessionStore ReadOnlyWindowStore "
+        "SessionStore SessionStoreWithHeaders StateStore TimestampedKeyValueStore "
+        "TimestampedKeyValueStoreWithHeaders TimestampedSessionStore TimestampedWindowStore "
+        "TimestampedWindowStoreWithHeaders ValueAndTimestamp ValueTimestampHeaders VersionedKeyValueStore "
+        "VersionedRecord VersionedRecordIterator WindowStore WindowStoreIterator"
     ),
     "processor_api.task_id": "TaskId TopicPartition",
     "processor_api.time_to_live": "TimeToLive",

@@ -25,10 +25,12 @@ from processor_api.store_spec import ROCKSDB
 from processor_api.stores import (
     KeyValueStore,
     SessionStore,
+    SessionStoreWithHeaders,
     TimestampedKeyValueStore,
     TimestampedKeyValueStoreWithHeaders,
     TimestampedSessionStore,
     TimestampedWindowStore,
+    TimestampedWindowStoreWithHeaders,
     VersionedKeyValueStore,
     WindowStore,
 )
@@ -314,20 +316,28 @@ class TopologyTestDriver:
         return cast(VersionedKeyValueStore[Any, Any], self._view(name, store_views.VERSIONED_KEY_VALUE))
 
     def get_window_store(self, name: str) -> WindowStore[Any, Any]:
-        """A window store; one with timestamps is shown without them."""
+        """A window store; one with timestamps or headers is shown without them."""
         return cast(WindowStore[Any, Any], self._view(name, store_views.WINDOW))
 
     def get_timestamped_window_store(self, name: str) -> TimestampedWindowStore[Any, Any]:
         """A window store with timestamps."""
         return cast(TimestampedWindowStore[Any, Any], self._view(name, store_views.TIMESTAMPED_WINDOW))
 
+    def get_timestamped_window_store_with_headers(self, name: str) -> TimestampedWindowStoreWithHeaders[Any, Any]:
+        """A window store with timestamps and headers."""
+        return cast(TimestampedWindowStoreWithHeaders[Any, Any], self._view(name, store_views.HEADERS_WINDOW))
+
     def get_session_store(self, name: str) -> SessionStore[Any, Any]:
-        """A session store; one with timestamps is shown without them."""
+        """A session store; one with timestamps or headers is shown without them."""
         return cast(SessionStore[Any, Any], self._view(name, store_views.SESSION))
 
     def get_timestamped_session_store(self, name: str) -> TimestampedSessionStore[Any, Any]:
         """A session store with timestamps."""
         return cast(TimestampedSessionStore[Any, Any], self._view(name, store_views.TIMESTAMPED_SESSION))
+
+    def get_session_store_with_headers(self, name: str) -> SessionStoreWithHeaders[Any, Any]:
+        """A session store with headers."""
+        return cast(SessionStoreWithHeaders[Any, Any], self._view(name, store_views.HEADERS_SESSION))
 
     def store(self, name: str) -> Any:
         """Short for :meth:`get_state_store`."""

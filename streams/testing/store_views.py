@@ -16,6 +16,8 @@ from state.shown import Shown, Timestamped, Untimed
 
 __all__ = [
     "HEADERS_KEY_VALUE",
+    "HEADERS_SESSION",
+    "HEADERS_WINDOW",
     "KEY_VALUE",
     "SESSION",
     "TIMESTAMPED_KEY_VALUE",
@@ -52,6 +54,10 @@ def _itself(store: OpenStore) -> Any:
 
 def _without_timestamps(store: OpenStore) -> Any:
     return store.facade.without_timestamps()
+
+
+def _without_headers(store: OpenStore) -> Any:
+    return store.facade.without_headers()
 
 
 class _KeyValue(KeyValueFacade):
@@ -126,11 +132,20 @@ WINDOW = StoreView(
         "time-ordered-window": _itself,
         "timestamped-window": _without_timestamps,
         "time-ordered-timestamped-window": _without_timestamps,
+        "headers-window": _without_timestamps,
+        "time-ordered-headers-window": _without_timestamps,
     },
 )
 TIMESTAMPED_WINDOW = StoreView(
-    "timestamped-window", {"timestamped-window": _itself, "time-ordered-timestamped-window": _itself}
+    "timestamped-window",
+    {
+        "timestamped-window": _itself,
+        "time-ordered-timestamped-window": _itself,
+        "headers-window": _without_headers,
+        "time-ordered-headers-window": _without_headers,
+    },
 )
+HEADERS_WINDOW = StoreView("headers-window", {"headers-window": _itself, "time-ordered-headers-window": _itself})
 SESSION = StoreView(
     "session",
     {
@@ -138,8 +153,11 @@ SESSION = StoreView(
         "time-ordered-session": _itself,
         "timestamped-session": _without_timestamps,
         "time-ordered-timestamped-session": _without_timestamps,
+        "headers-session": _without_timestamps,
+        "time-ordered-headers-session": _without_timestamps,
     },
 )
 TIMESTAMPED_SESSION = StoreView(
     "timestamped-session", {"timestamped-session": _itself, "time-ordered-timestamped-session": _itself}
 )
+HEADERS_SESSION = StoreView("headers-session", {"headers-session": _itself, "time-ordered-headers-session": _itself})

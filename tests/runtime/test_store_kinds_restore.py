@@ -1,4 +1,5 @@
-"""Stores of every key-value kind of a running application come back from their changelogs, on a broker in memory."""
+"""Stores of a running application, of kinds with rules of their own, come back from their changelogs, on a broker in
+memory."""
 
 from __future__ import annotations
 
@@ -15,8 +16,9 @@ from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.store_spec import StoreBuilder, Stores
-from processor_api.stores import ValueTimestampHeaders
+from processor_api.stores import AggregationWithHeaders, ValueTimestampHeaders
 from processor_api.topology import Topology
+from processor_api.windowed import Window, Windowed
 from runtime_support.task_kit import TaskKit
 from streams.app.kafka_streams import KafkaStreams
 from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
@@ -31,8 +33,9 @@ class Keep(Processor[str, str, str, str]):
 
     def init(self, context: ProcessorContext[str, str]) -> None:
         super().init(context)
-        names = "versioned", "headers", "list", "lru"
-        self.versioned, self.headers, self.list, self.lru = map(context.get_state_store, names)
+        names = "versioned", "headers", "list", "lru", "windows", "sessions"
+        stores = map(context.get_state_store, names)
+        self.versioned, self.headers, self.list, self.lru, self.windows, self.sessions = stores
 
     def process(self, record: Record[str, str]) -> None:
         time, key = record.timestamp, record.key
@@ -40,7 +43,12 @@ class Keep(Processor[str, str, str, str]):
             return self.context.forward(record.with_value(self.everything()))
         value = None if record.value == "-" else record.value
         self.versioned.put("k", value, time)
-        self.headers.put(key, None if value is None else ValueTimestampHeaders(value, time, [("h", value.encode())]))
+        headers = [("h", record.value.encode())]
+        headed = None if value is None else ValueTimestampHeaders(value, time, headers)
+        self.headers.put(key, headed)
+        self.windows.put(key, headed, time)
+        session = Windowed(key, Window(time, time))
+        self.sessions.put(session, None if value is None else AggregationWithHeaders(value, headers))
         self.list.put(key, value)
         self.lru.put(f"{key}{time}", value)
 
@@ -48,6 +56,9 @@ class Keep(Processor[str, str, str, str]):
         with self.versioned.versions("k") as versions, self.headers.all() as headers:
             shown = [f"{v.timestamp}-{v.valid_to}={v.value}" for v in versions]
             shown += [f"{key}={v.value}@{v.timestamp}{v.headers}" for key, v in headers]
+        with self.windows.all() as windows, self.sessions.fetch(None, None) as sessions:
+            shown += sorted(f"{key.key}[{key.window.start}]={v.value}{v.headers}" for key, v in windows)
+            shown += sorted(f"{key.key}[{key.window.end}]~{v.aggregation}{v.headers}" for key, v in sessions)
         with self.list.all() as items, self.lru.all() as kept:
             return " ".join([*shown, *(f"{key}+{value}" for key, value in items), *(f"{k}:{v}" for k, v in kept)])
 
@@ -56,10 +67,14 @@ def topology(*, memory: bool) -> Topology:
     versioned = Stores.in_memory_versioned_key_value_store if memory else Stores.persistent_versioned_key_value_store
     headers = Stores.in_memory_key_value_store if memory else Stores.persistent_key_value_store
     lists = Stores.in_memory_list_store if memory else Stores.persistent_list_store
+    windows = Stores.in_memory_window_store if memory else Stores.persistent_window_store
+    sessions = Stores.in_memory_session_store if memory else Stores.persistent_session_store
     builders: list[StoreBuilder[Any, Any]] = [
         Stores.versioned_key_value_store_builder(versioned("versioned", 100, 10), S, S),
         Stores.timestamped_key_value_store_with_headers_builder(headers("headers"), S, S),
         Stores.list_store_builder(lists("list"), S, S),
+        Stores.timestamped_window_store_with_headers_builder(windows("windows", 1000, 10), S, S),
+        Stores.session_store_with_headers_builder(sessions("sessions", 1000), S, S),
         Stores.key_value_store_builder(Stores.lru_map("lru", 2), S, S),
     ]
     made = Topology().add_source("source", "in", key_serde=S, value_serde=S).add_processor("keep", Keep, "source")
@@ -106,9 +121,12 @@ def test_a_worker_without_state_restores_it(memory: bool, guarantee: str, tmp_pa
 
     puts = [("a", "1", 10), ("b", "2", 200), ("a", "3", 150), ("a", "late", 20), ("c", "-", 180), ("b", "4", 210)]
     first = answer("one", *puts, ("a", "?", 210))
+    kept = [("a[10]", 1), ("a[150]", 3), ("a[20]", "late"), ("b[200]", 2), ("b[210]", 4)]
+    timed = [f"{of}{sign}{value}[('h', b'{value}')]" for sign in "=~" for of, value in kept]
     assert first == (
-        "10-150=1 150-180=3 200-210=2 210-None=4 a=late@20[('h', b'late')] b=4@210[('h', b'4')]"
-        " a+1 a+3 a+late b+2 b+4 a20:late b210:4"
+        "10-150=1 150-180=3 200-210=2 210-None=4 a=late@20[('h', b'late')] b=4@210[('h', b'4')] "
+        + " ".join(timed)
+        + " a+1 a+3 a+late b+2 b+4 a20:late b210:4"
     )
     assert answer("two", ("a", "?", 210)) == first
     again = answer("three", ("b", "5", 190), ("a", "?", 210))

@@ -65,6 +65,8 @@ def test_families_of_no_kind_are_of_none() -> None:
         ("window-plain", bytes(19), b""),
         ("window-timestamped", bytes(20), b"short"),
         ("session-plain", bytes(8) + b"\xff" * 16, b""),
+        ("window-headers", bytes(20), bytes(8) + b"\x7e"),
+        ("session-headers", bytes(24), b"\x7e"),
         ("window-plain", b"\xfffacts", b"\x00"),
         ("time-ordered-window-plain", bytes(8) + b"\x01" + bytes(12), b"not an index row"),
     ],
@@ -72,6 +74,18 @@ def test_families_of_no_kind_are_of_none() -> None:
 def test_a_row_that_is_none_of_the_family_is_refused(suffix: str, key: bytes, row: bytes) -> None:
     with pytest.raises(Exception, match=r"(bytes|byte|time|negative|ends|list)"):
         READERS[suffix](key, row)
+
+
+def test_rows_of_windows_and_sessions_have_their_headers() -> None:
+    window = struct.pack(">q1sqi", 0, b"k", 7, 0)
+    headers = b"\x0a\x02\x02h\x02\x01"
+    assert READERS["window-headers"](window, struct.pack(">q", 9) + headers + b"v") == StoredRow(
+        b"k", b"v", 9, [("h", b"\x01")], {"window_start": 7, "sequence": 0}
+    )
+    session = struct.pack(">q1sqq", 0, b"k", 7, 5)
+    assert READERS["session-headers"](session, headers + b"v") == StoredRow(
+        b"k", b"v", None, [("h", b"\x01")], {"session_start": 5, "session_end": 7}
+    )
 
 
 def test_a_version_without_a_value_says_that_the_key_was_deleted() -> None:

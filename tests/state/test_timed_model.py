@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from processor_api.errors import StoreError
 from processor_api.serde import Serdes
 from processor_api.store_spec import StoreBuilder, Stores, StoreSupplier
-from processor_api.stores import ValueAndTimestamp
+from processor_api.stores import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
 from processor_api.windowed import Window, Windowed
 from state.budget import Budget
 from state.cursor import Cursor
@@ -37,6 +37,25 @@ SIZE = 10
 Row = tuple[bytes, int, int]
 """Key, time, rest."""
 Entry = tuple[Any, int]
+BUILDERS = {
+    (False, ""): Stores.window_store_builder,
+    (False, "timestamped"): Stores.timestamped_window_store_builder,
+    (False, "headers"): Stores.timestamped_window_store_with_headers_builder,
+    (True, ""): Stores.session_store_builder,
+    (True, "timestamped"): Stores.timestamped_session_store_builder,
+    (True, "headers"): Stores.session_store_with_headers_builder,
+}
+"""Of windows or sessions, by what values have beside them."""
+
+
+def headers_at(timestamp: int) -> list[tuple[str, bytes | None]]:
+    """Of a value that is put with this timestamp."""
+    return [("h", b"%d" % timestamp), ("n", None)] if timestamp % 3 else []
+
+
+def deleted_at(timestamp: int) -> list[tuple[str, bytes | None]]:
+    """Of the record in work."""
+    return [("record", b"%d" % timestamp)]
 
 
 class Model(RuleBasedStateMachine):
@@ -47,7 +66,7 @@ class Model(RuleBasedStateMachine):
 
     @initialize(
         sessions=st.booleans(),
-        timestamped=st.booleans(),
+        beside=st.sampled_from(["", "timestamped", "headers"]),
         time_ordered=st.booleans(),
         rocksdb=st.sampled_from([False, False, False, True]),
         cached=st.booleans(),
@@ -61,7 +80,7 @@ class Model(RuleBasedStateMachine):
     def start(
         self,
         sessions: bool,
-        timestamped: bool,
+        beside: str,
         time_ordered: bool,
         rocksdb: bool,
         cached: bool,
@@ -72,7 +91,7 @@ class Model(RuleBasedStateMachine):
         interval: int | None,
         log_each: bool,
     ) -> None:
-        self.sessions, self.timestamped, self.time_ordered, self.rocksdb = sessions, timestamped, time_ordered, rocksdb
+        self.sessions, self.beside, self.time_ordered, self.rocksdb = sessions, beside, time_ordered, rocksdb
         self.duplicates, self.log_each = duplicates and not sessions, log_each
         self.retention = retention
         self.value_serde, self.values = VALUES[values]
@@ -88,7 +107,7 @@ class Model(RuleBasedStateMachine):
         self.rows: dict[Row, Entry] = {}
         self.time, self.sequence = -1, 0
         self.committed: tuple[dict[Row, Entry], int, int] = ({}, -1, 0)
-        self.log: list[tuple[bytes, bytes | None, int]] = []
+        self.log: list[tuple[bytes, bytes | None, int, Any]] = []
         self._open()
 
     def _supplier(self, interval: int | None) -> StoreSupplier:
@@ -104,17 +123,13 @@ class Model(RuleBasedStateMachine):
         )
 
     def _builder(self, supplier: StoreSupplier) -> StoreBuilder[Any, Any]:
-        if self.sessions:
-            make = Stores.timestamped_session_store_builder if self.timestamped else Stores.session_store_builder
-        else:
-            make = Stores.timestamped_window_store_builder if self.timestamped else Stores.window_store_builder
-        return make(supplier, Serdes.BYTES, self.value_serde)
+        return BUILDERS[self.sessions, self.beside](supplier, Serdes.BYTES, self.value_serde)
 
     def _engine(self, name: str) -> Any:
         return RocksEngine(self.directory / name, [family_of(self.builder)]) if self.rocksdb else MemoryEngine()
 
     def _open(self) -> None:
-        self.log_since: list[tuple[bytes, bytes | None, int]] = []
+        self.log_since: list[tuple[bytes, bytes | None, int, Any]] = []
         self.forwarded: dict[Windowed[bytes], Any] = {}
         self.drops = 0
         self.store = self._open_on(self.engine)
@@ -127,12 +142,17 @@ class Model(RuleBasedStateMachine):
             engine=engine,
             cursor=self.cursor,
             budget=self.budget,
-            log=lambda key, value, timestamp: self.log_since.append((key, value, timestamp)),
+            log=self._log,
             key_serde=Serdes.BYTES,
             value_serde=self.value_serde,
             log_each=self.log_each,
             drop=self._count_drop,
         )
+
+    def _log(self, key: bytes, value: bytes | None, timestamp: int, headers: Any = None) -> None:
+        if self.beside == "headers":
+            assert headers == (deleted_at(timestamp) if value is None else headers_at(timestamp))
+        self.log_since.append((key, value, timestamp, headers))
 
     def _count_drop(self) -> None:
         self.drops += 1
@@ -148,7 +168,15 @@ class Model(RuleBasedStateMachine):
         return time >= limit if self.limit_is_shown else time > limit
 
     def shown(self, entry: Entry) -> Any:
-        return ValueAndTimestamp(*entry) if self.timestamped else entry[0]
+        return self.given(*entry)
+
+    def given(self, value: Any, timestamp: int) -> Any:
+        """A value as it is put and shown."""
+        if self.beside == "timestamped":
+            return ValueAndTimestamp(value, timestamp)
+        if self.beside == "headers" and self.sessions:
+            return AggregationWithHeaders(value, headers_at(timestamp))
+        return ValueTimestampHeaders(value, timestamp, headers_at(timestamp)) if self.beside else value
 
     def windowed(self, row: Row) -> Windowed[bytes]:
         key, time, rest = row
@@ -182,9 +210,9 @@ class Model(RuleBasedStateMachine):
             self._put(key, time, time - rest if self.sessions else 0, value, timestamp)
 
     def _put(self, key: bytes, time: int, length: int, value: Any, timestamp: int) -> None:
-        self.cursor.timestamp = timestamp
+        self.cursor.timestamp, self.cursor.headers = timestamp, deleted_at(timestamp)
         rest = max(time - length, 0) if self.sessions else 0
-        given = value if value is None or not self.timestamped else ValueAndTimestamp(value, timestamp)
+        given = None if value is None else self.given(value, timestamp)
         facade = self.store.facade
         if not self.sessions:
             facade.put(key, given, time)
@@ -208,7 +236,7 @@ class Model(RuleBasedStateMachine):
     def refused(self, key: bytes, time: int) -> None:
         """What cannot be written changes nothing, not even the time."""
         bad: Any = object()
-        bad = ValueAndTimestamp(bad, 1) if self.timestamped else bad
+        bad = self.given(bad, 1)
         put = self.store.facade.put
         calls = [(key, bad, time + 1000), (None, None, time), (key, None, -1), (key, None, True), (5, None, time)]
         for key_given, value, at in calls:
@@ -351,8 +379,8 @@ class Model(RuleBasedStateMachine):
         for part in range(parts):
             records = self.log[len(self.log) * part // parts : len(self.log) * (part + 1) // parts]
             batch = engine.batch()
-            columns = [[record[i] for record in records] for i in range(3)]
-            restore(batch, columns[0], columns[1], columns[2], [None] * len(records))
+            columns = [[record[i] for record in records] for i in range(4)]
+            restore(batch, *columns)
             engine.load(batch)
         store, time = self.store, self.time
         self.store, self.time = self._open_on(engine), self._logged_time()
@@ -368,7 +396,7 @@ class Model(RuleBasedStateMachine):
         """What a restore knows of the time: a cache does not log what was put and deleted between two drains; deletions
         that did not move the time of the store that logged them do so now, as in Java."""
         tail = struct.Struct(">qq" if self.sessions else ">qi")
-        return max((tail.unpack_from(key, len(key) - tail.size)[0] for key, _, _ in self.log), default=-1)
+        return max((tail.unpack_from(key, len(key) - tail.size)[0] for key, *_ in self.log), default=-1)
 
     @invariant()
     def dead_rows_do_not_pile_up(self) -> None:

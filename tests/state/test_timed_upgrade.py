@@ -1,4 +1,5 @@
-"""Window and session stores opened as timestamped on plain rows (KIP-258): old segments stay old, new ones are new."""
+"""Window and session stores opened as timestamped on plain rows (KIP-258), or with headers on both (KIP-1271): old
+segments stay old, new ones are new."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from processor_api.errors import StateError
 from processor_api.serde import Serdes
 from processor_api.store_spec import StoreBuilder, Stores
-from processor_api.stores import ValueAndTimestamp
+from processor_api.stores import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
 from processor_api.windowed import Window, Windowed
 from state.engine import OFFSETS
 from state.kinds import families_held
@@ -28,31 +29,51 @@ SIZE, RETENTION, INTERVAL = 10, 200, 50
 Builder = StoreBuilder[Any, Any]
 KEYS = ["", "a", "ab", "b"]
 FORMS = ["window", "session", "time-ordered-window", "time-ordered-session"]
+SUFFIXES = ["plain", "timestamped", "headers"]
+WAYS = [(0, 1), (0, 2), (1, 2)]
+"""From which of these to which."""
+KIN = [("a", b"1"), ("b", None)]
 
 
-def builders(form: str) -> tuple[Builder, Builder]:
-    """Plain and timestamped."""
+def builders(form: str) -> tuple[Builder, Builder, Builder]:
+    """Plain, timestamped, and with headers."""
     ordered = form.startswith("time-ordered")
     if form.endswith("window"):
         windows = Stores.persistent_window_store("s", RETENTION, SIZE, segment_interval=INTERVAL, time_ordered=ordered)
-        return Stores.window_store_builder(windows, S, S), Stores.timestamped_window_store_builder(windows, S, S)
+        return (
+            Stores.window_store_builder(windows, S, S),
+            Stores.timestamped_window_store_builder(windows, S, S),
+            Stores.timestamped_window_store_with_headers_builder(windows, S, S),
+        )
     sessions = Stores.persistent_session_store("s", RETENTION, segment_interval=INTERVAL, time_ordered=ordered)
-    return Stores.session_store_builder(sessions, S, S), Stores.timestamped_session_store_builder(sessions, S, S)
+    return (
+        Stores.session_store_builder(sessions, S, S),
+        Stores.timestamped_session_store_builder(sessions, S, S),
+        Stores.session_store_with_headers_builder(sessions, S, S),
+    )
+
+
+def value_of(builder: Builder, value: str, timestamp: int, headers: list[Any]) -> Any:
+    """As a store of this kind has it."""
+    if builder.kind.endswith("headers-session"):
+        return AggregationWithHeaders(value, headers)
+    if "headers" in builder.kind:
+        return ValueTimestampHeaders(value, timestamp, headers)
+    return ValueAndTimestamp(value, timestamp) if "timestamped" in builder.kind else value
 
 
 class Model:
-    """A store and a dictionary of what it should have: (key, start, end) to value and timestamp."""
+    """A store and a dictionary of what it should have: (key, start, end) to value, timestamp and headers."""
 
-    def __init__(self, form: str, directory: Path, *, cached: bool) -> None:
+    def __init__(self, form: str, directory: Path, way: tuple[int, int], *, cached: bool) -> None:
         self.windows, self.ordered = form.endswith("window"), form.startswith("time-ordered")
-        plain, timestamped = builders(form)
-        self.plain = plain.with_caching_enabled() if cached else plain
-        self.timestamped = timestamped.with_caching_enabled() if cached else timestamped
-        self.kit = StoreKit(self.plain, directory)
-        self.rows: dict[tuple[str, int, int], tuple[str, int]] = {}
+        older, newer = (builders(form)[kind] for kind in way)
+        self.older = older.with_caching_enabled() if cached else older
+        self.newer = newer.with_caching_enabled() if cached else newer
+        self.kit = StoreKit(self.older, directory)
+        self.rows: dict[tuple[str, int, int], tuple[str, int, list[Any]]] = {}
         self.time = -1
         self.saved: tuple[dict[Any, Any], int] = {}, -1
-        self.upgraded = False
 
     def observed(self, row: tuple[str, int, int]) -> int:
         return row[1] if self.windows else row[2]
@@ -61,14 +82,15 @@ class Model:
         limit = self.time - RETENTION
         shows_limit = self.windows and self.ordered
         return {
-            Windowed(row[0], Window(row[1], row[2])): ValueAndTimestamp(*found) if self.upgraded else found[0]
+            Windowed(row[0], Window(row[1], row[2])): value_of(self.kit.builder, *found)
             for row, found in self.rows.items()
             if self.observed(row) > limit or (shows_limit and self.observed(row) == limit)
         }
 
     def put(self, key: str, start: int, length: int, value: str | None, timestamp: int) -> None:
         row = key, start, start + (SIZE if self.windows else length)
-        given = ValueAndTimestamp(value, timestamp) if self.upgraded and value is not None else value
+        kind = self.kit.builder.kind
+        given = None if value is None else value_of(self.kit.builder, value, timestamp, KIN)
         facade = self.kit.at(timestamp).facade
         if self.windows:
             facade.put(key, given, start)
@@ -77,11 +99,11 @@ class Model:
         self.time = max(self.time, self.observed(row))
         self.rows.pop(row, None)
         if value is not None:
-            self.rows[row] = value, timestamp if self.upgraded else -1
+            known = "timestamped" in kind or "headers" in kind
+            self.rows[row] = value, timestamp if known else -1, KIN if "headers" in kind else []
 
     def upgrade(self) -> None:
-        self.kit.restart(self.timestamped)
-        self.upgraded = True
+        self.kit.restart(self.newer)
         self.rows, self.time = dict(self.saved[0]), self.saved[1]
 
     def commit(self) -> None:
@@ -127,21 +149,22 @@ class Model:
         assert len(keys) == len(set(keys)), "a row is in two families"
 
     def restored(self, directory: Path) -> None:
-        """The changelog of both lives gives a timestamped store."""
-        other = restored(self.timestamped, self.kit.committed, directory)
+        """The changelog of both lives gives a store of the newer kind, with the headers that were put."""
+        other = restored(self.newer, self.kit.committed, directory)
         with other.facade.all() if self.windows else other.facade.fetch(None, None) as rows:
-            found = {row: value.value for row, value in rows}
-        wanted = self.alive()
-        assert found == {row: getattr(value, "value", value) for row, value in wanted.items()}
+            found = {row: (value[0], value[-1] if "headers" in self.newer.kind else []) for row, value in rows}
+        shown = self.alive()
+        known = {Windowed(row[0], Window(*row[1:])): (value, headers) for row, (value, _, headers) in self.rows.items()}
+        assert found == {row: known[row] for row in shown}
         other.close()
 
 
 @settings(max_examples=40)
-@given(form=st.sampled_from(FORMS), cached=st.booleans(), seed=st.integers(0, 1 << 32))
-def test_rows_move_one_by_one(form: str, cached: bool, seed: int) -> None:
+@given(form=st.sampled_from(FORMS), way=st.sampled_from(WAYS), cached=st.booleans(), seed=st.integers(0, 1 << 32))
+def test_rows_move_one_by_one(form: str, way: tuple[int, int], cached: bool, seed: int) -> None:
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory() as root:
-        model = Model(form, Path(root) / "db", cached=cached)
+        model = Model(form, Path(root) / "db", way, cached=cached)
         now = 0
         for step in range(120):
             now += chance.choice([0, 0, 3, 30])
@@ -173,13 +196,15 @@ def test_rows_move_one_by_one(form: str, cached: bool, seed: int) -> None:
         model.put("a", now + 3 * RETENTION, 0, "last", 7)
         model.commit()
         model.check_disk()
-        assert len(families_held(model.timestamped, model.kit.engine)) == 1, "what expired is gone from the old family"
+        assert len(families_held(model.newer, model.kit.engine)) == 1, "what expired is gone from the old family"
         model.kit.close()
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("form", FORMS)
-def test_old_segments_stay_old_and_new_ones_are_new(form: str, tmp_path: Path) -> None:
-    model = Model(form, tmp_path / "db", cached=False)
+def test_old_segments_stay_old_and_new_ones_are_new(form: str, way: tuple[int, int], tmp_path: Path) -> None:
+    model = Model(form, tmp_path / "db", way, cached=False)
+    older, newer = (f"s.{form}-{SUFFIXES[kind]}" for kind in way)
     model.put("a", 10, 0, "old", 3)
     model.put("b", 60, 0, "old", 3)
     model.commit()
@@ -187,12 +212,11 @@ def test_old_segments_stay_old_and_new_ones_are_new(form: str, tmp_path: Path) -
     model.upgrade()
     model.check()
     before = model.on_disk()
-    assert list(before) == [f"s.{form}-timestamped", f"s.{form}-plain"]
+    assert list(before) == [newer, older]
     model.put("a", 110, 0, "new", 9)
     model.commit()
     after = model.on_disk()
-    old, older = after[f"s.{form}-plain"], before[f"s.{form}-plain"]
-    assert old == older[:-1], "only the note of the time has moved"
+    assert after[older] == before[older][:-1], "only the note of the time has moved"
     key, data, timestamp, _ = model.kit.logged[logged]
     assert (data, timestamp) == (b"new", 9)
     assert key == model.kit.logged[0][0].replace((10).to_bytes(8), (110).to_bytes(8)).replace(
@@ -202,17 +226,18 @@ def test_old_segments_stay_old_and_new_ones_are_new(form: str, tmp_path: Path) -
     model.kit.close()
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("form", FORMS)
-def test_there_is_no_way_back(form: str, tmp_path: Path) -> None:
-    plain, timestamped = builders(form)
-    kit = StoreKit(timestamped, tmp_path / "db")
-    key, value = Windowed("a", Window(10, 20)), ValueAndTimestamp("v", 1)
+def test_there_is_no_way_back(form: str, way: tuple[int, int], tmp_path: Path) -> None:
+    older, newer = (builders(form)[kind] for kind in way)
+    kit = StoreKit(newer, tmp_path / "db")
+    key, value = Windowed("a", Window(10, 20)), value_of(newer, "v", 1, KIN)
     kit.at(1).facade.put("a", value, 10) if form.endswith("window") else kit.at(1).facade.put(key, value)
     kit.commit()
     with pytest.raises(
-        StateError, match=rf"store 's' is a {plain.kind} store.* a {timestamped.kind} store.*streams state rebuild s"
+        StateError, match=rf"store 's' is a {older.kind} store.* a {newer.kind} store.*streams state rebuild s"
     ):
-        kit.restart(plain)
+        kit.restart(older)
     kit.engine.close()
 
 
@@ -284,7 +309,7 @@ def _killed(path: Path, commits: int) -> int:
 
 def _kill_often(directory: Path, kills: int) -> None:
     path = directory / "db"
-    plain, timestamped = builders("window")
+    plain, timestamped, _ = builders("window")
     kit = StoreKit(plain, path)
     live: dict[tuple[str, int], ValueAndTimestamp[str]] = {}
     for start in range(180):

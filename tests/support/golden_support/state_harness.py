@@ -33,7 +33,9 @@ BUILDERS: Mapping[str, Callable[..., StoreBuilder[Any, Any]]] = {
     "versioned": Stores.versioned_key_value_store_builder,
     "window": Stores.window_store_builder,
     "timestamped-window": Stores.timestamped_window_store_builder,
+    "headers-window": Stores.timestamped_window_store_with_headers_builder,
     "session": Stores.session_store_builder,
+    "headers-session": Stores.session_store_with_headers_builder,
 }
 """The kinds of store that are built, by their recorded names."""
 ONLY_ON_ROCKSDB = ("versioned",)

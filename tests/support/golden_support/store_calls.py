@@ -7,7 +7,7 @@ from typing import Any
 
 from golden_support.versioned_calls import VERSIONED_CALLS
 from processor_api.errors import StreamsError
-from processor_api.stores import ValueAndTimestamp, ValueTimestampHeaders
+from processor_api.stores import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
 from processor_api.windowed import Window, Windowed
 
 __all__ = ["CALLS", "ERROR", "REFUSALS", "StoreCalls", "has_call", "plain_key"]
@@ -25,6 +25,7 @@ class StoreCalls:
         self._calls = _calls_of(kind)
         self._timestamped = kind.startswith("timestamped-")
         self._headers = kind.startswith("headers-")
+        self._sessions = kind.endswith("session")
         self.timed = kind.endswith(("window", "session"))
         self._open: dict[int, Any] = {}
 
@@ -53,12 +54,17 @@ class StoreCalls:
         if self._timestamped:
             return ValueAndTimestamp(value, args["timestamp"])
         headers = [(name, None if data is None else bytes.fromhex(data)) for name, data in args["headers"]]
+        if self._sessions:
+            return AggregationWithHeaders(value, headers)
         return ValueTimestampHeaders(value, args["timestamp"], headers)
 
     def shown(self, value: Any) -> Any:
         if value is None or not (self._timestamped or self._headers):
             return value
-        shown = {"value": value.value, "timestamp": value.timestamp}
+        if isinstance(value, AggregationWithHeaders):
+            shown = {"value": value.aggregation}
+        else:
+            shown = {"value": value.value, "timestamp": value.timestamp}
         if self._headers:
             shown["headers"] = [[name, None if data is None else data.hex()] for name, data in value.headers]
         return shown

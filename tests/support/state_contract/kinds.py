@@ -12,7 +12,7 @@ from typing import Any
 from processor_api.buffers import change_buffer_builder, join_buffer_builder
 from processor_api.serde import Serde
 from processor_api.store_spec import MEMORY, ROCKSDB, StoreBuilder, Stores
-from processor_api.stores import ValueAndTimestamp, ValueTimestampHeaders
+from processor_api.stores import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
 from processor_api.windowed import Window, Windowed
 from state_support.store_kit import StoreKit
 
@@ -234,9 +234,24 @@ JOINS = Kind(
 # -------------------------------------------------------------------- windows and sessions
 
 
-def _window(*, timestamped: bool = False, duplicates: bool = False, time_ordered: bool = False) -> Kind:
-    make = Stores.timestamped_window_store_builder if timestamped else Stores.window_store_builder
-    value_of = ValueAndTimestamp if timestamped else _alone
+WINDOWS: dict[str, tuple[Callable[..., Any], Callable[[Any, int], Any]]] = {
+    "": (Stores.window_store_builder, _alone),
+    "timestamped": (Stores.timestamped_window_store_builder, ValueAndTimestamp),
+    "headers": (Stores.timestamped_window_store_with_headers_builder, _with_headers),
+}
+"""By what values have beside them: the builder, and what makes such a value."""
+SESSIONS: dict[str, tuple[Callable[..., Any], Callable[[Any, int], Any]]] = {
+    "": (Stores.session_store_builder, _alone),
+    "timestamped": (Stores.timestamped_session_store_builder, ValueAndTimestamp),
+    "headers": (
+        Stores.session_store_with_headers_builder,
+        lambda value, time: AggregationWithHeaders(value, [("h", b"1")]),
+    ),
+}
+
+
+def _window(values: str = "", *, duplicates: bool = False, time_ordered: bool = False) -> Kind:
+    make, value_of = WINDOWS[values]
 
     def supplier(engine: str) -> Any:
         persistent = Stores.persistent_window_store if engine == ROCKSDB else Stores.in_memory_window_store
@@ -251,7 +266,7 @@ def _window(*, timestamped: bool = False, duplicates: bool = False, time_ordered
     def of_all(call: str) -> Callable[[Any, str | None, str | None], Any]:
         return lambda store, low, high: getattr(store, call)(0, LAST)
 
-    options = [("timestamped", timestamped), ("duplicates", duplicates), ("time-ordered", time_ordered)]
+    options = [("duplicates", duplicates), (values, values), ("time-ordered", time_ordered)]
     return Kind(
         name="-".join(["window", *(name for name, on in options if on)]),
         build=_built(make, supplier),
@@ -263,16 +278,16 @@ def _window(*, timestamped: bool = False, duplicates: bool = False, time_ordered
         },
         bad_times={
             **_bad_timestamps(lambda store, time: store.put("a", value_of("v", 1), time)),
-            **(_of_values(lambda store, time: store.put("a", value_of("v", time), 5)) if timestamped else {}),
+            **(_of_values(lambda store, time: store.put("a", value_of("v", time), 5)) if values else {}),
         },
         cached=not duplicates,
         keys_are_kept=not duplicates,
     )  # fmt: skip
 
 
-def _session(*, timestamped: bool = False, time_ordered: bool = False) -> Kind:
-    make = Stores.timestamped_session_store_builder if timestamped else Stores.session_store_builder
-    value_of = ValueAndTimestamp if timestamped else _alone
+def _session(values: str = "", *, time_ordered: bool = False) -> Kind:
+    make, value_of = SESSIONS[values]
+    timestamped = values == "timestamped"
 
     def supplier(engine: str) -> Any:
         persistent = Stores.persistent_session_store if engine == ROCKSDB else Stores.in_memory_session_store
@@ -290,7 +305,7 @@ def _session(*, timestamped: bool = False, time_ordered: bool = False) -> Kind:
     def of_key(call: str, *times: int) -> Callable[[Any, str | None, str | None], Any]:
         return lambda store, low, high: getattr(store, call)("a", *times)
 
-    options = [("timestamped", timestamped), ("time-ordered", time_ordered)]
+    options = [(values, values), ("time-ordered", time_ordered)]
     return Kind(
         name="-".join(["session", *(name for name, on in options if on)]),
         build=_built(make, supplier),
@@ -312,10 +327,9 @@ def _session(*, timestamped: bool = False, time_ordered: bool = False) -> Kind:
 
 KINDS = [
     *KEY_VALUE, *EXPIRING, LISTS, VERSIONED, CHANGES, JOINS,
-    _window(), _window(timestamped=True), _window(duplicates=True), _window(time_ordered=True),
-    _window(timestamped=True, time_ordered=True), _window(duplicates=True, time_ordered=True),
-    _session(), _session(timestamped=True), _session(time_ordered=True),
-    _session(timestamped=True, time_ordered=True),
+    *(_window(values, time_ordered=ordered) for values in WINDOWS for ordered in (False, True)),
+    *(_window(values, duplicates=True) for values in ("", "headers")), _window(duplicates=True, time_ordered=True),
+    *(_session(values, time_ordered=ordered) for values in SESSIONS for ordered in (False, True)),
 ]  # fmt: skip
 
 

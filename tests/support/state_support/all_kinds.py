@@ -11,7 +11,7 @@ from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.store_spec import StoreBuilder, Stores
-from processor_api.stores import ValueAndTimestamp, ValueTimestampHeaders
+from processor_api.stores import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
 from processor_api.topology import Topology
 from processor_api.windowed import Window, Windowed
 from runtime_support.task_kit import TaskKit
@@ -31,7 +31,9 @@ KINDS = {
     "window": "window",
     "stamped-window": "timestamped-window",
     "ordered-window": "time-ordered-timestamped-window",
+    "headed-window": "headers-window",
     "session": "session",
+    "headed-session": "headers-session",
     "ordered-session": "time-ordered-session",
 }
 """The kind of each store, by its name."""
@@ -56,7 +58,13 @@ def builders() -> list[StoreBuilder[Any, Any]]:
         Stores.timestamped_window_store_builder(
             Stores.persistent_timestamped_window_store("ordered-window", DAY_MS, 100, time_ordered=True), S, S
         ),
+        Stores.timestamped_window_store_with_headers_builder(
+            Stores.persistent_timestamped_window_store_with_headers("headed-window", DAY_MS, 100), S, S
+        ),
         Stores.session_store_builder(Stores.persistent_session_store("session", DAY_MS), S, S),
+        Stores.session_store_with_headers_builder(
+            Stores.persistent_session_store_with_headers("headed-session", DAY_MS), S, S
+        ),
         Stores.session_store_builder(
             Stores.persistent_session_store("ordered-session", DAY_MS, time_ordered=True), S, S
         ),
@@ -77,14 +85,18 @@ class Keep(Processor[str, str, str, str]):
         start = time // 100 * 100
         stores["plain"].put(key, value)
         stores["stamped"].put(key, stamped)
-        stores["headed"].put(key, None if value is None else ValueTimestampHeaders(value, time, [("h", b"\x01")]))
+        headed = None if value is None else ValueTimestampHeaders(value, time, [("h", b"\x01")])
+        stores["headed"].put(key, headed)
         stores["listed"].put(key, value)
         stores["versioned"].put(key, value, time)
         stores["window"].put(key, value, start)
         stores["stamped-window"].put(key, stamped, start)
         stores["ordered-window"].put(key, stamped, start)
+        stores["headed-window"].put(key, headed, start)
+        session = Windowed(key, Window(start, start + 50))
         for name in ("session", "ordered-session"):
-            stores[name].put(Windowed(key, Window(start, start + 50)), value)
+            stores[name].put(session, value)
+        stores["headed-session"].put(session, None if value is None else AggregationWithHeaders(value, headed.headers))
 
 
 def topology() -> Topology:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from processor_api.serde import Serdes
 from processor_api.store_spec import StoreBuilder, Stores
-from processor_api.stores import ValueAndTimestamp, ValueTimestampHeaders
+from processor_api.stores import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
 from processor_api.windowed import Window, Windowed
 
 __all__ = ["CASES", "Case", "Read", "keyed", "result"]
@@ -161,11 +161,27 @@ def _kv(make: Any, supplier: Any, show: Callable[[Any, int], Any] = _plain, *, c
     return Case(lambda: make(supplier(), STRING, STRING), _put_kv(show), _read_kv, caches)
 
 
-def _windows(persistent: bool, *, timed: bool, ordered: bool, duplicates: bool = False) -> Case:
-    make = Stores.timestamped_window_store_builder if timed else Stores.window_store_builder
+def _aggregate(value: Any, time: int) -> Any:
+    return AggregationWithHeaders(value, [("h", b"%d" % time)])
+
+
+WINDOWS: dict[str, tuple[Any, Callable[[Any, int], Any]]] = {
+    "alone": (Stores.window_store_builder, _plain),
+    "timed": (Stores.timestamped_window_store_builder, ValueAndTimestamp),
+    "headers": (Stores.timestamped_window_store_with_headers_builder, _with_headers),
+}
+SESSIONS: dict[str, tuple[Any, Callable[[Any, int], Any]]] = {
+    "alone": (Stores.session_store_builder, _plain),
+    "timed": (Stores.timestamped_session_store_builder, ValueAndTimestamp),
+    "headers": (Stores.session_store_with_headers_builder, _aggregate),
+}
+
+
+def _windows(persistent: bool, values: str, *, ordered: bool, duplicates: bool = False) -> Case:
+    make, show = WINDOWS[values]
     store = Stores.persistent_window_store if persistent else Stores.in_memory_window_store
     how: dict[str, Any] = {"time_ordered": ordered, **({"segment_interval": 7} if persistent else {})}
-    put = _put_window(ValueAndTimestamp if timed else _plain)
+    put = _put_window(show)
 
     def builder() -> Any:
         return make(store("s", RETENTION, WINDOW, duplicates, **how), STRING, STRING)
@@ -173,11 +189,11 @@ def _windows(persistent: bool, *, timed: bool, ordered: bool, duplicates: bool =
     return Case(builder, put, _read_window, not duplicates)
 
 
-def _sessions(persistent: bool, *, timed: bool, ordered: bool) -> Case:
-    make = Stores.timestamped_session_store_builder if timed else Stores.session_store_builder
+def _sessions(persistent: bool, values: str, *, ordered: bool) -> Case:
+    make, show = SESSIONS[values]
     store = Stores.persistent_session_store if persistent else Stores.in_memory_session_store
     how: dict[str, Any] = {"time_ordered": ordered, **({"segment_interval": 7} if persistent else {})}
-    put = _put_session(ValueAndTimestamp if timed else _plain)
+    put = _put_session(show)
     return Case(lambda: make(store("s", RETENTION, **how), STRING, STRING), put, _read_session)
 
 
@@ -214,15 +230,19 @@ CASES: dict[str, Case] = {
         _read_list,
         False,
     ),
-    "windows": _windows(True, timed=False, ordered=False),
-    "windows in memory": _windows(False, timed=True, ordered=False),
-    "windows by time": _windows(True, timed=True, ordered=True),
-    "windows by time in memory": _windows(False, timed=False, ordered=True),
-    "windows with duplicates": _windows(True, timed=False, ordered=False, duplicates=True),
-    "windows with duplicates in memory": _windows(False, timed=False, ordered=False, duplicates=True),
-    "sessions": _sessions(True, timed=True, ordered=False),
-    "sessions in memory": _sessions(False, timed=False, ordered=False),
-    "sessions by time": _sessions(True, timed=False, ordered=True),
+    "windows": _windows(True, "alone", ordered=False),
+    "windows in memory": _windows(False, "timed", ordered=False),
+    "windows by time": _windows(True, "timed", ordered=True),
+    "windows by time in memory": _windows(False, "alone", ordered=True),
+    "windows with duplicates": _windows(True, "alone", ordered=False, duplicates=True),
+    "windows with duplicates in memory": _windows(False, "alone", ordered=False, duplicates=True),
+    "sessions": _sessions(True, "timed", ordered=False),
+    "sessions in memory": _sessions(False, "alone", ordered=False),
+    "windows with headers": _windows(True, "headers", ordered=False),
+    "windows with headers in memory": _windows(False, "headers", ordered=True),
+    "sessions with headers": _sessions(True, "headers", ordered=True),
+    "sessions with headers in memory": _sessions(False, "headers", ordered=False),
+    "sessions by time": _sessions(True, "alone", ordered=True),
     "versions": _versions(Stores.persistent_versioned_key_value_store),
     "versions in memory": _versions(Stores.in_memory_versioned_key_value_store),
 }
