@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from dsl.draft import Place
-from dsl.options import Branched, NamedLike, name_of
+from dsl.options import Branched, NamedLike, chosen, name_of
 from dsl.plan import Process
 from dsl.processors.stateless import Branch, PassThrough
+from processor_api.checks import check_function
 from processor_api.errors import TopologyError
 
 __all__ = ["BranchedKStream"]
@@ -43,6 +44,7 @@ class BranchedKStream(Generic[K, V, S]):
     ) -> BranchedKStream[K, V, S]:
         """Adds a branch for the records for which ``predicate(key, value)`` holds and no earlier one did."""
         name = self._add(branched, len(self._operator.predicates) + 1)
+        check_function(predicate, "predicate", f"branch {name}")
         self._amend(
             replace(
                 self._operator,
@@ -69,7 +71,7 @@ class BranchedKStream(Generic[K, V, S]):
     def _add(self, branched: Branched[Any] | None, number: int) -> str:
         if self._finished:
             raise TopologyError(f"the split {self._place.name!r} is finished; add branches before its default branch")
-        given = None if branched is None else branched.name
+        given = chosen(branched, Branched).name
         return f"{self._place.name}{number if given is None else given}"
 
     def _amend(self, operator: Branch) -> None:

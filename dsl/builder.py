@@ -143,7 +143,7 @@ class StreamsBuilder:
             that gives them; those given to the builder if left out. Only with them do ``topology.optimization``,
             ``ensure.explicit.internal.resource.naming``, ``statestore.cache.max.bytes`` of 0, ``default.dsl.store`` and
             ``dsl.store.suppliers.class`` have an effect on the topology, and only then does ``processor.wrapper.class``
-            show in its description.
+            show in its description, unless it is a class or an import path in a plain mapping.
         :raises TopologyError: for mistakes that only the whole shows: a name or topic used twice, an unknown store.
         :raises ConfigError: if ``topology.optimization`` is not one of its values.
         """

@@ -14,7 +14,7 @@ from dsl.processors.table_source import TableSourceOperator
 from dsl.stream_calls import SOURCE
 from dsl.table_calls import TABLE_SOURCE
 from processor_api.errors import TopologyError
-from processor_api.processor import Processor
+from processor_api.processor import Processor, check_supplier
 from processor_api.serde import Serde
 from processor_api.store_spec import StoreBuilder
 from processor_api.store_supplier import as_supplier
@@ -81,6 +81,7 @@ def add_global_store(
         raise TopologyError(f"expected a store builder, got {builder!r}; see Stores.key_value_store_builder")
     how: Consumed[Any, Any] = chosen(consumed, Consumed)
     source, name = _names(draft, how)
+    check_supplier(name, supplier)
     draft.add(
         GlobalSource(
             name=name,

@@ -9,6 +9,7 @@ from dsl import stream_calls
 from dsl.branch import BranchedKStream
 from dsl.draft import Place
 from dsl.options import NamedLike, Produced, Repartitioned
+from processor_api.errors import TopologyError
 from processor_api.nodes import TopicNameExtractor
 
 __all__ = ["KStreamBase"]
@@ -44,8 +45,10 @@ class KStreamBase(Generic[K, V]):
     def merge(self, other: Self, *, name: NamedLike = None) -> Self:
         """The records of both streams, in no particular order between them.
 
-        :raises TopologyError: if the other stream comes from another builder.
+        :raises TopologyError: if it is no stream, or comes from another builder.
         """
+        if not isinstance(other, KStreamBase):
+            raise TopologyError(f"a stream is merged with another stream, not with {other!r}; see KTable.to_stream")
         return type(self)(stream_calls.merge(self._place, other._place, name))
 
     def repartition(self, repartitioned: Repartitioned[K, V] | None = None) -> Self:

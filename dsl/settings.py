@@ -122,6 +122,6 @@ def _suppliers(values: Mapping[str, Any]) -> DslStoreSuppliers | None:
 
 
 def _wrapper(values: Mapping[str, Any]) -> Any:
-    """One that is named by its import path is found when the application is made."""
+    """One given as a class, or by its import path, is made with the application: two of a class would wrap twice."""
     found = values.get("processor.wrapper.class")
-    return None if isinstance(found, str) else found
+    return None if isinstance(found, (str, type)) else found

@@ -29,6 +29,7 @@ from dsl.processors.table_source import TableSourceOperator
 from processor_api.errors import TopologyError
 from processor_api.nodes import TopicNameExtractor
 from processor_api.partitioner import StreamPartitioner
+from processor_api.processor import check_supplier
 from processor_api.serde import Serde
 
 SOURCE = "KSTREAM-SOURCE-"
@@ -126,10 +127,22 @@ def process(
 ) -> Place:
     prefix = "KSTREAM-PROCESSVALUES-" if fixed_key else "KSTREAM-PROCESSOR-"
     name = name_of(named) or place.draft.names.processor(prefix)
+    check_supplier(name, supplier)
+    _check_store_names(name, stores)
     node = Process(name=name, parents=(place.node,), supplier=supplier, stores=stores, fixed_key=fixed_key)
     if fixed_key:
         return place.then(node, value_serde=None)
     return place.then(node, key_serde=None, value_serde=None, repartition_required=True)
+
+
+def _check_store_names(name: str, stores: tuple[Any, ...]) -> None:
+    for store in stores:
+        if not isinstance(store, str):
+            raise TopologyError(
+                f"processor {name!r} is connected to stores by their names, got {type(store).__name__}: add it to"
+                " the builder, and give its name here",
+                node=name,
+            )
 
 
 def to(place: Place, topic: str | TopicNameExtractor, produced: Produced[Any, Any] | None) -> None:

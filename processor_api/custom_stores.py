@@ -183,7 +183,10 @@ class CustomStateStore(Protocol):
 
     @property
     def position(self) -> Mapping[TopicPartition, int]:
-        """Of input partitions, the offset of the last record whose changes the store has; empty if it does not know."""
+        """Of input partitions, the offset of the last record whose changes the store has; empty if it does not know.
+
+        For the processors that use the store. The runtime keeps positions of its own and never asks, and queries, which
+        ask Kafka Streams' stores for it, do not read custom stores: only their task does."""
         return {}
 
 

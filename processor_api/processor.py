@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from processor_api.context import FixedKeyProcessorContext, OperatorContext, ProcessorContext
+from processor_api.errors import TopologyError
 from processor_api.record import FixedKeyRecord, Forward, Record
 from processor_api.store_spec import StoreBuilder
 
@@ -20,6 +21,7 @@ __all__ = [
     "Operator",
     "Processor",
     "ProcessorSupplier",
+    "check_supplier",
     "connected_stores",
 ]
 
@@ -80,7 +82,30 @@ class Operator(Protocol):
         ...
 
 
-def connected_stores(supplier: Any) -> Iterable[StoreBuilder[Any, Any]]:
-    """The stores that a supplier brings along."""
+def check_supplier(name: str, supplier: Any) -> None:
+    """:raises TopologyError: if it can make no processors, as an instance of one cannot."""
+    if isinstance(supplier, (Processor, FixedKeyProcessor)) or not callable(supplier):
+        raise TopologyError(
+            f"processor {name!r} needs a supplier: a class or function that makes a new processor at each call,"
+            f" not {supplier!r}",
+            node=name,
+        )
+
+
+def connected_stores(supplier: Any, name: str) -> Iterable[StoreBuilder[Any, Any]]:
+    """The stores that the supplier of processor ``name`` brings along.
+
+    :raises TopologyError: if its method ``stores()`` fails, as one does that needs an instance.
+    """
     stores = getattr(supplier, "stores", None)
-    return tuple(stores()) if callable(stores) and not isinstance(stores, type) else ()
+    if not callable(stores) or isinstance(stores, type):
+        return ()
+    try:
+        return tuple(stores())
+    except Exception as error:
+        hint = "; make it a staticmethod" if isinstance(supplier, type) else ""
+        raise TopologyError(
+            f"stores() of the supplier of processor {name!r} must return builders of stores, and failed:"
+            f" {type(error).__name__}: {error}{hint}",
+            node=name,
+        ) from error

@@ -70,6 +70,8 @@ def _write_string(value: str) -> bytes:
         return value.encode()
     except UnicodeEncodeError:  # a lone surrogate: Java writes a question mark
         return value.encode("utf-8", "replace")
+    except AttributeError:
+        raise TypeError(f"string: expected a str, got {type(value).__name__}") from None
 
 
 def _read_string(data: bytes) -> str:

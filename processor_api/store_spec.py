@@ -373,10 +373,12 @@ def _builder(
 
 
 def _versioned(name: str, engine: str, history_retention: Duration, segment_interval: Duration | None) -> StoreSupplier:
-    retention = to_ms(history_retention, "history_retention")
+    what = f"store {name!r}:"
+    retention = to_ms(history_retention, f"{what} history_retention")
     if retention < 0:
         raise TopologyError(f"history_retention is {retention} ms; it cannot be negative", store=name)
-    segment = _segment_interval(retention) if segment_interval is None else to_ms(segment_interval, "segment_interval")
+    given = None if segment_interval is None else to_ms(segment_interval, f"{what} segment_interval")
+    segment = _segment_interval(retention) if given is None else given
     if segment < 1:
         raise TopologyError(f"segment_interval is {segment} ms; it must be positive", store=name)
     parameters = {"history_retention_ms": retention, "segment_interval_ms": segment}

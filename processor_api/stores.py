@@ -180,6 +180,16 @@ class ListStore(StateStore, Protocol[K, V]):
 
     def all(self) -> KeyValueIterator[K, V]: ...
 
+    def reverse_range(self, from_key: K | None = None, to_key: K | None = None) -> KeyValueIterator[K, V]:
+        """As :meth:`range`, keys and values in the opposite order."""
+        ...
+
+    def reverse_all(self) -> KeyValueIterator[K, V]: ...
+
+    def prefix_scan(self, prefix: Any, prefix_serde: Serde[Any] | None = None) -> KeyValueIterator[K, V]:
+        """Every value with its key, of keys whose bytes start with those of the prefix."""
+        ...
+
     def approximate_num_entries(self) -> int:
         """Keys, not values."""
         ...
@@ -250,6 +260,12 @@ class VersionedKeyValueStore(StateStore, Protocol[K, V]):
     def reverse_range(
         self, from_key: K | None = None, to_key: K | None = None, as_of: int | None = None
     ) -> VersionedRecordIterator[tuple[K, VersionedRecord[V]]]: ...
+
+    def prefix_scan(
+        self, prefix: Any, prefix_serde: Serde[Any] | None = None, as_of: int | None = None
+    ) -> VersionedRecordIterator[tuple[K, VersionedRecord[V]]]:
+        """As :meth:`range`, of the keys whose bytes start with those of the prefix."""
+        ...
 
     def range_versions(
         self,

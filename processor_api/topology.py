@@ -24,6 +24,7 @@ from processor_api.processor import (
     Operator,
     Processor,
     ProcessorSupplier,
+    check_supplier,
     connected_stores,
 )
 from processor_api.serde import Serde
@@ -36,7 +37,7 @@ from processor_api.wrapper import wrapped
 
 __all__ = ["Topology"]
 
-log = logging.getLogger("processor_api.topology")
+log = logging.getLogger("streams.topology")
 
 
 class Topology(TopologyData):
@@ -96,7 +97,7 @@ class Topology(TopologyData):
         self._check_parents(name, parents)
         fixed_key = False if isinstance(supplier, Operator) else self._check_supplier(name, supplier)
         self._nodes[name] = ProcessorNode(name=name, parents=parents, supplier=supplier, fixed_key=fixed_key)
-        for builder in connected_stores(supplier):
+        for builder in connected_stores(supplier, name):
             self.add_state_store(builder, name)
         return self
 
@@ -330,7 +331,7 @@ class Topology(TopologyData):
             kind = "a FixedKeyProcessor" if node.fixed_key else "a Processor"
             raise TopologyError(f"the processor wrapper must make {kind} at node {name!r}", node=name)
         self._nodes[name] = replace(node, supplier=supplier)
-        for builder in connected_stores(supplier):
+        for builder in connected_stores(supplier, name):
             if builder.name not in self.stores_of(name):
                 self.add_state_store(builder, name)
 
@@ -387,12 +388,7 @@ class Topology(TopologyData):
         if source == processor:
             raise TopologyError(f"the source and the processor of a global store need two names, not {source!r} twice")
         self._check_new_store(builder.name)
-        if isinstance(builder.supplier, CustomStoreSupplier):
-            raise TopologyError(
-                f"global store {builder.name!r} cannot be a custom store, which one task alone uses; give a store of"
-                " Stores an engine of your own (StoreSupplier.on_engine)",
-                store=builder.name,
-            )
+        self._check_global_kind(builder)
         self._check_lasting(builder)
         if builder.logging:
             raise TopologyError(
@@ -405,13 +401,27 @@ class Topology(TopologyData):
                 f"the supplier of {processor!r} makes a FixedKeyProcessor; a global store needs a Processor",
                 node=processor,
             )
-        others = [other.name for other in connected_stores(supplier) if other.name != builder.name]
+        others = [other.name for other in connected_stores(supplier, processor) if other.name != builder.name]
         if others:
             raise TopologyError(
                 f"the supplier of {processor!r} brings along store {others[0]!r}: the processor of a global store can"
                 " have no other",
                 node=processor,
                 store=others[0],
+            )
+
+    def _check_global_kind(self, builder: StoreBuilder[Any, Any]) -> None:
+        if isinstance(builder.supplier, CustomStoreSupplier):
+            raise TopologyError(
+                f"global store {builder.name!r} cannot be a custom store, which one task alone uses; give a store of"
+                " Stores an engine of your own (StoreSupplier.on_engine)",
+                store=builder.name,
+            )
+        if builder.kind.endswith("lru-map"):
+            raise TopologyError(
+                f"global store {builder.name!r} cannot be an LRU map: reading changes it, which only one processor may,"
+                " and its topic would not forget what it drops; take a key-value store",
+                store=builder.name,
             )
 
     def _topics_or_pattern(
@@ -428,12 +438,7 @@ class Topology(TopologyData):
         return tuple(names), patterns[0] if patterns else None
 
     def _check_supplier(self, name: str, supplier: Any) -> bool:
-        if isinstance(supplier, (Processor, FixedKeyProcessor)) or not callable(supplier):
-            raise TopologyError(
-                f"processor {name!r} needs a supplier: a class or function that makes a new processor at each call,"
-                f" not {supplier!r}",
-                node=name,
-            )
+        check_supplier(name, supplier)
         try:
             first, second = supplier(), supplier()
         except StreamsError as error:

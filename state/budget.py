@@ -12,14 +12,16 @@ class Budget:
     and value and a fixed cost, without the topic's name and the headers.
 
     :param cache_bytes: over this a store evicts: clean rows first, then it forwards its dirty ones. 0: no cache.
-    :param uncommitted_bytes: over this the thread is asked for a commit; -1 is no limit.
+    :param uncommitted_bytes: over this, or about to be, the thread is asked for a commit; -1 is no limit.
     """
 
-    __slots__ = ("cache_limit", "clean", "dirty", "reports", "uncommitted", "uncommitted_limit")
+    __slots__ = ("_seen", "cache_limit", "clean", "dirty", "reports", "uncommitted", "uncommitted_limit")
 
     def __init__(self, cache_bytes: int, uncommitted_bytes: int = -1) -> None:
         self.cache_limit = cache_bytes
         self.uncommitted_limit = uncommitted_bytes
+        self._seen = 0
+        """What waited for the commit when it was last asked."""
         self.clean = 0
         """Rows known, be they in the engine or on their way to it."""
         self.dirty = 0
@@ -35,7 +37,13 @@ class Budget:
         return self.clean + self.dirty
 
     def wants_commit(self) -> bool:
-        """To be asked now and then, not for each record."""
+        """Whether more waits for a commit than may, or will if as much comes again as since the last call (KIP-892).
+
+        To be asked once a round of the thread, not for each record.
+        """
         if self.uncommitted_limit < 0:
             return False
-        return self.uncommitted_limit < self.uncommitted + self.dirty + sum(report() for report in self.reports)
+        waits = self.uncommitted + self.dirty + sum(report() for report in self.reports)
+        grown = waits - self._seen if waits >= self._seen else waits  # less than before: there was a commit
+        self._seen = waits
+        return self.uncommitted_limit < waits + grown

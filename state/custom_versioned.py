@@ -8,6 +8,7 @@ from typing import Any
 from processor_api.custom_stores import ChangelogRecord
 from processor_api.errors import StoreError
 from processor_api.record import HeaderList
+from processor_api.serde import Serde
 from processor_api.store_spec import StoreBuilder
 from processor_api.store_supplier import CUSTOM_VERSIONED, lacks
 from processor_api.stores import VersionedRecord
@@ -16,6 +17,7 @@ from state.codec import RowCodec, without_rows
 from state.custom_engine import CustomStoreEngine
 from state.custom_store import engine_of, open_custom
 from state.engine import Batch, Engine
+from state.formats.keys import after_prefix
 from state.kind import Opening, OpenStore, Restore, StoreKind
 from state.row_iterator import OpenIterators, RowIterator
 
@@ -76,6 +78,12 @@ class VersionedBytesFacade:
 
     def reverse_range(self, from_key: Any = None, to_key: Any = None, as_of: int | None = None) -> RowIterator:
         return self._of_keys("reverse_range", from_key, to_key, as_of)
+
+    def prefix_scan(self, prefix: Any, prefix_serde: Serde[Any] | None = None, as_of: int | None = None) -> RowIterator:
+        """By a range, which ends behind the last key with the prefix."""
+        low = (self._write_key if prefix_serde is None else key_writer(prefix_serde, self.name))(prefix)
+        found, read_key, shown = self._call("range")(low, after_prefix(low), as_of), self._read_key, self._shown
+        return self._iterators.open((read_key(key), shown(record)) for key, record in found if key.startswith(low))
 
     def range_versions(
         self, from_key: Any = None, to_key: Any = None, from_time: int | None = None, to_time: int | None = None

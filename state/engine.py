@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
-__all__ = ["OFFSETS", "POSITIONS", "Batch", "Engine", "Family", "Snapshot", "store_of"]
+__all__ = ["OFFSETS", "POSITIONS", "Batch", "BulkLoading", "Engine", "Family", "Snapshot", "store_of"]
 
 OFFSETS = "offsets"
 """Family of changelog offsets: ``<topic>-<partition>`` to the offset of the last record applied (frozen on disk)."""
@@ -78,6 +78,21 @@ class Snapshot(Protocol):
 
     def close(self) -> None:
         """Lets go of what it holds on to; so does the end of the last reference to it and its families."""
+        ...
+
+
+@runtime_checkable
+class BulkLoading(Protocol):
+    """An engine that can be opened so that it takes many rows quickly and finds them slowly."""
+
+    bulk: bool
+    """Whether it is."""
+
+    def reopen(self, *, bulk: bool) -> None:
+        """Opens it for loading in bulk, or for use. Families, their handles and snapshots taken before have ended.
+
+        :raises StateError: if it cannot be opened again; it is closed then.
+        """
         ...
 
 

@@ -10,6 +10,7 @@ from processor_api.serde import Serde
 from processor_api.stores import ValueAndTimestamp
 from state.checked import key_writer
 from state.codec import PLAIN, TIMESTAMPED, row_from_plain, without_access
+from state.formats.keys import after_prefix
 from state.kind import Opening, OpenStore, StoreKind, open_rows
 from state.row_functions import make_get, make_keep, make_put, row_key_maker
 from state.row_iterator import OpenIterators, RowIterator
@@ -95,7 +96,7 @@ class KeyValueFacade:
 
     def prefix_scan(self, prefix: Any, prefix_serde: Serde[Any] | None = None) -> RowIterator:
         low = key_writer(prefix_serde or self._rows.key_serde, self.name)(prefix)
-        return self._range(low, _increment(low), reverse=False)
+        return self._range(low, after_prefix(low), reverse=False)
 
     def approximate_num_entries(self) -> int:
         self._check()
@@ -195,9 +196,3 @@ KINDS = {
         TIMESTAMPED, _open_with(TimestampedFacade), older={"plain": row_from_plain, "accessed": without_access}
     ),
 }
-
-
-def _increment(prefix: bytes) -> bytes | None:
-    """The smallest bytes after every key that starts with the prefix; ``None`` if there are none."""
-    stripped = prefix.rstrip(b"\xff")
-    return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else None

@@ -155,6 +155,12 @@ class StoreKind:
     restoring: Callable[[StoreBuilder[Any, Any], Engine, RowCodec], Restore] = _restore_rows
     families: tuple[str, ...] = ()
     """Suffixes of the engine's families that it has besides the codec's."""
+
+    @property
+    def restores_rows(self) -> bool:
+        """Whether the changelog has the keys of the rows, which are put as they come."""
+        return self.restoring is _restore_rows
+
     notes: tuple[str, ...] = ()
     """The same of those that another kind may ignore."""
     older: Mapping[str, Callable[[bytes], bytes]] = field(default_factory=dict)

@@ -44,6 +44,7 @@ __all__ = [
     "kind_of",
     "open_store",
     "restore_of",
+    "restores_blindly",
     "store_of",
 ]
 
@@ -139,6 +140,12 @@ def restore_of(builder: StoreBuilder[Any, Any], engine: Engine) -> Restore:
     return kind_of(builder).restoring(builder, engine, codec)
 
 
+def restores_blindly(builder: StoreBuilder[Any, Any], engine: Engine) -> bool:
+    """Whether a restore puts rows without looking at those there are."""
+    kind = kind_of(builder)
+    return kind.restores_rows and not any(engine.holds(f"{builder.name}.{suffix}") for suffix in kind.older)
+
+
 def _count_nothing() -> None:
     """Where nobody counts dropped records."""
 
@@ -164,7 +171,8 @@ def open_store(
     :param make_rows: makes what is between the store and the engine.
     """
     name = builder.name
-    if builder.time_to_live is None and builder.kind in EXPIRING_KINDS and engine.holds(f"{name}.{EXPIRY}"):
+    lasts = make_rows is Rows and builder.time_to_live is None and builder.kind in EXPIRING_KINDS
+    if lasts and engine.holds(f"{name}.{EXPIRY}"):  # a store that is only read writes nothing
         engine.clear([f"{name}.{EXPIRY}"])  # should it get a time to live again, that starts anew
     engine, codec = _upgraded(builder, engine)
     return kind_of(builder).open(

@@ -11,9 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from processor_api.errors import StoreError
-from processor_api.serde import Serdes
+from processor_api.serde import Serde, Serdes
 from state.checked import key_writer, reader, value_writer
 from state.codec import PLAIN
+from state.formats.keys import after_prefix
 from state.formats.list_value import add_item, read_items
 from state.kind import Opening, OpenStore, StoreKind
 from state.row_functions import make_get, make_put
@@ -68,24 +69,37 @@ class ListFacade:
     def all(self) -> RowIterator:
         return self._range(None, None)
 
+    def reverse_all(self) -> RowIterator:
+        return self._range(None, None, reverse=True)
+
     def range(self, from_key: Any = None, to_key: Any = None) -> RowIterator:
-        low = None if from_key is None else self._write_key(from_key)
-        high = None if to_key is None else self._write_key(to_key) + b"\0"
-        return self._range(low, high)
+        return self._range(*self._bounds(from_key, to_key))
+
+    def reverse_range(self, from_key: Any = None, to_key: Any = None) -> RowIterator:
+        return self._range(*self._bounds(from_key, to_key), reverse=True)
+
+    def prefix_scan(self, prefix: Any, prefix_serde: Serde[Any] | None = None) -> RowIterator:
+        write = self._write_key if prefix_serde is None else key_writer(prefix_serde, self.name)
+        low = write(prefix)
+        return self._range(low, after_prefix(low))
 
     def approximate_num_entries(self) -> int:
         """Keys that have a list."""
         self._check()
         return self._rows.family.approximate_count() + len(self._rows.dirty) + len(self._rows.drained)
 
-    def _range(self, low: bytes | None, high: bytes | None) -> RowIterator:
-        self._check()
-        return self._iterators.open(self._decoded(self._rows.range(low, high, reverse=False)))
+    def _bounds(self, from_key: Any, to_key: Any) -> tuple[bytes | None, bytes | None]:
+        low = None if from_key is None else self._write_key(from_key)
+        return low, None if to_key is None else self._write_key(to_key) + b"\0"
 
-    def _decoded(self, rows: Iterator[tuple[bytes, Any]]) -> Iterator[tuple[Any, Any]]:
+    def _range(self, low: bytes | None, high: bytes | None, *, reverse: bool = False) -> RowIterator:
+        self._check()
+        return self._iterators.open(self._decoded(self._rows.range(low, high, reverse=reverse), reverse))
+
+    def _decoded(self, rows: Iterator[tuple[bytes, Any]], reverse: bool) -> Iterator[tuple[Any, Any]]:
         for raw, entry in rows:
-            key = self._read_key(raw)
-            for item in self._read(read_items, entry[0]):
+            key, items = self._read_key(raw), self._read(read_items, entry[0])
+            for item in reversed(items) if reverse else items:
                 yield key, self._read_value(item)
 
     def _read(self, function: Any, *row: Any) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 from weakref import WeakSet
@@ -172,10 +173,11 @@ class RocksEngine:
         self._log = WriteOptions()
         self._load = WriteOptions()
         self._load.disable_wal = True  # type: ignore[assignment,method-assign]
-        options = {name: self._memory.options() for name in {*families, OFFSETS, POSITIONS, "default"}}
-        if configure is not None:
-            for name in families:
-                configure(name, options[name])
+        self.bulk = False
+        """Whether it is open for loading in bulk: rows are sorted by a thread of RocksDB when memtables are flushed."""
+        self._wanted = frozenset((*families, OFFSETS, POSITIONS, "default"))
+        self._configure = configure
+        options = self._options(families)
         self._db = self._open(path, options)
         try:
             self._check_layout(families)
@@ -184,12 +186,30 @@ class RocksEngine:
             self.close()
             raise
 
+    def _options(self, families: Collection[str]) -> dict[str, Options]:
+        options = {name: self._memory.options(bulk=self.bulk) for name in self._wanted}
+        if self._configure is not None:
+            for name in families:
+                self._configure(name, options[name])
+        return options
+
+    def reopen(self, *, bulk: bool) -> None:
+        """Does nothing where users have set options of their own, which may not go with such memtables."""
+        if bulk == self.bulk or self._configure is not None:
+            return
+        with self._lock:
+            self.close()
+            self.bulk = bulk
+            self._db = self._open(Path(self.path), self._options(()))
+            self._closed = False
+
     def _open(self, path: Path, families: dict[str, Options]) -> Rdict:
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._names = self._find_families(path)
-            named = {name: families.get(name) or self._memory.options() for name in self._names or families}
-            return Rdict(self.path, self._memory.options(), column_families=named)
+            plain = partial(self._memory.options, bulk=self.bulk)
+            named = {name: families.get(name) or plain() for name in self._names or families}
+            return Rdict(self.path, plain(), column_families=named)
         except StateError:
             raise
         except Exception as error:

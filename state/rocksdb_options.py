@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rocksdict import BlockBasedOptions, Cache, DBRecoveryMode, Options, WriteBufferManager
+from rocksdict import BlockBasedOptions, Cache, DBRecoveryMode, MemtableFactory, Options, WriteBufferManager
 
 from processor_api.errors import ConfigError
 
 __all__ = ["PROFILES", "RocksSettings", "SharedMemory", "check_options", "rocks_settings", "set_options"]
+
+
+BULK_BUFFER_BYTES = 4 << 20
+"""One memtable while rows are loaded in bulk: small enough to be sorted and written while the next fills."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,8 +101,11 @@ class SharedMemory:
         """Bytes of all memtables."""
         return self._buffers.get_usage()
 
-    def options(self) -> Options:
-        """Options of a database and of each of its families."""
+    def options(self, *, bulk: bool = False) -> Options:
+        """Options of a database and of each of its families.
+
+        :param bulk: for loading: memtables take rows as they come, and RocksDB sorts them when it flushes them.
+        """
         settings = self.settings
         options = Options(raw_mode=True)
         options.create_if_missing(True)
@@ -106,6 +113,10 @@ class SharedMemory:
         options.set_atomic_flush(True)  # rows and the offset they stand for reach the disk together
         options.set_max_total_wal_size(settings.log_bytes)
         options.set_write_buffer_size(settings.write_buffer_bytes)
+        if bulk:
+            options.set_allow_concurrent_memtable_write(False)
+            options.set_memtable_factory(MemtableFactory.vector())
+            options.set_write_buffer_size(min(settings.write_buffer_bytes, BULK_BUFFER_BYTES))
         options.set_arena_block_size(settings.arena_bytes)
         options.set_write_buffer_manager(self._buffers)
         options.set_wal_recovery_mode(DBRecoveryMode.point_in_time())

@@ -8,7 +8,7 @@ from typing import Any
 
 from processor_api.errors import StoreError
 from processor_api.record import HeaderList
-from processor_api.serde import Serdes
+from processor_api.serde import Serde, Serdes
 from processor_api.store_spec import StoreBuilder
 from processor_api.stores import VersionedRecord
 from state.budget import Budget
@@ -16,6 +16,7 @@ from state.checked import key_writer, reader, value_writer
 from state.codec import TIMESTAMPED, RowCodec
 from state.cursor import Cursor
 from state.engine import Batch, Engine
+from state.formats.keys import after_prefix
 from state.kind import Opening, OpenStore, Restore, StoreKind
 from state.row_iterator import OpenIterators, RowIterator
 from state.rows import Rows
@@ -122,6 +123,11 @@ class VersionedFacade:
     def reverse_range(self, from_key: Any = None, to_key: Any = None, as_of: int | None = None) -> RowIterator:
         return self._range(from_key, to_key, as_of, as_of, reverse=True, newest=as_of is None)
 
+    def prefix_scan(self, prefix: Any, prefix_serde: Serde[Any] | None = None, as_of: int | None = None) -> RowIterator:
+        self._check()
+        low = (self._write_key if prefix_serde is None else key_writer(prefix_serde, self.name))(prefix)
+        return self._scan(low, after_prefix(low), as_of, as_of, reverse=False, newest=as_of is None)
+
     def range_versions(
         self, from_key: Any = None, to_key: Any = None, from_time: int | None = None, to_time: int | None = None
     ) -> RowIterator:
@@ -159,9 +165,21 @@ class VersionedFacade:
         newest: bool = False,
     ) -> RowIterator:
         self._check()
-        first, last = self._times(from_time, to_time)
         low = None if from_key is None else self._write_key(from_key)
         high = None if to_key is None else self._write_key(to_key) + b"\0"
+        return self._scan(low, high, from_time, to_time, reverse=reverse, newest=newest)
+
+    def _scan(
+        self,
+        low: bytes | None,
+        high: bytes | None,
+        from_time: int | None,
+        to_time: int | None,
+        *,
+        reverse: bool,
+        newest: bool,
+    ) -> RowIterator:
+        first, last = self._times(from_time, to_time)
         found = (
             self._versions.newest_of(low, high, reverse=reverse)
             if newest

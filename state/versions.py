@@ -21,7 +21,7 @@ from state.version_rows import History
 
 __all__ = ["Found", "Versions"]
 
-log = logging.getLogger("state.versioned")
+log = logging.getLogger("streams.state.versioned")
 
 Found = tuple[bytes, int, int | None]
 """Value, start of the validity in ms and its end; ``None`` for a version that is the latest."""

@@ -12,6 +12,7 @@ import struct
 
 __all__ = [
     "MAX_TIME",
+    "after_prefix",
     "read_session_key",
     "read_session_key_by_time",
     "read_window_key",
@@ -129,3 +130,9 @@ def session_key_by_key(key: bytes, start: int, end: int) -> bytes:
 def _check(data: bytes, least: int) -> None:
     if len(data) < least:
         raise ValueError(f"such a key has at least {least} bytes, this one has {len(data)}")
+
+
+def after_prefix(prefix: bytes) -> bytes | None:
+    """The smallest bytes after every key that starts with the prefix; ``None`` if there are none."""
+    stripped = prefix.rstrip(b"\xff")
+    return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else None

@@ -142,7 +142,12 @@ class KafkaStreams:
             raise StreamsError(f"{what} can be set only before the start; the application is {self.state}")
 
     def wait(self, timeout_s: float | None = None, *, state: ClientState | None = None) -> bool:
-        """Waits for a state (the end if none is given); tells whether it came. It also returns at the end."""
+        """Waits for a state (the end if none is given); tells whether it came. It also returns at the end.
+
+        :raises StreamsError: without a timeout before the start, for which it could wait forever.
+        """
+        if timeout_s is None and self.state is ClientState.CREATED:
+            raise StreamsError("the application was not started: call start() first, or give wait() a timeout")
         return self._states.wait(timeout_s, state)
 
     # ------------------------------------------------------------------ start
@@ -156,7 +161,7 @@ class KafkaStreams:
         :raises StateDirectoryError: if the state directory cannot be used.
         :raises RetryableError: if no broker answers.
         """
-        if not self._states.become(ClientState.REBALANCING):
+        if not self._states.become(ClientState.REBALANCING, only_from=ClientState.CREATED):
             raise StreamsError(f"an application can be started once; it is {self.state}: make another one")
         try:
             self._start()

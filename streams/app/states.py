@@ -69,14 +69,17 @@ class StateMachine:
     def state(self) -> ClientState:
         return self._state
 
-    def become(self, state: ClientState) -> bool:
+    def become(self, state: ClientState, *, only_from: ClientState | None = None) -> bool:
         """Changes the state and tells the listener, in order; tells whether it changed.
 
+        :param only_from: changes nothing in any other state than this one.
         :raises InternalError: if that is no legal step.
         """
         with self._telling:
             with self._changed:
                 old = self._state
+                if only_from not in (None, old):
+                    return False
                 if state is old or old in ENDED or state in _LATE.get(old, ()):
                     return False
                 if state not in NEXT[old]:

@@ -15,7 +15,9 @@ from typing import Any
 from streams.cli.failures import CLEAN
 from streams.config.keys import KEYS, REFUSED
 
-__all__ = ["SHELLS", "Command", "Option", "add_parser", "commands_of", "run"]
+__all__ = ["NAME", "SHELLS", "Command", "Option", "add_parser", "commands_of", "run"]
+
+NAME = "completion"
 
 _INSTALL = """
 where to put it:
@@ -27,7 +29,7 @@ where to put it:
 
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
-        "completion",
+        NAME,
         help="print a script for the completion of a shell",
         description="Prints a script that has a shell complete commands, options and the names of settings.",
         epilog=_INSTALL,

@@ -11,6 +11,9 @@ from streams.cli.settings_options import add_settings_options, given_settings
 
 __all__ = ["add_parser", "run"]
 
+_STAND_INS = {"application.id": "missing", "bootstrap.servers": "missing:9092"}
+"""With these the settings that are given can be checked and shown before there are all."""
+
 
 def add_parser(commands: Any) -> None:
     config = commands.add_parser("config", help="look at the configuration", description="Looks at the configuration.")
@@ -26,12 +29,17 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from streams.config import StreamsConfig
     from streams.config.keys import BY_NAME, IGNORED
+    from streams.config.model import REQUIRED, StreamsConfig
 
     given = given_settings(arguments)
+    missing = {name: what for name, what in REQUIRED.items() if name not in given.settings}
+    shown = StreamsConfig.of({**_STAND_INS, **given.settings}).shown()
     rows = []
-    for name, value in StreamsConfig.of(given.settings).shown().items():
+    for name, value in shown.items():
+        if name in missing:
+            rows.append((f"{name} =", f"missing: {missing[name]}"))
+            continue
         origin = given.origins.get(name, "default")
         if origin != "default" or not arguments.given:
             key = BY_NAME.get(name)

@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None, *, runner: run.Runner | None = 
     :param runner: makes the application that ``run`` runs; ``KafkaStreams`` unless given.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    top = parser()
+    top = parser(words)
     parsed = top.parse_args(words)
     parsed.words, parsed.runner, parsed.parser = words[1:], runner, top
     trace = getattr(parsed, "log_level", None) == "debug"
@@ -41,13 +41,20 @@ def main(arguments: Sequence[str] | None = None, *, runner: run.Runner | None = 
         return report(error, trace=trace)
 
 
-def parser() -> argparse.ArgumentParser:
+def parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
+    """The parser of the command line.
+
+    :param words: those it is for; commands that they cannot mean are left empty. ``None`` leaves out nothing.
+    """
     top = argparse.ArgumentParser(
         prog="streams", description="Kafka Streams for Python.", epilog="Each command has --help."
     )
     top.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (run, describe, config_show, doctor, state, demo, completion):
+    for command in (run, describe, config_show, doctor):
+        command.add_parser(commands)
+    state.add_parser(commands, filled=words is None or not {state.NAME, completion.NAME}.isdisjoint(words))
+    for command in (demo, completion):
         command.add_parser(commands)
     return top
 

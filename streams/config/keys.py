@@ -342,7 +342,7 @@ KEYS: tuple[Key, ...] = (
         "statestore_uncommitted_max_bytes",
         "67108864",
         WORKS,
-        "of all threads of a process; beyond it a commit is due; -1 is no limit",
+        "of all threads of a process; beyond it, or about to be, a commit is due; -1 is no limit",
     ),
     Key(
         "task.assignor.class",

@@ -28,7 +28,7 @@ from streams.config.keys import KEYS, PREFIXES
 from streams.config.secrets import MASK, is_secret
 from streams.config.settings import kafka_name, sort_settings
 
-__all__ = ["StreamsConfig"]
+__all__ = ["REQUIRED", "StreamsConfig"]
 
 log = logging.getLogger("streams.config")
 
@@ -291,10 +291,11 @@ class StreamsConfig(BaseModel):
         return found
 
 
-_HELP = {
-    "application_id": "it names the consumer group, the internal topics and the state directory",
-    "bootstrap_servers": "it says where Kafka is, as host:port",
+REQUIRED = {
+    "application.id": "it names the consumer group, the internal topics and the state directory",
+    "bootstrap.servers": "it says where Kafka is, as host:port",
 }
+"""The settings without a default, and what each is for."""
 
 
 def _sentences(error: ValidationError) -> list[str]:
@@ -307,7 +308,7 @@ def _sentences(error: ValidationError) -> list[str]:
         field = str(found["loc"][0])
         name = names.get(field, field)
         if found["type"] == "missing":
-            sentences.append(f"{name} is missing: {_HELP[field]}")
+            sentences.append(f"{name} is missing: {REQUIRED[name]}")
         elif "error" in found.get("ctx", {}):
             sentences.append(f"{name} {found['ctx']['error']}")
         else:

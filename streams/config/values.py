@@ -78,6 +78,7 @@ _JAVA_EXTRACTORS: dict[str, Callable[..., Any]] = {
     "FailOnInvalidTimestamp": fail_on_invalid_timestamp,
     "LogAndSkipOnInvalidTimestamp": log_and_skip_on_invalid_timestamp,
     "UsePartitionTimeOnInvalidTimestamp": use_partition_time_on_invalid_timestamp,
+    "WallclockTimestampExtractor": wallclock_timestamp_extractor,
 }
 _JAVA_HANDLERS: dict[str, dict[str, Callable[..., Any]]] = {
     "deserialization": {
@@ -320,8 +321,6 @@ def extractor(value: Any) -> Any:
     """A timestamp extractor, its import path, or the class name of one of Java's own."""
     package, _, name = value.rpartition(".") if isinstance(value, str) else ("", "", "")
     if package == "org.apache.kafka.streams.processor":
-        if name == "WallclockTimestampExtractor":
-            return wallclock_timestamp_extractor()
         return function(_JAVA_EXTRACTORS.get(name))
     return function(value)
 

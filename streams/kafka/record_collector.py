@@ -399,7 +399,13 @@ def _chosen(partitions: Any, total: int, node: str) -> list[int]:
     """What a partitioner's answer means: -1 leaves the choice to the producer."""
     if partitions is None:
         return [-1]
-    chosen = set(partitions)
+    try:
+        chosen = set(partitions)
+    except TypeError:
+        raise TypeError(
+            f"the partitioner of sink {node!r} returned {partitions!r}; it returns a collection of partitions, such as"
+            " {0}, or None for the default"
+        ) from None
     for partition in chosen:
         if type(partition) is not int or not 0 <= partition < total:
             raise ValueError(f"the partitioner of sink {node!r} chose partition {partition!r} of {total}")

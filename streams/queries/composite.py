@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from processor_api.errors import InvalidStateStoreError, StoreError
 from processor_api.isolation import IsolationLevel
@@ -47,6 +47,14 @@ class CompositeStore:
     def read_only(self, level: IsolationLevel) -> Self:
         """The same store, read at another level of isolation (KIP-892)."""
         return type(self)(self.name, self.persistent, self._find, self._shows, level)
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise StoreError(
+            f"store {self.name!r} can only be read here: it is written by processors that are connected to it",
+            store=self.name,
+        )
+
+    put = put_if_absent = put_all = delete = remove = _refuse
 
     # ------------------------------------------------------------------ for the kinds
 

@@ -63,6 +63,11 @@ class CompositeVersionedStore(CompositeStore):
     def reverse_range(self, from_key: Any = None, to_key: Any = None, as_of: int | None = None) -> QueryIterator:
         return self._rows(lambda store: store.reverse_range(from_key, to_key, as_of))
 
+    def prefix_scan(
+        self, prefix: Any, prefix_serde: Serde[Any] | None = None, as_of: int | None = None
+    ) -> QueryIterator:
+        return self._rows(lambda store: store.prefix_scan(prefix, prefix_serde, as_of))
+
     def range_versions(
         self, from_key: Any = None, to_key: Any = None, from_time: int | None = None, to_time: int | None = None
     ) -> QueryIterator:

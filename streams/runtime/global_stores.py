@@ -21,7 +21,7 @@ from processor_api.topology_data import TopologyData
 from state.budget import Budget
 from state.cursor import Cursor
 from state.engine import OFFSETS, Engine
-from state.kinds import OpenStore, family_of, open_store, restore_of
+from state.kinds import OpenStore, families_held, families_of, family_of, open_store, restore_of
 from state.offsets import read_offset
 from state.read_only import EngineRows, read_only
 from streams.runtime.environment import Environment
@@ -63,7 +63,8 @@ class GlobalStores:
         """Counts up when rows were written."""
         builders = [spec.builder for spec in self._specs.values()]
         for name in sorted({builder.supplier.engine for builder in builders}):
-            families = [family_of(builder) for builder in builders if builder.supplier.engine == name]
+            own = [builder for builder in builders if builder.supplier.engine == name]
+            families = [family for builder in own for family in families_of(builder)]
             self.engines[name] = _open_engine(open_engine, name, environment.state_dir, families)
         self.stores: dict[str, OpenStore] = {}
         """As the processors see them that write to them."""
@@ -182,17 +183,18 @@ class GlobalStores:
             ) from error
 
     def has_rows(self, spec: GlobalStore) -> bool:
-        return self._engine(spec).holds(family_of(spec.builder))
+        engine = self._engine(spec)
+        return any(map(engine.holds, families_held(spec.builder, engine)))
 
     def wipe(self, spec: GlobalStore) -> None:
-        """Removes the store's offsets, then its rows."""
+        """Removes the store's offsets, then its rows, also those of an older kind that it would take over."""
         engine = self._engine(spec)
         offsets, prefix = engine.family(OFFSETS), _offset_prefix(spec)
         batch = engine.batch()
         for key in [key for key, _ in offsets.range(prefix, prefix[:-1] + bytes([prefix[-1] + 1]))]:
             batch.delete(key, offsets.handle)
         engine.write(batch)
-        engine.clear([family_of(spec.builder)])
+        engine.clear(families_held(spec.builder, engine))
 
     def close(self) -> None:
         """Closes stores and engines; no task may read any more."""

@@ -33,6 +33,10 @@ __all__ = ["OwnedTask", "TaskManager"]
 
 log = logging.getLogger("streams.tasks")
 
+BULK_RECORDS = 100_000
+"""Restores of a task that are as long are loaded in bulk (docs/decisions/0015-restores-write-batches.md): to open its
+database twice takes as long as some thousand records."""
+
 MakeEnvironment = Callable[[TaskId], Environment]
 MakeStores = Callable[[TaskPlan, TaskId, Environment], TaskStores]
 
@@ -258,37 +262,38 @@ class TaskManager:
         beginnings = self._restore_consumer.beginning_offsets(changelogs)
         ends = self._restore_consumer.end_offsets(changelogs)
         self._changelog_ends[task.id] = {store: ends[partition] for partition, store in changelogs.items()}
-        jobs = []
+        ranges: dict[str, tuple[TopicPartition, int, int]] = {}
         for partition, store in changelogs.items():
             end, stored = ends[partition], task.stores.stored_offset(store)
-            from_source = store in task.plan.source_changelogs
-            if from_source:  # only what was processed (conformance 95)
+            if store in task.plan.source_changelogs:  # only what was processed (conformance 95)
                 end, stored = _up_to(committed.get(partition), end, stored)
-            builder = task.plan.topology.stores[store]
-            engine = task.stores.engine_of(store)
             has_rows = stored is None and task.stores.has_rows(store)
             start, clear = plan_restore(stored, beginnings[partition], end, store, task.id, has_rows=has_rows)
             if clear:
                 task.stores.wipe(store)
             if start < end:
-                jobs.append(
-                    RestoreJob(
-                        task=task.id,
-                        store=store,
-                        partition=partition,
-                        engine=engine,
-                        restore=restore_of(builder, engine),
-                        start=start,
-                        end=end,
-                        offset_key=task.stores.offset_key(store),
-                        from_source=from_source,
-                    )
-                )
-        return jobs
+                ranges[store] = partition, start, end
+        if sum(end - start for _, start, end in ranges.values()) >= BULK_RECORDS:
+            task.stores.load_in_bulk(ranges)
+        return [
+            RestoreJob(
+                task=task.id,
+                store=store,
+                partition=partition,
+                engine=(engine := task.stores.engine_of(store)),
+                restore=restore_of(task.plan.topology.stores[store], engine),
+                start=start,
+                end=end,
+                offset_key=task.stores.offset_key(store),
+                from_source=store in task.plan.source_changelogs,
+            )
+            for store, (partition, start, end) in ranges.items()
+        ]
 
     def _start(self, task: Task) -> None:
         starts = self._starts.pop(task.id)
         with working_on(task.id):
+            task.stores.settle()
             task.start(self._collector, starts, self._changelog_ends.pop(task.id, {}))
         self._consumer.assign({name: one.offset for name, one in starts.items()})
         for name in starts:

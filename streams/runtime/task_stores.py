@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,8 @@ from processor_api.store_supplier import CustomStoreSupplier
 from processor_api.task_id import TaskId, TopicPartition
 from state.budget import Budget
 from state.cursor import Cursor
-from state.engine import OFFSETS, POSITIONS, Batch, Engine
-from state.kinds import OpenStore, check_kind, families_held, families_of, family_of, open_store
+from state.engine import OFFSETS, POSITIONS, Batch, BulkLoading, Engine
+from state.kinds import OpenStore, check_kind, families_held, families_of, family_of, open_store, restores_blindly
 from state.offsets import offset_key, read_offset, write_offset
 from state.read_only import EngineRows
 from state.viewable import why_unreadable
@@ -197,6 +197,28 @@ class TaskStores:
         engine = self.engine_of(store)
         return any(map(engine.holds, families_held(self._plan.topology.stores[store], engine)))
 
+    def load_in_bulk(self, stores: Collection[str]) -> None:
+        """Lets engines take the rows of a long restore quickly, where it reads none of them, until :meth:`settle`."""
+        for name, engine in self.engines.items():
+            own = [b for b in map(self._plan.topology.stores.__getitem__, stores) if b.supplier.engine == name]
+            if own and isinstance(engine, BulkLoading) and all(restores_blindly(builder, engine) for builder in own):
+                self._reopen(engine, bulk=True)
+
+    def settle(self) -> None:
+        """Restores are over: engines find rows quickly again."""
+        for engine in self.engines.values():
+            if isinstance(engine, BulkLoading) and engine.bulk:
+                self._reopen(engine, bulk=False)
+
+    def _reopen(self, engine: BulkLoading, *, bulk: bool) -> None:
+        with self._readers_change:
+            self._close_readers()
+            engine.reopen(bulk=bulk)
+
+    def _close_readers(self) -> None:
+        for reader in list(self._readers.values()):
+            reader.close()
+
     def wipe(self, store: str) -> None:
         """Removes the store's rows, and before them what says from which source topic they are."""
         engine, prefix = self.engine_of(store), self._rows_prefix(store)
@@ -315,7 +337,6 @@ class TaskStores:
         self.drop_uncommitted()
         with self._readers_change:
             engines, self.engines = self.engines, {}
-            for reader in list(self._readers.values()):
-                reader.close()
+            self._close_readers()
         for engine in engines.values():
             engine.close()

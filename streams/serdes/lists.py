@@ -38,6 +38,8 @@ class ListSerde(Serde[list[T | None]]):
     __slots__ = ("_fixed_size", "_inner")
 
     def __init__(self, inner: Serde[T], *, fixed_size: int | None = None) -> None:
+        if not isinstance(inner, Serde):
+            raise TypeError(f"a list serde takes the serde of its items, such as Serdes.STRING, got {inner!r}")
         self._inner = inner
         self._fixed_size = fixed_size or _FIXED_SIZES.get(id(inner))
         write = self._write_variable if self._fixed_size is None else self._write_constant

@@ -63,7 +63,7 @@ from streams.testing.topics import TestInputTopic, TestOutputTopic, Timestamp, t
 
 __all__ = ["Produced", "TopologyTestDriver"]
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("streams.testing")
 
 R = TypeVar("R")
 S = TypeVar("S")

@@ -170,7 +170,7 @@ class MockProcessorContext:
 
     def add_stores_of(self, supplier: Any) -> None:
         """Adds the stores that a supplier brings along by its method ``stores``."""
-        for builder in connected_stores(supplier):
+        for builder in connected_stores(supplier, getattr(supplier, "__qualname__", type(supplier).__qualname__)):
             self.add_state_store(builder)
 
     def _open(self, builder: StoreBuilder[Any, Any]) -> Any:

@@ -68,6 +68,7 @@ class _KeyValue(KeyValueFacade):
     def __init__(self, store: OpenStore) -> None:
         super().__init__(store.rows)
         self._facade: KeyValueFacade = store.facade
+        self._get, self._put = self._facade._get, self._facade._put  # an LRU map keeps its order up in them
         self._form = type(self).form(self.name, store.rows.cursor)
 
     @property
@@ -79,6 +80,9 @@ class _KeyValue(KeyValueFacade):
 
     def _parts(self, value: Any) -> tuple[Any, int]:
         return self._form.parts(value)
+
+    def approximate_num_entries(self) -> int:
+        return self._facade.approximate_num_entries()
 
     def _check(self) -> None:
         self._facade._check()
@@ -105,6 +109,7 @@ KEY_VALUE = StoreView(
         "key-value": _itself,
         "lru-map": _itself,
         "timestamped-key-value": _KeyValue,
+        "timestamped-lru-map": _KeyValue,
         PROXIED: _KeyValue,
         "headers-key-value": _WithoutHeaders,
     },

@@ -320,3 +320,16 @@ def test_two_suppliers_may_bring_the_same_store_along() -> None:
     assert stores == {"numbers": {"n": 2}}
     with pytest.raises(TopologyError, match="a store named 'numbers' is already added"):
         topology.add_processor("three", Numbering(), "source")
+
+
+def test_a_class_given_to_the_builder_in_a_mapping_wraps_once() -> None:
+    """Its methods were called without an object; made at once, it would wrap beside the one that the run makes."""
+    settings = {**SETTINGS, WRAPPER: CountingWrapper}
+    builder = StreamsBuilder()
+    builder.stream("in").map_values(str.upper, name="upper").to("out")
+    built, plain = builder.build(settings), builder.build()
+    assert built.describe() == plain.describe()
+    with TopologyTestDriver(built, settings) as driver:
+        driver.create_input_topic("in").pipe_value("a")
+        assert list(driver.stores()) == ["calls-upper"]
+        assert driver.create_output_topic("out").read_values() == ["A"]

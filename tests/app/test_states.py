@@ -283,3 +283,29 @@ def test_a_restore_listener_that_raises_is_told_of_once_and_changes_nothing(
         " and further errors of this call are not told"
         for call in ("on_restore_start", "on_batch_restored")
     ]
+
+
+def test_waiting_without_end_for_what_was_not_started_is_refused(cluster: Cluster) -> None:
+    """It waited forever. With a timeout another thread may start it meanwhile."""
+    app = cluster.app(passing_on(), start=False)
+    for state in (None, C.RUNNING):
+        with pytest.raises(StreamsError, match=r"was not started: call start\(\) first, or give wait\(\) a timeout"):
+            app.wait(state=state)
+    assert not app.wait(0, state=C.RUNNING)
+    assert app.close()
+    assert app.wait()
+
+
+def test_an_application_that_runs_is_not_started_again(cluster: Cluster) -> None:
+    """A second start made its threads a second time, and lost the first ones: they kept their tasks for good."""
+    app = cluster.app(counting())
+    cluster.until_state(app, C.RUNNING)
+    owned = app.tasks()
+    with pytest.raises(StreamsError, match="can be started once; it is RUNNING"):
+        app.start()
+    assert app.state is C.RUNNING
+    assert app.tasks() == owned
+    assert app.close(10_000)
+    app.clean_up()
+    with pytest.raises(StreamsError, match="can be started once; it is NOT_RUNNING"):
+        app.start()

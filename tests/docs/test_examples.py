@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from processor_api import errors
+from processor_api.store_spec import Stores
 from streams.cli.completion import commands_of
 from streams.cli.main import parser
 from streams.config import StreamsConfig
@@ -82,6 +83,13 @@ def test_every_page_is_in_the_index() -> None:
     assert [page for page in sorted(pages) if f"({page})" not in (ROOT / "docs" / "README.md").read_text()] == []
     told = (ROOT / "docs" / "from-java.md").read_text()
     assert [error for error in errors.__all__ if f"`{error}`" not in told] == []
+
+
+def test_every_factory_of_stores_is_told() -> None:
+    told = (ROOT / "docs" / "stores.md").read_text()
+    factories = [name for name in vars(Stores) if not name.startswith("_")]
+    assert factories
+    assert [name for name in factories if f"`{name}`" not in told] == []
 
 
 def test_every_command_has_its_line() -> None:

@@ -81,6 +81,18 @@ def test_the_text_of_a_global_store_is_kafkas() -> None:
 
 WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "logging": (lambda: Topology().add_global_store(logged("g"), "gs", "global", "gp", Keep), "with_logging_disabled"),
+    "an LRU map": (
+        lambda: Topology().add_global_store(
+            Stores.key_value_store_builder(Stores.lru_map("g", 2)).with_logging_disabled(), "gs", "global", "gp", Keep
+        ),
+        "global store 'g' cannot be an LRU map",
+    ),
+    "a timestamped LRU map": (
+        lambda: Topology().add_global_store(
+            Stores.timestamped_key_value_store_builder(Stores.lru_map("g", 2)), "gs", "global", "gp", Keep
+        ),
+        "global store 'g' cannot be an LRU map",
+    ),
     "no builder": (lambda: Topology().add_global_store("g", "gs", "global", "gp", Keep), "expected a store builder"),  # type: ignore[arg-type]
     "one topic twice": (lambda: with_global().add_global_store(store("h"), "hs", "global", "hp", Keep), "'global'"),
     "a topic of a source": (lambda: with_global().add_source("s", "global"), "'global' is already read by source 'gs'"),

@@ -9,6 +9,8 @@ import pytest
 
 from dsl import Consumed, Grouped, Materialized, Produced, Repartitioned, StreamsBuilder
 from processor_api.errors import TopologyError
+from processor_api.processor import Processor
+from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.store_spec import Stores
 from processor_api.topology import Topology
@@ -17,6 +19,19 @@ from processor_api.topology_function import topology_of
 S = Serdes.STRING
 ANY: Any = None
 A_SERDE = "takes a Serde, such as Serdes.STRING, as its"
+
+
+KEPT = Stores.key_value_store_builder(Stores.in_memory_key_value_store("kept"), S, S)
+
+
+class Passing(Processor[Any, Any, Any, Any]):
+    def process(self, record: Record[Any, Any]) -> None:
+        self.context.forward(record)
+
+
+class Bringing(Passing):
+    def stores(self) -> list[Any]:
+        return [KEPT]
 
 
 def source(**parts: Any) -> Topology:
@@ -55,6 +70,26 @@ def stream() -> Any:
         (lambda: stream().map_values("x", name="mine"), "mine takes a function as its mapper, got 'x'"),
         (lambda: stream().filter(bool, name=5), "expected a name, got 5"),
         (lambda: stream().group_by_key().reduce(ANY), "takes a function as its reducer, got None"),
+        (lambda: stream().merge(5), "a stream is merged with another stream, not with 5"),
+        (
+            lambda: stream().merge(StreamsBuilder().table("t")),
+            "a stream is merged with another stream, not with KTable(",
+        ),
+        (lambda: stream().split(name="s-").branch(ANY), "branch s-1 takes a function as its predicate, got None"),
+        (lambda: stream().split().branch(bool, print), "expected Branched(...), got <built-in function print>"),
+        (lambda: stream().split().default_branch("rest"), "expected Branched(...), got 'rest'"),
+        (lambda: stream().process(Passing()), "processor 'KSTREAM-PROCESSOR-0000000001' needs a supplier: a class or"),
+        (lambda: stream().process_values(Passing(), name="mine"), "processor 'mine' needs a supplier: a class or"),
+        (lambda: stream().process(Passing, KEPT), "is connected to stores by their names, got StoreBuilder"),
+        (
+            lambda: StreamsBuilder().add_global_store(KEPT, "in", None, Passing()),  # type: ignore[arg-type]
+            "processor 'KTABLE-SOURCE-0000000001' needs a supplier: a class or",
+        ),
+        (
+            lambda: source().add_processor("p", Bringing, "source"),
+            "stores() of the supplier of processor 'p' must return builders of stores, and failed: TypeError: "
+            "Bringing.stores() missing 1 required positional argument: 'self'; make it a staticmethod",
+        ),
     ],
 )
 def test_it_is_told_at_once(wrong: Callable[[], Any], says: str) -> None:
@@ -66,13 +101,6 @@ def test_it_is_told_at_once(wrong: Callable[[], Any], says: str) -> None:
 def test_a_supplier_of_the_user_may_have_fields_of_any_kind() -> None:
     """Only operators of the DSL are looked into."""
     from dataclasses import dataclass
-
-    from processor_api.processor import Processor
-    from processor_api.record import Record
-
-    class Passing(Processor[Any, Any, Any, Any]):
-        def process(self, record: Record[Any, Any]) -> None:
-            self.context.forward(record)
 
     @dataclass
     class Makes:

@@ -75,6 +75,19 @@ def test_a_commit_in_a_processor_is_an_error_of_that_processor(tmp_path: Path) -
         assert caught.value.node == "p"
 
 
+def test_a_store_may_tell_processors_its_position(tmp_path: Path) -> None:
+    """Nobody else asks for it; without one it is empty."""
+
+    class Knows(Texts):
+        @property
+        def position(self) -> Any:
+            return {INPUT: 41}
+
+    for kind, position in ((Knows, {INPUT: 41}), (Texts, {})):
+        with TaskKit(using(Stores.custom("store", kind), puts), tmp_path / kind.__name__) as kit:
+            assert kit.store("store").position == position
+
+
 def test_operators_of_python_reach_the_store(tmp_path: Path) -> None:
     class Indexed(Texts):
         def __len__(self) -> int:
@@ -216,9 +229,11 @@ def test_a_damaged_file_of_offsets_is_none(text: str, tmp_path: Path, caplog: py
 def test_uncommitted_bytes_of_a_custom_store_ask_for_a_commit(tmp_path: Path) -> None:
     with TaskKit(using(Stores.custom("store", Buffering), puts), tmp_path) as kit:
         kit.budget.uncommitted_limit = 100
-        kit.pipe("in", b"key", b"v" * 90)
+        kit.pipe("in", b"key", b"v" * 40)
         assert not kit.budget.wants_commit()
-        kit.pipe("in", b"another", b"v" * 20)
+        kit.pipe("in", b"key", b"v" * 45)
+        assert not kit.budget.wants_commit()
+        kit.pipe("in", b"another", b"v" * 50)
         assert kit.budget.wants_commit()
         kit.commit()
         assert not kit.budget.wants_commit()

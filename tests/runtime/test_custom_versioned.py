@@ -97,6 +97,33 @@ def using(supplier: Any = Supplier) -> Topology:
     return topology.add_state_store(builder, "p").add_sink("o", "out", "p", key_serde=S, value_serde=S)
 
 
+class Ranges(Versions):
+    """With ranges of keys."""
+
+    def range(self, from_key: bytes | None, to_key: bytes | None, as_of: int | None = None) -> Any:
+        keys = [key for key in sorted(self._rows) if (from_key or b"") <= key and (to_key is None or key <= to_key)]
+        return iter([(key, found) for key in keys if (found := self.get(key, as_of)) is not None])
+
+
+def test_a_prefix_is_a_range_of_keys() -> None:
+    """To the first key behind it, which is not one of its own."""
+
+    class Ranging(Supplier):
+        get = staticmethod(Ranges)
+
+    with TopologyTestDriver(using(Ranging), {"application.id": "app"}) as driver:
+        store = driver.get_versioned_key_value_store("versions")
+        for time, key in enumerate(("a", "ab", "ac", "b")):
+            store.put(key, key, time)
+        assert [key for key, _ in store.prefix_scan("a")] == ["a", "ab", "ac"]
+        assert [key for key, _ in store.prefix_scan(b"a", Serdes.BYTES, 1)] == ["a", "ab"]
+        assert [key for key, _ in store.prefix_scan("")] == ["a", "ab", "ac", "b"]
+    with TopologyTestDriver(using(), {"application.id": "app"}) as driver:
+        store = driver.get_versioned_key_value_store("versions")
+        with pytest.raises(StoreError, match="store 'versions' cannot do range: Versions does not"):
+            store.prefix_scan("a")
+
+
 def test_it_has_serdes_and_a_changelog() -> None:
     with TopologyTestDriver(using(), {"application.id": "app"}) as driver:
         source = driver.create_input_topic("in", S, S)

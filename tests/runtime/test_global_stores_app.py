@@ -330,6 +330,54 @@ def test_a_store_of_windows_may_be_global(kit: AppKit, persistent: bool) -> None
     kit.until(lambda: ask(kit, "a") == ["0:0 60000:1 120000:2 180000:3"])
 
 
+class KeepVersions(Processor[str, str, None, None]):
+    def process(self, record: Record[str, str]) -> None:
+        self.context.get_state_store("g").put(record.key, record.value, record.timestamp)
+
+
+class ListVersions(Processor[str, str, str, str]):
+    def process(self, record: Record[str, str]) -> None:
+        with self.context.get_state_store("g").versions(record.key) as rows:
+            self.context.forward(record.with_value(" ".join(f"{row.timestamp}:{row.value}" for row in rows)))
+
+
+@pytest.mark.parametrize("engine", ["rocksdb", "memory"])
+def test_a_store_of_versions_may_be_global(kit: AppKit, engine: str) -> None:
+    """And is rebuilt with its history, not only with its latest versions."""
+
+    def topology() -> Topology:
+        supplier = Stores.persistent_versioned_key_value_store("g", 600_000).on_engine(engine)
+        builder = StreamsBuilder()
+        builder.add_global_store(
+            Stores.versioned_key_value_store_builder(supplier, S, S), "global", STRINGS, KeepVersions
+        )
+        builder.stream("in", STRINGS).process(ListVersions).to("out", TO_STRINGS)
+        return builder.build()
+
+    kit.send("global", [("a", "1"), ("a", "2")])
+    app = kit.start(topology())
+    assert ask(kit, "a") == ["0:1 1:2"]
+    kit.send("global", [("a", "3")])
+    kit.until(lambda: ask(kit, "a") == ["0:1 1:2 2:3"])
+    app.close()
+    kit.send("global", [("a", "4"), ("a", "5")])
+    kit.broker.log(TopicPartition("global", 0)).delete_before(4)
+    kit.start(topology())
+    assert ask(kit, "a") == ["4:5"]
+
+
+def test_a_global_store_with_timestamps_does_not_take_over_the_rows_of_a_plain_one(kit: AppKit) -> None:
+    """It is filled from the beginning, and the topic may not say any more what was deleted."""
+    kit.send("global", [("a", "1"), ("b", "2")])
+    builder = StreamsBuilder()
+    plain = Stores.key_value_store_builder(Stores.persistent_key_value_store("g"), S, S)
+    builder.add_global_store(plain, "global", STRINGS, Upper)
+    kit.start(builder.build()).close()
+    kit.broker.log(TopicPartition("global", 0)).delete_before(1)
+    kit.start(with_table())
+    assert ask(kit, "a", "b") == ["none", "2@1"]
+
+
 # ------------------------------------------------------------------ only global stores
 
 

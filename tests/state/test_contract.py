@@ -115,6 +115,24 @@ def test_what_was_committed_is_what_stays(setup: Setup, opened: Opened, tmp_path
 
 
 @every(SETUPS)
+def test_nothing_reaches_the_engine_before_its_commit(setup: Setup, tmp_path: Path) -> None:
+    """Neither rows nor what a kind keeps besides, also where a small cache evicts (KIP-892)."""
+    kit, kind = StoreKit(setup.builder(S, S), tmp_path, cache_bytes=200), setup.kind
+    put_all(kit, kind, PUTS)
+    assert not any(kit.dump().values())
+    kit.commit()
+    committed = kit.dump()
+    assert any(committed.values())
+    put_all(kit, kind, [*MORE, ("late", "x", 100_000), ("a", "late", 0), ("a", None, 5)])
+    kind.contents(kit)
+    kit.store.drain()
+    assert kit.dump() == committed
+    kit.abort()
+    assert kit.dump() == committed
+    kit.close()
+
+
+@every(SETUPS)
 def test_without_a_changelog_nothing_is_logged(setup: Setup, opened: Opened) -> None:
     kit = opened(setup)
     put_all(kit, setup.kind, PUTS)
@@ -174,6 +192,18 @@ def test_what_key_value_stores_refuse_besides(setup: Setup, opened: Opened) -> N
     refused(kit, kind, lambda face: face.prefix_scan(5), "cannot write the key")
     refused(kit, kind, lambda face: face.prefix_scan(None), "null keys")
     refused(kit, kind, lambda face: face.put_all(["abc"]), "pairs of key and value, got 'abc'")
+
+
+@every([setup for setup in SETUPS if setup.kind.name in ("list", "versioned")])
+def test_prefixes_that_are_none(setup: Setup, opened: Opened) -> None:
+    kit, kind = opened(setup), setup.kind
+    put_all(kit, kind, PUTS)
+    refused(kit, kind, lambda face: face.prefix_scan(5), "cannot write the key")
+    refused(kit, kind, lambda face: face.prefix_scan(None), "null keys")
+    kit.close_store()
+    with pytest.raises(StoreError, match=f"store {kit.builder.name!r} is closed"):
+        kit.facade.prefix_scan("a")
+    kit.open()
 
 
 @every(PLAIN)

@@ -60,6 +60,10 @@ class Machine(RuleBasedStateMachine):
         assert list(store.all()) == wanted
         low_bytes, high_bytes = (low or "").encode(), ("\U0010ffff" if high is None else high).encode()
         assert list(store.range(low, high)) == [row for row in wanted if low_bytes <= row[0].encode() <= high_bytes]
+        assert list(store.reverse_range(low, high)) == list(store.range(low, high))[::-1]
+        assert list(store.reverse_all()) == wanted[::-1]
+        assert list(store.prefix_scan(low or "")) == [row for row in wanted if row[0].startswith(low or "")]
+        assert list(store.prefix_scan(b"\xc3", Serdes.BYTES)) == [row for row in wanted if row[0] == "é"]
         assert [store.get(key) for key in KEYS] == [self.live.get(key, []) for key in KEYS]
 
     @rule(key=st.sampled_from(KEYS))

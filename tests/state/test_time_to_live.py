@@ -15,7 +15,11 @@ from processor_api.store_spec import StoreBuilder, Stores, StoreSupplier
 from processor_api.stores import ValueAndTimestamp, ValueTimestampHeaders
 from processor_api.time_to_live import TimeToLive
 from processor_api.topology import Topology
+from state.budget import Budget
+from state.cursor import Cursor
 from state.expiring_rows import SWEEP_FACTOR, SWEEP_LEAST
+from state.kinds import open_store
+from state.read_only import EngineRows
 from state_support.store_kit import StoreKit, restored
 
 S = Serdes.STRING
@@ -280,6 +284,12 @@ def test_from_one_measure_to_the_other_and_off_again(tmp_path: Path) -> None:
         assert keys(kit) == ["a", "b"], "when they were last used is not known"
         put(kit, "b", "3", 111)
         kit.commit()
+        reader = open_store(
+            builder, engine=kit.engine, cursor=Cursor(), budget=Budget(0), log=None, make_rows=EngineRows,
+            key_serde=Serdes.STRING, value_serde=Serdes.STRING,
+        )  # fmt: skip
+        reader.close()
+        assert kit.engine.holds("s.expiry"), "who only reads changes nothing"
         kit.restart(builder)
         assert dict(kit.facade.all()) == {"a": given(builder, "1", 100), "b": given(builder, "3", 111)}
         assert not kit.engine.holds("s.expiry"), "should it get a time to live again, that starts anew"

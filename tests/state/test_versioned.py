@@ -281,6 +281,12 @@ def test_lengths_of_time_are_checked(
     assert caught.value.store == "history"
 
 
+@pytest.mark.parametrize("arguments", [("a day",), (None,), (10, "1"), (1.5,)])
+def test_what_is_no_length_of_time_is_refused_with_the_name_of_the_store(arguments: tuple[Any, ...]) -> None:
+    with pytest.raises(TypeError, match=r"store 'history': .* must be a timedelta or integer milliseconds"):
+        Stores.persistent_versioned_key_value_store("history", *arguments)
+
+
 @pytest.mark.parametrize(
     ("retention", "segment"),
     [

@@ -150,6 +150,13 @@ class Machine(RuleBasedStateMachine):
         assert list(store.range(low, high, last)) == as_of
         assert list(store.reverse_range(low, high, last)) == as_of[::-1]
 
+    @rule(prefix=st.sampled_from(["", *KEYS]), time=st.one_of(st.none(), TIMES))
+    def prefixes(self, prefix: str, time: int | None) -> None:
+        keys = [key for key in sorted(KEYS, key=str.encode) if key.startswith(prefix)]
+        expected = [(key, record) for key in keys if (record := self.live.get(key, time)) is not None]
+        assert list(self.store.prefix_scan(prefix, as_of=time)) == expected
+        assert list(self.store.prefix_scan(prefix.encode(), Serdes.BYTES, time)) == expected
+
     @rule(key=st.sampled_from(KEYS), timestamp=TIMES, commits=st.booleans())
     def iterators_keep_their_view(self, key: str, timestamp: int, commits: bool) -> None:
         expected = [(key, record) for key in sorted(KEYS, key=str.encode) for record in self.live._all(key)]

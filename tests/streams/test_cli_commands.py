@@ -132,6 +132,34 @@ def test_the_settings_in_effect_are_shown_with_where_they_came_from(folder: Path
     assert "default" not in given
 
 
+def test_the_settings_are_shown_before_there_are_all(folder: Path) -> None:
+    """Nothing was shown without an application id and servers; now they are shown as missing."""
+    found = streams(folder, "config", "show", "-c", "poll.ms=7", XDG_STATE_HOME="/var/state")
+    assert (found.returncode, found.stderr) == (0, "")
+    rows = [line.split("  # ") for line in found.stdout.splitlines()]
+    shown = {setting.rstrip(): origin for setting, origin in rows}
+    assert shown["poll.ms = 7"] == "-c"
+    assert shown["commit.interval.ms = 30000"] == "default"
+    assert shown["state.dir = /var/state/streams"] == "default"
+    assert shown["bootstrap.servers ="] == "missing: it says where Kafka is, as host:port"
+    assert shown["application.id ="].startswith("missing: it names the consumer group")
+    given = streams(folder, "config", "show", "--given", "--application-id", "orders").stdout.splitlines()
+    assert [line.split("  # ")[0].rstrip() for line in given] == ["application.id = orders", "bootstrap.servers ="]
+    assert streams(folder, "config", "show", "-c", "poll.ms=x").returncode == 2
+
+
+def test_the_commands_for_state_are_loaded_only_for_them(folder: Path) -> None:
+    code = (
+        "import sys\nfrom streams.cli.main import main\n"
+        "assert main(['describe', 'app:topology']) == 0\n"
+        "loaded = [name for name in sys.modules if name.startswith(('streams.cli.stored.', 'state.dir'))]\n"
+        "assert loaded == ['streams.cli.stored.commands'], loaded\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{REPOSITORY}{os.pathsep}{folder}"}
+    subprocess.run([sys.executable, "-c", code], cwd=folder, env=environment, check=True, timeout=60)
+    assert "export" in streams(folder, "state", "--help").stdout
+
+
 def test_output_into_a_closed_pipe_ends_quietly(folder: Path) -> None:
     command = [sys.executable, "-m", "streams", "config", "show"]
     command += ["--application-id", "a", "--bootstrap-servers", "b:1"]

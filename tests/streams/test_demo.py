@@ -7,6 +7,7 @@ import re
 import pytest
 
 from streams.app.demo import main
+from streams.cli.topology_function import load_topology
 
 
 def test_the_demo_shows_its_topology_and_the_counts(capsys: pytest.CaptureFixture[str]) -> None:
@@ -20,6 +21,8 @@ def test_the_demo_shows_its_topology_and_the_counts(capsys: pytest.CaptureFixtur
     ]  # fmt: skip
     assert "closed in state NOT_RUNNING" in shown
     assert "counts: 13 records" in shown
+    (named,) = re.findall(r"streams run (\S+)", shown)  # an installed one has no folder of examples
+    assert load_topology(named, dict).describe() in shown
 
 
 def test_the_demo_counts_lines_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:

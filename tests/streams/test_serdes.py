@@ -160,6 +160,18 @@ def test_a_list_binds_its_inner_serde_to_the_topic() -> None:
     assert plain.bind("orders", is_key=False) is plain
 
 
+def test_a_string_is_a_str() -> None:
+    """A count that was sent as text said that an int has no attribute."""
+    with pytest.raises(TypeError, match="string: expected a str, got int"):
+        Serdes.STRING.serialize(5)  # type: ignore[arg-type]
+    assert Serdes.STRING.serialize("lone \ud83d") == b"lone ?"
+
+
+def test_a_list_needs_the_serde_of_its_items() -> None:
+    with pytest.raises(TypeError, match=r"takes the serde of its items, such as Serdes.STRING, got <class 'str'>"):
+        list_serde(str)  # type: ignore[arg-type]
+
+
 def test_only_lists_are_written_as_lists() -> None:
     with pytest.raises(TypeError, match="expected a list, got str"):
         list_serde(Serdes.STRING).serialize("abc")  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,15 @@ def test_it_tells_everything_when_asked(setup: str, tmp_path: Path) -> None:
     assert found.status == 0, found.err
     told = ("num.standby.replicas has no effect", "thread dies", "record dropped: it cannot be processed")
     assert [text for text in told if text not in found.err] == []
+
+
+def test_every_logger_is_below_streams() -> None:
+    """Two were not, so that they spoke unasked, and were not heard by who asked for `streams` alone."""
+    packages = [Path(__file__).resolve().parents[2] / name for name in ("streams", "dsl", "state", "processor_api")]
+    files = [file for package in packages for file in package.rglob("*.py") if "cli" not in file.parts]
+    names = {name for file in files for name in re.findall(r"getLogger\((.*?)\)", file.read_text())}
+    assert len(names) > 10
+    assert [name for name in names if not re.fullmatch(r'"streams(\.[a-z.]+)?"', name)] == []
 
 
 def test_only_the_command_line_sets_up_logs() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from processor_api.clock import SystemClock
 from processor_api.errors import ConfigError, ProductionError, StreamsError, TopologyError
 from processor_api.nodes import RepartitionTopic
 from processor_api.processor import Processor
@@ -18,6 +19,7 @@ from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.store_spec import Stores
 from processor_api.stores import ValueAndTimestamp
+from processor_api.timestamps import wallclock_timestamp_extractor
 from processor_api.topology import Topology
 from processor_api.windowed import Window, Windowed
 from streams import Consumed, Grouped, Materialized, Produced, StreamsBuilder, StreamsConfig
@@ -276,6 +278,22 @@ def test_typed_getters_of_versions_headers_and_maps_of_a_size() -> None:
                     getter(other)
 
 
+def test_a_timestamped_map_of_a_size_shows_its_values_alone() -> None:
+    """The getter of key-value stores refused it. What is read and put through the view counts for which key goes."""
+    topology = remember().add_state_store(
+        Stores.timestamped_key_value_store_builder(Stores.lru_map("map", 2), Serdes.STRING, Serdes.STRING), "remember"
+    )
+    with TopologyTestDriver(topology, TEXT) as driver:
+        shown = driver.get_key_value_store("map")
+        for key in ("a", "b", "c"):
+            shown.put(key, key.upper())
+        assert shown.get("b") == "B"
+        shown.put("d", "D")
+        assert list(shown.all()) == [("b", "B"), ("d", "D")]
+        assert shown.approximate_num_entries() == 2
+        assert driver.get_timestamped_key_value_store("map").get("d").value == "D"
+
+
 def test_typed_getters_of_windows_and_sessions() -> None:
     """The same, by kind."""
     topology = remember()
@@ -441,3 +459,21 @@ def test_taking_what_was_produced_reads_it() -> None:
         assert driver.take_produced() == {"out": [(b"k", b"1", 1, [("h", b"1")]), (b"k", b"2", 2, [("h", b"1")])]}
         assert driver.take_produced() == {}
         assert out.is_empty
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "org.apache.kafka.streams.processor.WallclockTimestampExtractor",
+        "processor_api.timestamps:wallclock_timestamp_extractor",
+        wallclock_timestamp_extractor,
+    ],
+)
+def test_the_extractor_by_the_wall_clock_is_given_like_the_others(given: Any) -> None:
+    """It had to be called first, and failed at the first record otherwise."""
+    topology = Topology().add_source("source", "in").add_sink("sink", "out", "source")
+    before = SystemClock().time_ms()
+    with TopologyTestDriver(topology, {**TEXT, "default.timestamp.extractor": given}) as driver:
+        driver.create_input_topic("in").pipe_input("k", "v", timestamp=7)
+        (record,) = driver.create_output_topic("out").read_records()
+    assert before <= record.timestamp <= SystemClock().time_ms()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dsl import Materialized, StreamsBuilder
-from processor_api.errors import InvalidStateStoreError, StreamsError, UnknownStateStoreError
+from processor_api.errors import InvalidStateStoreError, StoreError, StreamsError, UnknownStateStoreError
 from processor_api.isolation import IsolationLevel
 from processor_api.serde import Serdes
 from processor_api.stores import ValueAndTimestamp
@@ -62,6 +62,16 @@ def test_stores_are_read(driver: TopologyTestDriver) -> None:
     driver.close()
     with pytest.raises(StreamsError, match="closed"):
         counts.get("a")
+
+
+@pytest.mark.parametrize("write", ["put", "put_if_absent", "put_all", "delete", "remove"])
+def test_a_store_that_was_asked_for_cannot_be_written(write: str, driver: TopologyTestDriver) -> None:
+    read_as = QueryableStoreTypes.key_value_store()
+    counts = driver.query_store(StoreQueryParameters.from_name_and_type("counts", read_as))
+    with pytest.raises(StoreError, match="store 'counts' can only be read here"):
+        getattr(counts, write)("a", 1)
+    with pytest.raises(AttributeError):
+        _ = counts.fetch
 
 
 def test_what_cannot_be_asked(driver: TopologyTestDriver) -> None:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from streams.cli.stored import dump, export, listing, rebuild, verify
+__all__ = ["NAME", "add_parser"]
 
-__all__ = ["add_parser"]
+NAME = "state"
 
 
-def add_parser(commands: Any) -> None:
+def add_parser(commands: Any, *, filled: bool) -> None:
+    """:param filled: with its commands, whose modules take long to load."""
     group = commands.add_parser(
-        "state",
+        NAME,
         help="look at the state on disk",
         description="Looks at the state on disk without a broker. Only rebuild changes it; the others work while the"
         " worker runs, and show what was committed.",
     )
+    if not filled:
+        return
+    from streams.cli.stored import dump, export, listing, rebuild, verify
+
     subcommands = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (listing, dump, verify, rebuild, export):
         command.add_parser(subcommands)

@@ -36,7 +36,13 @@ CODE = [
         *AT_BAD,
         cause=OF_USER,
     ),
-    script("write-type", "SerializationError", "the value cannot be written to topic 'out'", "'int' object", *AT_BAD),
+    script(
+        "write-type",
+        "SerializationError",
+        "the value cannot be written to topic 'out'",
+        "string: expected a str, got int",
+        *AT_BAD,
+    ),
     script(
         "store-write",
         "ProcessingError",

@@ -175,6 +175,7 @@ LISTS = Kind(
     put=lambda store, key, value, time: store.put(key, value),
     get=lambda store, key, time: store.get(key),
     lists={"range": lambda store, low, high: store.range(low, high)},
+    backward={"range": lambda store, low, high: store.reverse_range(low, high)},
     cached=False,
     keys_are_kept=False,
 )
