@@ -340,8 +340,11 @@ class RocksEngine:
             self.write(batch)
 
     def close(self) -> None:
-        """Closes every family and the database, also when one fails; the first error is raised after that."""
+        """Closes every family and the database, also when one fails; the first error is raised after that. One that is
+        closed already, as where it could not be opened anew, is left so."""
         with self._lock:
+            if self._closed:
+                return
             self._closed = True
             snapshots = list(self._snapshots)
         for snapshot in snapshots:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from processor_api.errors import StateError
 from processor_api.store_spec import StoreBuilder, Stores
 from processor_api.task_id import TopicPartition
 from runtime_support.running_app import Cluster, S, counting
@@ -115,6 +116,22 @@ def test_a_snapshot_ends_when_its_engine_is_opened_anew(tmp_path: Path) -> None:
         snapshot.family("s.plain").get(b"a")
     assert engine.snapshot(["s.plain"]).family("s.plain").get(b"a") is None
     engine.close()
+
+
+def test_an_engine_that_cannot_be_opened_anew_is_closed(tmp_path: Path) -> None:
+    engine = RocksEngine(tmp_path / "rocksdb", ["s.plain"])
+    batch = engine.batch()
+    batch.put(b"a", b"1", engine.family("s.plain").handle)
+    engine.write(batch)
+    current = tmp_path / "rocksdb" / "CURRENT"
+    current.rename(tmp_path / "CURRENT")
+    with pytest.raises(StateError, match="its file CURRENT is missing"):
+        engine.reopen(bulk=True)
+    engine.close()
+    (tmp_path / "CURRENT").rename(current)
+    again = RocksEngine(tmp_path / "rocksdb", ["s.plain"])
+    assert again.family("s.plain").get(b"a") == b"1"
+    again.close()
 
 
 def test_who_sets_options_keeps_them(tmp_path: Path) -> None:
