@@ -49,7 +49,7 @@ class OwnedTask(NamedTuple):
     task: Task | None
     """``None`` until it is opened."""
     changelog_ends: Mapping[str, int]
-    """While it is restored: where the changelog of each store ended when that began."""
+    """While it is restored, and not before: where the changelog of each store ended when that began."""
     restores: Mapping[str, RestoreJob]
     """What its stores still lack."""
 
@@ -138,13 +138,15 @@ class TaskManager:
 
     def look(self) -> list[OwnedTask]:
         """What the thread has to run, as of now; any thread may ask."""
-        plans, jobs = self._plans, self._restorer.jobs()
+        plans, tasks = self._plans, self.tasks
+        known = {id_ for id_, task in list(tasks.items()) if task.state is not TaskState.CREATED}
+        jobs = self._restorer.jobs()
         return [
             OwnedTask(
                 id_,
                 plans[id_.subtopology],
-                self.tasks.get(id_),
-                self._changelog_ends.get(id_, {}),
+                tasks.get(id_),
+                self._changelog_ends.get(id_, {}) if id_ in known else {},
                 {job.store: job for job in jobs if job.task == id_} if jobs else {},
             )
             for id_ in sorted(self._wanted)
@@ -220,10 +222,10 @@ class TaskManager:
             known = self._with_starts(task, inputs[task.id], known)
             self._starts[task.id] = known
             jobs += self._restore_jobs(task, known)
-        for task in tasks:
-            task.become(TaskState.RESTORING)
         if jobs:
             self._restorer.add(jobs)
+        for task in tasks:  # from now on a store without a job lacks nothing
+            task.become(TaskState.RESTORING)
 
     def _with_starts(
         self, task: Task, inputs: Collection[TopicPartition], known: dict[TopicPartition, OffsetAndMetadata]
