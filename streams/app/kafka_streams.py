@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.durations import Duration, to_ms
@@ -19,23 +20,25 @@ from streams.app.global_part import GlobalPart
 from streams.app.housekeeping import Housekeeper
 from streams.app.listeners import GuardedRestoreListener
 from streams.app.opening import Opened, open_application, thread_metrics_registry
-from streams.app.querying import make_queries
 from streams.app.states import ENDED, ClientState, StateListener, StateMachine
 from streams.app.stream_threads import StreamThreads
 from streams.app.uncaught import StreamsUncaughtExceptionHandler, StreamThreadExceptionResponse, verdict
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
 from streams.kafka.ports import KafkaClients
-from streams.queries.lags import LagInfo, local_lags
-from streams.queries.request import StateQueryRequest
-from streams.queries.results import StateQueryResult
-from streams.queries.store_types import StoreQueryParameters
 from streams.restore.restorer import StateRestoreListener
 from streams.runtime.engines import check_engines
 from streams.runtime.garbage import relax_collector, restore_collector
 from streams.runtime.metadata import ThreadMetadata
 from streams.runtime.stream_thread import StreamThread
 from streams.runtime.thread_state import ThreadState
+
+if TYPE_CHECKING:
+    from streams.queries.lags import LagInfo
+    from streams.queries.queries import Queries
+    from streams.queries.request import StateQueryRequest
+    from streams.queries.results import StateQueryResult
+    from streams.queries.store_types import StoreQueryParameters
 
 __all__ = ["ClientState", "KafkaStreams"]
 
@@ -98,15 +101,6 @@ class KafkaStreams:
         """Set when `start` is over, however it ended."""
         self._closer: threading.Thread | None = None
         self._closing = threading.Lock()
-        self._queries = make_queries(
-            self.topology,
-            self.config,
-            self._clock,
-            state=lambda: self.state,
-            opened=lambda: self._opened,
-            threads=lambda: self._threads or (),
-            global_stores=lambda: self._global.stores,
-        )
         self._collector_before: tuple[int, int, int] | None = None
 
     # ------------------------------------------------------------------ state
@@ -388,6 +382,20 @@ class KafkaStreams:
 
     # ------------------------------------------------------------------ queries
 
+    @cached_property
+    def _queries(self) -> Queries:
+        from streams.app.querying import make_queries  # a worker that nobody asks starts without it
+
+        return make_queries(
+            self.topology,
+            self.config,
+            self._clock,
+            state=lambda: self.state,
+            opened=lambda: self._opened,
+            threads=lambda: self._threads or (),
+            global_stores=lambda: self._global.stores,
+        )
+
     def store(self, parameters: StoreQueryParameters[S]) -> S:
         """A store of this process, for reading: one that looks for the store's partitions anew at each call.
 
@@ -410,6 +418,8 @@ class KafkaStreams:
         :raises StreamsNotStartedError: before the start.
         :raises StreamsStoppedError: at the end.
         """
+        from streams.queries.lags import local_lags
+
         self._queries.check()
         return local_lags(self._threads or ())
 
