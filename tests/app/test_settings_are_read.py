@@ -17,6 +17,7 @@ from runtime_support.running_app import Cluster, counting, until
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from streams.config import StreamsConfig, clients
 from streams.config.keys import BY_FIELD, KEYS, WORKS
+from streams.queries.store_types import QueryableStoreTypes, StoreQueryParameters
 
 S = Serdes.STRING
 OLDER_NAME = "cache.max.bytes.buffering"
@@ -69,7 +70,8 @@ GIVEN: dict[str, Any] = {}
 
 
 def test_every_setting_that_works_is_read(cluster: Cluster) -> None:
-    """By one application with tables, stores, a global one too, and a repartition topic, from its build to its end."""
+    """By one application with tables, stores, a global one too, a repartition topic and a reader of a store, from its
+    build to its end."""
     GIVEN.clear()
     GIVEN.update(
         {
@@ -103,6 +105,7 @@ def test_every_setting_that_works_is_read(cluster: Cluster) -> None:
     app.start()
     cluster.send("x")
     until("it is counted", lambda: cluster.values() == ["1"], cluster.told)
+    app.store(StoreQueryParameters("counts", QueryableStoreTypes.key_value_store()))
     app.close()
     app.clean_up()
     due = {key.name for key in KEYS if key.status == WORKS and key.field and key.field not in ONE_VALUE}
