@@ -277,9 +277,8 @@ class ByAccess(ExpiringRows):
                 return None
         return entry[0]
 
-    def _old_values(self, rows: dict[Any, Entry]) -> Any:
-        deleted = [key for key, entry in rows.items() if entry[0] is None]
-        olds = super()._old_values(rows)
+    def _old_values(self, rows: dict[Any, Entry], deleted: list[Any]) -> Any:
+        olds = super()._old_values(rows, deleted)
         for key in deleted:
             if key not in rows:
                 del self._times[key]

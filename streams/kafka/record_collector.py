@@ -284,7 +284,7 @@ class RecordCollector:
                     if timestamp <= 0:
                         timestamp = zero if timestamp == 0 else clock.time_ms()
                     try:
-                        produce(topic, value, key, partition, delivered, None, timestamp)
+                        produce(topic, value, key, partition, delivered, None, timestamp, None)
                     except Exception:
                         send(topic, value, key, partition, timestamp, None)
                     sent += 1

@@ -106,14 +106,14 @@ class InputQueue:
     def fill(self) -> bool:
         """Makes the next good record the head; tells whether there is one."""
         messages = self.messages
-        while self.head is None and messages:
+        head = self.head
+        while head is None and messages:
             message = messages.popleft()
             head = self._decode(message)
             if head is None:
                 self.position = message.offset() + 1
-                continue
-            self.head = head
-        return self.head is not None
+        self.head = head
+        return head is not None
 
     def run_head(self) -> None:
         """Processes the head."""
@@ -143,10 +143,12 @@ class InputQueue:
             self._environment.metrics.dropped_records += 1
             return None
         headers = message.headers()
-        timestamp = self._extract(message, key, value, headers)
-        if timestamp < 0:
-            self._drop_untimed(message, timestamp)
-            return None
+        timestamp: int = message.timestamp()[1]
+        if timestamp < 0 or source.extractor is not None:
+            timestamp = self._extract(message, key, value, headers)
+            if timestamp < 0:
+                self._drop_untimed(message, timestamp)
+                return None
         return timestamp, key, value, headers, message
 
     def _drop_untimed(self, message: Any, timestamp: int) -> None:
@@ -231,7 +233,7 @@ class InputQueue:
 
     def _run_one_by_one(self, limit: int, punctuations: Punctuations, punctuate: Callable[[], None]) -> int:
         count = 0
-        while count < limit and self.fill():
+        while count < limit and (self.head is not None or self.fill()):
             self.run_head()
             count += 1
             if self._cursor.stream_time >= punctuations.next_stream_time:

@@ -282,28 +282,28 @@ class TaskStores:
 
     def apply(self, positions: Mapping[TopicPartition, int]) -> None:
         """Writes what was drained to the engines, each with its changelog offsets and the input positions."""
-        now = self._environment.clock.monotonic
+        now, counters = self._environment.clock.monotonic, self.counters
         for engine, stores, offsets_handle, positions_handle in self._of_engine:
-            pending = [store.builder.name for store, _, _ in stores if store.pending]
+            pending = [store for store, _, _ in stores if store.pending]
             if not pending:
                 continue
-            begin = now()
+            begin = now() if counters else 0.0
             batch = engine.batch()
             for store, changelog, key in stores:
                 store.apply(batch)
-                if changelog is not None and changelog.offset is not None:
-                    batch.put(key, write_offset(changelog.offset), offsets_handle)
+                if changelog is not None and (offset := changelog.offset) is not None:
+                    batch.put(key, write_offset(offset), offsets_handle)
                 elif key and (position := self._source_position(store.builder.name, positions)) is not None:
                     batch.put(key, write_offset(position - 1), offsets_handle)
-            if engine.persistent:
+            if positions and engine.persistent:
                 self._put_positions(batch, positions_handle, positions)
             engine.write(batch)
             for store, _, _ in stores:
                 store.applied()
-            if self.counters:
+            if counters:
                 seconds = now() - begin
-                for name in pending:
-                    self.counters[name].committed(seconds)
+                for store in pending:
+                    counters[store.builder.name].committed(seconds)
 
     def _source_position(self, store: str, positions: Mapping[TopicPartition, int]) -> int | None:
         """Up to where a store holds the source topic that is its changelog."""

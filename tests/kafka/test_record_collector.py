@@ -329,6 +329,41 @@ def test_a_changelog_counts_its_offsets() -> None:
     assert kit.sent()[:3] == [(1, b"k", b"v", 5), (1, b"k", None, 0), (1, b"k", b"untimed", 1000)]
 
 
+class Counting:
+    """The producer of a kit, which counts its calls and, like some, wants every argument."""
+
+    zero_timestamp_ms = 0
+
+    def __init__(self, producer: Any) -> None:
+        self.producer = producer
+        self.calls = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.producer, name)
+
+    @property
+    def produce(self) -> Any:
+        def produce(*arguments: Any) -> None:
+            self.calls += 1
+            topic, value, key, partition, callback, on_delivery, timestamp, headers = arguments
+            self.producer.produce(topic, value, key, partition, callback, on_delivery, timestamp, headers)
+
+        return produce
+
+
+def test_a_record_is_given_to_the_client_once(kit: Kit) -> None:
+    """What the client cannot take is tried again in a slower way: it must not be the way of every record."""
+    producer = Counting(kit.producer)
+    kit.collector = RecordCollector(producer, kit.clock)  # type: ignore[arg-type]
+    changelog = kit.collector.changelog("out", 0)
+    changelog.log(b"k", b"1", 5)
+    changelog.log(b"k", b"2", 6, [("h", b"v")])
+    changelog.log_many(iter([(b"k", b"3", 7), (b"k", None, 8)]))
+    kit.sink()("k", "v", 9, None)
+    kit.collector.flush()
+    assert producer.calls == len(kit.sent()) == 5
+
+
 def test_a_changelog_without_a_record_is_never_gone_on_with(kit: Kit) -> None:
     """A restored store would be wrong, so no handler is asked."""
     changelog = kit.collector.changelog("out", 0)
