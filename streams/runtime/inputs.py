@@ -105,20 +105,23 @@ class InputQueue:
 
     def fill(self) -> bool:
         """Makes the next good record the head; tells whether there is one."""
-        messages = self.messages
-        head = self.head
+        self.head = head = self.take()
+        return head is not None
+
+    def take(self) -> Head | None:
+        """Takes out the next good record."""
+        head, messages = self.head, self.messages
+        self.head = None
         while head is None and messages:
             message = messages.popleft()
             head = self._decode(message)
             if head is None:
                 self.position = message.offset() + 1
-        self.head = head
-        return head is not None
+        return head
 
-    def run_head(self) -> None:
-        """Processes the head."""
-        timestamp, key, value, headers, message = self.head  # type: ignore[misc]
-        self.head = None
+    def run(self, head: Head) -> None:
+        """Processes what was taken out."""
+        timestamp, key, value, headers, message = head
         cursor = self._cursor
         cursor.message, cursor.source, cursor.timestamp = message, self.partition, timestamp
         if timestamp > self.partition_time:
@@ -233,8 +236,11 @@ class InputQueue:
 
     def _run_one_by_one(self, limit: int, punctuations: Punctuations, punctuate: Callable[[], None]) -> int:
         count = 0
-        while count < limit and (self.head is not None or self.fill()):
-            self.run_head()
+        while count < limit:
+            head = self.take()
+            if head is None:
+                break
+            self.run(head)
             count += 1
             if self._cursor.stream_time >= punctuations.next_stream_time:
                 punctuate()

@@ -210,7 +210,8 @@ class Task:
                     best, best_time = queue, head[0]  # type: ignore[index]
             if best is None:
                 return count
-            best.run_head()
+            head, best.head = best.head, None
+            best.run(head)  # type: ignore[arg-type]
             if cursor.stream_time >= punctuations.next_stream_time:
                 self._punctuate_stream_time()
         return limit

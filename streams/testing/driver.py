@@ -49,7 +49,6 @@ from streams.runtime.engines import Engines, check_engines, rocksdb_memory
 from streams.runtime.environment import Environment
 from streams.runtime.error_policy import error_policy_for
 from streams.runtime.idling import Idling
-from streams.runtime.inputs import InputQueue
 from streams.runtime.task import Task
 from streams.runtime.task_plan import plan_all
 from streams.runtime.task_stores import TaskStores
@@ -177,7 +176,8 @@ class TopologyTestDriver:
         found = self._topics.get(topic)
         if found is None or found.queue is None or self._closed:
             found = self._read_also(topic)
-        queue = cast(InputQueue, found.queue)
+        queue = found.queue
+        assert queue is not None
         queue.messages.append(new_message(found, key, value, timestamp, headers))
         if self._idling is not None:
             self._idling.arrived(queue.partition)
@@ -384,14 +384,15 @@ class TopologyTestDriver:
     # ------------------------------------------------------------------ running
 
     def _complete(self) -> None:
-        process, idling = self._task.process, self._idling
-        globals_ = self._globals
+        task, idling, globals_ = self._task, self._idling, self._globals
         if globals_.queues:
             globals_.run()
-        while process(1, idling):
+        while task.process(1, idling):
             self._commit()
             if globals_.queues:
                 globals_.run()
+            elif not task.has_records():
+                return
 
     def _commit(self) -> None:
         task = self._task
