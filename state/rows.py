@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, repeat
+from operator import itemgetter
 from typing import Any
 
 from sortedcontainers import SortedDict
@@ -56,6 +57,8 @@ LEAST_GROWTH_BYTES = 64 << 10
 
 DROPPED_AT_ONCE = 4
 """A full cache drops its clean rows by the sixteenth: two to this power."""
+
+_HEADERS = itemgetter(2)
 
 FIXED_ENTRY_BYTES = ENTRY_OVERHEAD_BYTES + 8
 """An entry without its key, for values of fixed size."""
@@ -261,7 +264,7 @@ class Rows:
         held = self._size(rows)
         self.note_dirty(-held)
         try:
-            olds = self._log_one(rows, held) if len(rows) == 1 else self._log_all(rows)
+            olds = self._log_one(rows, held) if len(rows) == 1 else self._log_all(rows, held)
         except BaseException:
             self.dirty.update(self.draining)
             self.note_dirty(self._size(self.draining))
@@ -291,14 +294,17 @@ class Rows:
                 del rows[key]
         return [self._below(key) for key in rows] if self.wants_old else repeat(None)
 
-    def _log_all(self, rows: dict[Any, Entry]) -> Iterable[Any]:
-        """Moves rows from dirty to drained; returns the old values. All of them, before any is forwarded: whoever gets
+    def _log_all(self, rows: dict[Any, Entry], size: int) -> Iterable[Any]:
+        """Moves rows that take ``size`` bytes from dirty to drained; returns the old values. All of them, before any is forwarded: whoever gets
         one change finds the others in the store, and what it puts comes after them. After an error `draining` has those
         that were not moved.
 
         All rows take one step before the next, since one loop over all steps takes longer."""
         deleted = [key for key, entry in rows.items() if entry[0] is None]
-        olds = self._old_values(rows, deleted) if self._callback is not None else ()
+        olds: Iterable[Any] = ()
+        if self._callback is not None:
+            olds = self._old_values(rows, deleted)
+            size = self._size(rows) if deleted else size
         write_key, write_value = self.write_key, self.write_value
         logged = [
             (write_key(key), None if entry[0] is None else write_value(entry[0]), entry[1])
@@ -310,10 +316,11 @@ class Rows:
                 self._log_many(left)
         except BaseException:
             count = len(logged) - sum(1 for _ in left) - 1
-            self._note_moved(dict(islice(rows.items(), count)), deleted, logged)
+            moved = dict(islice(rows.items(), count))
+            self._note_moved(moved, self._size(moved), deleted, logged)
             self.draining = dict(islice(rows.items(), count, None))
             raise
-        self._note_moved(rows, deleted, logged)
+        self._note_moved(rows, size, deleted, logged)
         return olds
 
     def _log_one(self, rows: dict[Any, Entry], size: int) -> Iterable[Any]:
@@ -322,7 +329,7 @@ class Rows:
         [(key, entry)] = rows.items()
         value, timestamp = entry[:2]
         if value is None:
-            return self._log_all(rows)
+            return self._log_all(rows, size)
         clean, budget = self.clean, self.budget
         old = self._below(key) if self.wants_old and self._callback is not None else None
         row = self.write_key(key), self.write_value(value), timestamp
@@ -338,18 +345,23 @@ class Rows:
         return (old,)
 
     def _note_moved(
-        self, rows: dict[Any, Entry], deleted: list[Any], logged: list[tuple[bytes, bytes | None, int]]
+        self, rows: dict[Any, Entry], size: int, deleted: list[Any], logged: list[tuple[bytes, bytes | None, int]]
     ) -> None:
-        """``rows`` are drained; they are the first of those in ``logged``."""
+        """``rows``, which take ``size`` bytes, are drained; they are the first of those in ``logged``."""
         clean, drained, budget = self.clean, self.drained, self.budget
-        pending = grown = self._size(rows)
+        pending = grown = size
         if drained:
             pending -= self._size({key: rows[key] for key in rows if key in drained})
         if drained or deleted or self.wants_old or not self.cached:  # else no clean row lies under a dirty one
-            pop = clean.pop
-            grown -= self._size({key: known for key in rows if (known := pop(key, None)) is not None})
+            known = [*map(clean.pop, rows, repeat(None))]
+            if not self.sized_values and all(known):
+                grown = 0
+            elif any(known):
+                grown -= self._size({key: entry for key, entry in zip(rows, known, strict=True) if entry})
         self._deleted += filter(rows.__contains__, deleted)
-        clean.update({key: entry[:2] for key, entry in rows.items()})
+        if self.cached and (self.cursor.keeps_messages or any(map(_HEADERS, rows.values()))):
+            rows = {key: entry[:2] for key, entry in rows.items()}  # else what is left of an entry is small
+        clean.update(rows)
         drained.update(zip(rows, logged, strict=False))
         self._pending_bytes += pending
         budget.uncommitted += pending
