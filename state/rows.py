@@ -295,9 +295,9 @@ class Rows:
         return [self._below(key) for key in rows] if self.wants_old else repeat(None)
 
     def _log_all(self, rows: dict[Any, Entry], size: int) -> Iterable[Any]:
-        """Moves rows that take ``size`` bytes from dirty to drained; returns the old values. All of them, before any is forwarded: whoever gets
-        one change finds the others in the store, and what it puts comes after them. After an error `draining` has those
-        that were not moved.
+        """Moves rows that take ``size`` bytes from dirty to drained; returns the old values. All of them, before any is
+        forwarded: whoever gets one change finds the others in the store, and what it puts comes after them. After an
+        error `draining` has those that were not moved.
 
         All rows take one step before the next, since one loop over all steps takes longer."""
         deleted = [key for key, entry in rows.items() if entry[0] is None]

@@ -247,6 +247,10 @@ class Producer(Protocol):
 
     def abort_transaction(self) -> None: ...
 
+    def prepare(self, topics: Collection[str]) -> None:
+        """Gets ready to write to topics, so that the first record to one does not wait; a topic may be missing."""
+        ...
+
     def partition_count(self, topic: str) -> int:
         """Partitions of a topic, cached by the adapter for a short time.
 

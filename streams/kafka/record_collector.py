@@ -6,7 +6,7 @@ delivery callback, the first failure is kept and raised at the next flush or bat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from typing import Any, Protocol
 
@@ -261,6 +261,10 @@ class RecordCollector:
                     return
 
         return send
+
+    def prepare(self, topics: Collection[str]) -> None:
+        """Gets ready to write to topics (:meth:`streams.kafka.ports.Producer.prepare`)."""
+        self._producer.prepare(topics)
 
     def changelog(self, topic: str, partition: int, end: int = 0) -> Changelog:
         """A writer to one partition of a changelog, which ends at ``end``."""

@@ -395,14 +395,13 @@ class StreamThread:
             self._become(ThreadState.PARTITIONS_REVOKED)
         if life.restorer.active and not self._settings.paused:
             life.restorer.step(0.0 if tasks.running else RESTORE_WAIT_S)
-        if tasks.all_open:
-            if self.state is not ThreadState.RUNNING and life.assigned:
-                self._become(ThreadState.PARTITIONS_ASSIGNED)
-                self._become(ThreadState.RUNNING)
-            return
-        self._become(ThreadState.PARTITIONS_ASSIGNED)
-        if self._clock.monotonic() >= self._open_at and life.membership.may_open():
-            tasks.advance()
+        if not tasks.all_open:
+            self._become(ThreadState.PARTITIONS_ASSIGNED)
+            if self._clock.monotonic() >= self._open_at and life.membership.may_open():
+                tasks.advance()
+        if tasks.all_open and self.state is not ThreadState.RUNNING and life.assigned:
+            self._become(ThreadState.PARTITIONS_ASSIGNED)
+            self._become(ThreadState.RUNNING)
 
     def _process(self, life: Life) -> bool:
         """Processes what is buffered; tells whether more could be processed at once."""

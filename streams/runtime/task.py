@@ -92,6 +92,7 @@ class Task:
         """
         if self.state is TaskState.CREATED:
             self.become(TaskState.RESTORING)  # nothing was missing
+        collector.prepare(self.plan.topics_written)
         self.stores.open(collector, changelog_ends)
         self.seen.start(self.stores.seen_before({name: one.offset for name, one in committed.items()}, changelog_ends))
         self._punctuations = Punctuations(self._punctuate)

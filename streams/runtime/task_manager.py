@@ -174,9 +174,7 @@ class TaskManager:
             self._read_new_inputs()
             self._open_missing()
             self._prepare([task for task in self.tasks.values() if task.state is TaskState.CREATED])
-            for task in self.tasks.values():
-                if task.state is TaskState.RESTORING and not self._restorer.pending(task.id):
-                    self._start(task)
+            self._start_restored()
             self._has_new_inputs = any(
                 task.plan is not self._plans[id_.subtopology] for id_, task in self.tasks.items()
             )
@@ -292,15 +290,27 @@ class TaskManager:
             for store, (partition, start, end) in ranges.items()
         ]
 
-    def _start(self, task: Task) -> None:
+    def _start_restored(self) -> None:
+        """Their partitions are assigned together: a fetch of the first alone may wait for records at the broker, and
+        the others for its end."""
+        starts: dict[TopicPartition, int] = {}
+        try:
+            for task in self.tasks.values():
+                if task.state is TaskState.RESTORING and not self._restorer.pending(task.id):
+                    starts.update(self._start(task))
+        finally:
+            self._consumer.assign(starts)
+
+    def _start(self, task: Task) -> dict[TopicPartition, int]:
+        """Starts a task; returns where it reads from."""
         starts = self._starts.pop(task.id)
         with working_on(task.id):
             task.stores.settle()
             task.start(self._collector, starts, self._changelog_ends.pop(task.id, {}))
-        self._consumer.assign({name: one.offset for name, one in starts.items()})
         for name in starts:
             self.running[name] = task
         log.info("task runs", extra={"task": str(task.id)})
+        return {name: one.offset for name, one in starts.items()}
 
     # ------------------------------------------------------------------ closing
 

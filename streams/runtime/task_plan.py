@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from processor_api.nodes import SourceNode
+from processor_api.nodes import SinkNode, SourceNode
 from processor_api.subtopology import task_subtopologies
 from processor_api.task_id import TopicPartition
 from processor_api.topology_data import TopologyData
@@ -55,6 +55,15 @@ class TaskPlan:
         """The input partitions of one task."""
         counts = self.partition_counts
         return tuple(TopicPartition(topic, partition) for topic in self.topics if partition < counts[topic])
+
+    @property
+    def topics_written(self) -> frozenset[str]:
+        """Changelogs, and topics of sinks that have one name."""
+        nodes = map(self.topology.nodes.get, self.nodes)
+        sinks = {self.real_name(node.topic) for node in nodes if isinstance(node, SinkNode) and node.topic is not None}
+        return frozenset(sinks).union(
+            topic for store, topic in self.changelogs.items() if store not in self.source_changelogs
+        )
 
     def real_name(self, topic: str) -> str:
         return full_name(self.topology, self.prefix, topic)

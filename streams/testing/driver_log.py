@@ -7,7 +7,7 @@ to write. What it needs of Kafka is here, so that a piped record costs little mo
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NoReturn
 
 from processor_api.errors import ProductionError
@@ -107,6 +107,9 @@ class DriverProducer:
 
     def flush(self) -> None:
         """Everything is written."""
+
+    def prepare(self, topics: Collection[str]) -> None:
+        """There is nobody to ask."""
 
     def partition_count(self, topic: str) -> int:
         return 1

@@ -14,6 +14,7 @@ from processor_api.clock import SystemClock
 from processor_api.errors import RetryableError
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.errors import ErrorLog, instance_fenced, kafka_error, mapped, mapping
+from streams.kafka.confluent.known_topics import learn_topics
 from streams.kafka.ports import AT_BEGINNING, AT_END, OffsetAndMetadata, RebalanceListener
 
 __all__ = ["ConfluentConsumer"]
@@ -115,6 +116,7 @@ class ConfluentConsumer:
     def assign(self, partitions: Mapping[TopicPartition, int]) -> None:
         if not partitions:
             return
+        learn_topics(self._client, {name.topic for name in partitions} - {name.topic for name in self._assigned})
         wanted = [ClientPartition(*name, _SPECIAL.get(offset, offset)) for name, offset in partitions.items()]
         self._client.incremental_assign(wanted)
         self._assigned.update(partitions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException
@@ -15,6 +15,7 @@ from processor_api.errors import ProductionError, RetryableError, StreamsError, 
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.courier import Courier, Overdue
 from streams.kafka.confluent.errors import ErrorLog, mapped, mapping
+from streams.kafka.confluent.known_topics import learn_topics
 from streams.kafka.ports import OffsetAndMetadata, TransactionAborted
 
 __all__ = ["ConfluentProducer"]
@@ -46,6 +47,7 @@ class ConfluentProducer:
         """Why no transaction can be ended any more by this client."""
         self._overdue = False
         self._counts: dict[str, tuple[float, int]] = {}
+        self._prepared: set[str] = set()
         try:
             self._client = Client({**DEFAULTS, **config, "error_cb": self._on_error}, logger=log)
         except KafkaException as error:
@@ -135,6 +137,10 @@ class ConfluentProducer:
         self._until_done("abort the transaction", lambda: self._client.abort_transaction(CALL_S), CALL_S)
 
     # ------------------------------------------------------------------ metadata
+
+    def prepare(self, topics: Collection[str]) -> None:
+        learn_topics(self._client, [topic for topic in topics if topic not in self._prepared])
+        self._prepared.update(topics)
 
     def partition_count(self, topic: str) -> int:
         known = self._counts.get(topic)

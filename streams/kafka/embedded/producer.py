@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
 from processor_api.errors import ProductionError, StreamsError, TaskMigratedError
@@ -191,6 +191,9 @@ class EmbeddedProducer:
         self._batches.clear()
         self._batch_bytes.clear()
         self._end(self._author, committed=False)
+
+    def prepare(self, topics: Collection[str]) -> None:
+        """The broker is in this process: it knows its topics."""
 
     def partition_count(self, topic: str) -> int:
         found = self._topics.get(topic) or self._unknown_topic(topic) or self._broker.topic(topic)

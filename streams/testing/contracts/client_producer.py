@@ -35,6 +35,17 @@ class ProducerContract:
         assert record.timestamp() == (CREATE_TIME, 12_345)
         assert record.headers() == [("name", b"\x00\xff")]
 
+    def test_topics_may_be_prepared(self) -> None:
+        """Also one that is missing; what is written afterwards arrives."""
+        topic = self.cluster.topic(2)
+        producer = self.cluster.producer()
+        producer.prepare([topic, f"{topic}-missing"])
+        producer.prepare({topic, *(f"{topic}-missing-{number}" for number in range(6))})
+        send(producer, topic, b"value", partition=1)
+        producer.flush()
+        (record,) = read_to_end(self.cluster.until, self.cluster.consumer(), [TopicPartition(topic, 1)])
+        assert record.value() == b"value"
+
     def test_null_and_empty_are_different(self) -> None:
         """A null key or value stays null, an empty one stays empty."""
         topic = self.cluster.topic()

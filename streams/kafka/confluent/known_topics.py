@@ -1,0 +1,34 @@
+"""Where topics are, asked for before librdkafka needs it.
+
+A client that meets a topic for the first time asks for its partitions once a second, so the first record that it reads
+or writes there waits up to a second. What it was asked for before, it has at hand.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from typing import Any
+
+from confluent_kafka import KafkaException
+
+__all__ = ["learn_topics"]
+
+log = logging.getLogger("streams.kafka.client")
+
+TIMEOUT_S = 2.0
+ONE_BY_ONE_MAX = 5
+"""More topics are asked for with all others of the cluster: a client asks for one or for all."""
+
+
+def learn_topics(client: Any, topics: Collection[str]) -> None:
+    """Lets a client know the partitions of topics. One that is not there yet, or a broker that does not answer, is
+    left to the client's own way."""
+    try:
+        if len(topics) > ONE_BY_ONE_MAX:
+            client.list_topics(timeout=TIMEOUT_S)
+        else:
+            for topic in topics:
+                client.list_topics(topic, timeout=TIMEOUT_S)
+    except (KafkaException, SystemError) as error:
+        log.debug("topics were not looked up", extra={"topics": sorted(topics), "error": str(error)})
