@@ -74,9 +74,11 @@ class KeyValueFacade:
     # ------------------------------------------------------------------ reads
 
     def get(self, key: Any) -> Any:
-        self._check()
+        if not self._open or key is None:
+            self._check()
+            self._not_null(key)
         try:
-            entry = self._get(self._not_null(key))
+            entry = self._get(key)
         except TypeError:
             self._row_key(key)  # a key that cannot be looked up fails with the name of the store
             raise

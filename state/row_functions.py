@@ -11,7 +11,7 @@ from typing import Any
 from processor_api.errors import StoreError
 from processor_api.record import HeaderList
 from state.cursor import message_bytes
-from state.rows import FIXED_ENTRY_BYTES, Entry, Rows
+from state.rows import Entry, Rows
 
 __all__ = ["Get", "Put", "make_get", "make_put"]
 
@@ -44,7 +44,8 @@ def row_key_maker(rows: Rows) -> Callable[[Any], Any]:
 
 def make_get(rows: Rows) -> Get:
     """`get` for operators."""
-    dirty_get, clean_get, miss = rows.dirty.get, rows.clean.get, rows.miss
+    dirty_get, clean_get = rows.dirty.get, rows.clean.get
+    miss = rows.read_engine if type(rows).miss is Rows.miss else rows.miss
     row_key, plain = row_key_maker(rows), rows.plain_keys
     deserialize = None if rows.value_serde.exact is not None else rows.value_serde.deserialize
     read_value = rows.read_value
@@ -121,7 +122,7 @@ def _cached_put(rows: Rows) -> Put:
             dirty[key] = entry
             if rows.index is not None:
                 rows.fresh.append(key)
-            budget.dirty = held = budget.dirty + (cost_of(key, value) if sized else len(key) + FIXED_ENTRY_BYTES)
+            budget.dirty = held = budget.dirty + cost_of(key, value)
             if not rows.wants_old and key not in drained:
                 known = clean_pop(key, None)  # nobody looks below a dirty row, but for its old value
                 if known is not None:
@@ -157,7 +158,7 @@ def _direct_put(rows: Rows) -> Put:
             dirty[key] = (value, timestamp)
             if rows.index is not None:
                 rows.fresh.append(key)
-            note(cost_of(key, value) if sized else len(key) + FIXED_ENTRY_BYTES)
+            note(cost_of(key, value))
         else:
             entry = (value, timestamp)
             del dirty[key]  # no call until the row is back: no other thread finds it missing

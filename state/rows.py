@@ -38,6 +38,7 @@ from state.codec import RowCodec
 from state.cursor import Cursor
 from state.engine import Batch, Engine
 from state.merge import merged
+from state.row_miss import make_miss
 
 __all__ = ["Entry", "FlushCallback", "Log", "LogMany", "Rows"]
 
@@ -62,6 +63,14 @@ _HEADERS = itemgetter(2)
 
 FIXED_ENTRY_BYTES = ENTRY_OVERHEAD_BYTES + 8
 """An entry without its key, for values of fixed size."""
+
+
+def _sized_cost(key: Any, value: Any) -> int:
+    return len(key) + (8 if value is None else len(value)) + ENTRY_OVERHEAD_BYTES
+
+
+def _fixed_cost(key: Any, value: Any) -> int:
+    return len(key) + FIXED_ENTRY_BYTES
 
 
 def _one_by_one(log: Log) -> LogMany:
@@ -106,6 +115,8 @@ class Rows:
         self.write_value: Callable[[Any], bytes] = bytes if self.encoded else self._trusted(value_serde)
         """A kept value's bytes."""
         self.sized_values = self.encoded or value_serde is Serdes.STRING or value_serde is Serdes.BYTES
+        self.cost = _sized_cost if self.sized_values else _fixed_cost
+        """``(key, value)`` to bytes."""
         self.cursor = cursor
         self.budget = budget
         self.log = log
@@ -118,6 +129,8 @@ class Rows:
         self.draining: dict[Any, Entry] = {}
         """What a drain is moving from `dirty` to `drained`, for readers in other threads: a row is always found in one
         of `dirty`, `draining`, `drained` and the engine by who looks in this order (state/live_rows.py)."""
+        self.read_engine = make_miss(self)
+        """What :meth:`miss` does, for those who call it with each record."""
         self._callback: FlushCallback | None = None
         self.wants_old = False
         """Whether the old value of each change is asked for."""
@@ -161,17 +174,8 @@ class Rows:
         return row_key if self.plain_keys else self.read_key(row_key)
 
     def miss(self, key: Any) -> Entry | None:
-        """Reads a row of the engine that is not in memory, and keeps it."""
-        row = self.family.get(self.key_bytes(key))
-        if row is None:
-            return None
-        data, timestamp = self.codec.read(row)
-        entry = self.clean[key] = (self.stored(data), timestamp)
-        budget = self.budget
-        budget.clean += self.cost(key, entry[0])
-        if budget.clean + budget.dirty > budget.cache_limit:
-            self.evict(keep=key)
-        return entry
+        """Reads a row of the engine that is not in memory, and keeps it if there is a cache."""
+        return self.read_engine(key)
 
     def stored(self, data: bytes) -> Any:
         """A value as it is kept in memory, from its bytes."""
@@ -213,10 +217,6 @@ class Rows:
     def _forget_messages(self) -> None:
         self.budget.dirty -= self.message_bytes
         self.message_bytes = 0
-
-    def cost(self, key: Any, value: Any) -> int:
-        size = 8 if value is None or not self.sized_values else len(value)
-        return len(key) + size + ENTRY_OVERHEAD_BYTES
 
     def evict(self, keep: Any = None) -> None:
         """Brings the cache under its limit: drops clean rows, oldest first, then drains the dirty ones if need be.
@@ -281,10 +281,11 @@ class Rows:
         return True
 
     def _size(self, rows: dict[Any, Entry]) -> int:
+        keys = sum(map(len, rows))
         if not self.sized_values:
-            return sum(map(len, rows)) + len(rows) * FIXED_ENTRY_BYTES
-        cost = self.cost
-        return sum(cost(key, entry[0]) for key, entry in rows.items())
+            return keys + len(rows) * FIXED_ENTRY_BYTES
+        values = [8 if (value := entry[0]) is None else len(value) for entry in rows.values()]
+        return keys + sum(values) + len(rows) * ENTRY_OVERHEAD_BYTES
 
     def _old_values(self, rows: dict[Any, Entry], deleted: list[Any]) -> Iterable[Any]:
         """The old value of each row. Takes out the rows that nobody knows of: put and deleted again since the last
@@ -357,7 +358,8 @@ class Rows:
             if not self.sized_values and all(known):
                 grown = 0
             elif any(known):
-                grown -= self._size({key: entry for key, entry in zip(rows, known, strict=True) if entry})
+                cost = self.cost
+                grown -= sum([cost(key, entry[0]) for key, entry in zip(rows, known, strict=True) if entry])
         self._deleted += filter(rows.__contains__, deleted)
         if self.cached and (self.cursor.keeps_messages or any(map(_HEADERS, rows.values()))):
             rows = {key: entry[:2] for key, entry in rows.items()}  # else what is left of an entry is small
