@@ -118,8 +118,8 @@ class NodeContext:
             self.node, to_ms(interval, "interval"), kind, callback, now_ms=now, start_ms=start_time
         )
 
-    def processing_context(self) -> UserContext:
-        return UserContext(self)
+    def processing_context(self, *, fixed_key: bool = False) -> UserContext:
+        return FixedKeyContext(self) if fixed_key else UserContext(self)
 
     def on_close(self, callback: Callable[[], None]) -> None:
         self._closers.append(callback)
@@ -208,6 +208,18 @@ class UserContext:
             target(record.key, record.value, record.timestamp, headers)
         finally:
             cursor.timestamp, cursor.headers = saved
+
+
+class FixedKeyContext(UserContext):
+    """What a user's `FixedKeyProcessor` gets: what follows relies on the key, and is not repartitioned."""
+
+    def forward(self, record: Record[Any, Any] | FixedKeyRecord[Any, Any], child: str | None = None) -> None:
+        if not isinstance(record, FixedKeyRecord):
+            raise TypeError(
+                "a FixedKeyProcessor forwards the record it was given, or what its with_value() and the like make of"
+                f" it, not {record!r}: to change the key, use a Processor"
+            )
+        super().forward(record, child)
 
 
 class _Intercepted(NodeContext):

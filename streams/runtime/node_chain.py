@@ -59,7 +59,7 @@ class NodeChain:
 
 
 def _init(context: NodeContext, processor: Any) -> None:
-    processor.init(context.processing_context())
+    processor.init(context.processing_context(fixed_key=isinstance(processor, FixedKeyProcessor)))
 
 
 def _called(call: Callable[[], None], what: str, node: str, task: str) -> None:

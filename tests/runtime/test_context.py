@@ -131,6 +131,22 @@ def test_a_processor_with_a_fixed_key_gets_its_own_kind_of_record(tmp_path: Path
         assert kit.sent("out") == [(b"k", b"V", 5)]
 
 
+def test_a_processor_with_a_fixed_key_cannot_forward_another(tmp_path: Path) -> None:
+    class Renames(FixedKeyProcessor[str, str, str]):
+        def process(self, record: FixedKeyRecord[str, str]) -> None:
+            self.context.forward(Record("other", record.value, record.timestamp))  # type: ignore[arg-type]
+
+    topology = (
+        Topology().add_source("source", "in").add_processor("mine", Renames, "source").add_sink("out", "out", "mine")
+    )
+    with TaskKit(topology, tmp_path) as kit, pytest.raises(ProcessingError) as caught:
+        kit.pipe("in", b"k", b"v", 5)
+    assert "a FixedKeyProcessor forwards the record it was given" in str(caught.value)
+    assert "to change the key, use a Processor" in str(caught.value)
+    assert caught.value.place() == PLACE
+    assert kit.sent("out") == []
+
+
 # -------------------------------------------------------------------------- stores
 
 
