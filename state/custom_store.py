@@ -162,6 +162,8 @@ def _reports(engine: CustomStoreEngine) -> Callable[[], int]:
 class _OpenCustom(OpenStore):
     """Its facade is closed by its life, since a processor may not close it."""
 
+    custom = True
+
     def close(self) -> None:
         self.rows.close()
         for part in self.upkeep:

@@ -74,11 +74,9 @@ class KeyValueFacade:
     # ------------------------------------------------------------------ reads
 
     def get(self, key: Any) -> Any:
-        if not self._open or key is None:
-            self._check()
-            self._not_null(key)
+        self._check()
         try:
-            entry = self._get(key)
+            entry = self._get(self._not_null(key))
         except TypeError:
             self._row_key(key)  # a key that cannot be looked up fails with the name of the store
             raise

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from processor_api.record import HeaderList
 from processor_api.serde import Serde
@@ -95,6 +95,8 @@ class OpenStore:
     bare: Any = None
     """The façade, where another one stands before it that counts its calls."""
     upkeep: Sequence[Upkeep] = ()
+    custom: ClassVar[bool] = False
+    """Whether the façade is a store of the user's own."""
     views: OpenViews = field(default_factory=OpenViews, compare=False, repr=False)
     """What other threads have open of it (:func:`state.views.open_view`)."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,7 @@ class NodeContext:
         self._punctuations = punctuations
         self._closers = closers
         self._global_stores: dict[str, OpenStore] = {}
+        self._owned: dict[str, OwnedStore] = {}
 
     def child(self, name: str) -> Forward:
         found = self._children.get(name)
@@ -96,9 +98,15 @@ class NodeContext:
         return found
 
     def facade(self, name: str) -> Any:
-        """A store for a user's processor; in Python's development mode it is checked that no other thread uses it."""
-        facade, owner = self.open_store(name).facade, self.environment.store_owner
-        return facade if owner is None or name not in self._stores else OwnedStore(facade, owner)
+        """A store for a user's processor, which another thread than the task's cannot write; what a user brought is
+        handed out as it is, but in Python's development mode."""
+        found, owner, checks_reads = self.open_store(name), self.environment.store_owner, sys.flags.dev_mode
+        if owner is None or name not in self._stores or (found.custom and not checks_reads):
+            return found.facade
+        owned = self._owned.get(name)
+        if owned is None:
+            owned = self._owned[name] = OwnedStore(found.facade, owner, reads=checks_reads)
+        return owned
 
     def store(self, name: str) -> Any:
         return self.open_store(name).operator

@@ -88,7 +88,7 @@ class Environment:
     global_store: Callable[[str, str], OpenStore | None] = no_global_store
     """``(store, node)`` to the global store, for reading."""
     store_owner: int | None = field(default_factory=_owner_in_development)
-    """The thread that may use the stores, where that is checked (``python -X dev``)."""
+    """The thread whose processors may use the stores; ``None`` where that is not checked."""
     is_global: bool = False
     """Whether its nodes fill global stores, outside of tasks."""
 

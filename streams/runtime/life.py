@@ -150,6 +150,7 @@ class ThreadLife:
             registry=self._shared.metrics,
             log_each_put=config.changelog_updates == "each",
             exactly_once=config.exactly_once,
+            store_owner=threading.get_ident(),
         )
 
     def _stores(self, plan: TaskPlan, task: TaskId, environment: Environment) -> TaskStores:

@@ -1,4 +1,5 @@
-"""In Python's development mode a store tells when another thread uses it; otherwise nothing is looked at."""
+"""In Python's development mode a test driver's store tells when another thread uses it; otherwise nothing is looked at,
+since a driver may be used by one thread after the other."""
 
 from __future__ import annotations
 

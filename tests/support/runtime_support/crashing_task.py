@@ -66,7 +66,8 @@ def record(number: int) -> tuple[str, str, int]:
 
 class _Process:
     def __init__(self, state: Path, journal: Path, guarantee: str, die_behind: str | None) -> None:
-        self._file = os.open(journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._file = os.open(journal, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        os.ftruncate(self._file, journal.read_bytes().rfind(b"\n") + 1)  # who was killed may have written half a line
         self._known = Journal(journal)
         self._guarantee, self._die_behind = guarantee, die_behind
         self._commits = 0
