@@ -224,7 +224,7 @@ import random, sys
 from pathlib import Path
 from processor_api.serde import Serdes
 from processor_api.store_spec import Stores
-from processor_api.stores import ValueAndTimestamp
+from processor_api.stores import ValueAndTimestamp, ValueTimestampHeaders
 from state.budget import Budget
 from state.cursor import Cursor
 from state.engine import OFFSETS
@@ -234,7 +234,14 @@ from state.rocksdb_engine import RocksEngine
 from state.rocksdb_options import RocksSettings, SharedMemory
 
 supplier = Stores.persistent_key_value_store("s")
-builder = Stores.timestamped_key_value_store_builder(supplier, Serdes.STRING, Serdes.STRING)
+make, value_of = {
+    "timestamped-key-value": (Stores.timestamped_key_value_store_builder, ValueAndTimestamp),
+    "headers-key-value": (
+        Stores.timestamped_key_value_store_with_headers_builder,
+        lambda value, time: ValueTimestampHeaders(value, time, [("n", value.encode())]),
+    ),
+}[sys.argv[2]]
+builder = make(supplier, Serdes.STRING, Serdes.STRING)
 memory = SharedMemory(RocksSettings(write_buffer_bytes=1 << 16, log_bytes=1 << 16))
 engine = RocksEngine(Path(sys.argv[1]), families_of(builder), memory)
 store = open_store(
@@ -248,7 +255,7 @@ while True:
     for _ in range(20):
         key = f"k{chance.randrange(3000)}"
         store.facade.get(f"k{chance.randrange(3000)}")
-        store.facade.put(key, None if chance.random() < 0.2 else ValueAndTimestamp(f"new {number}", number))
+        store.facade.put(key, None if chance.random() < 0.2 else value_of(f"new {number}", number))
     store.drain()
     batch = engine.batch()
     store.apply(batch)
@@ -260,11 +267,11 @@ while True:
 """
 
 
-def _killed(path: Path, commits: int) -> int:
+def _killed(path: Path, kind: str, commits: int) -> int:
     """Upgrades until some time after its n-th commit; returns the last that it is known to have made."""
     told = -1
     repository = Path(__file__).resolve().parents[2]
-    command = [sys.executable, "-c", WRITER, str(path)]
+    command = [sys.executable, "-c", WRITER, str(path), kind]
     with subprocess.Popen(command, cwd=repository, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
         for _ in range(commits):
@@ -275,19 +282,24 @@ def _killed(path: Path, commits: int) -> int:
     return told
 
 
-def _kill_often(directory: Path, kills: int) -> None:
-    path = directory / "db"
-    kit = StoreKit(PLAIN, path)
-    live: dict[str, ValueAndTimestamp[str]] = {}
+Step = tuple[StoreBuilder[Any, Any], StoreBuilder[Any, Any]]
+STEPS: list[Step] = [(PLAIN, TIMESTAMPED), (PLAIN, HEADERS), (TIMESTAMPED, HEADERS)]
+every_step = pytest.mark.parametrize("step", STEPS, ids=lambda step: f"{step[0].kind} to {step[1].kind}")
+
+
+def _kill_often(directory: Path, kills: int, step: Step) -> None:
+    path, (older, newer) = directory / "db", step
+    kit = StoreKit(older, path)
+    live: dict[str, Any] = {}
     for i in range(3000):
-        kit.facade.put(f"k{i}", "old")
-        live[f"k{i}"] = ValueAndTimestamp("old", -1)
+        kit.facade.put(f"k{i}", "old" if older is PLAIN else ValueAndTimestamp("old", i))
+        live[f"k{i}"] = expected(newer, ("old", -1 if older is PLAIN else i, []))
     kit.commit()
     kit.close()
     applied, sizes = -1, random.Random(7)
     for _ in range(kills):
-        told = _killed(path, sizes.choice([0, 1, 3, 30]))
-        kit = StoreKit(TIMESTAMPED, path)
+        told = _killed(path, newer.kind, sizes.choice([0, 1, 3, 30]))
+        kit = StoreKit(newer, path)
         found = kit.engine.family(OFFSETS).get(b"log-0")
         offset = -1 if found is None else read_offset(found)
         assert offset >= told, "a commit that had returned is lost"
@@ -299,17 +311,20 @@ def _kill_often(directory: Path, kills: int) -> None:
                 if chance.random() < 0.2:
                     live.pop(key, None)
                 else:
-                    live[key] = ValueAndTimestamp(f"new {number}", number)
+                    value = f"new {number}"
+                    live[key] = expected(newer, (value, number, [("n", value.encode())]))
         applied = offset
         assert list(kit.facade.all()) == sorted(live.items())
         kit.close()
     assert applied > 0
 
 
-def test_nothing_is_lost_when_the_process_is_killed_on_the_way(tmp_path: Path) -> None:
-    _kill_often(tmp_path, 5)
+@every_step
+def test_nothing_is_lost_when_the_process_is_killed_on_the_way(tmp_path: Path, step: Step) -> None:
+    _kill_often(tmp_path, 5, step)
 
 
 @pytest.mark.slow
-def test_nothing_is_lost_however_often_it_is_killed(tmp_path: Path) -> None:
-    _kill_often(tmp_path, 150)
+@every_step
+def test_nothing_is_lost_however_often_it_is_killed(tmp_path: Path, step: Step) -> None:
+    _kill_often(tmp_path, 150, step)
