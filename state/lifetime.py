@@ -12,6 +12,7 @@ import struct
 from processor_api.errors import StateError
 from processor_api.record import NO_TIMESTAMP
 from processor_api.time_to_live import TimeToLive
+from state.advice import rebuild_store
 from state.cursor import Cursor
 from state.engine import Batch, Engine, Family
 
@@ -42,8 +43,7 @@ class Lifetime:
             if len(found) != EXPIRY_ROW.size:
                 raise StateError(
                     f"store {store!r} is damaged: its row about expiry has {len(found)} bytes, not {EXPIRY_ROW.size};"
-                    f" stop the application and run `streams state rebuild {store}`, and it is restored from its"
-                    " changelog",
+                    f" {rebuild_store(store)}",
                     store=store,
                 )
             self.latest, self._since = EXPIRY_ROW.unpack(found)

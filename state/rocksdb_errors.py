@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from processor_api.errors import RetryableError, StateDirectoryError, StateError
+from state.advice import rebuild_store, rebuild_task
 from state.engine import store_of
 
-__all__ = ["damaged", "is_damage", "mapped", "rebuild_store", "rebuild_task"]
+__all__ = ["damaged", "is_damage", "mapped"]
 
 DAMAGE = ("corruption", "checksum", ".sst: no such file", "/manifest", "does not match existing comparator")
-
-
-def rebuild_store(store: str) -> str:
-    """What to do about a damaged store, as the end of a sentence."""
-    return f"stop the application and run `streams state rebuild {store}`, and it is restored from its changelog"
-
-
-def rebuild_task(path: str) -> str:
-    """What to do about a damaged database, as the end of a sentence."""
-    directory = Path(path).parent
-    task = f"global/{directory.name}" if directory.parent.name == "global" else directory.name
-    return (
-        f"stop the application and run `streams state rebuild --task {task}`, and its stores are restored from their"
-        " changelogs"
-    )
 
 
 def is_damage(error: Exception) -> bool:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from processor_api.errors import StateError
+from state.advice import rebuild_task
 from state.engine import OFFSETS, POSITIONS, store_of
-from state.rocksdb_errors import damaged, rebuild_task
+from state.rocksdb_errors import damaged
 
 __all__ = [
     "FAMILIES_KEY",

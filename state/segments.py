@@ -20,6 +20,7 @@ from typing import Any
 from processor_api.errors import StateError, TopologyError
 from processor_api.record import NO_TIMESTAMP
 from processor_api.store_spec import StoreBuilder
+from state.advice import rebuild_store
 from state.engine import Batch, Family
 from state.formats.keys import MAX_TIME
 from state.upgrade import older_handles
@@ -113,8 +114,7 @@ class Segments:
         if len(facts) != FACTS.size:
             raise StateError(
                 f"store {self._store!r} is damaged: its row about stream time has {len(facts)} bytes, not {FACTS.size};"
-                f" stop the application and run `streams state rebuild {self._store}`, and it is restored from its"
-                " changelog",
+                f" {rebuild_store(self._store)}",
                 store=self._store,
             )
         stream_time, self.interval, self.sequence = FACTS.unpack(facts)

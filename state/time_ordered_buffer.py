@@ -15,6 +15,7 @@ from typing import Any
 from processor_api.errors import StateError, StoreError
 from processor_api.record import HeaderList
 from processor_api.serde import Serdes
+from state.advice import rebuild_store
 from state.buffer_index import EMPTY, BufferIndex
 from state.checked import key_writer, reader, value_writer
 from state.cursor import Cursor, OffsetOnly
@@ -119,8 +120,7 @@ class Buffer:
         found = self._get(key)
         if found is None:
             raise StateError(
-                f"store {self.name!r} lacks a row that its index has: stop the application and run `streams state"
-                f" rebuild {self.name}`, and it is restored from its changelog",
+                f"store {self.name!r} lacks a row that its index has: {rebuild_store(self.name)}",
                 store=self.name,
             )
         return read_row(found[0], self.name)

@@ -84,7 +84,7 @@ def _shared(reader: DatabaseReader, task: StoredTask) -> Finding:
 
 
 def _of_store(reader: DatabaseReader, store: StoredStore, topology: Topology | None) -> Iterator[Finding]:
-    from state.rocksdb_errors import rebuild_store
+    from state.advice import rebuild_store
 
     what = f"{store.task.name} {store.name}"
     if store.kind is None:
