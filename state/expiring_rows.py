@@ -172,7 +172,8 @@ class ByAccess(ExpiringRows):
         accesses.row_of = self.row_of
         self._times = accesses.times
         self._refreshed: dict[Any, int] = {}
-        """Replaced when it is drained, since open ranges hold it."""
+        """Replaced when it is drained and with each commit, since open ranges hold it: a row that had expired when a range
+        was opened may be put, committed and read meanwhile."""
         self._stale: set[Any] = set()
         """Rows that were read after they were logged, and wait for the commit."""
         self._refreshed_bytes = 0
@@ -324,6 +325,7 @@ class ByAccess(ExpiringRows):
             time, entry = times.pop(key, -1), clean.get(key)
             if entry is not None and entry[0] is not None:
                 clean[key] = entry[0], entry[1], time
+        self._refreshed = self._refreshed.copy()
         super().applied()
 
     def close(self) -> None:

@@ -189,6 +189,20 @@ def test_a_scan_a_query_and_a_read_of_nobody_refresh_nothing(tmp_path: Path) -> 
     kit.close()
 
 
+def test_an_open_range_does_not_see_an_expired_row_that_came_back(tmp_path: Path) -> None:
+    """Put again, committed and read while it is open: the range shows the moment when it was opened."""
+    kit = StoreKit(TIMESTAMPED.with_time_to_live(10, by="access"), tmp_path / "db")
+    put(kit, "k", "old", 0)
+    kit.commit()
+    with at(kit, 50).all() as rows:
+        put(kit, "k", "new", 51)
+        kit.commit()
+        assert at(kit, 52).get("k") == ValueAndTimestamp("new", 51)
+        assert list(rows) == []
+    assert keys(kit) == ["k"]
+    kit.close()
+
+
 def test_reads_are_logged_once_with_the_commit(tmp_path: Path) -> None:
     kit = StoreKit(TIMESTAMPED.with_time_to_live(10, "access"), tmp_path / "db")
     put(kit, "a", "1", 100)
