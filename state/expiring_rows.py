@@ -172,8 +172,8 @@ class ByAccess(ExpiringRows):
         accesses.row_of = self.row_of
         self._times = accesses.times
         self._refreshed: dict[Any, int] = {}
-        """Replaced when it is drained and with each commit, since open ranges hold it: a row that had expired when a range
-        was opened may be put, committed and read meanwhile."""
+        """Replaced when it is drained and with each commit, since open ranges hold it: a row that had expired when a
+        range was opened may be put, committed and read meanwhile."""
         self._stale: set[Any] = set()
         """Rows that were read after they were logged, and wait for the commit."""
         self._refreshed_bytes = 0
