@@ -103,7 +103,7 @@ def _cached_put(rows: Rows) -> Put:
     dirty, cursor, note, budget = rows.dirty, rows.cursor, rows.note_dirty, rows.budget
     dirty_get, row_key, keep, plain = dirty.get, row_key_maker(rows), make_keep(rows), rows.plain_keys
     drained, clean_pop = rows.drained, rows.clean.pop
-    sized, cost_of, evict, limit = rows.sized_values, rows.cost, rows.evict, rows.budget.cache_limit
+    sized, cost_of, evict = rows.sized_values, rows.cost, rows.evict
     exact = rows.value_serde.exact or _never
     keeps_messages, note_message = cursor.keeps_messages, rows.note_message
 
@@ -127,7 +127,7 @@ def _cached_put(rows: Rows) -> Put:
                 known = clean_pop(key, None)  # nobody looks below a dirty row, but for its old value
                 if known is not None:
                     budget.clean -= cost_of(key, known[0])
-            if held + budget.clean > limit:
+            if held + budget.clean > budget.cache_limit:  # of now: threads come and go
                 evict(key)
         else:
             del dirty[key]  # no call until the row is back: no other thread finds it missing

@@ -1,4 +1,5 @@
-"""What reads a row that is in no buffer: a function made once for each store, half the cost of a method."""
+"""What reads a row that is in no buffer: a function made once for each store, as those of
+:mod:`state.row_functions` are."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ def make_miss(rows: Any) -> Callable[[Any], tuple[Any, int] | None]:
     find, read, clean, budget, evict = rows.family.get, rows.codec.read, rows.clean, rows.budget, rows.evict
     serialize = rows.key_serde.serialize if rows.plain_keys else bytes
     encoded, deserialize, read_value = rows.encoded, rows.value_serde.deserialize, rows.read_value
-    cost, limit = rows.cost, rows.budget.cache_limit
+    cost = rows.cost
 
     def miss(key: Any) -> tuple[Any, int] | None:
         row = find(serialize(key))
@@ -26,6 +27,7 @@ def make_miss(rows: Any) -> Callable[[Any], tuple[Any, int] | None]:
             except Exception:
                 value = read_value(value)  # raises the same again, with the name of the store
         entry = value, timestamp
+        limit = budget.cache_limit  # of now: threads come and go
         if limit:
             clean[key] = entry
             budget.clean = held = budget.clean + cost(key, value)

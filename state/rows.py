@@ -298,9 +298,7 @@ class Rows:
     def _log_all(self, rows: dict[Any, Entry], size: int) -> Iterable[Any]:
         """Moves rows that take ``size`` bytes from dirty to drained; returns the old values. All of them, before any is
         forwarded: whoever gets one change finds the others in the store, and what it puts comes after them. After an
-        error `draining` has those that were not moved.
-
-        All rows take one step before the next, since one loop over all steps takes longer."""
+        error `draining` has those that were not moved."""
         deleted = [key for key, entry in rows.items() if entry[0] is None]
         olds: Iterable[Any] = ()
         if self._callback is not None:

@@ -42,6 +42,28 @@ def commit(rows: Rows) -> None:
     rows.applied()
 
 
+@pytest.mark.parametrize("by", ["put", "miss"])
+def test_a_cache_that_was_made_smaller_evicts_with_the_next_record(by: str) -> None:
+    """Its part of the memory is less once there are more threads, or more once there are fewer."""
+    budget = Budget(1 << 20)
+    store = opened(budget)
+    for number in range(200):
+        store.operator.put(f"key-{number}", number, 0, None)
+    commit(store.rows)
+    store.rows.clean.pop("key-7")
+    size, budget.cache_limit = budget.clean, 2000
+    assert size > 5000
+    if by == "put":
+        store.operator.put("another", 1, 0, None)
+    else:
+        assert store.facade.get("key-7") == 7
+    assert budget.cached <= 2000
+    budget.cache_limit = 1 << 20
+    for number in range(200):
+        assert store.facade.get(f"key-{number}") == number
+    assert len(store.rows.clean) >= 199
+
+
 def test_whoever_gets_a_change_finds_the_others_in_the_store() -> None:
     """Changes that waited in the same drain were neither in the cache nor below it, so that reads gave older values."""
     store = opened(Budget(1 << 20))
