@@ -17,11 +17,10 @@ from state.engine import OFFSETS, POSITIONS
 from state.memory_engine import MemoryEngine
 from state.rocksdb_engine import RocksEngine
 from state.rocksdb_layout import FORMAT_KEY
+from streams.testing.contracts.engine_kit import FAMILIES, EngineKit, Rows
 from streams.testing.driver_engine import DriverEngine
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-FAMILIES = ["rows", "other"]
-Rows = list[tuple[bytes, bytes]]
 
 WRITER = """
 import os, sys
@@ -50,14 +49,7 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     opened.close()
 
 
-def write(engine: Any, rows: dict[bytes, bytes | None], family: str = "rows") -> None:
-    batch, handle = engine.batch(), engine.family(family).handle
-    for key, value in rows.items():
-        if value is None:
-            batch.delete(key, handle)
-        else:
-            batch.put(key, value, handle)
-    engine.write(batch)
+write = EngineKit.put
 
 
 def contents(engine: Any, family: str = "rows") -> Rows:

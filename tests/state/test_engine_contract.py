@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 from state.memory_engine import MemoryEngine
 from state.rocksdb_engine import RocksEngine
 from streams.testing.contracts.engines import FAMILIES, EngineContract
+
+DEADLINE_S = 30.0
 
 
 class TestMemoryEngine(EngineContract):
@@ -38,15 +41,37 @@ class _Live:
     def close(self) -> None: ...
 
 
+class _Interrupted(MemoryEngine):
+    """Other threads than the one that writes can wait for a write, so that it always comes in between."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._writer, self._writes, self._written = threading.get_ident(), 0, threading.Condition()
+
+    def write(self, batch: Any) -> None:
+        super().write(batch)
+        with self._written:
+            self._writes += 1
+            self._written.notify_all()
+
+    def wait_for_write(self) -> None:
+        if threading.get_ident() != self._writer:
+            with self._written:
+                writes = self._writes
+                self._written.wait_for(lambda: self._writes > writes, timeout=DEADLINE_S)
+
+
 class _EachOfItsOwn:
     """A snapshot each of whose families is as it was when somebody first asked for it."""
 
-    def __init__(self, engine: MemoryEngine) -> None:
+    def __init__(self, engine: _Interrupted) -> None:
         self._engine = engine
         self._taken: dict[str, Any] = {}
 
     def family(self, name: str) -> Any:
         if name not in self._taken:
+            if self._taken:
+                self._engine.wait_for_write()
             self._taken[name] = MemoryEngine.snapshot(self._engine, [name])
         return self._taken[name].family(name)
 
@@ -58,15 +83,20 @@ class _ShowsWhatIsThere(MemoryEngine):
         return _Live(self)
 
 
-class _NotOfOneMoment(MemoryEngine):
+class _NotOfOneMoment(_Interrupted):
     def snapshot(self, families: Any) -> Any:
         return _EachOfItsOwn(self)
 
 
-class _LocksNobodyOut(MemoryEngine):
+class _LocksNobodyOut(_Interrupted):
     @property
     def lock(self) -> Any:
         return nullcontext()
+
+    def family(self, name: str) -> Any:
+        if name != FAMILIES[0]:
+            self.wait_for_write()
+        return super().family(name)
 
 
 class _OutlivesItsEngine(MemoryEngine):

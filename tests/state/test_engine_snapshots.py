@@ -16,10 +16,8 @@ from state.memory_engine import MemoryEngine
 from state.rocksdb_engine import RocksEngine
 from state.upgrade import UpgradingEngine
 from streams.runtime.shared_engine import SharedMemoryEngine
+from streams.testing.contracts.engine_kit import FAMILIES, EngineKit, Rows, between, change_at_random
 from streams.testing.driver_engine import DriverEngine
-
-FAMILIES = ["rows", "other"]
-Rows = list[tuple[bytes, bytes]]
 
 
 def _upgrading(engine: Any) -> Any:
@@ -45,16 +43,7 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     opened.close()
 
 
-def write(engine: Any, rows: dict[bytes, bytes | None], family: str = "rows") -> None:
-    batch, handle = engine.batch(), engine.family(family).handle
-    for key, value in rows.items():
-        batch.delete(key, handle) if value is None else batch.put(key, value, handle)
-    engine.write(batch)
-
-
-def expected(rows: dict[bytes, bytes], low: bytes | None, high: bytes | None, reverse: bool) -> Rows:
-    found = sorted(row for row in rows.items() if (low is None or low <= row[0]) and (high is None or row[0] < high))
-    return found[::-1] if reverse else found
+write = EngineKit.put
 
 
 def test_it_shows_all_families_as_they_were(engine: Any) -> None:
@@ -86,44 +75,21 @@ def test_random_writes_do_not_show(engine: Any, seed: int) -> None:
     opened: list[tuple[Any, dict[bytes, bytes]]] = []
     reading: list[tuple[Iterator[Any], Rows]] = []
     for number in range(60):
-        _change(engine, rows, chosen, number)
+        change_at_random(engine, rows, chosen, number)
         if number % 7 == 0:
             opened.append((engine.snapshot(FAMILIES), dict(rows)))
         for snapshot, was in opened:
             family, key = snapshot.family("rows"), b"%03d" % chosen.randrange(400)
             assert family.get(key) == was.get(key)
-            assert family.seek(key) == next(iter(expected(was, key, None, False)), None)
+            assert family.seek(key) == next(iter(between(was, key, None, reverse=False)), None)
             low, high = (chosen.choice([None, b"%03d" % chosen.randrange(400)]) for _ in range(2))
             reverse = chosen.random() < 0.5
-            reading.append((family.range(low, high, reverse=reverse), expected(was, low, high, reverse)))
+            reading.append((family.range(low, high, reverse=reverse), between(was, low, high, reverse=reverse)))
         for found, left in chosen.sample(reading, len(reading) // 4):
             for _ in range(min(len(left), chosen.randrange(40))):
                 assert next(found) == left.pop(0)
     for found, left in reading:
         assert list(found) == left
-
-
-def _change(engine: Any, rows: dict[bytes, bytes], chosen: random.Random, number: int) -> None:
-    if chosen.random() < 0.05:
-        engine.clear(["rows"])
-        rows.clear()
-        return
-    batch, handle = engine.batch(), engine.family("rows").handle
-    if chosen.random() < 0.2:
-        low = chosen.randrange(400)
-        bounds = b"%03d" % low, b"%03d" % (low + 30)
-        batch.delete_range(*bounds, handle)
-        for key in [key for key in rows if bounds[0] <= key < bounds[1]]:
-            del rows[key]
-    for _ in range(chosen.randrange(80)):
-        key = b"%03d" % chosen.randrange(400)
-        if chosen.random() < 0.3:
-            batch.delete(key, handle)
-            rows.pop(key, None)
-        else:
-            batch.put(key, b"%d" % number, handle)
-            rows[key] = b"%d" % number
-    engine.write(batch)
 
 
 def test_reads_after_the_engine_or_the_snapshot_was_closed_fail(tmp_path: Path) -> None:

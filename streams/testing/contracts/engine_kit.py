@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from state.engine import Engine
 
-__all__ = ["BOUNDS", "FAMILIES", "KEYS", "EngineKit", "Rows", "between"]
+__all__ = ["BOUNDS", "FAMILIES", "KEYS", "EngineKit", "Rows", "between", "change_at_random", "random_key"]
 
 FAMILIES = ("rows", "other")
 """What an engine of a test is to be opened with; besides it has those of offsets and positions, as every engine."""
@@ -23,6 +24,34 @@ def between(rows: Mapping[bytes, bytes], low: bytes | None, high: bytes | None, 
     """What a range of these rows shows."""
     found = (row for row in rows.items() if (low is None or low <= row[0]) and (high is None or row[0] < high))
     return sorted(found, reverse=reverse)
+
+
+def random_key(chosen: random.Random) -> bytes:
+    return b"%03d" % chosen.randrange(400)
+
+
+def change_at_random(engine: Any, rows: dict[bytes, bytes], chosen: random.Random, number: int) -> None:
+    """A batch of puts and deletions, some of ranges, or a clearing; to the engine and to the model."""
+    if chosen.random() < 0.05:
+        engine.clear(["rows"])
+        rows.clear()
+        return
+    batch, handle = engine.batch(), engine.family("rows").handle
+    if chosen.random() < 0.2:
+        low = chosen.randrange(400)
+        bounds = b"%03d" % low, b"%03d" % (low + 30)
+        batch.delete_range(*bounds, handle)
+        for key in [key for key in rows if bounds[0] <= key < bounds[1]]:
+            del rows[key]
+    for _ in range(chosen.randrange(80)):
+        key = random_key(chosen)
+        if chosen.random() < 0.3:
+            batch.delete(key, handle)
+            rows.pop(key, None)
+        else:
+            batch.put(key, b"%d" % number, handle)
+            rows[key] = b"%d" % number
+    engine.write(batch)
 
 
 class EngineKit:

@@ -12,7 +12,16 @@ from typing import Any
 
 from processor_api.clock import SystemClock
 from processor_api.errors import StateError
-from streams.testing.contracts.engine_kit import BOUNDS, FAMILIES, KEYS, EngineKit, Rows, between
+from streams.testing.contracts.engine_kit import (
+    BOUNDS,
+    FAMILIES,
+    KEYS,
+    EngineKit,
+    Rows,
+    between,
+    change_at_random,
+    random_key,
+)
 
 __all__ = ["EngineSnapshotContract"]
 
@@ -87,14 +96,14 @@ class EngineSnapshotContract(EngineKit):
         reading: list[tuple[Iterator[Any], Rows]] = []
         with self.opened(path) as engine:
             for number in range(60):
-                _change(engine, rows, chosen, number)
+                change_at_random(engine, rows, chosen, number)
                 if number % 7 == 0:
                     opened.append((engine.snapshot(FAMILIES), dict(rows)))
                 for snapshot, was in opened:
-                    family, key = snapshot.family("rows"), _key(chosen)
+                    family, key = snapshot.family("rows"), random_key(chosen)
                     assert family.get(key) == was.get(key)
                     assert family.seek(key) == next(iter(between(was, key, None, reverse=False)), None)
-                    low, high = (chosen.choice([None, _key(chosen)]) for _ in range(2))
+                    low, high = (chosen.choice([None, random_key(chosen)]) for _ in range(2))
                     reverse = chosen.random() < 0.5
                     left = between(was, low, high, reverse=reverse)
                     reading.append((family.range(low, high, reverse=reverse), left))
@@ -243,34 +252,6 @@ class EngineSnapshotContract(EngineKit):
             family = engine.snapshot(FAMILIES).family("rows")
             self.put(engine, {b"000": b"y"})
             assert (family.get(b"000"), engine.family("rows").get(b"000")) == (b"x", b"y")
-
-
-def _key(chosen: random.Random) -> bytes:
-    return b"%03d" % chosen.randrange(400)
-
-
-def _change(engine: Any, rows: dict[bytes, bytes], chosen: random.Random, number: int) -> None:
-    """A batch of puts and deletions, some of ranges, or a clearing; to the engine and to the model."""
-    if chosen.random() < 0.05:
-        engine.clear(["rows"])
-        rows.clear()
-        return
-    batch, handle = engine.batch(), engine.family("rows").handle
-    if chosen.random() < 0.2:
-        low = chosen.randrange(400)
-        bounds = b"%03d" % low, b"%03d" % (low + 30)
-        batch.delete_range(*bounds, handle)
-        for key in [key for key in rows if bounds[0] <= key < bounds[1]]:
-            del rows[key]
-    for _ in range(chosen.randrange(80)):
-        key = _key(chosen)
-        if chosen.random() < 0.3:
-            batch.delete(key, handle)
-            rows.pop(key, None)
-        else:
-            batch.put(key, b"%d" % number, handle)
-            rows[key] = b"%d" % number
-    engine.write(batch)
 
 
 def _begun(snapshot: Any, reverse: bool) -> Iterator[Any]:
