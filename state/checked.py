@@ -7,8 +7,9 @@ from typing import Any
 
 from processor_api.errors import StoreError
 from processor_api.serde import Serde
+from state.formats.keys import after_prefix
 
-__all__ = ["key_writer", "reader", "value_writer"]
+__all__ = ["key_writer", "prefix_bounds", "reader", "value_writer"]
 
 
 def reader(serde: Serde[Any], part: str, store: str) -> Callable[[bytes], Any]:
@@ -41,6 +42,17 @@ def key_writer(serde: Serde[Any], store: str) -> Callable[[Any], bytes]:
             ) from error
 
     return write
+
+
+def prefix_bounds(
+    prefix: Any, write_key: Callable[[Any], bytes], prefix_serde: Serde[Any] | None, store: str
+) -> tuple[bytes, bytes | None]:
+    """Where the keys begin that start with a prefix, and where they have ended.
+
+    :param write_key: the store's own, for a prefix without a serde of its own.
+    """
+    low = (write_key if prefix_serde is None else key_writer(prefix_serde, store))(prefix)
+    return low, after_prefix(low)
 
 
 def value_writer(serde: Serde[Any], store: str) -> Callable[[Any], bytes | None]:

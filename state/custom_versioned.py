@@ -12,12 +12,11 @@ from processor_api.serde import Serde
 from processor_api.store_spec import StoreBuilder
 from processor_api.store_supplier import CUSTOM_VERSIONED, lacks
 from processor_api.stores import VersionedRecord
-from state.checked import key_writer, reader, value_writer
+from state.checked import key_writer, prefix_bounds, reader, value_writer
 from state.codec import RowCodec, without_rows
 from state.custom_engine import CustomStoreEngine
 from state.custom_store import engine_of, open_custom
 from state.engine import Batch, Engine
-from state.formats.keys import after_prefix
 from state.kind import Opening, OpenStore, Restore, StoreKind
 from state.row_iterator import OpenIterators, RowIterator
 
@@ -81,8 +80,8 @@ class VersionedBytesFacade:
 
     def prefix_scan(self, prefix: Any, prefix_serde: Serde[Any] | None = None, as_of: int | None = None) -> RowIterator:
         """By a range, which ends behind the last key with the prefix."""
-        low = (self._write_key if prefix_serde is None else key_writer(prefix_serde, self.name))(prefix)
-        found, read_key, shown = self._call("range")(low, after_prefix(low), as_of), self._read_key, self._shown
+        low, high = prefix_bounds(prefix, self._write_key, prefix_serde, self.name)
+        found, read_key, shown = self._call("range")(low, high, as_of), self._read_key, self._shown
         return self._iterators.open((read_key(key), shown(record)) for key, record in found if key.startswith(low))
 
     def range_versions(

@@ -8,9 +8,8 @@ from typing import Any
 from processor_api.errors import StoreError
 from processor_api.serde import Serde
 from processor_api.stores import ValueAndTimestamp
-from state.checked import key_writer
+from state.checked import key_writer, prefix_bounds
 from state.codec import PLAIN, TIMESTAMPED, row_from_plain, without_access
-from state.formats.keys import after_prefix
 from state.kind import Opening, OpenStore, StoreKind, open_rows
 from state.row_functions import make_get, make_keep, make_put, row_key_maker
 from state.row_iterator import OpenIterators, RowIterator
@@ -95,8 +94,8 @@ class KeyValueFacade:
         return self._range(None, None, reverse=True)
 
     def prefix_scan(self, prefix: Any, prefix_serde: Serde[Any] | None = None) -> RowIterator:
-        low = key_writer(prefix_serde or self._rows.key_serde, self.name)(prefix)
-        return self._range(low, after_prefix(low), reverse=False)
+        write_key = key_writer(self._rows.key_serde, self.name)
+        return self._range(*prefix_bounds(prefix, write_key, prefix_serde, self.name), reverse=False)
 
     def approximate_num_entries(self) -> int:
         self._check()

@@ -12,9 +12,8 @@ from typing import Any
 
 from processor_api.errors import StoreError
 from processor_api.serde import Serde, Serdes
-from state.checked import key_writer, reader, value_writer
+from state.checked import key_writer, prefix_bounds, reader, value_writer
 from state.codec import PLAIN
-from state.formats.keys import after_prefix
 from state.formats.list_value import add_item, read_items
 from state.kind import Opening, OpenStore, StoreKind
 from state.row_functions import make_get, make_put
@@ -79,9 +78,7 @@ class ListFacade:
         return self._range(*self._bounds(from_key, to_key), reverse=True)
 
     def prefix_scan(self, prefix: Any, prefix_serde: Serde[Any] | None = None) -> RowIterator:
-        write = self._write_key if prefix_serde is None else key_writer(prefix_serde, self.name)
-        low = write(prefix)
-        return self._range(low, after_prefix(low))
+        return self._range(*prefix_bounds(prefix, self._write_key, prefix_serde, self.name))
 
     def approximate_num_entries(self) -> int:
         """Keys that have a list."""

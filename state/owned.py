@@ -12,10 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from processor_api.errors import StoreError
+from state.writes import WRITES
 
 __all__ = ["OwnedStore"]
-
-WRITES = frozenset({"delete", "put", "put_all", "put_if_absent", "remove"})
 
 
 class OwnedStore:

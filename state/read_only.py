@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from processor_api.errors import StoreError
 from state.kinds import OpenStore
 from state.rows import Entry, Rows
+from state.writes import RefusesWrites
 
 __all__ = ["EngineRows", "ReadOnlyStore", "read_only"]
 
@@ -24,7 +25,7 @@ class EngineRows(Rows):
         return self.stored(data), timestamp
 
 
-class ReadOnlyStore:
+class ReadOnlyStore(RefusesWrites):
     """A store as those see it who may not write to it.
 
     :param store: a store as processors see it.
@@ -43,14 +44,12 @@ class ReadOnlyStore:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def _refuse(self, *_: Any) -> NoReturn:
-        raise StoreError(
+    def _refusal(self) -> StoreError:
+        return StoreError(
             f"node {self._node!r} writes to store {self._store.name!r}, which it can only read: {self._why}",
             node=self._node,
             store=self._store.name,
         )
-
-    put = put_if_absent = put_all = delete = remove = _refuse
 
     def without_timestamps(self) -> ReadOnlyStore:
         """The same window or session store, its values shown alone."""

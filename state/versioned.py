@@ -12,11 +12,10 @@ from processor_api.serde import Serde, Serdes
 from processor_api.store_spec import StoreBuilder
 from processor_api.stores import VersionedRecord
 from state.budget import Budget
-from state.checked import key_writer, reader, value_writer
+from state.checked import key_writer, prefix_bounds, reader, value_writer
 from state.codec import TIMESTAMPED, RowCodec
 from state.cursor import Cursor
 from state.engine import Batch, Engine
-from state.formats.keys import after_prefix
 from state.kind import Opening, OpenStore, Restore, StoreKind
 from state.row_iterator import OpenIterators, RowIterator
 from state.rows import Rows
@@ -125,8 +124,8 @@ class VersionedFacade:
 
     def prefix_scan(self, prefix: Any, prefix_serde: Serde[Any] | None = None, as_of: int | None = None) -> RowIterator:
         self._check()
-        low = (self._write_key if prefix_serde is None else key_writer(prefix_serde, self.name))(prefix)
-        return self._scan(low, after_prefix(low), as_of, as_of, reverse=False, newest=as_of is None)
+        low, high = prefix_bounds(prefix, self._write_key, prefix_serde, self.name)
+        return self._scan(low, high, as_of, as_of, reverse=False, newest=as_of is None)
 
     def range_versions(
         self, from_key: Any = None, to_key: Any = None, from_time: int | None = None, to_time: int | None = None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from copy import copy
 from types import TracebackType
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 from processor_api.errors import StoreError
 from processor_api.isolation import IsolationLevel
@@ -135,11 +135,9 @@ class _Reads(ReadOnlyStore):
         """The same window store, its values shown with timestamps."""
         return _Reads(self._of, self._reader, facade=self._store.without_headers())
 
-    def _refuse(self, *_: Any) -> NoReturn:
+    def _refusal(self) -> StoreError:
         name = self._of.builder.name
-        raise StoreError(f"store {name!r} is only read here: its task writes it", store=name)
-
-    put = put_if_absent = put_all = delete = remove = _refuse
+        return StoreError(f"store {name!r} is only read here: its task writes it", store=name)
 
 
 def _copied(store: OpenStore) -> Any:

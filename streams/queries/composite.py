@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 from processor_api.errors import InvalidStateStoreError, StoreError
 from processor_api.isolation import IsolationLevel
 from state.views import StoreView
+from state.writes import RefusesWrites
 from streams.queries.iterators import QueryIterator
 from streams.queries.local_stores import Readable, migrated
 
@@ -22,7 +23,7 @@ Shows = Mapping[str, Callable[[Any], Any]]
 """By kind of store, what becomes of a value that it gives."""
 
 
-class CompositeStore:
+class CompositeStore(RefusesWrites):
     """Reads all stores of one name in this process, each as it is at the moment of the call.
 
     Any thread may use it, for as long as it likes: each call looks for the stores anew, and says if they are not to be
@@ -48,13 +49,11 @@ class CompositeStore:
         """The same store, read at another level of isolation (KIP-892)."""
         return type(self)(self.name, self.persistent, self._find, self._shows, level)
 
-    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise StoreError(
+    def _refusal(self) -> StoreError:
+        return StoreError(
             f"store {self.name!r} can only be read here: it is written by processors that are connected to it",
             store=self.name,
         )
-
-    put = put_if_absent = put_all = delete = remove = _refuse
 
     # ------------------------------------------------------------------ for the kinds
 
