@@ -16,6 +16,7 @@ from typing import Any
 
 __all__ = [
     "ConfigError",
+    "DamagedStateError",
     "DeserializationError",
     "InternalError",
     "InvalidStateStoreError",
@@ -126,6 +127,14 @@ class TaskMigratedError(StreamsError):
 
 class StateError(StreamsError):
     """Local state is damaged, of another format or does not fit the topology."""
+
+
+class DamagedStateError(StateError):
+    """Files of local state are damaged or missing, or the rows that say what they hold are. ``state.on.damage`` says
+    what an application does about it."""
+
+    path: str | None = None
+    """The database on disk."""
 
 
 class StateDirectoryError(StateError):

@@ -25,7 +25,7 @@ from typing import Self
 from processor_api.errors import StateDirectoryError
 from processor_api.task_id import TaskId
 from state.directory_errors import explained
-from state.directory_metadata import FORMAT_VERSION, METADATA_FILE, read_metadata, refuse_java, task_ids
+from state.directory_metadata import DATABASE, FORMAT_VERSION, METADATA_FILE, read_metadata, refuse_java, task_ids
 from state.file_lock import FileLock, set_mode
 
 __all__ = ["FORMAT_VERSION", "METADATA_FILE", "ProcessIdentity", "Slot", "StateDirectory", "TaskLock"]
@@ -184,6 +184,16 @@ class StateDirectory:
         """
         with explained(lock.path):
             self._remove(lock.path)
+
+    def remove_database(self, held: TaskLock | Slot) -> None:
+        """Deletes the database of a task, or of the global stores of a process, which must be closed; what else is in
+        its directory stays.
+
+        :raises StateDirectoryError: if it cannot be deleted.
+        """
+        path = held.path if isinstance(held, TaskLock) else self.path / "global" / str(held.number)
+        with explained(path):
+            self._remove(path / DATABASE)
 
     def remove_global(self, slot: Slot) -> None:
         """Deletes the global stores of a process that does not run.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from processor_api.errors import RetryableError, StateDirectoryError, StateError
+from processor_api.errors import DamagedStateError, RetryableError, StateDirectoryError, StateError
 from state.advice import rebuild_store, rebuild_task
 from state.engine import store_of
 
@@ -17,12 +17,16 @@ def is_damage(error: Exception) -> bool:
     return any(sign in lower for sign in DAMAGE)
 
 
-def damaged(path: str, what: str, family: str | None = None) -> StateError:
+def damaged(path: str, what: str, family: str | None = None) -> DamagedStateError:
     """The error about damage in a store's family, or in what all stores of the database share."""
     store = "" if family is None else store_of(family)
     if store:
-        return StateError(f"store {store!r} at {path} is damaged: {what}; {rebuild_store(store)}", store=store)
-    return StateError(f"the database at {path} is damaged: {what}; {rebuild_task(path)}")
+        text = f"store {store!r} at {path} is damaged: {what}; {rebuild_store(store)}"
+        error = DamagedStateError(text, store=store)
+    else:
+        error = DamagedStateError(f"the database at {path} is damaged: {what}; {rebuild_task(path)}")
+    error.path = path
+    return error
 
 
 def mapped(error: Exception, path: str, what: str, family: str | None = None) -> StateError | RetryableError:

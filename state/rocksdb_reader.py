@@ -10,6 +10,7 @@ moment; then, or where a worker has deleted a table file before it could be open
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -110,6 +111,11 @@ class DatabaseReader:
         """Bytes on disk of a family's table files; what was written since the last flush is in the log."""
         table = self._db.get_column_family(name)
         return table.property_int_value("rocksdb.total-sst-files-size") or 0
+
+    def files(self, name: str) -> frozenset[int]:
+        """The numbers of a family's table files, also of those that are damaged or missing."""
+        listed = self._db.get_column_family(name).property_value("rocksdb.sstables") or ""
+        return frozenset(map(int, re.findall(r"^ (\d+):", listed, re.MULTILINE)))
 
     def first_keys(self) -> Iterator[bytes]:
         """The first key of each table file: to look it up reads the file's filter, which ranges do not."""

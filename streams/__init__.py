@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from processor_api.durations import Duration
     from processor_api.errors import (
         ConfigError,
+        DamagedStateError,
         DeserializationError,
         InternalError,
         InvalidStateStoreError,
@@ -200,6 +201,7 @@ __all__ = [
     "Consumed",
     "ConsumedRecord",
     "CustomStateStore",
+    "DamagedStateError",
     "DeserializationError",
     "DeserializationExceptionHandler",
     "DslKeyValueParams",
@@ -382,10 +384,11 @@ _HOMES = {
     ),
     "processor_api.durations": "Duration",
     "processor_api.errors": (
-        "ConfigError DeserializationError InternalError InvalidStateStoreError InvalidStateStorePartitionError "
-        "MissingTopicError ProcessingError ProductionError RetryableError SerializationError StateDirectoryError "
-        "StateError StateStoreMigratedError StoreError StreamsError StreamsNotStartedError StreamsRebalancingError "
-        "StreamsStoppedError TaskMigratedError TopologyError UnknownStateStoreError UserCodeError"
+        "ConfigError DamagedStateError DeserializationError InternalError InvalidStateStoreError "
+        "InvalidStateStorePartitionError MissingTopicError ProcessingError ProductionError RetryableError "
+        "SerializationError StateDirectoryError StateError StateStoreMigratedError StoreError StreamsError "
+        "StreamsNotStartedError StreamsRebalancingError StreamsStoppedError TaskMigratedError TopologyError "
+        "UnknownStateStoreError UserCodeError"
     ),
     "processor_api.handlers": (
         "DeserializationExceptionHandler ErrorHandlerContext ProcessingExceptionHandler ProducerRecord "

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from processor_api.clock import Clock
-from processor_api.errors import MissingTopicError
+from processor_api.errors import DamagedStateError, MissingTopicError
 from processor_api.topology import Topology
 from state.directory import Slot, StateDirectory
 from state.kinds import OpenStore
@@ -19,6 +19,7 @@ from streams.runtime.engines import Engines
 from streams.runtime.environment import no_global_store
 from streams.runtime.global_task import GlobalTask
 from streams.runtime.global_thread import GlobalStreamThread, GlobalThreadState
+from streams.runtime.rebuilds import Rebuilds
 
 __all__ = ["GlobalPart"]
 
@@ -33,9 +34,13 @@ class GlobalPart:
         self._on_failure = on_failure
         self._settled = threading.Event()
         self._filled = False
+        self._given_up = False
+        self._make: Callable[[], None] = lambda: None
         self._task: GlobalTask | None = None
         self._thread: GlobalStreamThread | None = None
         self._admin: Admin | None = None
+        self._rebuilds: Rebuilds | None = None
+        self._slot: Slot | None = None
 
     def open(
         self,
@@ -52,6 +57,7 @@ class GlobalPart:
         clock: Clock,
         listeners: Collection[StateRestoreListener],
         metrics: Metrics,
+        rebuilds: Rebuilds,
     ) -> None:
         """Opens the stores in the directory of this process.
 
@@ -59,22 +65,27 @@ class GlobalPart:
         """
         if not topology.global_stores:
             return
-        path = directory.global_directory(slot)
-        task = self._task = GlobalTask(topology, config, settings, path, clock, engines.open, metrics)
-        counts = {name: info.partitions for name, info in admin.topics(list(task.specs)).items()}
-        for topic, spec in task.specs.items():
-            if not counts.get(topic):
-                raise MissingTopicError(
-                    f"the topic of global store {spec.name!r} does not exist: create it, then start again", topic=topic
-                )
-        name = f"{client_id}-GlobalStreamThread"
-        self._admin = admin
-        self._thread = GlobalStreamThread(name, task, counts, config, clients, clock, listeners, self._changed)
+        self._admin, self._rebuilds, self._slot = admin, rebuilds, slot
+        path, name = directory.global_directory(slot), f"{client_id}-GlobalStreamThread"
+
+        def make() -> None:
+            task = self._task = GlobalTask(topology, config, settings, path, clock, engines.open, metrics)
+            counts = _partitions(task, admin)
+            self._thread = GlobalStreamThread(name, task, counts, config, clients, clock, listeners, self._changed)
+
+        self._make = make
+        try:
+            make()
+        except DamagedStateError as error:
+            rebuilds.rebuild_globals(error, slot)
+            make()
 
     def _changed(self, thread: GlobalStreamThread, state: GlobalThreadState) -> None:
         if state is GlobalThreadState.RUNNING:
             self._filled = True
         if state is GlobalThreadState.DEAD and self._filled and thread.failure is not None:
+            if self._rebuilds is not None and isinstance(thread.failure, DamagedStateError):
+                self._rebuilds.after_closing(thread.failure)
             self._on_failure(thread.failure)
         if state in (GlobalThreadState.RUNNING, GlobalThreadState.DEAD):
             self._settled.set()
@@ -84,12 +95,23 @@ class GlobalPart:
 
         :raises StreamsError: if they cannot be filled.
         """
-        if self._thread is None:
-            return
-        self._thread.start()
-        self._settled.wait()
-        if not self._filled and self._thread.failure is not None:
-            raise self._thread.failure
+        while self._thread is not None and not self._given_up:
+            self._thread.start()
+            self._settled.wait()
+            if self._filled or self._thread.failure is None:
+                return
+            self._mend(self._thread.failure)
+
+    def _mend(self, failure: Exception) -> None:
+        """Opens them anew after damage that filling them met."""
+        task, rebuilds, slot = self._task, self._rebuilds, self._slot
+        if not isinstance(failure, DamagedStateError) or task is None or rebuilds is None or slot is None:
+            raise failure
+        self._task = None
+        task.close()
+        rebuilds.rebuild_globals(failure, slot)
+        self._settled.clear()
+        self._make()
 
     @property
     def exists(self) -> bool:
@@ -107,12 +129,18 @@ class GlobalPart:
 
     def give_up(self) -> None:
         """Ends the waiting in :meth:`fill`."""
+        self._given_up = True
         self._settled.set()
 
     @property
     def reader(self) -> Callable[[str, str], OpenStore | None]:
         """``(store, node)`` to a global store that the node may read."""
-        return no_global_store if self._task is None else self._task.stores.reader
+        return no_global_store if self._task is None else self._read
+
+    def _read(self, store: str, node: str) -> OpenStore | None:
+        """Of the task as it is now: filling it may have opened another."""
+        task = self._task
+        return None if task is None else task.stores.reader(store, node)
 
     @property
     def thread(self) -> GlobalStreamThread | None:
@@ -134,3 +162,16 @@ class GlobalPart:
         if task is not None:
             self._task = None
             task.close()
+        if self._rebuilds is not None and self._slot is not None:
+            self._rebuilds.globals_closed(self._slot)
+
+
+def _partitions(task: GlobalTask, admin: Admin) -> dict[str, int]:
+    """How many each topic has."""
+    counts = {name: info.partitions for name, info in admin.topics(list(task.specs)).items()}
+    for topic, spec in task.specs.items():
+        if not counts.get(topic):
+            raise MissingTopicError(
+                f"the topic of global store {spec.name!r} does not exist: create it, then start again", topic=topic
+            )
+    return counts

@@ -25,6 +25,7 @@ from streams.runtime.engines import Engines, rocksdb_memory
 from streams.runtime.life import Shared, ThreadIdentity, ThreadLife
 from streams.runtime.memory import BufferMemory
 from streams.runtime.plans import PlanBook
+from streams.runtime.rebuilds import Rebuilds
 
 __all__ = ["Opened", "open_application", "thread_metrics_registry"]
 
@@ -37,6 +38,7 @@ class Opened:
     shared: Shared
     directory: StateDirectory
     identity: ProcessIdentity
+    rebuilds: Rebuilds
 
     def __init__(
         self,
@@ -65,6 +67,7 @@ class Opened:
         self.directory = StateDirectory.open(
             config.state_dir, config.application_id, group_write=config.allow_os_group_write_access
         )
+        self.rebuilds = Rebuilds(config.application_id, self.directory, config.state_on_damage)
         self._slot = self.directory.claim_slot()
         self.identity = self.directory.identity(self._slot)
         self.client_id = config.client_id or f"{config.application_id}-{self.identity}"
@@ -102,6 +105,7 @@ class Opened:
             clock=self.clock,
             listeners=listeners,
             metrics=self.metrics,
+            rebuilds=self.rebuilds,
         )
 
     def thread(self, number: int) -> tuple[str, Callable[[], ThreadLife]]:
@@ -188,6 +192,7 @@ def open_application(opened: Opened, restore_listeners: Collection[StateRestoreL
             config.input_buffer_max_bytes,
             config.num_stream_threads,
         ),
+        rebuilds=opened.rebuilds,
         metrics=opened.metrics,
         shutdown_requests=ShutdownRequests(opened.send_request),
         restore_listeners=tuple(restore_listeners),

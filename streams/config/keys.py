@@ -331,6 +331,15 @@ KEYS: tuple[Key, ...] = (
     ),
     Key("state.dir", "state_dir", "${XDG_STATE_HOME:-~/.local/state}/streams", WORKS, "root of the state directories"),
     Key(
+        "state.on.damage",
+        "state_on_damage",
+        "rebuild",
+        WORKS,
+        "what becomes of state that is damaged on disk ([damaged state](versions.md#damaged-state)): `rebuild` takes it"
+        " out and restores it from its changelog; `fail` keeps it, and the thread that met it fails; a setting of this"
+        " library",
+    ),
+    Key(
         "statestore.cache.max.bytes",
         "statestore_cache_max_bytes",
         "10485760",

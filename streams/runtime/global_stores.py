@@ -13,13 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from processor_api.errors import StateError
+from processor_api.errors import DamagedStateError
 from processor_api.global_store import GlobalStore
 from processor_api.store_spec import MEMORY
 from processor_api.task_id import TopicPartition
 from processor_api.topology_data import TopologyData
 from state.budget import Budget
 from state.cursor import Cursor
+from state.directory_metadata import DATABASE
 from state.engine import OFFSETS, Engine
 from state.kinds import OpenStore, families_held, families_of, family_of, open_store, restore_of
 from state.offsets import read_offset
@@ -176,11 +177,13 @@ class GlobalStores:
         try:
             return None if found is None else read_offset(found)
         except ValueError as error:
-            raise StateError(
+            damaged = DamagedStateError(
                 f"the offset of global store {spec.name!r} for {partition} is damaged: {error}; stop the application"
                 f" and run `streams state rebuild {spec.name}`, and it is filled from its topic",
                 store=spec.name,
-            ) from error
+            )
+            damaged.path = str(self._environment.state_dir / DATABASE)
+            raise damaged from error
 
     def has_rows(self, spec: GlobalStore) -> bool:
         engine = self._engine(spec)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from processor_api.clock import Clock
-from processor_api.errors import RetryableError, StreamsError
+from processor_api.errors import DamagedStateError, RetryableError, StreamsError
 from processor_api.task_id import TaskId
 from state.directory import StateDirectory
 from state.kinds import OpenStore
@@ -36,6 +36,7 @@ from streams.runtime.memory import BufferMemory
 from streams.runtime.metadata import TaskMetadata, ThreadMetadata
 from streams.runtime.plans import PlanBook
 from streams.runtime.purge import RepartitionPurge
+from streams.runtime.rebuilds import Rebuilds
 from streams.runtime.source_watch import SourceWatch
 from streams.runtime.task import Task
 from streams.runtime.task_manager import TaskManager
@@ -63,6 +64,7 @@ class Shared:
     directory: StateDirectory
     clock: Clock
     memory: BufferMemory
+    rebuilds: Rebuilds
     metrics: Metrics
     shutdown_requests: ShutdownRequests
     admin_client_id: str
@@ -242,6 +244,12 @@ class ThreadLife:
 
     def wants_commit(self) -> bool:
         return self._budget.wants_commit()
+
+    def refuses_rebuild(self, error: DamagedStateError) -> DamagedStateError | None:
+        return self._shared.rebuilds.refusal(error, self._planned.tasks)
+
+    def rebuild(self, error: DamagedStateError) -> None:
+        self._shared.rebuilds.rebuild(error)
 
     def end(self, *, clean: bool, stay: bool) -> None:
         """Closes everything, in order; errors after the first are logged."""

@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Any, Protocol
 
 from processor_api.clock import Clock
-from processor_api.errors import RetryableError, StreamsError, TaskMigratedError, UserCodeError
+from processor_api.errors import DamagedStateError, RetryableError, StreamsError, TaskMigratedError, UserCodeError
 from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.group import Membership
 from streams.kafka.ports import CommitAgain, Consumer, InstanceFenced, TransactionAborted
@@ -79,6 +79,14 @@ class Life(Protocol):
 
     def wants_commit(self) -> bool:
         """Whether the buffers are over their limit."""
+        ...
+
+    def refuses_rebuild(self, error: DamagedStateError) -> DamagedStateError | None:
+        """What to fail with where damaged state is not to be rebuilt; ``None`` where it is."""
+        ...
+
+    def rebuild(self, error: DamagedStateError) -> None:
+        """After the end: takes damaged state out, for the next life to restore."""
         ...
 
     def end(self, *, clean: bool, stay: bool) -> None: ...
@@ -242,13 +250,22 @@ class StreamThread:
             self._begin_anew(life, self._trouble.backoff_s())
         except RetryableError as error:
             self._retreat(life, error)
+        except DamagedStateError as error:
+            if (refusal := life.refuses_rebuild(error)) is not None:
+                self._die(life, refusal)
+                raise refusal from error.__cause__
+            self._begin_anew(life, 0.0)
+            life.rebuild(error)
         except BaseException as error:
-            self._become(ThreadState.PENDING_SHUTDOWN)
-            stay = self._fail(error if isinstance(error, Exception) else _of_user(error))
-            life.end(clean=False, stay=stay)  # who takes its place is the same member, and has its tasks at once
+            self._die(life, error)
             raise
         else:
             life.end(clean=True, stay=self._stay)
+
+    def _die(self, life: Life, error: BaseException) -> None:
+        self._become(ThreadState.PENDING_SHUTDOWN)
+        stay = self._fail(error if isinstance(error, Exception) else _of_user(error))
+        life.end(clean=False, stay=stay)  # who takes its place is the same member, and has its tasks at once
 
     def _retreat(self, life: Life, error: RetryableError) -> None:
         """Ends a life whose last step may or may not have reached the broker: the next one finds out."""
@@ -256,8 +273,7 @@ class StreamThread:
         try:
             wait_s = self._trouble.met(error)
         except StreamsError as lasting:
-            self._become(ThreadState.PENDING_SHUTDOWN)
-            life.end(clean=False, stay=self._fail(lasting))
+            self._die(life, lasting)
             raise
         what = "what was not committed is given up, to be processed again with new clients"
         log.warning(what, extra={"thread_name": self.name, "error": str(error)})

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from processor_api.errors import InternalError, StateError, StoreError
+from processor_api.errors import DamagedStateError, InternalError, StoreError
 from processor_api.store_spec import StoreBuilder
 from processor_api.store_supplier import CustomStoreSupplier
 from processor_api.task_id import TaskId, TopicPartition
+from state.advice import rebuild_store, rebuild_task
 from state.budget import Budget
 from state.cursor import Cursor
+from state.directory_metadata import DATABASE
 from state.engine import OFFSETS, POSITIONS, Batch, BulkLoading, Engine
 from state.kinds import OpenStore, check_kind, families_held, families_of, family_of, open_store, restores_blindly
 from state.offsets import offset_key, read_offset, write_offset
@@ -185,12 +187,14 @@ class TaskStores:
         try:
             return None if found is None else read_offset(found)
         except ValueError as error:
-            raise StateError(
-                f"the changelog offset of store {store!r} is damaged: {error}; stop the application and run `streams"
-                f" state rebuild {store}`, and it is restored from its changelog",
-                store=store,
-                task=str(self._task),
+            raise self._garbled(
+                f"the changelog offset of store {store!r} is damaged: {error}; {rebuild_store(store)}", store=store
             ) from error
+
+    def _garbled(self, message: str, **place: str) -> DamagedStateError:
+        error = DamagedStateError(message, task=str(self._task), **place)
+        error.path = str(self._environment.state_dir / DATABASE)
+        return error
 
     def has_rows(self, store: str) -> bool:
         """Whether the store's engine holds anything of it."""
@@ -237,10 +241,9 @@ class TaskStores:
                 try:
                     found[key.decode()] = read_offset(value)
                 except ValueError as error:
-                    raise StateError(
+                    raise self._garbled(
                         f"the position of {key.decode(errors='replace')} in the state of task {self._task} is damaged:"
-                        f" {error}; stop the application and run `streams state rebuild --task {self._task}`",
-                        task=str(self._task),
+                        f" {error}; {rebuild_task(str(self._environment.state_dir / DATABASE))}"
                     ) from error
         return found
 
