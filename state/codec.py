@@ -24,6 +24,8 @@ __all__ = [
 ]
 
 Logged = tuple[bytes, bytes | None, int]
+Entry = tuple[Any, int]
+"""A value and its timestamp."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +39,24 @@ class RowCodec:
     fill: Callable[[Batch, Any, Iterable[Logged]], None]
     """Puts logged rows, as ``(key, value's bytes or None, timestamp)``, into a batch of the engine for a family's
     handle: the loop over `write` that runs at every commit."""
+    entries: Callable[[Callable[[bytes], Any]], Callable[[bytes], Entry]] | None = None
+    """From what reads a value to what reads a row: `read` and that in one call, for reads of single rows. Where it
+    fails, `read` tells how; ``None`` where that is all there is."""
+
+    def reading(self, value: Callable[[bytes], Any]) -> Callable[[bytes], Entry]:
+        """Reads a row and its value."""
+        if self.entries is not None:
+            return self.entries(value)
+        read = self.read
+
+        def entry(row: bytes) -> Entry:
+            data, timestamp = read(row)
+            return value(data), timestamp
+
+        return entry
 
 
-_ACCESS = struct.Struct(">q")
+_LONG = struct.Struct(">q")
 _NOT_KNOWN = pack_timestamp(NO_TIMESTAMP)
 
 
@@ -65,10 +82,21 @@ def _write_timestamped(value: bytes, timestamp: int) -> bytes:
     return pack_timestamp(timestamp) + value
 
 
-PLAIN = RowCodec("plain", lambda value, timestamp: value, lambda row: (row, NO_TIMESTAMP), _fill_plain)
+def _plain_entries(value: Callable[[bytes], Any]) -> Callable[[bytes], Entry]:
+    return lambda row: (value(row), NO_TIMESTAMP)
+
+
+def _timestamped_entries(value: Callable[[bytes], Any]) -> Callable[[bytes], Entry]:
+    unpack = _LONG.unpack_from
+    return lambda row: (value(row[8:]), unpack(row)[0])
+
+
+PLAIN = RowCodec("plain", lambda value, timestamp: value, lambda row: (row, NO_TIMESTAMP), _fill_plain, _plain_entries)
 """The value alone."""
 
-TIMESTAMPED = RowCodec("timestamped", _write_timestamped, read_value_and_timestamp, _fill_timestamped)
+TIMESTAMPED = RowCodec(
+    "timestamped", _write_timestamped, read_value_and_timestamp, _fill_timestamped, _timestamped_entries
+)
 """Eight bytes of timestamp, then the value (reference 3.1)."""
 
 
@@ -88,7 +116,7 @@ pack_access = pack_timestamp
 
 def access_of(row: bytes) -> int:
     """The time of the access in front of a row of `ACCESSED`."""
-    time: int = _ACCESS.unpack_from(row)[0]
+    time: int = _LONG.unpack_from(row)[0]
     return time
 
 

@@ -24,6 +24,9 @@ from state.with_headers import HEADERS, HeadersLog, WithHeaders, row_from_plain,
 __all__ = ["KINDS"]
 
 
+_new: Callable[[type, tuple[Any, ...]], Any] = tuple.__new__
+
+
 class HeadersFacade(KeyValueFacade):
     """For processors: a value of rows is a pair of value and headers."""
 
@@ -32,8 +35,14 @@ class HeadersFacade(KeyValueFacade):
         if changelog is not None:
             self._put = _noting(rows, self._put, changelog)
 
+    def get(self, key: Any) -> Any:
+        if not self._open:
+            self._check()
+        entry = self._get(key)
+        return None if entry is None else self._shown(entry[0], entry[1])
+
     def _shown(self, value: Any, timestamp: int) -> Any:
-        return ValueTimestampHeaders(value[0], timestamp, value[1])
+        return _new(ValueTimestampHeaders, (value[0], timestamp, value[1]))
 
     def _parts(self, value: Any) -> tuple[Any, int]:
         if type(value) is ValueTimestampHeaders:  # checked here, without another call, if nothing is wrong with it

@@ -19,6 +19,10 @@ from state.shown import Timestamped
 __all__ = ["KINDS", "KeyValueFacade", "OperatorStore", "TimestampedFacade"]
 
 
+_new: Callable[[type, tuple[Any, ...]], Any] = tuple.__new__
+"""Half the cost of a named tuple's class, whose constructor is a function of Python."""
+
+
 class OperatorStore:
     """What operators of the DSL get: functions without wrapper objects."""
 
@@ -73,13 +77,10 @@ class KeyValueFacade:
     # ------------------------------------------------------------------ reads
 
     def get(self, key: Any) -> Any:
-        self._check()
-        try:
-            entry = self._get(self._not_null(key))
-        except TypeError:
-            self._row_key(key)  # a key that cannot be looked up fails with the name of the store
-            raise
-        return None if entry is None else self._shown(entry[0], entry[1])
+        if not self._open:
+            self._check()
+        entry = self._get(key)
+        return None if entry is None else entry[0]
 
     def range(self, from_key: Any = None, to_key: Any = None) -> RowIterator:
         return self._range(self._bound(from_key), self._after(to_key), reverse=False)
@@ -174,8 +175,14 @@ class TimestampedFacade(KeyValueFacade):
         super().__init__(rows)
         self._timestamped = Timestamped(rows.name, rows.cursor)
 
+    def get(self, key: Any) -> Any:
+        if not self._open:
+            self._check()
+        entry = self._get(key)
+        return None if entry is None else _new(ValueAndTimestamp, (entry[0], entry[1]))
+
     def _shown(self, value: Any, timestamp: int) -> Any:
-        return ValueAndTimestamp(value, timestamp)
+        return _new(ValueAndTimestamp, (value, timestamp))
 
     def _parts(self, value: Any) -> tuple[Any, int]:
         return self._timestamped.parts(value)

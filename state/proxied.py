@@ -8,7 +8,7 @@ from processor_api.record import NO_TIMESTAMP
 from processor_api.store_spec import PROXIED
 from processor_api.stores import ValueAndTimestamp
 from state.codec import PLAIN
-from state.key_value import OperatorStore, TimestampedFacade
+from state.key_value import KeyValueFacade, OperatorStore, TimestampedFacade
 from state.kind import Opening, OpenStore, StoreKind, open_rows
 from state.rows import Entry, Rows
 
@@ -17,6 +17,10 @@ __all__ = ["KINDS", "ProxiedFacade"]
 
 class ProxiedFacade(TimestampedFacade):
     """As a timestamped store; no timestamp is shown, not even of what is still in the buffer."""
+
+    def get(self, key: Any) -> Any:
+        value = KeyValueFacade.get(self, key)
+        return None if value is None else ValueAndTimestamp(value, NO_TIMESTAMP)
 
     def _shown(self, value: Any, timestamp: int) -> Any:
         return ValueAndTimestamp(value, NO_TIMESTAMP)

@@ -56,6 +56,8 @@ class RocksFamily:
         self._engine = engine
         self._table = table
         self._cursor: Any = None
+        self.bare_get: Callable[[bytes], bytes | None] = table.get
+        """`get` with the errors of the binding."""
         self.get: Callable[[bytes], bytes | None] = self._getter(table.get)
 
     def _getter(self, get: Callable[[bytes], bytes | None]) -> Callable[[bytes], bytes | None]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from processor_api.errors import StoreError
 from processor_api.record import HeaderList
+from processor_api.serde import Serdes
 from state.cursor import message_bytes
 from state.rows import Entry, Rows
 
@@ -39,7 +40,10 @@ def row_key_maker(rows: Rows) -> Callable[[Any], Any]:
             ) from error
         return serde.deserialize(data) if plain else data
 
-    return row_key
+    def text_key(key: Any) -> Any:
+        return key if type(key) is str and key.isascii() else row_key(key)
+
+    return text_key if serde is Serdes.STRING else row_key
 
 
 def make_get(rows: Rows) -> Get:
@@ -51,12 +55,24 @@ def make_get(rows: Rows) -> Get:
     read_value = rows.read_value
 
     def get_exact(key: Any) -> Entry | None:
-        entry = dirty_get(key) or clean_get(key) or miss(row_key(key))
+        try:
+            entry = dirty_get(key) or clean_get(key)
+        except TypeError:
+            row_key(key)  # a key that cannot be looked up fails with the name of the store
+            raise
+        if entry is None:
+            entry = miss(row_key(key))
         return None if entry is None or entry[0] is None else entry
 
     def get_encoded(key: Any) -> Entry | None:
         key = key if plain else row_key(key)
-        entry = dirty_get(key) or clean_get(key) or miss(row_key(key) if plain else key)
+        try:
+            entry = dirty_get(key) or clean_get(key)
+        except TypeError:
+            row_key(key)
+            raise
+        if entry is None:
+            entry = miss(row_key(key) if plain else key)
         if entry is None or entry[0] is None:
             return None
         if deserialize is None:

@@ -238,15 +238,16 @@ class Rows:
         excess = budget.cached - budget.cache_limit
         if excess > 0:  # some more, since a dictionary that lost its first keys is slow to give the next
             excess += budget.cache_limit >> DROPPED_AT_ONCE
-        victims = []
+        victims, freed, cost = [], 0, self.cost
         for key, entry in clean.items():
-            if excess <= 0:
+            if freed >= excess:
                 break
             if key not in drained and key != keep:
                 victims.append(key)
-                excess -= self.cost(key, entry[0])
+                freed += cost(key, entry[0])
         for key in victims:
-            budget.clean -= self.cost(key, clean.pop(key)[0])
+            del clean[key]
+        budget.clean -= freed
 
     # ------------------------------------------------------------------ drain, apply, drop
 
