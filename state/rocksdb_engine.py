@@ -40,17 +40,16 @@ STALL_DEADLINE_S = 60.0
 STOPPED, SLOWED = "rocksdb.is-write-stopped", "rocksdb.actual-delayed-write-rate"
 
 
-class _Located(Protocol):
-    path: str
+class _Owner(Protocol):
+    def read_error(self, error: Exception, family: str) -> Exception:
+        """The binding's error as ours, naming the path."""
+        ...
 
 
 class RocksFamily:
-    """One column family.
+    """One column family."""
 
-    :param engine: whose path errors name.
-    """
-
-    def __init__(self, engine: _Located, name: str, table: Rdict, handle: Any) -> None:
+    def __init__(self, engine: _Owner, name: str, table: Rdict, handle: Any) -> None:
         self.name = name
         self.handle = handle
         self._engine = engine
@@ -61,13 +60,13 @@ class RocksFamily:
         self.get: Callable[[bytes], bytes | None] = self._getter(table.get)
 
     def _getter(self, get: Callable[[bytes], bytes | None]) -> Callable[[bytes], bytes | None]:
-        path, family = self._engine.path, self.name
+        read_error, family = self._engine.read_error, self.name
 
         def checked(key: bytes) -> bytes | None:
             try:
                 return get(key)
             except Exception as error:
-                raise mapped(error, path, "read", family) from error
+                raise read_error(error, family) from error
 
         return checked
 
@@ -105,7 +104,7 @@ class RocksFamily:
         except GeneratorExit:
             raise
         except Exception as error:
-            raise mapped(error, self._engine.path, "read", self.name) from error
+            raise self._engine.read_error(error, self.name) from error
 
     def seek(self, key: bytes) -> tuple[bytes, bytes] | None:
         """Keeps its iterator until the next write: to open one costs as much as to seek."""
@@ -118,7 +117,7 @@ class RocksFamily:
                 return rows.key(), rows.value()
             rows.status()
         except Exception as error:
-            raise mapped(error, self._engine.path, "read", self.name) from error
+            raise self._engine.read_error(error, self.name) from error
         return None
 
     def iterator(self) -> Any:
@@ -252,6 +251,9 @@ class RocksEngine:
             batch.put(FORMAT_KEY, FORMAT_VERSION, offsets.handle)
             batch.put(FAMILIES_KEY, names, offsets.handle)
             self.write(batch)
+
+    def read_error(self, error: Exception, family: str) -> Exception:
+        return mapped(error, self.path, "read", family)
 
     def family(self, name: str) -> RocksFamily:
         family = self._families.get(name)

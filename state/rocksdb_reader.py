@@ -87,6 +87,10 @@ class DatabaseReader:
                 self.damage = " ".join(str(error).split()).replace(picture, self.path)
         raise AssertionError("unreachable")
 
+    def read_error(self, error: Exception, family: str) -> Exception:
+        """Errors name the database, not the picture of it."""
+        return mapped(Exception(str(error).replace(self._db.path(), self.path)), self.path, "read", family)
+
     def family(self, name: str) -> RocksFamily:
         """:raises StateError: there is none of this name."""
         family = self._families.get(name)

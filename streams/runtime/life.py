@@ -249,7 +249,7 @@ class ThreadLife:
         return self._shared.rebuilds.refusal(error, self._planned.tasks)
 
     def rebuild(self, error: DamagedStateError) -> None:
-        self._shared.rebuilds.rebuild(error)
+        self._shared.rebuilds.rebuild(error, self._planned.tasks)
 
     def end(self, *, clean: bool, stay: bool) -> None:
         """Closes everything, in order; errors after the first are logged."""

@@ -13,6 +13,7 @@ from typing import Literal
 from processor_api.errors import DamagedStateError, StreamsError
 from processor_api.store_spec import ROCKSDB
 from processor_api.task_id import TaskId
+from state.advice import without_advice
 from state.directory import Slot, StateDirectory, TaskLock
 from state.directory_view import StoredTask
 from streams.runtime.task_plan import TaskPlan
@@ -64,7 +65,7 @@ class Rebuilds:
             return "it was before, by this process, so that its disk wants looking at"
         return None
 
-    def rebuild(self, error: DamagedStateError) -> None:
+    def rebuild(self, error: DamagedStateError, plans: Mapping[int, TaskPlan]) -> None:
         """Takes damaged state of a task out, which must be closed; who opens it next restores it. Nothing is done if
         another one has opened it meanwhile.
 
@@ -74,9 +75,16 @@ class Rebuilds:
         assert found is not None
         assert found.task is not None
         lock = self._directory.try_lock_task(found.task)
-        if lock is not None:
-            with lock:
+        if lock is None:
+            return
+        with lock:
+            try:
                 self._take_out(found, lock, error)
+            except DamagedStateError as more:
+                if why := self._why_not(found, None, plans.get(found.task.subtopology)):
+                    raise _because(more, f"it is not rebuilt by itself: {why}") from more
+                more.store = None
+                self._take_out(found, lock, more)
 
     # ------------------------------------------------------------------ global stores
 
@@ -91,7 +99,11 @@ class Rebuilds:
         self._attribute(found, error)
         if why := self._why_not_again(found, error.store):
             raise _because(error, f"it is not rebuilt by itself: {why}")
-        self._take_out(found, slot, error)
+        try:
+            self._take_out(found, slot, error)
+        except DamagedStateError as more:
+            more.store = None
+            self._take_out(found, slot, more)
 
     def after_closing(self, error: DamagedStateError) -> None:
         """Global stores were found damaged while they are open, and read by every thread."""
@@ -127,7 +139,7 @@ class Rebuilds:
     def _take_out(self, found: StoredTask, held: TaskLock | Slot, error: DamagedStateError) -> None:
         from state.damage import take_out_store
 
-        told = {"task": found.name, "store": error.store, "error": error.message}
+        told = {"task": found.name, "store": error.store, "error": without_advice(error.message)}
         if error.store is None:
             log.error("the stores of a task are rebuilt from their changelogs: what they share is damaged", extra=told)
             self._directory.remove_database(held)

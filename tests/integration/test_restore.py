@@ -65,3 +65,26 @@ def test_after_a_kill_only_the_tail_is_read(topics: Topics, workers: Workers) ->
         reader.to_end()
         assert all(values[-1] == "3" for values in reader.values.values())
         assert all(values == sorted(set(values)) for values in reader.values.values())
+
+
+def test_state_that_is_damaged_under_a_running_worker_is_restored(topics: Topics, workers: Workers) -> None:
+    """Its transaction is rolled back, its tasks begin anew with other clients, and each word is counted once."""
+    counting = Counting(topics, workers, "exactly_once_v2", statestore_cache_max_bytes=0)
+    counting.send()
+    worker = counting.start()
+    with topics.reader(counting.output) as reader:
+        counting.read_round(reader)
+        worker.stop()
+        worker = counting.start().wait_running()
+        files = [*workers.state_dir.glob("*/*/rocksdb/*.sst")]
+        for file in files:
+            with file.open("r+b") as opened:
+                opened.write(b"\xff" * (file.stat().st_size // 2))
+        counting.send()
+        counting.read_round(reader)
+        told = worker.events("store is rebuilt from its changelog: it is damaged on disk")
+        told += worker.events("the stores of a task are rebuilt from their changelogs: what they share is damaged")
+        assert {event["task"] for event in told} == {f"1_{partition}" for partition in range(4)}, (len(files), told)
+        assert restored(worker) == WORDS
+        worker.stop()
+        counting.check(reader)
