@@ -35,6 +35,9 @@ class LiveVersions:
         latest = self._newest(key)
         if latest is not None and latest[1] <= time:
             return latest[0], latest[1], None
+        return self.older(key, time)
+
+    def older(self, key: bytes, time: int) -> Found | None:
         frozen = self._frozen_key(key)
         frozen._expired_reads = self._expired_reads
         found = frozen.as_of(key, time)

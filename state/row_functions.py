@@ -49,7 +49,7 @@ def row_key_maker(rows: Rows) -> Callable[[Any], Any]:
 def make_get(rows: Rows) -> Get:
     """`get` for operators."""
     dirty_get, clean_get = rows.dirty.get, rows.clean.get
-    miss = rows.read_engine if type(rows).miss is Rows.miss else rows.miss
+    miss = rows.quick_miss
     row_key, plain = row_key_maker(rows), rows.plain_keys
     deserialize = None if rows.value_serde.exact is not None else rows.value_serde.deserialize
     read_value = rows.read_value

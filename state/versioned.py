@@ -80,9 +80,9 @@ class VersionedFacade:
         """`get`, a function that runs for every record of a join: without calls of ours where that can be."""
         write_slowly, read_slowly, check_time = self._write_key, self._read_value, self._check_time
         write = str.encode if opening.key_serde is Serdes.STRING else opening.key_serde.serialize
-        read, as_of_time, new = opening.value_serde.deserialize, self._versions.as_of, tuple.__new__
+        read, older, new = opening.value_serde.deserialize, self._versions.older, tuple.__new__
         latest = self._versions.latest
-        dirty_get, clean_get, miss = latest.dirty.get, latest.clean.get, latest.miss
+        dirty_get, clean_get, miss = latest.dirty.get, latest.clean.get, latest.quick_miss
 
         def get(key: Any, as_of: int | None = None) -> VersionedRecord[Any] | None:
             found: Found | None
@@ -90,14 +90,13 @@ class VersionedFacade:
                 raw = write(key) if key is not None else write_slowly(key)
             except Exception:
                 raw = write_slowly(key)  # writes it after all, or raises the same again, with the name of the store
-            if as_of is None:
-                entry = dirty_get(raw) or clean_get(raw) or miss(raw)
-                if entry is None or entry[0] is None:
-                    return None
+            if as_of is not None and (type(as_of) is not int or not 0 <= as_of <= LAST_TIME):
+                check_time(as_of, "as_of")
+            entry = dirty_get(raw) or clean_get(raw) or miss(raw)
+            if entry is not None and entry[0] is not None and (as_of is None or entry[1] <= as_of):
                 found = entry[0], entry[1], None
             else:
-                check_time(as_of, "as_of")
-                found = as_of_time(raw, as_of)
+                found = None if as_of is None else older(raw, as_of)
                 if found is None:
                     return None
             try:

@@ -43,7 +43,7 @@ class Versions:
         self.history = history
         self._keeps = keeps_history
         self._drop = drop
-        self._dirty, self._clean, self._miss = latest.dirty.get, latest.clean.get, latest.miss
+        self._dirty, self._clean, self._miss = latest.dirty.get, latest.clean.get, latest.quick_miss
         self._put_latest = make_put(latest)
         self._expired_puts = self._expired_reads = 0
 
@@ -103,13 +103,18 @@ class Versions:
         latest = self._dirty(key) or self._clean(key) or self._miss(key)
         if latest is not None and latest[1] <= time and latest[0] is not None:
             return latest[0], latest[1], None
-        if time < self.history.oldest:
+        return self.older(key, time)
+
+    def older(self, key: bytes, time: int) -> Found | None:
+        """As :meth:`as_of`, where it is not the latest version."""
+        history = self.history
+        if time < history.oldest:
             self._expired_reads += 1
             self._warn(self._expired_reads, "read", time)
             return None
-        if time >= self.history.stream_time:
+        if time >= history.stream_time:
             return None
-        found = self.history.after(key, time)
+        found = history.after(key, time)
         if found is None or found[2] is None or found[1] > time:
             return None
         return found[2], found[1], found[0]
