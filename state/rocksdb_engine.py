@@ -274,7 +274,7 @@ class RocksEngine:
                 found = {name: self.family(name).iterator() for name in families if name in self._names}
             except Exception as error:
                 raise mapped(error, self.path, "read") from error
-            snapshot = RocksSnapshot(found, self._count, lambda error: mapped(error, self.path, "read"))
+            snapshot = RocksSnapshot(found, self._count, self.read_error)
             self._snapshots.add(snapshot)
             return snapshot
 

@@ -22,11 +22,11 @@ class RocksSnapshot:
 
     :param iterators: the binding's, by family.
     :param counts: tells about how many rows a family has.
-    :param mapped: our error for one of the binding.
+    :param mapped: our error for one of the binding, about a family.
     """
 
     def __init__(
-        self, iterators: Mapping[str, Any], counts: Callable[[str], int], mapped: Callable[[Exception], Exception]
+        self, iterators: Mapping[str, Any], counts: Callable[[str], int], mapped: Callable[[Exception, str], Exception]
     ) -> None:
         self._iterators: dict[str, Any] | None = dict(iterators)
         self._counts = counts
@@ -57,7 +57,7 @@ class RocksSnapshot:
                     return rows.value() if rows.key() == key else None
                 rows.status()
             except Exception as error:
-                raise self._mapped(error) from error
+                raise self._mapped(error, name) from error
             return None
 
     def read(
@@ -70,7 +70,7 @@ class RocksSnapshot:
             try:
                 return _backward(rows, low, high, count) if reverse else _forward(rows, low, high, count)
             except Exception as error:
-                raise self._mapped(error) from error
+                raise self._mapped(error, name) from error
 
     def count(self, name: str) -> int:
         return self._counts(name)

@@ -14,6 +14,7 @@ import pytest
 from rocksdict import Options, Rdict
 
 from processor_api.errors import DamagedStateError
+from processor_api.isolation import IsolationLevel
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
@@ -24,6 +25,9 @@ from state.engine import OFFSETS, POSITIONS
 from state_support.all_kinds import change
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from streams.cli.main import main
+from streams.queries.query_types import KeyQuery
+from streams.queries.request import StateQueryRequest
+from streams.queries.store_types import QueryableStoreTypes, StoreQueryParameters
 
 S = Serdes.STRING
 WRONG = (100).to_bytes(8, "big")
@@ -283,6 +287,33 @@ def test_a_store_without_a_changelog_is_not_thrown_away(cluster: Cluster, state:
     app = cluster.app(topology(logged=False), {"state.dir": str(state)})
     cluster.send("z")
     cluster.until_out("z=1,1", "z=2,2")
+
+
+def test_queries_that_meet_damage_say_so_and_the_application_goes_on(
+    cluster: Cluster, state: Path, database: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are of other threads, and take nothing out; the thread that writes the store does when it meets it."""
+    seen = cluster.values()
+    app = cluster.app(topology(), {"state.dir": str(state)})
+    cluster.until_state(app, ClientState.RUNNING)
+    damaged_blocks(database)
+    parameters = StoreQueryParameters.from_name_and_type("counts", QueryableStoreTypes.key_value_store())
+    for level in IsolationLevel:
+        store = app.store(parameters).read_only(level)
+        for read in (lambda store=store: store.get(MANY[0]), lambda store=store: list(store.all())):
+            with pytest.raises(DamagedStateError, match=r"store 'counts' at .*`streams state rebuild counts`"):
+                read()
+        request = StateQueryRequest.in_store("counts").with_query(KeyQuery(MANY[0]))
+        answer = app.query(request.with_isolation_level(level)).only_partition_result
+        assert answer is not None
+        assert answer.is_failure
+        assert "store 'counts' at " in answer.failure_message
+    assert rebuilds(caplog) == []
+    assert app.state is ClientState.RUNNING
+    cluster.send(MANY[0])
+    cluster.until_out(*seen, f"{MANY[0]}=2,2")
+    assert rebuilds(caplog) == STORE
+    assert app.store(parameters).get(MANY[1]) == 1
 
 
 # ---------------------------------------------------------------------- global stores
