@@ -140,7 +140,7 @@ class RocksFamily:
 
     def release(self) -> None:
         """Flushes, and lets go of the database, which cannot close while a family holds on to it."""
-        del self.get
+        del self.get, self.bare_get
         self.forget_cursor()
         self.handle = None
         self._table.close()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from pathlib import Path
+from traceback import clear_frames
 from typing import Literal
 
 from processor_api.errors import DamagedStateError, StreamsError
@@ -18,7 +19,7 @@ from state.directory import Slot, StateDirectory, TaskLock
 from state.directory_view import StoredTask
 from streams.runtime.task_plan import TaskPlan
 
-__all__ = ["OnDamage", "Rebuilds"]
+__all__ = ["OnDamage", "Rebuilds", "let_go"]
 
 log = logging.getLogger("streams.restore")
 
@@ -71,6 +72,7 @@ class Rebuilds:
 
         :raises StateError: it cannot be taken out.
         """
+        let_go(error)
         found = self._found(error)
         assert found is not None
         assert found.task is not None
@@ -96,6 +98,7 @@ class Rebuilds:
         found = self._found(error)
         if not self._rebuilds or found is None:
             raise error
+        let_go(error)
         self._attribute(found, error)
         if why := self._why_not_again(found, error.store):
             raise _because(error, f"it is not rebuilt by itself: {why}")
@@ -139,14 +142,24 @@ class Rebuilds:
     def _take_out(self, found: StoredTask, held: TaskLock | Slot, error: DamagedStateError) -> None:
         from state.damage import take_out_store
 
-        told = {"task": found.name, "store": error.store, "error": without_advice(error.message)}
+        told = {"task": found.name, "error": without_advice(error.message)}
         if error.store is None:
             log.error("the stores of a task are rebuilt from their changelogs: what they share is damaged", extra=told)
             self._directory.remove_database(held)
         else:
+            told["store"] = error.store
             log.error("store is rebuilt from its changelog: it is damaged on disk", extra=told)
             take_out_store(found, error.store)
         self._done.add((found.name, error.store))
+
+
+def let_go(error: BaseException) -> None:
+    """Forgets the variables of the functions that an error came through. Iterators of the binding among them would keep
+    their database open, and locked, for as long as somebody keeps the error."""
+    link: BaseException | None = error
+    while link is not None:
+        clear_frames(link.__traceback__)
+        link = link.__cause__ or link.__context__
 
 
 def _because(error: DamagedStateError, why: str) -> DamagedStateError:

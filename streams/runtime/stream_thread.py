@@ -31,6 +31,7 @@ from streams.runtime.idling import Idling
 from streams.runtime.inputs import InputQueue
 from streams.runtime.metadata import ThreadMetadata
 from streams.runtime.purge import RepartitionPurge
+from streams.runtime.rebuilds import let_go
 from streams.runtime.source_watch import SourceWatch
 from streams.runtime.task import Task
 from streams.runtime.task_manager import OwnedTask, TaskManager
@@ -265,6 +266,7 @@ class StreamThread:
     def _die(self, life: Life, error: BaseException) -> None:
         self._become(ThreadState.PENDING_SHUTDOWN)
         stay = self._fail(error if isinstance(error, Exception) else _of_user(error))
+        let_go(error)
         life.end(clean=False, stay=stay)  # who takes its place is the same member, and has its tasks at once
 
     def _retreat(self, life: Life, error: RetryableError) -> None:

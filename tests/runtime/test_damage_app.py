@@ -89,7 +89,7 @@ def run(cluster: Cluster, state: Path, *out: str, sent: tuple[str, ...], **more:
 
 def rebuilds(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str | None, str]]:
     return [
-        (record.getMessage(), record.__dict__["store"], record.__dict__["task"])
+        (record.getMessage(), record.__dict__.get("store"), record.__dict__["task"])
         for record in caplog.records
         if record.levelno == logging.ERROR and "rebuilt" in record.getMessage()
     ]
