@@ -104,6 +104,7 @@ class RocksFamily:
         except GeneratorExit:
             raise
         except Exception as error:
+            del rows, valid, key, value, advance  # the error must not keep them, and with them the database open
             raise self._engine.read_error(error, self.name) from error
 
     def seek(self, key: bytes) -> tuple[bytes, bytes] | None:
@@ -117,6 +118,7 @@ class RocksFamily:
                 return rows.key(), rows.value()
             rows.status()
         except Exception as error:
+            rows = self._cursor = None
             raise self._engine.read_error(error, self.name) from error
         return None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from traceback import clear_frames
 from typing import Any
 
 from state.engine import Family
@@ -57,7 +58,8 @@ class RocksSnapshot:
                     return rows.value() if rows.key() == key else None
                 rows.status()
             except Exception as error:
-                raise self._mapped(error, name) from error
+                rows = None
+                raise self._failure(name, error) from error
             return None
 
     def read(
@@ -70,7 +72,13 @@ class RocksSnapshot:
             try:
                 return _backward(rows, low, high, count) if reverse else _forward(rows, low, high, count)
             except Exception as error:
-                raise self._mapped(error, name) from error
+                rows = None
+                raise self._failure(name, error) from error
+
+    def _failure(self, name: str, error: Exception) -> Exception:
+        """Whoever keeps an error must not keep the iterator with it, which would keep the database open."""
+        clear_frames(error.__traceback__)
+        return self._mapped(error, name)
 
     def count(self, name: str) -> int:
         return self._counts(name)
