@@ -35,12 +35,6 @@ class HeadersFacade(KeyValueFacade):
         if changelog is not None:
             self._put = _noting(rows, self._put, changelog)
 
-    def get(self, key: Any) -> Any:
-        if not self._open:
-            self._check()
-        entry = self._get(key)
-        return None if entry is None else self._shown(entry[0], entry[1])
-
     def _shown(self, value: Any, timestamp: int) -> Any:
         return _new(ValueTimestampHeaders, (value[0], timestamp, value[1]))
 

@@ -37,7 +37,7 @@ class OperatorStore:
 
 
 class KeyValueFacade:
-    """A plain key-value store."""
+    """A key-value store, and the base of those that show their rows otherwise."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -77,10 +77,9 @@ class KeyValueFacade:
     # ------------------------------------------------------------------ reads
 
     def get(self, key: Any) -> Any:
-        if not self._open:
-            self._check()
+        self._check()
         entry = self._get(key)
-        return None if entry is None else entry[0]
+        return None if entry is None else self._shown(entry[0], entry[1])
 
     def range(self, from_key: Any = None, to_key: Any = None) -> RowIterator:
         return self._range(self._bound(from_key), self._after(to_key), reverse=False)
@@ -168,6 +167,16 @@ class KeyValueFacade:
             raise StoreError(f"store {self.name!r} is closed: its task is not on this worker any more", store=self.name)
 
 
+class PlainFacade(KeyValueFacade):
+    """A plain key-value store; as its base, with less around a read."""
+
+    def get(self, key: Any) -> Any:
+        if not self._open:
+            self._check()
+        entry = self._get(key)
+        return None if entry is None else entry[0]
+
+
 class TimestampedFacade(KeyValueFacade):
     """A key-value store of :class:`~processor_api.stores.ValueAndTimestamp` (KIP-258)."""
 
@@ -197,7 +206,7 @@ def _open_with(facade: Callable[[Rows], KeyValueFacade]) -> Callable[[Opening], 
 
 
 KINDS = {
-    "key-value": StoreKind(PLAIN, _open_with(KeyValueFacade)),
+    "key-value": StoreKind(PLAIN, _open_with(PlainFacade)),
     "timestamped-key-value": StoreKind(
         TIMESTAMPED, _open_with(TimestampedFacade), older={"plain": row_from_plain, "accessed": without_access}
     ),

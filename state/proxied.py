@@ -18,9 +18,7 @@ __all__ = ["KINDS", "ProxiedFacade"]
 class ProxiedFacade(TimestampedFacade):
     """As a timestamped store; no timestamp is shown, not even of what is still in the buffer."""
 
-    def get(self, key: Any) -> Any:
-        value = KeyValueFacade.get(self, key)
-        return None if value is None else ValueAndTimestamp(value, NO_TIMESTAMP)
+    get = KeyValueFacade.get
 
     def _shown(self, value: Any, timestamp: int) -> Any:
         return ValueAndTimestamp(value, NO_TIMESTAMP)
