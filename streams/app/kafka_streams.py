@@ -213,7 +213,10 @@ class KafkaStreams:
             elif thread.replaced:
                 successor = threads.replace(thread)
                 if successor is not None:
+                    successor.take_place_of(thread)
                     successor.start()
+                else:
+                    thread.give_up_place()
             elif self.state.is_running_or_rebalancing():
                 self._states.become(ClientState.PENDING_ERROR)
                 self._close_soon()

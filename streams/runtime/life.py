@@ -84,7 +84,7 @@ class ThreadIdentity:
 
 
 class ThreadLife:
-    """Implements `streams.runtime.stream_thread.Life`."""
+    """Implements `streams.runtime.thread_parts.Life`."""
 
     def __init__(self, shared: Shared, identity: ThreadIdentity) -> None:
         config, clock, clients = shared.config, shared.clock, shared.clients
@@ -271,6 +271,13 @@ class ThreadLife:
                 failure = failure or error
         if failure is not None and clean:
             raise failure
+
+    def leave(self) -> None:
+        """Logs it if the brokers do not let it."""
+        try:
+            self._leave()
+        except StreamsError as error:
+            log.warning("did not leave the group; its tasks wait for the session timeout", extra={"error": str(error)})
 
     def _abort(self) -> None:
         try:

@@ -17,29 +17,23 @@ from typing import Any, Protocol
 from processor_api.clock import Clock
 from processor_api.errors import DamagedStateError, RetryableError, StreamsError, TaskMigratedError, UserCodeError
 from processor_api.task_id import TaskId, TopicPartition
-from streams.kafka.group import Membership
-from streams.kafka.ports import CommitAgain, Consumer, InstanceFenced, TransactionAborted
-from streams.kafka.record_collector import RecordCollector
+from streams.kafka.ports import CommitAgain, InstanceFenced, TransactionAborted
 from streams.kafka.shutdown_requests import ShutdownRequested
 from streams.log import in_work
 from streams.metrics.registry import Metrics
 from streams.restore.counters import RestoreCounters
-from streams.restore.restorer import Restorer
 from streams.runtime.client_events import client_event
-from streams.runtime.commit import Committer
-from streams.runtime.idling import Idling
 from streams.runtime.inputs import InputQueue
 from streams.runtime.metadata import ThreadMetadata
-from streams.runtime.purge import RepartitionPurge
 from streams.runtime.rebuilds import let_go
-from streams.runtime.source_watch import SourceWatch
 from streams.runtime.task import Task
-from streams.runtime.task_manager import OwnedTask, TaskManager
+from streams.runtime.task_manager import OwnedTask
+from streams.runtime.thread_parts import Life, ThreadSettings
 from streams.runtime.thread_state import ThreadState, check_step
 from streams.runtime.thread_totals import ThreadTotals
 from streams.runtime.trouble import Trouble
 
-__all__ = ["Life", "StreamThread", "ThreadOwner", "ThreadSettings"]
+__all__ = ["StreamThread", "ThreadOwner"]
 
 log = logging.getLogger("streams.thread")
 
@@ -47,65 +41,6 @@ RESTORE_WAIT_S = 0.02
 OPENING_WAIT_S = 0.05
 PROCESS_LIMIT = 2000
 SAMPLE_INTERVAL_S = 0.5
-
-
-class Life(Protocol):
-    """The parts of one life, made by the application."""
-
-    consumer: Consumer
-    collector: RecordCollector
-    membership: Membership
-    committer: Committer
-    tasks: TaskManager
-    restorer: Restorer
-    idling: Idling
-    purge: RepartitionPurge
-    watch: SourceWatch
-    assigned: bool
-    """Whether membership has said what this thread owns."""
-    revoked: bool
-    """Whether tasks were taken away; the thread takes the mark away when it has seen it."""
-
-    def join(self, stopping: threading.Event) -> None: ...
-
-    def refresh(self) -> None:
-        """Looks for what concerns all threads: topics that a pattern reads, and requests of other members."""
-        ...
-
-    def input_bytes_limit(self) -> int:
-        """What one partition may buffer, in bytes; -1 is no limit."""
-        ...
-
-    def metadata(self, thread_state: str) -> ThreadMetadata: ...
-
-    def wants_commit(self) -> bool:
-        """Whether the buffers are over their limit."""
-        ...
-
-    def refuses_rebuild(self, error: DamagedStateError) -> DamagedStateError | None:
-        """What to fail with where damaged state is not to be rebuilt; ``None`` where it is."""
-        ...
-
-    def rebuild(self, error: DamagedStateError) -> None:
-        """After the end: takes damaged state out, for the next life to restore."""
-        ...
-
-    def end(self, *, clean: bool, stay: bool) -> None: ...
-
-
-class ThreadSettings(Protocol):
-    """What the loop needs to know of the configuration."""
-
-    commit_interval_ms: int
-    poll_ms: int
-    max_poll_records: int
-    buffered_records_per_partition: int
-    log_summary_interval_ms: int
-    paused: bool
-    """Whether processing is suspended; may change at any time."""
-    retry_backoff_ms: int
-    retry_backoff_max_ms: int
-    task_timeout_ms: int
 
 
 class ThreadOwner(Protocol):
@@ -149,6 +84,8 @@ class StreamThread:
         self._next_sample = 0.0
         self._next_summary = clock.monotonic() + settings.log_summary_interval_ms / 1000
         self._life: Life | None = None
+        self._kept_place: Life | None = None
+        """The last life, if it has ended and kept the place in the group for one that has not joined yet."""
         backoff = settings.retry_backoff_ms, settings.retry_backoff_max_ms
         self._trouble = Trouble(clock, *backoff, settings.task_timeout_ms)
         self._open_at = 0.0
@@ -162,6 +99,17 @@ class StreamThread:
         """Asks the thread to end after the record in work. ``stay``: keeps a static member's place in the group."""
         self._stay = stay
         self._stopping.set()
+
+    def take_place_of(self, dead: StreamThread) -> None:
+        """Of a thread that died, in the group: to be called before the start."""
+        self._kept_place, dead._kept_place = dead._kept_place, None
+
+    def give_up_place(self) -> None:
+        """Leaves the group if the place there was kept for somebody who does not come: its tasks would wait for the
+        session timeout."""
+        kept, self._kept_place = self._kept_place, None
+        if kept is not None and not self._stay:
+            kept.leave()
 
     def join(self, timeout_s: float | None) -> bool:
         """Waits for the end; tells whether it came."""
@@ -221,6 +169,8 @@ class StreamThread:
         except BaseException as error:  # such as SystemExit of a processor, which Python would end the thread with
             self._fail(_of_user(error))
         self._become(ThreadState.PENDING_SHUTDOWN)
+        if not self.replaced:
+            self.give_up_place()
         self._become(ThreadState.DEAD)
 
     def _fail(self, error: Exception) -> bool:
@@ -239,10 +189,12 @@ class StreamThread:
         life = self._life = self._make_life()
         try:
             life.join(self._stopping)
+            self._kept_place = None
             self._loop(life)
             self._become(ThreadState.PENDING_SHUTDOWN)
             self._final_commit(life)
         except InstanceFenced:
+            self._kept_place = None
             self._become(ThreadState.PENDING_SHUTDOWN)
             life.end(clean=False, stay=True)  # leaving would throw out the one that has the place now
             raise
@@ -268,6 +220,7 @@ class StreamThread:
         stay = self._fail(error if isinstance(error, Exception) else _of_user(error))
         let_go(error)
         life.end(clean=False, stay=stay)  # who takes its place is the same member, and has its tasks at once
+        self._kept_place = life if stay else None
 
     def _retreat(self, life: Life, error: RetryableError) -> None:
         """Ends a life whose last step may or may not have reached the broker: the next one finds out."""
@@ -285,6 +238,7 @@ class StreamThread:
         if self.state is not ThreadState.PENDING_SHUTDOWN:  # it may be the last commit that found out
             self._become(ThreadState.PARTITIONS_REVOKED)
         life.end(clean=False, stay=stay)
+        self._kept_place = life if stay else None
         self._stopping.wait(wait_s)
 
     def _final_commit(self, life: Life) -> None:

@@ -51,6 +51,22 @@ def handled(cluster: Cluster, answer: Any, topology: Any, config: Any = None) ->
 # ------------------------------------------------------------------ replaced threads
 
 
+def test_a_place_that_nobody_takes_is_given_up_at_once(cluster: Cluster) -> None:
+    """The application closes while a thread is to be replaced: its tasks do not wait for the session timeout."""
+    app = cluster.app(passing_on(Failing()), start=False)
+
+    def closes(error: Exception) -> Answer:
+        app.close(0)
+        return Answer.REPLACE_THREAD
+
+    app.set_uncaught_exception_handler(closes)
+    app.start()
+    cluster.send("bad")
+    cluster.until_state(app, C.NOT_RUNNING)
+    cluster.app(passing_on(Failing(0)))
+    cluster.until_out("bad")
+
+
 @pytest.mark.parametrize("guarantee", [{}, EOS])
 def test_a_replaced_thread_loses_nothing(guarantee: Any, make_cluster: Callable[..., Cluster]) -> None:
     """It has the tasks of the one that failed, and processes again what that had not committed."""
