@@ -131,10 +131,16 @@ class StateError(StreamsError):
 
 class DamagedStateError(StateError):
     """Files of local state are damaged or missing, or the rows that say what they hold are. ``state.on.damage`` says
-    what an application does about it."""
+    what an application does about it.
+
+    :param path: the database on disk.
+    """
 
     path: str | None = None
-    """The database on disk."""
+
+    def __init__(self, message: str, *, path: str | None = None, **place: Any) -> None:
+        super().__init__(message, **place)
+        self.path = path
 
 
 class StateDirectoryError(StateError):

@@ -18,13 +18,10 @@ from state.key_value import KeyValueFacade
 from state.kind import Opening, OpenStore, Restore, StoreKind, open_rows
 from state.row_functions import make_get, make_put, row_key_maker
 from state.rows import Rows
-from state.shown import parts_with_headers
+from state.shown import named, parts_with_headers
 from state.with_headers import HEADERS, HeadersLog, WithHeaders, row_from_plain, row_from_timestamped
 
 __all__ = ["KINDS"]
-
-
-_new: Callable[[type, tuple[Any, ...]], Any] = tuple.__new__
 
 
 class HeadersFacade(KeyValueFacade):
@@ -36,7 +33,7 @@ class HeadersFacade(KeyValueFacade):
             self._put = _noting(rows, self._put, changelog)
 
     def _shown(self, value: Any, timestamp: int) -> Any:
-        return _new(ValueTimestampHeaders, (value[0], timestamp, value[1]))
+        return named(ValueTimestampHeaders, (value[0], timestamp, value[1]))
 
     def _parts(self, value: Any) -> tuple[Any, int]:
         if type(value) is ValueTimestampHeaders:  # checked here, without another call, if nothing is wrong with it

@@ -14,13 +14,9 @@ from state.kind import Opening, OpenStore, StoreKind, open_rows
 from state.row_functions import make_get, make_keep, make_put, row_key_maker
 from state.row_iterator import OpenIterators, RowIterator
 from state.rows import Rows
-from state.shown import Timestamped
+from state.shown import Timestamped, named
 
 __all__ = ["KINDS", "KeyValueFacade", "OperatorStore", "TimestampedFacade"]
-
-
-_new: Callable[[type, tuple[Any, ...]], Any] = tuple.__new__
-"""Half the cost of a named tuple's class, whose constructor is a function of Python."""
 
 
 class OperatorStore:
@@ -188,10 +184,10 @@ class TimestampedFacade(KeyValueFacade):
         if not self._open:
             self._check()
         entry = self._get(key)
-        return None if entry is None else _new(ValueAndTimestamp, (entry[0], entry[1]))
+        return None if entry is None else named(ValueAndTimestamp, (entry[0], entry[1]))
 
     def _shown(self, value: Any, timestamp: int) -> Any:
-        return _new(ValueAndTimestamp, (value, timestamp))
+        return named(ValueAndTimestamp, (value, timestamp))
 
     def _parts(self, value: Any) -> tuple[Any, int]:
         return self._timestamped.parts(value)

@@ -22,11 +22,8 @@ def damaged(path: str, what: str, family: str | None = None) -> DamagedStateErro
     store = "" if family is None else store_of(family)
     if store:
         text = f"store {store!r} at {path} is damaged: {what}; {rebuild_store(store)}"
-        error = DamagedStateError(text, store=store)
-    else:
-        error = DamagedStateError(f"the database at {path} is damaged: {what}; {rebuild_task(path)}")
-    error.path = path
-    return error
+        return DamagedStateError(text, path=path, store=store)
+    return DamagedStateError(f"the database at {path} is damaged: {what}; {rebuild_task(path)}", path=path)
 
 
 def mapped(error: Exception, path: str, what: str, family: str | None = None) -> StateError | RetryableError:

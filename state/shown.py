@@ -3,6 +3,7 @@ set them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from processor_api.errors import StoreError
@@ -18,9 +19,14 @@ __all__ = [
     "Timestamped",
     "Unheaded",
     "Untimed",
+    "named",
     "parts_with_headers",
     "wrong_timestamp",
 ]
+
+
+named: Callable[[type, tuple[Any, ...]], Any] = tuple.__new__
+"""A named tuple of a tuple: half the cost of its class, whose constructor is a function of Python."""
 
 
 def wrong_timestamp(store: str, timestamp: Any) -> StoreError:

@@ -156,14 +156,11 @@ class History:
                 if found[1] <= time:
                     return found
         front = front_of(key)
-        below = self._family.seek(front + _pack(time + 1))
-        if below is None or not below[0].startswith(front):
+        row = self._family.seek(front + _pack(time + 1))
+        if row is None or not row[0].startswith(front):
             return found
-        row_key, row = below
-        end = _unpack(row_key, len(front))[0]
-        if found is not None and found[0] <= end:
-            return found
-        return end, _unpack(row)[0], row[9:] if len(row) > 8 else None
+        end = _unpack(row[0], len(front))[0]
+        return found if found is not None and found[0] <= end else (end, *_read(row[1]))
 
     def between(self, key: bytes, from_time: int, to_time: int, *, reverse: bool) -> Iterator[Row]:
         """End, start and value of the versions that were valid at some time from ``from_time`` to ``to_time``, both

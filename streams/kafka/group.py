@@ -112,6 +112,10 @@ class Membership(Protocol):
         """Ends membership. ``stay``: a static member that is coming back keeps its tasks for the session timeout."""
         ...
 
+    def give_up_place(self) -> None:
+        """It left to stay, and does not come back: others may have its tasks at once."""
+        ...
+
 
 def topology_hash(description: str) -> str:
     """Eight hexadecimal digits that tell topologies apart."""
@@ -302,7 +306,11 @@ class ControlTopicMembership:
     def leave(self, *, stay: bool = False) -> None:
         self._consumer.close()
         self._owner = None
-        if self._leave_static is not None and not stay:
+        if not stay:
+            self.give_up_place()
+
+    def give_up_place(self) -> None:
+        if self._leave_static is not None:
             try:
                 self._leave_static()
             except StreamsError as error:

@@ -177,13 +177,12 @@ class GlobalStores:
         try:
             return None if found is None else read_offset(found)
         except ValueError as error:
-            damaged = DamagedStateError(
+            raise DamagedStateError(
                 f"the offset of global store {spec.name!r} for {partition} is damaged: {error}; stop the application"
                 f" and run `streams state rebuild {spec.name}`, and it is filled from its topic",
+                path=str(self._environment.state_dir / DATABASE),
                 store=spec.name,
-            )
-            damaged.path = str(self._environment.state_dir / DATABASE)
-            raise damaged from error
+            ) from error
 
     def has_rows(self, spec: GlobalStore) -> bool:
         engine = self._engine(spec)

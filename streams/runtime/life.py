@@ -272,13 +272,6 @@ class ThreadLife:
         if failure is not None and clean:
             raise failure
 
-    def leave(self) -> None:
-        """Logs it if the brokers do not let it."""
-        try:
-            self._leave()
-        except StreamsError as error:
-            log.warning("did not leave the group; its tasks wait for the session timeout", extra={"error": str(error)})
-
     def _abort(self) -> None:
         try:
             self.committer.abort()

@@ -48,7 +48,7 @@ class Rebuilds:
             return _because(error, "it is taken out when the application closes, and filled anew by the next start")
         self._attribute(found, error)
         why = self._why_not(found, error.store, plans.get(found.task.subtopology))
-        return None if why is None else _because(error, f"it is not rebuilt by itself: {why}")
+        return None if why is None else _refused(error, why)
 
     def _why_not(self, found: StoredTask, store: str | None, plan: TaskPlan | None) -> str | None:
         if plan is None:
@@ -80,13 +80,7 @@ class Rebuilds:
         if lock is None:
             return
         with lock:
-            try:
-                self._take_out(found, lock, error)
-            except DamagedStateError as more:
-                if why := self._why_not(found, None, plans.get(found.task.subtopology)):
-                    raise _because(more, f"it is not rebuilt by itself: {why}") from more
-                more.store = None
-                self._take_out(found, lock, more)
+            self._take_out(found, lock, error, self._why_not(found, None, plans.get(found.task.subtopology)))
 
     # ------------------------------------------------------------------ global stores
 
@@ -101,12 +95,8 @@ class Rebuilds:
         let_go(error)
         self._attribute(found, error)
         if why := self._why_not_again(found, error.store):
-            raise _because(error, f"it is not rebuilt by itself: {why}")
-        try:
-            self._take_out(found, slot, error)
-        except DamagedStateError as more:
-            more.store = None
-            self._take_out(found, slot, more)
+            raise _refused(error, why)
+        self._take_out(found, slot, error, self._why_not_again(found, None))
 
     def after_closing(self, error: DamagedStateError) -> None:
         """Global stores were found damaged while they are open, and read by every thread."""
@@ -139,18 +129,31 @@ class Rebuilds:
 
         error.locate(store=damaged_store(found, error))
 
-    def _take_out(self, found: StoredTask, held: TaskLock | Slot, error: DamagedStateError) -> None:
+    def _take_out(
+        self, found: StoredTask, held: TaskLock | Slot, error: DamagedStateError, why_not_all: str | None
+    ) -> None:
+        """:param why_not_all: why not everything there is taken out, where a store cannot be taken out alone."""
         from state.damage import take_out_store
 
-        told = {"task": found.name, "error": without_advice(error.message)}
         if error.store is None:
-            log.error("the stores of a task are rebuilt from their changelogs: what they share is damaged", extra=told)
-            self._directory.remove_database(held)
-        else:
-            told["store"] = error.store
-            log.error("store is rebuilt from its changelog: it is damaged on disk", extra=told)
+            self._take_out_all(found, held, error)
+            return
+        told = {"task": found.name, "store": error.store, "error": without_advice(error.message)}
+        log.error("store is rebuilt from its changelog: it is damaged on disk", extra=told)
+        try:
             take_out_store(found, error.store)
-        self._done.add((found.name, error.store))
+        except DamagedStateError as more:
+            if why_not_all is not None:
+                raise _refused(more, why_not_all) from more
+            self._take_out_all(found, held, more)
+        else:
+            self._done.add((found.name, error.store))
+
+    def _take_out_all(self, found: StoredTask, held: TaskLock | Slot, error: DamagedStateError) -> None:
+        told = {"task": found.name, "error": without_advice(error.message)}
+        log.error("the stores of a task are rebuilt from their changelogs: what they share is damaged", extra=told)
+        self._directory.remove_database(held)
+        self._done.add((found.name, None))
 
 
 def let_go(error: BaseException) -> None:
@@ -164,6 +167,8 @@ def let_go(error: BaseException) -> None:
 
 def _because(error: DamagedStateError, why: str) -> DamagedStateError:
     """The error with what it does not say."""
-    more = DamagedStateError(f"{error.message}; {why}", **error.place())
-    more.path = error.path
-    return more
+    return DamagedStateError(f"{error.message}; {why}", path=error.path, **error.place())
+
+
+def _refused(error: DamagedStateError, why: str) -> DamagedStateError:
+    return _because(error, f"it is not rebuilt by itself: {why}")

@@ -109,7 +109,7 @@ class StreamThread:
         session timeout."""
         kept, self._kept_place = self._kept_place, None
         if kept is not None and not self._stay:
-            kept.leave()
+            kept.membership.give_up_place()
 
     def join(self, timeout_s: float | None) -> bool:
         """Waits for the end; tells whether it came."""

@@ -187,14 +187,16 @@ class TaskStores:
         try:
             return None if found is None else read_offset(found)
         except ValueError as error:
-            raise self._garbled(
-                f"the changelog offset of store {store!r} is damaged: {error}; {rebuild_store(store)}", store=store
+            raise DamagedStateError(
+                f"the changelog offset of store {store!r} is damaged: {error}; {rebuild_store(store)}",
+                path=self._database,
+                store=store,
+                task=str(self._task),
             ) from error
 
-    def _garbled(self, message: str, **place: str) -> DamagedStateError:
-        error = DamagedStateError(message, task=str(self._task), **place)
-        error.path = str(self._environment.state_dir / DATABASE)
-        return error
+    @property
+    def _database(self) -> str:
+        return str(self._environment.state_dir / DATABASE)
 
     def has_rows(self, store: str) -> bool:
         """Whether the store's engine holds anything of it."""
@@ -241,9 +243,11 @@ class TaskStores:
                 try:
                     found[key.decode()] = read_offset(value)
                 except ValueError as error:
-                    raise self._garbled(
+                    raise DamagedStateError(
                         f"the position of {key.decode(errors='replace')} in the state of task {self._task} is damaged:"
-                        f" {error}; {rebuild_task(str(self._environment.state_dir / DATABASE))}"
+                        f" {error}; {rebuild_task(self._database)}",
+                        path=self._database,
+                        task=str(self._task),
                     ) from error
         return found
 

@@ -63,10 +63,6 @@ class Life(Protocol):
 
     def end(self, *, clean: bool, stay: bool) -> None: ...
 
-    def leave(self) -> None:
-        """After an end with ``stay``: gives up the place in the group after all."""
-        ...
-
 
 class ThreadSettings(Protocol):
     """What the loop needs to know of the configuration."""

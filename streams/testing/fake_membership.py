@@ -177,3 +177,7 @@ class FakeMembership:
                 if stay:
                     self._group._away[self.instance_id] = self.active
             self.active = frozenset()
+
+    def give_up_place(self) -> None:
+        with self._group._lock:
+            self._group._away.pop(self.instance_id, None)

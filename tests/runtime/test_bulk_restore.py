@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,6 @@ from state.rocksdb_engine import RocksEngine
 from streams.runtime.task_manager import BULK_RECORDS
 
 CHANGELOG = "app-counts-changelog"
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    made = Cluster(tmp_path)
-    yield made
-    made.close()
 
 
 class Memtables:

@@ -5,13 +5,11 @@ Each test damages what is on disk, and tells rows that stayed from restored ones
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rocksdict import Options, Rdict
 
 from processor_api.errors import DamagedStateError
 from processor_api.isolation import IsolationLevel
@@ -20,9 +18,10 @@ from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.store_spec import Stores
 from processor_api.topology import Topology
+from runtime_support.rebuilt import looking_up, rebuilds
 from runtime_support.running_app import Cluster, until
 from state.engine import OFFSETS, POSITIONS
-from state_support.all_kinds import change
+from state_support.all_kinds import change, drop_family
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from streams.cli.main import main
 from streams.queries.query_types import KeyQuery
@@ -57,18 +56,6 @@ def topology(*, logged: bool = True) -> Topology:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    made = Cluster(tmp_path)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> Path:
-    return tmp_path / "state"
-
-
-@pytest.fixture
 def database(cluster: Cluster, state: Path) -> Path:
     """Of an application that counted and ended; both stores hold a wrong count of ``z``."""
     run(cluster, state, *(f"{value}=1,1" for value in (*MANY, "z")), sent=(*MANY, "z"))
@@ -85,14 +72,6 @@ def run(cluster: Cluster, state: Path, *out: str, sent: tuple[str, ...], **more:
     cluster.send(*sent)
     cluster.until_out(*before, *out)
     assert app.close(10_000)
-
-
-def rebuilds(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str | None, str]]:
-    return [
-        (record.getMessage(), record.__dict__.get("store"), record.__dict__["task"])
-        for record in caplog.records
-        if record.levelno == logging.ERROR and "rebuilt" in record.getMessage()
-    ]
 
 
 STORE = [("store is rebuilt from its changelog: it is damaged on disk", "counts", "0_0")]
@@ -132,10 +111,7 @@ def a_lost_file(database: Path) -> None:
 
 
 def a_lost_family(database: Path) -> None:
-    options = Options(raw_mode=True)
-    opened = Rdict(str(database), options, dict.fromkeys(Rdict.list_cf(str(database), options), options))
-    opened.drop_column_family("counts.plain")
-    opened.close()
+    drop_family(database, "counts.plain")
 
 
 def a_garbled_offset(database: Path) -> None:
@@ -152,10 +128,7 @@ def a_garbled_list_of_files(database: Path) -> None:
 
 
 def lost_offsets(database: Path) -> None:
-    options = Options(raw_mode=True)
-    opened = Rdict(str(database), options, dict.fromkeys(Rdict.list_cf(str(database), options), options))
-    opened.drop_column_family(OFFSETS)
-    opened.close()
+    drop_family(database, OFFSETS)
 
 
 def a_garbled_position(database: Path) -> None:
@@ -168,32 +141,24 @@ OF_A_TASK = [a_lost_root, a_garbled_list_of_files, lost_offsets, a_garbled_posit
 # ---------------------------------------------------------------------- rebuilt
 
 
-@pytest.mark.parametrize("damage", OF_A_STORE)
-def test_a_damaged_store_is_restored_and_the_others_of_its_task_stay(
+@pytest.mark.parametrize(
+    ("damage", "other_count", "told"),
+    [*((damage, 101, STORE) for damage in OF_A_STORE), *((damage, 2, TASK) for damage in OF_A_TASK)],
+)
+def test_a_damaged_store_is_restored_and_the_others_of_its_task_stay_if_they_are_whole(
     damage: Callable[[Path], None],
+    other_count: int,
+    told: list[Any],
     cluster: Cluster,
     state: Path,
     database: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     damage(database)
-    run(cluster, state, f"{MANY[0]}=2,2", "z=2,101", sent=(MANY[0], "z"))
-    assert rebuilds(caplog) == STORE
-    run(cluster, state, f"{MANY[0]}=3,3", "z=3,102", sent=(MANY[0], "z"))
-    assert rebuilds(caplog) == STORE
-
-
-@pytest.mark.parametrize("damage", OF_A_TASK)
-def test_where_all_stores_are_damaged_all_are_restored(
-    damage: Callable[[Path], None],
-    cluster: Cluster,
-    state: Path,
-    database: Path,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    damage(database)
-    run(cluster, state, f"{MANY[0]}=2,2", "z=2,2", sent=(MANY[0], "z"))
-    assert rebuilds(caplog) == TASK
+    run(cluster, state, f"{MANY[0]}=2,2", f"z=2,{other_count}", sent=(MANY[0], "z"))
+    assert rebuilds(caplog) == told
+    run(cluster, state, f"{MANY[0]}=3,3", f"z=3,{other_count + 1}", sent=(MANY[0], "z"))
+    assert rebuilds(caplog) == told
 
 
 def test_damage_met_while_records_are_processed_costs_none_of_them(
@@ -319,22 +284,6 @@ def test_queries_that_meet_damage_say_so_and_the_application_goes_on(
 
 
 # ---------------------------------------------------------------------- global stores
-
-
-class Fill(Processor[str, str, str, str]):
-    def process(self, record: Record[str, str]) -> None:
-        self.context.get_state_store("g").put(record.key, record.value)
-
-
-class Look(Processor[str, str, str, str]):
-    def process(self, record: Record[str, str]) -> None:
-        self.context.forward(record.with_value(str(self.context.get_state_store("g").get(record.value))))
-
-
-def looking_up() -> Topology:
-    builder = Stores.key_value_store_builder(Stores.persistent_key_value_store("g"), S, S).with_logging_disabled()
-    made = Topology().add_global_store(builder, "gs", "ref", "gp", Fill)
-    return made.add_source("s", "in").add_processor("p", Look, "s").add_sink("sink", "out", "p")
 
 
 @pytest.fixture

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from processor_api.processor import Processor
-from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.store_spec import Stores
 from processor_api.task_id import TopicPartition
 from processor_api.topology import Topology
+from runtime_support.rebuilt import looking_up, rebuilds
 from runtime_support.running_app import Cluster, counting
 from state.engine import OFFSETS
 from state_support.all_kinds import change
@@ -22,18 +20,6 @@ CHANGELOG = TopicPartition("app-counts-changelog", 0)
 KEY = b"app-counts-changelog-0"
 FAMILY = "counts.plain"
 S = Serdes.STRING
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    made = Cluster(tmp_path)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> Path:
-    return tmp_path / "state"
 
 
 @pytest.fixture
@@ -54,14 +40,6 @@ def run(cluster: Cluster, state: Path, *out: str, sent: tuple[str, ...]) -> None
     cluster.send(*sent)
     cluster.until_out(*out)
     assert app.close(10_000)
-
-
-def rebuilds(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str, str | None]]:
-    return [
-        (record.getMessage(), record.__dict__["store"], record.__dict__.get("task"))
-        for record in caplog.records
-        if record.levelno == logging.ERROR and "rebuilt" in record.getMessage()
-    ]
 
 
 def without_an_offset(cluster: Cluster, database: Path) -> None:
@@ -116,23 +94,6 @@ def test_a_store_that_is_new_is_not_told_of(cluster: Cluster, state: Path, caplo
 
 
 # ---------------------------------------------------------------------- global stores
-
-
-class Fill(Processor[str, str, str, str]):
-    def process(self, record: Record[str, str]) -> None:
-        self.context.get_state_store("g").put(record.key, record.value)
-
-
-class Look(Processor[str, str, str, str]):
-    def process(self, record: Record[str, str]) -> None:
-        self.context.forward(record.with_value(str(self.context.get_state_store("g").get(record.value))))
-
-
-def looking_up() -> Topology:
-    builder = Stores.key_value_store_builder(Stores.persistent_key_value_store("g"), S, S).with_logging_disabled()
-    made = Topology().add_global_store(builder, "gs", "ref", "gp", Fill, key_serde=S, value_serde=S)
-    made.add_source("s", "in", key_serde=S, value_serde=S).add_processor("p", Look, "s")
-    return made.add_sink("sink", "out", "p", key_serde=S, value_serde=S)
 
 
 def test_a_global_store_without_an_offset_is_rebuilt_loudly(

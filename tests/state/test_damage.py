@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rocksdict import Options, Rdict
 
 from processor_api.errors import StateError
 from runtime_support.task_kit import TaskKit
@@ -18,7 +17,7 @@ from state.engine import OFFSETS
 from state.kinds import KINDS as KIND_FILES
 from state.rocksdb_engine import RocksEngine
 from state.rocksdb_reader import DatabaseReader
-from state_support.all_kinds import KINDS, change, made, topology
+from state_support.all_kinds import KINDS, change, drop_family, made, topology
 from streams.cli.main import main
 
 RECORDS = [(f"key-{number % 50}", f"value-{number}", 10 * number) for number in range(100)]
@@ -49,14 +48,6 @@ def refusal(database: Path) -> str:
 
 def rebuilt(database: Path, *arguments: str) -> None:
     assert main(["state", "rebuild", *arguments, "--state-dir", str(database.parents[2])]) == 0
-
-
-def drop_family(database: Path, family: str) -> None:
-    options = Options(raw_mode=True)
-    names = Rdict.list_cf(str(database), options)
-    opened = Rdict(str(database), options, dict.fromkeys(names, options))
-    opened.drop_column_family(family)
-    opened.close()
 
 
 @pytest.mark.parametrize("family", FAMILIES)

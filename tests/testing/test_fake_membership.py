@@ -135,3 +135,15 @@ def test_the_tasks_of_a_member_that_comes_back_wait_for_it() -> None:
     group.expire("a")
     b.turn()
     assert b.owned == tasks(0, 1, 2)
+
+
+def test_a_place_that_is_given_up_is_free_at_once() -> None:
+    group = FakeGroup()
+    a, b = joined(group, "a", "b")
+    for worker in (a, b, a, b):
+        worker.turn()
+    assert a.owned
+    a.membership.leave(stay=True)
+    a.membership.give_up_place()
+    b.turn()
+    assert b.owned == tasks(0, 1, 2)

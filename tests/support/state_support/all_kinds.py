@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rocksdict import Options, Rdict
+
 from processor_api.context import ProcessorContext
 from processor_api.processor import Processor
 from processor_api.record import Record
@@ -18,7 +20,7 @@ from runtime_support.task_kit import TaskKit
 from state.directory import StateDirectory
 from state.rocksdb_engine import RocksEngine
 
-__all__ = ["KINDS", "Keep", "change", "made", "topology", "unlogged_topology"]
+__all__ = ["KINDS", "Keep", "change", "drop_family", "made", "topology", "unlogged_topology"]
 
 S = Serdes.STRING
 DAY_MS = 86_400_000
@@ -133,3 +135,12 @@ def change(database: Path, family: str, key: bytes, value: bytes | None) -> None
         batch.put(key, value, engine.family(family).handle)
     engine.write(batch)
     engine.close()
+
+
+def drop_family(database: Path, family: str) -> None:
+    """Takes a family out of a database that is closed, behind the back of what is written there."""
+    options = Options(raw_mode=True)
+    names = Rdict.list_cf(str(database), options)
+    opened = Rdict(str(database), options, dict.fromkeys(names, options))
+    opened.drop_column_family(family)
+    opened.close()
