@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -20,6 +19,7 @@ from streams.runtime.environment import no_global_store
 from streams.runtime.global_task import GlobalTask
 from streams.runtime.global_thread import GlobalStreamThread, GlobalThreadState
 from streams.runtime.rebuilds import Rebuilds
+from streams.threads import SYSTEM_THREADS, Threads
 
 __all__ = ["GlobalPart"]
 
@@ -30,9 +30,10 @@ class GlobalPart:
     :param on_failure: told, on the global thread, that it dies of an error after the stores were filled.
     """
 
-    def __init__(self, on_failure: Callable[[Exception], None]) -> None:
+    def __init__(self, on_failure: Callable[[Exception], None], threads: Threads = SYSTEM_THREADS) -> None:
         self._on_failure = on_failure
-        self._settled = threading.Event()
+        self._threads = threads
+        self._settled = threads.event()
         self._filled = False
         self._given_up = False
         self._make: Callable[[], None] = lambda: None
@@ -71,7 +72,9 @@ class GlobalPart:
         def make() -> None:
             task = self._task = GlobalTask(topology, config, settings, path, clock, engines.open, metrics)
             counts = _partitions(task, admin)
-            self._thread = GlobalStreamThread(name, task, counts, config, clients, clock, listeners, self._changed)
+            self._thread = GlobalStreamThread(
+                name, task, counts, config, clients, clock, listeners, self._changed, self._threads
+            )
 
         self._make = make
         try:

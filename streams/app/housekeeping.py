@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from processor_api.clock import Clock
+from streams.threads import SYSTEM_THREADS, Event, Threads
 
 __all__ = ["Housekeeper"]
 
@@ -22,19 +22,20 @@ class _Job:
     interval_s: float
     run: Callable[[], None]
     due: float
-    wanted: threading.Event | None
+    wanted: Event | None
 
 
 class Housekeeper:
     """Runs each job when its interval is over. What a job raises is logged, and it runs again the next time."""
 
-    def __init__(self, name: str, clock: Clock) -> None:
+    def __init__(self, name: str, clock: Clock, threads: Threads = SYSTEM_THREADS) -> None:
         self._clock = clock
         self._jobs: list[_Job] = []
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._threads = threads
+        self._stopping = threads.event()
+        self._thread = threads.thread(self._run, name)
 
-    def every(self, interval_ms: int, run: Callable[[], None], *, wanted: threading.Event | None = None) -> None:
+    def every(self, interval_ms: int, run: Callable[[], None], *, wanted: Event | None = None) -> None:
         """Adds a job; to be called before the start.
 
         :param wanted: when it is set, the job runs at once; it is cleared then.
@@ -50,7 +51,7 @@ class Housekeeper:
     def stop(self) -> None:
         """Ends; returns when no job runs any more."""
         self._stopping.set()
-        if self._thread.ident is not None and threading.current_thread() is not self._thread:
+        if self._thread.ident is not None and self._threads.current() is not self._thread:
             self._thread.join()
 
     def _run(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,12 +25,14 @@ from streams.app.uncaught import StreamsUncaughtExceptionHandler, StreamThreadEx
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
 from streams.kafka.ports import KafkaClients
+from streams.platform import Platform
 from streams.restore.restorer import StateRestoreListener
 from streams.runtime.engines import check_engines
 from streams.runtime.garbage import relax_collector, restore_collector
 from streams.runtime.metadata import ThreadMetadata
 from streams.runtime.stream_thread import StreamThread
 from streams.runtime.thread_state import ThreadState
+from streams.threads import Thread
 
 if TYPE_CHECKING:
     from streams.queries.lags import LagInfo
@@ -69,6 +70,8 @@ class KafkaStreams:
         builder is built with the configuration, which a topology that was built before should have been too.
     :param config: a configuration, or settings under Kafka's names.
     :param clients: makes the Kafka clients; librdkafka's if not given.
+    :param clock: the time; the machine's if not given.
+    :param platform: all that is taken from the machine, the clock among it, for simulations.
     """
 
     def __init__(
@@ -78,6 +81,7 @@ class KafkaStreams:
         clients: KafkaClients | None = None,
         *,
         clock: Clock | None = None,
+        platform: Platform | None = None,
     ) -> None:
         self.config = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
         wrapper, made = self.config.processor_wrapper_class, topology_of(topology, self.config)
@@ -85,22 +89,23 @@ class KafkaStreams:
         check_engines(self.topology)
         self.failure: Exception | None = None
         """What ended the application, or failed while it closed; ``None`` if nothing did."""
-        self._clock = clock or SystemClock()
+        self._platform = platform or Platform(clock=clock or SystemClock())
+        self._clock, threads = self._platform.clock, self._platform.threads
         self._clients = clients or _librdkafka(self._clock)
-        self._states = StateMachine()
+        self._states = StateMachine(threads)
         self._handler: StreamsUncaughtExceptionHandler | None = None
         self._restore_listeners: list[StateRestoreListener] = []
         self._settings = _LoopSettings(self.config)
         self._metrics = thread_metrics_registry(self.config, self._clock)
-        self._global = GlobalPart(self._global_thread_failed)
+        self._global = GlobalPart(self._global_thread_failed, threads)
         self._opened: Opened | None = None
         self._threads: StreamThreads | None = None
         self._failed_threads = 0
         self._housekeeper: Housekeeper | None = None
-        self._started = threading.Event()
+        self._started = threads.event()
         """Set when `start` is over, however it ended."""
-        self._closer: threading.Thread | None = None
-        self._closing = threading.Lock()
+        self._closer: Thread | None = None
+        self._closing = threads.lock()
         self._collector_before: tuple[int, int, int] | None = None
 
     # ------------------------------------------------------------------ state
@@ -164,14 +169,14 @@ class KafkaStreams:
 
     def _start(self) -> None:
         opened = self._opened = Opened(
-            self.topology, self.config, self._clients, self._clock, self._metrics, self._global
+            self.topology, self.config, self._clients, self._platform, self._metrics, self._global
         )
         try:
             open_application(opened, self._restore_listeners)
             self._global.fill()
             if self.state is not ClientState.REBALANCING:
                 return  # closed meanwhile
-            self._threads = StreamThreads(self._make_thread, opened.shared.memory)
+            self._threads = StreamThreads(self._make_thread, opened.shared.memory, self._platform.threads)
             threads = [self._threads.add() for _ in range(self._thread_count(opened))]
         except BaseException as error:
             self.failure = error if isinstance(error, Exception) else None
@@ -198,7 +203,7 @@ class KafkaStreams:
     def _make_thread(self, number: int) -> StreamThread:
         assert self._opened is not None
         name, make_life = self._opened.thread(number)
-        return StreamThread(name, make_life, self._settings, self._clock, self, self._metrics)
+        return StreamThread(name, make_life, self._settings, self._clock, self, self._metrics, self._platform.threads)
 
     # ------------------------------------------------------------------ told by the threads
 
@@ -331,7 +336,7 @@ class KafkaStreams:
         with self._closing:
             if self._closer is not None:
                 return
-            self._closer = threading.Thread(target=self._finish, args=(stay,), name="close", daemon=True)
+            self._closer = self._platform.threads.thread(lambda: self._finish(stay), "close")
         self._closer.start()
 
     def _finish(self, stay: bool) -> None:

@@ -20,6 +20,7 @@ from streams.config import clients as client_configs
 from streams.kafka.ports import Admin, KafkaClients
 from streams.kafka.shutdown_requests import ShutdownRequests
 from streams.metrics.registry import Metrics
+from streams.platform import Platform
 from streams.restore.restorer import StateRestoreListener
 from streams.runtime.engines import Engines, rocksdb_memory
 from streams.runtime.life import Shared, ThreadIdentity, ThreadLife
@@ -45,14 +46,15 @@ class Opened:
         topology: Topology,
         config: StreamsConfig,
         clients: KafkaClients,
-        clock: Clock,
+        platform: Platform,
         metrics: Metrics,
         global_part: GlobalPart,
     ) -> None:
         self.topology = topology
         self.config = config
         self.clients = clients
-        self.clock = clock
+        self.platform = platform
+        self.clock = platform.clock
         self.metrics = metrics
         self.client_id = config.client_id
         self.admin: Admin | None = None
@@ -120,7 +122,7 @@ class Opened:
 
     def housekeeper(self, is_running: Callable[[], bool]) -> Housekeeper:
         """Removes the directories of tasks that went elsewhere, and looks for new topics and partitions."""
-        found = Housekeeper(f"{self.client_id}-housekeeping", self.clock)
+        found = Housekeeper(f"{self.client_id}-housekeeping", self.clock, self.platform.threads)
         delay_ms = self.config.state_cleanup_delay_ms
         found.every(delay_ms, lambda: self._remove_obsolete(delay_ms) if is_running() else None)
         interval_ms = client_configs.topic_refresh_ms(self.config)
@@ -171,10 +173,10 @@ def open_application(opened: Opened, restore_listeners: Collection[StateRestoreL
     fitter = TopicFitter(opened.topology, config, settings, admin)
     existing = fitter.existing()
     readable = fitter.readable(existing)
-    plans = PlanBook(fitter.fit(readable, existing))
+    plans = PlanBook(fitter.fit(readable, existing), opened.platform.threads)
     if fitter.growing:
         opened.watch = TopicWatch(fitter, readable, plans)
-    engines = Engines(clock, config.rocksdb_config_setter, rocksdb_memory(config), settings)
+    engines = Engines(clock, config.rocksdb_config_setter, rocksdb_memory(config), settings, opened.platform.engines)
     opened.open_global_stores(settings, engines, restore_listeners)
     opened.shared = Shared(
         config=config,
@@ -194,7 +196,7 @@ def open_application(opened: Opened, restore_listeners: Collection[StateRestoreL
         ),
         rebuilds=opened.rebuilds,
         metrics=opened.metrics,
-        shutdown_requests=ShutdownRequests(opened.send_request),
+        shutdown_requests=ShutdownRequests(opened.send_request, opened.platform.threads),
         restore_listeners=tuple(restore_listeners),
         global_store=opened.global_part.reader,
     )

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Set
 
 from processor_api.errors import InternalError
+from streams.threads import SYSTEM_THREADS, Threads
 
 __all__ = ["ENDED", "NEXT", "ClientState", "StateListener", "StateMachine"]
 
@@ -58,11 +59,11 @@ _LATE = {
 class StateMachine:
     """Of one application; may be used by any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: Threads = SYSTEM_THREADS) -> None:
         self.listener: StateListener | None = None
         self._state = self._announced = ClientState.CREATED
-        self._changed = threading.Condition(threading.RLock())
-        self._telling = threading.RLock()
+        self._changed = threads.condition()
+        self._telling = threads.lock()
         self._teller: int | None = None
 
     @property

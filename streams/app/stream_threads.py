@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 
 from streams.runtime.memory import BufferMemory
 from streams.runtime.stream_thread import StreamThread
 from streams.runtime.thread_state import ThreadState
+from streams.threads import SYSTEM_THREADS, Threads
 
 __all__ = ["StreamThreads"]
 
@@ -18,10 +18,12 @@ class StreamThreads:
     :param make: makes the thread of a number, which names it and its clients; starts nothing.
     """
 
-    def __init__(self, make: Callable[[int], StreamThread], memory: BufferMemory) -> None:
+    def __init__(
+        self, make: Callable[[int], StreamThread], memory: BufferMemory, threads: Threads = SYSTEM_THREADS
+    ) -> None:
         self._make = make
         self._memory = memory
-        self._lock = threading.RLock()
+        self._lock = threads.lock()
         self._threads: dict[int, StreamThread] = {}
         self._ending = False
 

@@ -6,13 +6,13 @@ What was asked before a process joined does not concern it.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from processor_api.errors import StreamsError
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import Consumer
+from streams.threads import SYSTEM_THREADS, Threads
 
 __all__ = ["ShutdownRequested", "ShutdownRequests"]
 
@@ -29,9 +29,9 @@ class ShutdownRequests:
     :param send: ``(topic, partition, key, value)``; returns when the record is written.
     """
 
-    def __init__(self, send: Callable[[str, int, bytes, bytes], None]) -> None:
+    def __init__(self, send: Callable[[str, int, bytes, bytes], None], threads: Threads = SYSTEM_THREADS) -> None:
         self._send = send
-        self._lock = threading.Lock()
+        self._lock = threads.lock()
         self._from: int | None = None
 
     def ask(self, control_topic: str, reason: str) -> None:

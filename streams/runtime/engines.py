@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from processor_api.clock import Clock
@@ -16,6 +17,7 @@ from state.engine import Engine
 from state.engine_registry import check_engine, open_registered
 from state.kinds import store_of
 from state.memory_engine import MemoryEngine
+from streams.platform import OpenEngine
 
 if TYPE_CHECKING:
     from state.rocksdb_options import SharedMemory
@@ -51,6 +53,7 @@ class Engines:
         options, or values by names of options.
     :param memory: keywords of :func:`state.rocksdb_options.rocks_settings` (:func:`rocksdb_memory`).
     :param config: the application's settings, for engines that are not built in (:mod:`state.engine_registry`).
+    :param replaced: what opens engines of these names instead.
     :raises ConfigError: if there is no such option, or it cannot have the value.
     """
 
@@ -60,8 +63,10 @@ class Engines:
         rocksdb_config: Callable[[str, Any], None] | Mapping[str, Any] | None = None,
         memory: Mapping[str, Any] | None = None,
         config: Mapping[str, Any] | None = None,
+        replaced: Mapping[str, OpenEngine] = MappingProxyType({}),
     ) -> None:
         self._clock = clock
+        self._replaced = replaced
         self._sizes = memory or {}
         self._config = config or {}
         self._memory: SharedMemory | None = None
@@ -82,6 +87,8 @@ class Engines:
         :raises StateError: it is damaged or cannot be opened.
         :raises TopologyError: there is no such engine.
         """
+        if name in self._replaced:
+            return self._replaced[name](name, directory, families)
         if name == MEMORY:
             return cast(Engine, MemoryEngine())
         if name == ROCKSDB:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import enum
 import logging
-import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -24,6 +23,7 @@ from streams.restore.restorer import StateRestoreListener
 from streams.runtime.client_events import client_event
 from streams.runtime.global_restore import GlobalRestore
 from streams.runtime.global_task import GlobalTask
+from streams.threads import SYSTEM_THREADS, Threads
 
 __all__ = ["GlobalStreamThread", "GlobalThreadState"]
 
@@ -72,6 +72,7 @@ class GlobalStreamThread:
         clock: Clock,
         listeners: Collection[StateRestoreListener],
         on_state: Callable[[GlobalStreamThread, GlobalThreadState], None],
+        threads: Threads = SYSTEM_THREADS,
     ) -> None:
         self.name = name
         self.state = GlobalThreadState.CREATED
@@ -83,10 +84,10 @@ class GlobalStreamThread:
         self._clock = clock
         self._listeners = listeners
         self._on_state = on_state
-        self._stopping = threading.Event()
+        self._stopping = threads.event()
         self._counts = dict(partitions)
         self._found: dict[str, int] = {}
-        self._thread = threading.Thread(target=self.run, name=name, daemon=True)
+        self._thread = threads.thread(self.run, name)
         self._consumer: Consumer | None = None
 
     # ------------------------------------------------------------------ from outside

@@ -42,6 +42,7 @@ from streams.runtime.task import Task
 from streams.runtime.task_manager import TaskManager
 from streams.runtime.task_plan import TaskPlan
 from streams.runtime.task_stores import TaskStores
+from streams.threads import Event
 
 __all__ = ["Shared", "ThreadIdentity", "ThreadLife"]
 
@@ -160,7 +161,7 @@ class ThreadLife:
 
     # ------------------------------------------------------------------ membership
 
-    def join(self, stopping: threading.Event) -> None:
+    def join(self, stopping: Event) -> None:
         """Joins the group, once no member of it runs another topology."""
         if self._shared.config.exactly_once:
             self._producer.init_transactions()  # fences the dead self and ends its transaction before offsets are read
@@ -172,7 +173,7 @@ class ThreadLife:
         self.revoked = self.revoked or not self.tasks.owned <= tasks.active
         self.tasks.own(tasks, lost=lost)
 
-    def _wait_for_other_topologies(self, stopping: threading.Event) -> None:
+    def _wait_for_other_topologies(self, stopping: Event) -> None:
         group, clock = self._planned.group, self._shared.clock
         told = False
         while not stopping.is_set():

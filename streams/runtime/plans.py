@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streams.kafka.group import GroupTopology
 from streams.runtime.task_plan import TaskPlan
+from streams.threads import SYSTEM_THREADS, Threads
 
 __all__ = ["PlanBook", "Plans"]
 
@@ -23,7 +23,7 @@ class Plans:
 class PlanBook:
     """Holds the plans in force. Written by one thread, read by any."""
 
-    def __init__(self, plans: Plans) -> None:
+    def __init__(self, plans: Plans, threads: Threads = SYSTEM_THREADS) -> None:
         self.current = plans
-        self.outdated = threading.Event()
+        self.outdated = threads.event()
         """Set by a thread that was given a task which the plans do not have."""

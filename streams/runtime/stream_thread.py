@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 from collections.abc import Callable, Collection, Sequence
 from itertools import groupby
 from typing import Any, Protocol
@@ -32,6 +31,7 @@ from streams.runtime.thread_parts import Life, ThreadSettings
 from streams.runtime.thread_state import ThreadState, check_step
 from streams.runtime.thread_totals import ThreadTotals
 from streams.runtime.trouble import Trouble
+from streams.threads import SYSTEM_THREADS, Threads
 
 __all__ = ["StreamThread", "ThreadOwner"]
 
@@ -64,6 +64,7 @@ class StreamThread:
         clock: Clock,
         owner: ThreadOwner,
         metrics: Metrics | None = None,
+        threads: Threads = SYSTEM_THREADS,
     ) -> None:
         self.name = name
         self.state = ThreadState.CREATED
@@ -75,9 +76,10 @@ class StreamThread:
         self._settings = settings
         self._clock = clock
         self._owner = owner
-        self._stopping = threading.Event()
+        self._threads = threads
+        self._stopping = threads.event()
         self._stay = False
-        self._thread = threading.Thread(target=self.run, name=name, daemon=True)
+        self._thread = threads.thread(self.run, name)
         self._next_commit = 0.0
         self._commit_again = False
         self._paused: set[TopicPartition] = set()
@@ -119,7 +121,7 @@ class StreamThread:
 
     def is_current(self) -> bool:
         """Whether the caller is this thread."""
-        return threading.current_thread() is self._thread
+        return self._threads.current() is self._thread
 
     def metadata(self) -> ThreadMetadata | None:
         """What the thread does, as of now; ``None`` before it has clients. Any thread may ask."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Protocol
 
 from processor_api.errors import DamagedStateError
@@ -16,6 +15,7 @@ from streams.runtime.metadata import ThreadMetadata
 from streams.runtime.purge import RepartitionPurge
 from streams.runtime.source_watch import SourceWatch
 from streams.runtime.task_manager import TaskManager
+from streams.threads import Event
 
 __all__ = ["Life", "ThreadSettings"]
 
@@ -37,7 +37,7 @@ class Life(Protocol):
     revoked: bool
     """Whether tasks were taken away; the thread takes the mark away when it has seen it."""
 
-    def join(self, stopping: threading.Event) -> None: ...
+    def join(self, stopping: Event) -> None: ...
 
     def refresh(self) -> None:
         """Looks for what concerns all threads: topics that a pattern reads, and requests of other members."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 
 from processor_api.clock import Clock, SystemClock
@@ -13,6 +12,7 @@ from streams.kafka.embedded.messages import ERROR_CODES, ErrorInfo, Record
 from streams.kafka.embedded.partition_log import PartitionLog
 from streams.kafka.embedded.topics import Topic
 from streams.kafka.embedded.transactions import TransactionalId, TransactionCoordinator
+from streams.threads import SYSTEM_THREADS, Threads
 
 __all__ = ["EmbeddedBroker"]
 
@@ -24,7 +24,9 @@ class EmbeddedBroker:
     """Kafka in memory, for one process and any number of threads.
 
     :param clock: the broker's time: append times, default record timestamps, retention, sessions and transaction
-        timeouts. Waiting for records is in real time whatever the clock.
+        timeouts.
+    :param waiting: the time that waiting for records takes; real time if not given, whatever the clock.
+    :param threads: what the waiting threads are.
     :param default_partitions: partitions of a topic created without a number.
     :param auto_create_topics: whether producing to an unknown topic creates it.
     :param blocking: ``False`` for a simulation on a single thread: nothing ever waits, a poll returns what is there and
@@ -40,17 +42,19 @@ class EmbeddedBroker:
         auto_create_topics: bool = False,
         *,
         blocking: bool = True,
+        threads: Threads = SYSTEM_THREADS,
+        waiting: Clock | None = None,
     ) -> None:
         self.clock: Clock = SystemClock() if clock is None else clock
         self.default_partitions = default_partitions
         self.auto_create_topics = auto_create_topics
-        self.lock = threading.RLock()
+        self.lock = threads.lock()
         self.topics: dict[str, Topic] = {}
         self.groups = GroupCoordinator(self._partition_counts)
         self.transactions = TransactionCoordinator(self.groups.decide)
         self._blocking = blocking
-        self._real_time = SystemClock()
-        self._changed = threading.Condition(self.lock)
+        self._waiting_time: Clock = SystemClock() if waiting is None else waiting
+        self._changed = threads.condition(self.lock)
         self._waiting = 0
         self._next_deadline_s = float("inf")
 
@@ -233,11 +237,11 @@ class EmbeddedBroker:
 
     def deadline_s(self, timeout_s: float) -> float:
         """The end of a wait that starts now, for :meth:`wait`."""
-        return self._real_time.monotonic() + timeout_s
+        return self._waiting_time.monotonic() + timeout_s
 
     def wait(self, deadline_s: float) -> bool:
         """Waits a while for a change, releasing the lock; ``False`` if the deadline has passed."""
-        left_s = deadline_s - self._real_time.monotonic()
+        left_s = deadline_s - self._waiting_time.monotonic()
         if left_s <= 0 or not self._blocking:
             return False
         self._waiting += 1

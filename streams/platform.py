@@ -1,0 +1,26 @@
+"""What an application takes from the machine it runs on, besides its Kafka clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from processor_api.clock import Clock, SystemClock
+from state.engine import Engine
+from streams.threads import SYSTEM_THREADS, Threads
+
+__all__ = ["OpenEngine", "Platform"]
+
+OpenEngine = Callable[[str, Path, Sequence[str]], Engine]
+"""``(engine, directory of a task, families)`` to the engine, opened."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Platform:
+    """The clock, the threads and the disk of the machine, or what a simulation puts in their places."""
+
+    clock: Clock = field(default_factory=SystemClock)
+    threads: Threads = SYSTEM_THREADS
+    engines: Mapping[str, OpenEngine] = field(default_factory=dict)
+    """What opens the engines of these names, in place of the engines themselves."""

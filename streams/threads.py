@@ -1,0 +1,105 @@
+"""Threads, locks and events: a port, and its implementation by the operating system.
+
+Whatever waits for another thread takes them from here, so that a simulation (`streams.testing.simulation`) can decide
+which thread runs next and for how long a wait lasts.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+__all__ = ["SYSTEM_THREADS", "Condition", "Event", "Lock", "SystemThreads", "Thread", "Threads"]
+
+
+class Thread(Protocol):
+    """A thread, as `threading.Thread`."""
+
+    name: str
+
+    @property
+    def ident(self) -> int | None:
+        """``None`` before the start."""
+        ...
+
+    def start(self) -> None: ...
+
+    def join(self, timeout: float | None = None) -> None: ...
+
+    def is_alive(self) -> bool: ...
+
+
+class Event(Protocol):
+    """A flag to wait for, as `threading.Event`."""
+
+    def is_set(self) -> bool: ...
+
+    def set(self) -> None: ...
+
+    def clear(self) -> None: ...
+
+    def wait(self, timeout: float | None = None) -> bool: ...
+
+
+Lock = AbstractContextManager[Any]
+"""A lock that is used by ``with``."""
+
+
+class Condition(Protocol):
+    """A lock with a queue of waiting threads, as `threading.Condition`."""
+
+    def __enter__(self) -> Any: ...
+
+    def __exit__(self, *_: Any) -> Any: ...
+
+    def wait(self, timeout: float | None = None) -> bool: ...
+
+    def wait_for(self, predicate: Callable[[], bool], timeout: float | None = None) -> Any: ...
+
+    def notify_all(self) -> None: ...
+
+
+class Threads(Protocol):
+    """Makes threads and what they wait for each other with."""
+
+    def thread(self, run: Callable[[], None], name: str) -> Thread:
+        """A daemon thread, not started."""
+        ...
+
+    def current(self) -> Any:
+        """The :class:`Thread` that calls; another object in a thread that was not made here."""
+        ...
+
+    def lock(self) -> Lock:
+        """A lock that its holder may take again."""
+        ...
+
+    def event(self) -> Event: ...
+
+    def condition(self, lock: Any = None) -> Condition:
+        """:param lock: one of :meth:`lock`; its own if not given."""
+        ...
+
+
+class SystemThreads:
+    """Threads of the operating system."""
+
+    def thread(self, run: Callable[[], None], name: str) -> Thread:
+        return threading.Thread(target=run, name=name, daemon=True)
+
+    def current(self) -> Any:
+        return threading.current_thread()
+
+    def lock(self) -> Lock:
+        return threading.RLock()
+
+    def event(self) -> Event:
+        return threading.Event()
+
+    def condition(self, lock: Any = None) -> Condition:
+        return threading.Condition(lock)
+
+
+SYSTEM_THREADS = SystemThreads()
