@@ -26,7 +26,7 @@ from processor_api.errors import StateDirectoryError
 from processor_api.task_id import TaskId
 from state.directory_errors import explained
 from state.directory_metadata import DATABASE, FORMAT_VERSION, METADATA_FILE, read_metadata, refuse_java, task_ids
-from state.file_lock import FileLock, set_mode
+from state.file_lock import FileLock, FileLocks, Held, set_mode
 
 __all__ = ["FORMAT_VERSION", "METADATA_FILE", "ProcessIdentity", "Slot", "StateDirectory", "TaskLock"]
 
@@ -48,7 +48,7 @@ class ProcessIdentity:
 class _Held:
     """Something that a lock protects; a context manager that releases it."""
 
-    def __init__(self, lock: FileLock) -> None:
+    def __init__(self, lock: Held) -> None:
         self._lock = lock
 
     def release(self) -> None:
@@ -65,7 +65,7 @@ class _Held:
 class Slot(_Held):
     """The place of a process among those that share the directory."""
 
-    def __init__(self, number: int, lock: FileLock) -> None:
+    def __init__(self, number: int, lock: Held) -> None:
         super().__init__(lock)
         self.number = number
 
@@ -73,7 +73,7 @@ class Slot(_Held):
 class TaskLock(_Held):
     """The right to open the stores of a task, whose directory exists."""
 
-    def __init__(self, task: TaskId, path: Path, lock: FileLock) -> None:
+    def __init__(self, task: TaskId, path: Path, lock: Held) -> None:
         super().__init__(lock)
         self.task = task
         self.path = path
@@ -82,16 +82,20 @@ class TaskLock(_Held):
 class StateDirectory:
     """The directory of one application, opened; get it by :meth:`open`. May be used by any thread."""
 
-    def __init__(self, path: Path, process_uuid: uuid.UUID, mode: int) -> None:
+    def __init__(self, path: Path, process_uuid: uuid.UUID, mode: int, locks: FileLocks = FileLock) -> None:
+        self._locks = locks
         self.path = path
         self.process_uuid = process_uuid
         self._mode = mode
 
     @classmethod
-    def open(cls, root: Path, application_id: str, *, group_write: bool = False) -> StateDirectory:
+    def open(
+        cls, root: Path, application_id: str, *, group_write: bool = False, locks: FileLocks = FileLock
+    ) -> StateDirectory:
         """Opens the directory of an application below ``root`` (``state.dir``), making it if it is missing.
 
         :param group_write: lets the group write (``allow.os.group.write.access``); else it may only read.
+        :param locks: makes the locks that keep processes apart.
         :raises StateDirectoryError: if it cannot be written, or belongs to another application, to Kafka Streams in
             Java, or to a newer version of this library.
         """
@@ -102,11 +106,11 @@ class StateDirectory:
             refuse_java(path)
             for directory in (path, path / "slots", path / "locks"):
                 _make(directory, mode)
-            with FileLock.acquire(path / "locks" / "directory.lock", mode & 0o666):
+            with locks.acquire(path / "locks" / "directory.lock", mode & 0o666):
                 process_uuid = read_metadata(path, application_id) or _write_metadata(path, application_id, mode)
                 for leftover in path.glob(_REMOVING + "*"):
                     shutil.rmtree(leftover, ignore_errors=True)
-        return cls(path, process_uuid, mode)
+        return cls(path, process_uuid, mode, locks)
 
     def claim_slot(self) -> Slot:
         """The lowest slot that no living process holds, for this process.
@@ -229,7 +233,7 @@ class StateDirectory:
         :param own_slot: the slot this process holds, if any.
         :raises StateDirectoryError: if a task is open, or another process runs; nothing is deleted then.
         """
-        held: list[_Held | FileLock] = []
+        held: list[_Held | Held] = []
         try:
             global_directories = self._lock_all(held, own_slot)
             with explained(self.path):
@@ -239,7 +243,7 @@ class StateDirectory:
             for lock in held:
                 lock.release()
 
-    def _lock_all(self, held: list[_Held | FileLock], own_slot: Slot | None) -> list[Path]:
+    def _lock_all(self, held: list[_Held | Held], own_slot: Slot | None) -> list[Path]:
         for task in self.tasks():
             lock = self.try_lock_task(task)
             if lock is None:
@@ -269,8 +273,8 @@ class StateDirectory:
             return
         shutil.rmtree(aside)
 
-    def _try_lock(self, path: Path) -> FileLock | None:
-        return FileLock.try_acquire(path, self._mode & 0o666)
+    def _try_lock(self, path: Path) -> Held | None:
+        return self._locks.try_acquire(path, self._mode & 0o666)
 
     def _slot_lock(self, number: int) -> Path:
         return self.path / "slots" / f"{number}.lock"

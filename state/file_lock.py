@@ -13,9 +13,9 @@ import stat
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Self
+from typing import Any, Protocol, Self
 
-__all__ = ["FileLock", "has_process_locks", "set_mode"]
+__all__ = ["FileLock", "FileLocks", "Held", "has_process_locks", "set_mode"]
 
 
 def _module_of_flock() -> ModuleType | None:
@@ -39,6 +39,26 @@ def set_mode(path: Path, mode: int) -> None:
     found = path.stat()
     if stat.S_IMODE(found.st_mode) != mode and (not hasattr(os, "geteuid") or found.st_uid == os.geteuid()):
         path.chmod(mode)
+
+
+class Held(Protocol):
+    """A lock that is held; a context manager that releases it."""
+
+    def release(self) -> None:
+        """Lets go of it; releasing it again does nothing."""
+        ...
+
+    def __enter__(self) -> Any: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+class FileLocks(Protocol):
+    """Makes locks on files: :class:`FileLock` itself, or what a simulation puts in its place."""
+
+    def try_acquire(self, path: Path, mode: int = 0o640) -> Held | None: ...
+
+    def acquire(self, path: Path, mode: int = 0o640) -> Held: ...
 
 
 class FileLock:

@@ -161,6 +161,11 @@ class MemoryEngine:
             self._snapshots.add(snapshot)
             return snapshot
 
+    def rows(self) -> dict[str, dict[bytes, bytes]]:
+        """A copy of everything, by family."""
+        with self._lock:
+            return {name: family.rows.copy() for name, family in self._families.items()}
+
     def batch(self) -> _Batch:
         return _Batch()
 

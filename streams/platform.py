@@ -8,6 +8,7 @@ from pathlib import Path
 
 from processor_api.clock import Clock, SystemClock
 from state.engine import Engine
+from state.file_lock import FileLock, FileLocks
 from streams.threads import SYSTEM_THREADS, Threads
 
 __all__ = ["OpenEngine", "Platform"]
@@ -22,5 +23,6 @@ class Platform:
 
     clock: Clock = field(default_factory=SystemClock)
     threads: Threads = SYSTEM_THREADS
+    file_locks: FileLocks = FileLock
     engines: Mapping[str, OpenEngine] = field(default_factory=dict)
     """What opens the engines of these names, in place of the engines themselves."""

@@ -8,10 +8,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-__all__ = ["SYSTEM_THREADS", "Condition", "Event", "Lock", "SystemThreads", "Thread", "Threads"]
+__all__ = [
+    "SYSTEM_THREADS",
+    "Condition",
+    "Event",
+    "Helper",
+    "Lock",
+    "Pending",
+    "SystemThreads",
+    "Thread",
+    "Threads",
+]
 
 
 class Thread(Protocol):
@@ -61,11 +72,33 @@ class Condition(Protocol):
     def notify_all(self) -> None: ...
 
 
+class Pending(Protocol):
+    """A call that a :class:`Helper` was given, as `concurrent.futures.Future`."""
+
+    def done(self) -> bool: ...
+
+    def result(self) -> Any:
+        """What it returned; raises what it raised."""
+        ...
+
+
+class Helper(Protocol):
+    """One thread that makes calls one after the other, as `concurrent.futures.ThreadPoolExecutor`."""
+
+    def submit(self, call: Callable[..., Any], /, *args: Any) -> Pending: ...
+
+    def shutdown(self, *, wait: bool, cancel_futures: bool) -> None: ...
+
+
 class Threads(Protocol):
     """Makes threads and what they wait for each other with."""
 
     def thread(self, run: Callable[[], None], name: str) -> Thread:
         """A daemon thread, not started."""
+        ...
+
+    def helper(self, name: str) -> Helper:
+        """A thread for calls that nobody waits for; it starts with the first."""
         ...
 
     def current(self) -> Any:
@@ -88,6 +121,9 @@ class SystemThreads:
 
     def thread(self, run: Callable[[], None], name: str) -> Thread:
         return threading.Thread(target=run, name=name, daemon=True)
+
+    def helper(self, name: str) -> Helper:
+        return ThreadPoolExecutor(1, name)
 
     def current(self) -> Any:
         return threading.current_thread()

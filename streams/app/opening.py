@@ -67,7 +67,10 @@ class Opened:
         """Takes a slot of the state directory, which names the clients."""
         config = self.config
         self.directory = StateDirectory.open(
-            config.state_dir, config.application_id, group_write=config.allow_os_group_write_access
+            config.state_dir,
+            config.application_id,
+            group_write=config.allow_os_group_write_access,
+            locks=self.platform.file_locks,
         )
         self.rebuilds = Rebuilds(config.application_id, self.directory, config.state_on_damage)
         self._slot = self.directory.claim_slot()
@@ -188,6 +191,7 @@ def open_application(opened: Opened, restore_listeners: Collection[StateRestoreL
         engines=engines,
         directory=opened.directory,
         clock=clock,
+        threads=opened.platform.threads,
         memory=BufferMemory(
             config.statestore_cache_max_bytes,
             config.statestore_uncommitted_max_bytes,

@@ -42,7 +42,7 @@ from streams.runtime.task import Task
 from streams.runtime.task_manager import TaskManager
 from streams.runtime.task_plan import TaskPlan
 from streams.runtime.task_stores import TaskStores
-from streams.threads import Event
+from streams.threads import Event, Threads
 
 __all__ = ["Shared", "ThreadIdentity", "ThreadLife"]
 
@@ -64,6 +64,7 @@ class Shared:
     engines: Engines
     directory: StateDirectory
     clock: Clock
+    threads: Threads
     memory: BufferMemory
     rebuilds: Rebuilds
     metrics: Metrics
@@ -110,8 +111,8 @@ class ThreadLife:
         self.restorer = Restorer(restore_consumer, clock, shared.restore_listeners, shared.metrics)
         self._budget = shared.memory.budget(identity.thread)
         self.idling = Idling(config.max_task_idle_ms, clock, self.consumer)
-        self.purge = RepartitionPurge(shared.admin, clock, config.repartition_purge_interval_ms)
-        self.watch = SourceWatch(shared.admin, clock, client_configs.topic_refresh_ms(config))
+        self.purge = RepartitionPurge(shared.admin, clock, config.repartition_purge_interval_ms, shared.threads)
+        self.watch = SourceWatch(shared.admin, clock, client_configs.topic_refresh_ms(config), shared.threads)
         self.tasks = TaskManager(
             plans=self._planned.tasks,
             consumer=self.consumer,

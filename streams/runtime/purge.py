@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
-from concurrent.futures import ThreadPoolExecutor
 
 from processor_api.clock import Clock
 from processor_api.errors import StreamsError
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import Admin
 from streams.runtime.task import Task
+from streams.threads import SYSTEM_THREADS, Helper, Threads
 
 __all__ = ["RepartitionPurge"]
 
@@ -20,12 +20,13 @@ log = logging.getLogger("streams.purge")
 class RepartitionPurge:
     """Every ``repartition.purge.interval.ms``, after a commit, beside the thread."""
 
-    def __init__(self, admin: Admin, clock: Clock, interval_ms: int) -> None:
+    def __init__(self, admin: Admin, clock: Clock, interval_ms: int, threads: Threads = SYSTEM_THREADS) -> None:
         self._admin = admin
         self._clock = clock
         self._interval_s = interval_ms / 1000
         self._next = clock.monotonic() + self._interval_s
-        self._worker: ThreadPoolExecutor | None = None
+        self._threads = threads
+        self._worker: Helper | None = None
 
     def run(self, tasks: Collection[Task]) -> None:
         """Starts a purge up to the committed positions if one is due."""
@@ -41,7 +42,7 @@ class RepartitionPurge:
             if name.topic in task.plan.repartition_topics
         }
         if before:
-            self._worker = self._worker or ThreadPoolExecutor(1, "repartition-purge")
+            self._worker = self._worker or self._threads.helper("repartition-purge")
             self._worker.submit(self._purge, before)
 
     def _purge(self, before: dict[TopicPartition, int]) -> None:

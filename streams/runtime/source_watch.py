@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
-from concurrent.futures import Future, ThreadPoolExecutor
 
 from processor_api.clock import Clock
 from processor_api.errors import StreamsError, TopologyError
 from streams.kafka.ports import Admin
 from streams.runtime.task import Task
+from streams.threads import SYSTEM_THREADS, Helper, Pending, Threads
 
 __all__ = ["SourceWatch"]
 
@@ -26,13 +26,14 @@ class SourceWatch:
     :param interval_ms: how often.
     """
 
-    def __init__(self, admin: Admin, clock: Clock, interval_ms: int) -> None:
+    def __init__(self, admin: Admin, clock: Clock, interval_ms: int, threads: Threads = SYSTEM_THREADS) -> None:
         self._admin = admin
         self._clock = clock
         self._interval_s = interval_ms / 1000
         self._next = clock.monotonic() + self._interval_s
-        self._worker: ThreadPoolExecutor | None = None
-        self._look: Future[None] | None = None
+        self._threads = threads
+        self._worker: Helper | None = None
+        self._look: Pending | None = None
 
     def run(self, tasks: Collection[Task]) -> None:
         """Starts a look if one is due.
@@ -53,7 +54,7 @@ class SourceWatch:
             if topic not in task.plan.repartition_topics
         }
         if known:
-            self._worker = self._worker or ThreadPoolExecutor(1, "source-watch")
+            self._worker = self._worker or self._threads.helper("source-watch")
             self._look = self._worker.submit(self._compare, known)
 
     def _compare(self, known: dict[str, int]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import StreamsError
@@ -57,6 +57,10 @@ class EmbeddedBroker:
         self._changed = threads.condition(self.lock)
         self._waiting = 0
         self._next_deadline_s = float("inf")
+        self._nap_s = _LONGEST_NAP_S if waiting is None else float("inf")
+        self.before_expiry: Callable[[], None] = lambda: None
+        """Called before sessions are ended whose time may have passed: the last moment for heartbeats of
+        consumers."""
 
     # Topics
 
@@ -225,6 +229,7 @@ class EmbeddedBroker:
         """Ends the transactions and sessions whose time has passed."""
         now_s = self.clock.monotonic()
         if now_s >= self._next_deadline_s:
+            self.before_expiry()
             expired = [self.transactions.expire(now_s), self.groups.expire(now_s)]
             self._next_deadline_s = min(self.transactions.next_deadline_s(), self.groups.next_deadline_s())
             if any(expired):
@@ -246,7 +251,7 @@ class EmbeddedBroker:
             return False
         self._waiting += 1
         try:
-            self._changed.wait(min(left_s, _LONGEST_NAP_S))
+            self._changed.wait(min(left_s, self._nap_s))
         finally:
             self._waiting -= 1
         return True

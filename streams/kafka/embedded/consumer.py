@@ -226,6 +226,19 @@ class EmbeddedConsumer:
         assert self._membership is not None
         return self._membership.identity()
 
+    def evict(self) -> None:
+        """Takes the member out of its group, as a session that has ended or an operator does."""
+        if self._membership is not None:
+            with self._lock:
+                self._membership.evict()
+
+    def heartbeat(self) -> None:
+        """Keeps the session in the group as a client's own thread does that runs beside its user's; a consumer without
+        such calls keeps it by its others."""
+        if self._membership is not None and not self._closed:
+            with self._lock:
+                self._membership.heartbeat()
+
     def _group(self) -> Group:
         if self._group_name is None:
             raise StreamsError("offsets of a group need the consumer setting group.id")

@@ -97,13 +97,30 @@ class Membership:
         try:
             if member.owned:
                 (listener.on_revoked if in_group else listener.on_lost)(member.owned)
-        finally:
-            self._member = None
-            with self._broker.lock:
-                member.revoking = False
-                if self._instance is None:
-                    self._group.leave(member)
-                    self._broker.changed()
+        except Exception:
+            self._leave(member)
+            raise
+        self._leave(member)  # not of a process that is killed in a simulation, which says nothing more
+
+    def _leave(self, member: Member) -> None:
+        self._member = None
+        with self._broker.lock:
+            member.revoking = False
+            if self._instance is None:
+                self._group.leave(member)
+                self._broker.changed()
+
+    def evict(self) -> None:
+        """Ends the session at once; the caller holds the lock."""
+        if self._member is not None:
+            self._group.leave(self._member)
+            self._broker.changed()
+
+    def heartbeat(self) -> None:
+        """Keeps the session, if it has not ended; the caller holds the lock."""
+        member = self._member
+        if member is not None and self._is_member(member):
+            member.last_seen_s = self._broker.clock.monotonic()
 
     def _is_member(self, member: Member) -> bool:
         return self._group.members.get(member.member_id) is member
@@ -144,12 +161,17 @@ class Membership:
         elif step.kind == "revoke":
             try:
                 listener.on_revoked(step.partitions)
-            finally:
-                with self._broker.lock:
-                    self._group.revoked(member, step.partitions)
-                    self._broker.changed()
+            except Exception:
+                self._acknowledge(member, step)
+                raise
+            self._acknowledge(member, step)
         else:
             self._member = None
             if step.partitions:
                 listener.on_lost(step.partitions)
             self._check_not_fenced()
+
+    def _acknowledge(self, member: Member, step: Step) -> None:
+        with self._broker.lock:
+            self._group.revoked(member, step.partitions)
+            self._broker.changed()

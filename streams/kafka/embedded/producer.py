@@ -112,6 +112,19 @@ class EmbeddedProducer:
             raise error
         raise ProductionError(f"cannot send a record to topic {topic!r}: {error}", topic=topic) from error
 
+    def deliver(self) -> None:
+        """Sends what lingers, as a client's own thread does when the time has come. Nothing is reported yet."""
+        self._send_batches()
+
+    @property
+    def transactional_id(self) -> str | None:
+        return self._transactional_id
+
+    @property
+    def has_written(self) -> bool:
+        """Whether the broker has anything of the open transaction, or would get it by :meth:`deliver`."""
+        return self._written or bool(self._batches)
+
     def poll(self, timeout: float = 0) -> int:
         """Sends what lingers and serves the delivery callbacks; never waits, since delivery is immediate.
 

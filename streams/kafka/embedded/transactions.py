@@ -74,6 +74,13 @@ class TransactionCoordinator:
             known.epoch += 1
         return bool(expired)
 
+    def time_out(self, name: str) -> None:
+        """Ends the open transaction of an id, if there is one, as if its timeout had passed."""
+        known = self._ids.get(name)
+        if known is not None and known.started_s is not None:
+            self.end(known, committed=False)
+            known.epoch += 1
+
     def next_deadline_s(self) -> float:
         """When the next transaction times out."""
         return min(map(_deadline, self._open()), default=float("inf"))

@@ -1,0 +1,235 @@
+"""Carries out what a schedule says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from processor_api.task_id import TopicPartition
+from streams.testing.simulation.network import Fault
+from streams.testing.simulation.schedule import Action
+from streams.testing.simulation.scheduler import SimulatedThread
+from streams.testing.simulation.stage import Stage
+from streams.testing.simulation.worker import Crew, Worker
+
+__all__ = ["Acts"]
+
+
+MOST_WORKERS = 5
+
+
+class Acts:
+    """The actions of one run, each done once."""
+
+    def __init__(self, stage: Stage, crew: Crew, actions: Sequence[Action]) -> None:
+        self._stage = stage
+        self._crew = crew
+        self._due = sorted(actions, key=lambda action: action.at)
+        self._armed: list[Action] = []
+        """Actions that wait for a call."""
+        self._calls: set[str] = set()
+
+    def stop(self) -> None:
+        """Nothing happens from now on."""
+        stage = self._stage
+        self._due.clear()
+        self._armed.clear()
+        self._calls.clear()
+        stage.network.heal()
+        stage.disk.failing.clear()
+        stage.user_code.slow.clear()
+        stage.user_code.failing.clear()
+
+    def on_step(self, thread: SimulatedThread, call: str) -> None:
+        """Before a step."""
+        if call in self._calls:
+            self._meet(thread, call)
+        if self._due and self._stage.scheduler.steps >= self._due[0].at:
+            action = self._due.pop(0)
+            if action.call and action.kind != "fault":
+                self._armed.append(action)
+                self._calls.add(action.call)
+            else:
+                self._do(action)
+
+    def _meet(self, thread: SimulatedThread, call: str) -> None:
+        for action in self._armed:
+            if action.call == call and self._worker(action).process is thread.process:
+                self._armed.remove(action)
+                self._calls = {one.call for one in self._armed}
+                self._do(action)
+                return
+
+    def _worker(self, action: Action) -> Worker:
+        workers = self._crew.workers
+        return workers[action.worker % len(workers)]
+
+    def _do(self, action: Action) -> None:
+        stage, worker = self._stage, self._worker(action)
+        thread = stage.scheduler.this()
+        at = f" at {action.call!r} of {thread.name}" if action.call and thread is not None else ""
+        seconds = f" for {action.seconds:g} s" if action.seconds else ""
+        detail = f" ({action.call} {action.detail})" if action.kind == "fault" else ""
+        detail = f" ({action.detail})" if action.kind == "event" else detail
+        stage.say(f"{action.kind}{detail} {worker.process}{at}{seconds}")
+        _ACTS[action.kind](stage, self._crew, worker, action)
+
+
+def _kill(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+    if worker.process.alive:
+        stage.later(action.seconds, worker.start)
+        worker.die()
+
+
+def _kill_empty(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+    if worker.process.alive:
+        worker.directory = crew.new_directory(worker.number)
+        _kill(stage, crew, worker, action)
+
+
+def _kill_swap(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+    other = crew.workers[(worker.number + 1) % len(crew.workers)]
+    if other is worker or not (other.process.alive and worker.process.alive):
+        return _kill(stage, crew, worker, action)
+    worker.directory, other.directory = other.directory, worker.directory
+    stage.later(action.seconds, worker.start)
+    stage.later(action.seconds, other.start)
+    thread = stage.scheduler.this()
+    mine = thread is not None and thread.process is worker.process  # the caller goes last
+    for one in (other, worker) if mine else (worker, other):
+        one.die()
+
+
+def _power(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+    if worker.process.alive:
+        _kill(stage, crew, worker, action)
+        stage.say(f"{stage.disk.lose_power(worker.directory)} writes of {worker.process} are lost")
+
+
+def _damage(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+    if worker.process.alive:
+        _kill(stage, crew, worker, action)
+        stage.disk.damage(worker.directory)
+
+
+def _freeze(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+    stage.clients.before_freeze(worker.process)
+    stage.scheduler.freeze(worker.process, action.seconds)
+
+
+def _stop(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+    worker.stop()
+
+
+def _join(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+    if len(crew.workers) < MOST_WORKERS:
+        stage.later(0.0, lambda: _add(crew))
+
+
+def _add(crew: Crew) -> None:
+    if len(crew.workers) < MOST_WORKERS:
+        crew.add()
+
+
+def _fault(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+    stage.network.faults.append(Fault(action.detail, action.call, worker.process, action.seconds))
+
+
+def _outage(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+    stage.network.go_down(action.seconds)
+
+
+def _event(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+    stage.network.tell(action.detail)
+
+
+def _fence(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+    for producer in stage.clients.producers:
+        name = producer.inner.transactional_id
+        if producer.process is worker.process and name is not None:
+            with stage.broker.lock:
+                stage.broker.transactions.initialize(name, 20.0)
+                stage.broker.changed()
+
+
+def _expire(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+    for producer in stage.clients.producers:
+        name = producer.inner.transactional_id
+        if producer.process is worker.process and name is not None:
+            with stage.broker.lock:
+                stage.broker.transactions.time_out(name)
+                stage.broker.changed()
+
+
+def _evict(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+    for consumer in [one for one in stage.clients.consumers if one.process is worker.process]:
+        consumer.inner.evict()
+
+
+def _clock(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+    stage.scheduler.skew_ms += int(action.seconds * 1000)
+
+
+def _leap(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+    """Nothing times out meanwhile: it stands for hours of polls and heartbeats."""
+    stage.clients.leap(action.seconds)
+
+
+def _slow(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+    stage.user_code.slow[worker.process] = action.seconds
+
+
+def _raise(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+    stage.user_code.failing.add(worker.process)
+
+
+def _add_thread(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+    app = worker.app
+    if worker.process.alive and app is not None:
+        worker.spawn(lambda: _ignore(app.add_stream_thread()), "add thread")
+
+
+def _remove_thread(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+    app = worker.app
+    if worker.process.alive and app is not None and len(app.tasks()) > 1:
+        worker.spawn(lambda: _ignore(app.remove_stream_thread()), "remove thread")
+
+
+def _pause(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+    app = worker.app
+    if app is not None:
+        app.pause()
+        stage.later(action.seconds, app.resume)
+
+
+def _full_disk(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+    worker.excused = True
+    stage.disk.failing[worker.process] = 1 + int(action.seconds) % 4
+
+
+def _clean(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+    for name in sorted(stage.broker.topics):
+        if name.startswith(stage.application_id):
+            stage.broker.roll(name)
+            stage.broker.clean(name)
+
+
+def _trim(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+    for partition, committed in sorted(stage.group.offsets.items()):
+        topic = stage.broker.topics.get(partition.topic)
+        if topic is not None and topic.expires and partition.topic in stage.scenario.inputs:
+            with stage.broker.lock:
+                log = stage.broker.log(TopicPartition(*partition))
+                log.delete_before(min(committed.offset, log.end_offset))
+
+
+def _ignore(_: object) -> None:
+    """What a call returns is not looked at."""
+
+
+_ACTS: dict[str, Callable[[Stage, Crew, Worker, Action], None]] = {
+    "kill": _kill, "kill, empty": _kill_empty, "kill, swap": _kill_swap, "power": _power, "damage": _damage,
+    "freeze": _freeze, "stop": _stop, "join": _join, "fault": _fault, "outage": _outage, "event": _event,
+    "fence": _fence, "expire": _expire, "evict": _evict, "clock": _clock, "leap": _leap, "slow": _slow,
+    "raise": _raise, "add thread": _add_thread, "remove thread": _remove_thread, "pause": _pause,
+    "full disk": _full_disk, "clean": _clean, "trim": _trim,
+}  # fmt: skip

@@ -1,0 +1,333 @@
+"""Kafka clients of a simulation: the embedded broker's, with what may happen on the way to a broker and back.
+
+Each call is a step of its thread (`scheduler`). Before it and after it the schedule may act: kill or freeze the process
+in between, lose the request or the answer, answer late, twice or with an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar
+
+from processor_api.record import HeaderList
+from processor_api.task_id import TopicPartition
+from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
+from streams.kafka.embedded.consumer import EmbeddedConsumer
+from streams.kafka.embedded.messages import PARTITION_EOF, ErrorInfo, Event
+from streams.kafka.embedded.producer import EmbeddedProducer
+from streams.kafka.ports import GroupMember, NewTopic, OffsetAndMetadata, OnDelivery, RebalanceListener, TopicInfo
+from streams.testing.simulation.network import Network
+from streams.testing.simulation.scheduler import Process, Scheduler
+
+__all__ = ["ClientsOfSimulation", "SimulatedConsumer"]
+
+R = TypeVar("R")
+
+
+class ClientsOfSimulation:
+    """Implements `streams.kafka.ports.KafkaClients` for the processes of one simulation."""
+
+    def __init__(self, broker: EmbeddedBroker, scheduler: Scheduler, network: Network) -> None:
+        self.broker = broker
+        self._inner = EmbeddedClients(broker)
+        self._scheduler = scheduler
+        self._network = network
+        self.consumers: list[SimulatedConsumer] = []
+        """Those that joined a group and were not closed."""
+        self.producers: list[SimulatedProducer] = []
+        broker.before_expiry = self._heartbeats
+
+    def _process(self) -> Process:
+        thread = self._scheduler.this()
+        return self._scheduler.world if thread is None else thread.process
+
+    def consumer(self, config: Mapping[str, Any]) -> SimulatedConsumer:
+        made = SimulatedConsumer(self, self._inner.consumer(config), self._network, self._process(), config)
+        self._network.step("make consumer")
+        return made
+
+    def producer(self, config: Mapping[str, Any]) -> SimulatedProducer:
+        made = SimulatedProducer(self, self._inner.producer({"linger.ms": 5, **config}), self._network, self._process())
+        self._network.step("make producer")
+        self.producers.append(made)
+        return made
+
+    def admin(self, config: Mapping[str, Any]) -> SimulatedAdmin:
+        return SimulatedAdmin(self._inner.admin(config), self._network)
+
+    def leave_group(self, config: Mapping[str, Any], group: str, instance_id: str) -> None:
+        self._network.call("leave_group", lambda: self._inner.leave_group(config, group, instance_id))
+
+    def _heartbeats(self) -> None:
+        """Of the threads inside the clients, which go on while the process runs and its user's threads poll."""
+        now = self._scheduler.now
+        for consumer in self.consumers:
+            process = consumer.process
+            if process.alive and process.frozen_until <= now and now < consumer.polled_at + consumer.max_poll_s:
+                consumer.inner.heartbeat()
+
+    def before_freeze(self, process: Process) -> None:
+        """The last heartbeats of a process that is about to freeze or die."""
+        for consumer in self.consumers:
+            if consumer.process is process and self._scheduler.now < consumer.polled_at + consumer.max_poll_s:
+                consumer.inner.heartbeat()
+
+    def leap(self, seconds: float) -> None:
+        """Time passes in which the clients only keep alive."""
+        for consumer in self.consumers:
+            if consumer.process.frozen_until <= self._scheduler.now:
+                consumer.polled_at += seconds
+        self._scheduler.now += seconds
+        self._scheduler.leapt += seconds
+        self._heartbeats()
+
+    def killed(self, process: Process) -> None:
+        """What its producers had sent arrives, or not; nothing else of it does."""
+        for producer in [one for one in self.producers if one.process is process]:
+            if self._scheduler.draw() & 1:
+                producer.inner.deliver()
+            self.producers.remove(producer)
+        self.consumers = [one for one in self.consumers if one.process is not process]
+
+
+class SimulatedConsumer:
+    """Implements `streams.kafka.ports.Consumer`."""
+
+    partition_eof = PARTITION_EOF
+
+    def __init__(
+        self,
+        clients: ClientsOfSimulation,
+        inner: EmbeddedConsumer,
+        network: Network,
+        process: Process,
+        config: Mapping[str, Any],
+    ) -> None:
+        self.inner = inner
+        self.process = process
+        self.max_poll_s = int(config.get("max.poll.interval.ms", 300_000)) / 1000
+        self.polled_at = 0.0
+        self._clients = clients
+        self._network = network
+        self._in_group = False
+
+    def _polls(self) -> None:
+        self.polled_at = self._network.scheduler.now
+        if self._in_group:
+            self.inner.heartbeat()
+
+    def consume(self, max_messages: int, timeout: float) -> list[Any]:
+        network = self._network
+        network.step("consume")
+        self._polls()
+        if network.is_down():
+            network.scheduler.sleep(timeout)
+            return self._weather()
+        most = network.batch_limit(max_messages)
+        found = self.inner.consume(most, timeout)
+        if most < max_messages and network.chance(4):  # the rest comes after others did something
+            network.step("consume")
+            found += self.inner.consume(max_messages - most, 0.0)
+        return self._weather() + found if network.trouble else found
+
+    def poll(self, timeout: float) -> Any:
+        network = self._network
+        network.step("poll")
+        self._polls()
+        if network.is_down():
+            network.scheduler.sleep(min(timeout, network.down_for()))
+            return next(iter(self._weather()), None)
+        found = self.inner.poll(timeout)
+        self._polls()
+        return found
+
+    def _weather(self) -> list[Any]:
+        """Events that tell of what the network does, and that the client gets over by itself."""
+        return [Event("", -1, -1, ErrorInfo(name, "simulated")) for name in self._network.take_events()]
+
+    def subscribe(self, topics: Collection[str], listener: RebalanceListener) -> None:
+        self._network.step("subscribe")
+        self._in_group = True
+        self._clients.consumers.append(self)
+        self.inner.subscribe(topics, listener)
+
+    def assign(self, partitions: Mapping[TopicPartition, int]) -> None:
+        self._network.step("assign")
+        self.inner.assign(partitions)
+
+    def unassign(self, partitions: Collection[TopicPartition]) -> None:
+        self._network.step("unassign")
+        self.inner.unassign(partitions)
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        return self.inner.assignment()
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        self._network.step("seek")
+        self.inner.seek(partition, offset)
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        self._network.step("pause")
+        self.inner.pause(partitions)
+
+    def resume(self, partitions: Collection[TopicPartition]) -> None:
+        self._network.step("resume")
+        self.inner.resume(partitions)
+
+    def position(self, partition: TopicPartition) -> int | None:
+        self._network.step("position")
+        return self.inner.position(partition)
+
+    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        return self._network.call("committed", lambda: self.inner.committed(partitions))
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        network = self._network
+        network.call("commit", lambda: network.note_commit(self, lambda: self.inner.commit(offsets)))
+
+    def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._network.call("beginning_offsets", lambda: self.inner.beginning_offsets(partitions))
+
+    def end_offsets(self, partitions: Collection[TopicPartition], timeout_s: float = 30.0) -> dict[TopicPartition, int]:
+        return self._network.call("end_offsets", lambda: self.inner.end_offsets(partitions, timeout_s), timeout_s)
+
+    def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return self._network.call("offsets_for_time", lambda: self.inner.offsets_for_time(times))
+
+    def group_metadata(self) -> Any:
+        return self.inner.group_metadata()
+
+    def close(self) -> None:
+        self._network.step("close consumer")
+        self.inner.close()
+        if self in self._clients.consumers:
+            self._clients.consumers.remove(self)
+
+    def __getattr__(self, name: str) -> Any:
+        """Calls that ports are given later cost nothing here; they are no steps."""
+        return getattr(self.inner, name)
+
+
+class SimulatedProducer:
+    """Implements `streams.kafka.ports.Producer`."""
+
+    def __init__(
+        self, clients: ClientsOfSimulation, inner: EmbeddedProducer, network: Network, process: Process
+    ) -> None:
+        self.inner = inner
+        self.process = process
+        self._clients = clients
+        self._network = network
+
+    @property
+    def zero_timestamp_ms(self) -> int:
+        return self.inner.zero_timestamp_ms
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | str | None = None,
+        key: bytes | str | None = None,
+        partition: int = -1,
+        callback: OnDelivery | None = None,
+        on_delivery: OnDelivery | None = None,
+        timestamp: int | None = None,
+        headers: HeaderList | None = None,
+    ) -> None:
+        self._network.step("produce")
+        if self._network.fails("produce"):
+            raise BufferError("simulated: the producer's queue is full")
+        self.inner.produce(topic, value, key, partition, callback, on_delivery, timestamp, headers)
+        if self._network.chance(16):
+            self._deliver()
+
+    def _deliver(self) -> None:
+        if not self._network.is_down():
+            self.inner.deliver()
+
+    def refused(self, error: Exception, topic: str) -> Any:
+        self.inner.refused(error, topic)
+
+    def poll(self, timeout: float = 0) -> int:
+        self._network.step("poll producer")
+        return 0 if self._network.is_down() else self.inner.poll(timeout)
+
+    def flush(self) -> None:
+        network = self._network
+        network.step("flush")
+        while network.is_down():
+            network.scheduler.sleep(min(1.0, network.down_for()))
+        self.inner.flush()
+
+    def init_transactions(self) -> None:
+        self._network.call("init_transactions", self.inner.init_transactions)
+
+    def begin_transaction(self) -> None:
+        self._network.step("begin_transaction")
+        self.inner.begin_transaction()
+
+    def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_metadata: Any) -> None:
+        network = self._network
+        network.note_offsets(self, offsets)
+        network.call("send_offsets", lambda: self.inner.send_offsets(offsets, group_metadata))
+
+    def commit_transaction(self) -> None:
+        network = self._network
+        network.call("commit_transaction", lambda: network.note_transaction(self, self.inner.commit_transaction))
+
+    def abort_transaction(self) -> None:
+        self._network.call("abort_transaction", self.inner.abort_transaction)
+
+    def prepare(self, topics: Collection[str]) -> None:
+        self._network.step("prepare")
+        self.inner.prepare(topics)
+
+    def partition_count(self, topic: str) -> int:
+        return self.inner.partition_count(topic)
+
+    def close(self) -> None:
+        self._network.step("close producer")
+        self.inner.close()
+        if self in self._clients.producers:
+            self._clients.producers.remove(self)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+class SimulatedAdmin:
+    """Implements `streams.kafka.ports.Admin`."""
+
+    def __init__(self, inner: Any, network: Network) -> None:
+        self._inner = inner
+        self._network = network
+
+    def _ask(self, name: str, ask: Callable[[], R]) -> R:
+        return self._network.call(name, ask)
+
+    def topics(self, names: Collection[str] | None = None) -> dict[str, TopicInfo]:
+        return self._ask("topics", lambda: self._inner.topics(names))
+
+    def create_topics(self, topics: Collection[NewTopic]) -> None:
+        self._ask("create_topics", lambda: self._inner.create_topics(topics))
+
+    def add_partitions(self, topic: str, partitions: int) -> None:
+        self._ask("add_partitions", lambda: self._inner.add_partitions(topic, partitions))
+
+    def delete_topics(self, names: Collection[str]) -> None:
+        self._ask("delete_topics", lambda: self._inner.delete_topics(names))
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        self._ask("delete_records", lambda: self._inner.delete_records(before))
+
+    def group_members(self, group: str) -> list[GroupMember]:
+        return self._ask("group_members", lambda: self._inner.group_members(group))
+
+    def close(self) -> None:
+        self._network.step("close admin")
+        self._inner.close()
+
+    def __getattr__(self, name: str) -> Any:
+        """Calls that the port is given later."""
+        found = getattr(self._inner, name)
+        return (lambda *args, **named: self._ask(name, lambda: found(*args, **named))) if callable(found) else found

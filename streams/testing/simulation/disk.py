@@ -1,0 +1,279 @@
+"""Disks of a simulation: databases in memory that outlive their process, and fail when the schedule says so.
+
+A database belongs to a directory by a small file in it, so that whoever deletes or moves the directory deletes or moves
+the database. What was written survives the death of the process; a power loss takes back what was written since the
+last flush, from the newest on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, cast
+
+from processor_api.errors import DamagedStateError, RetryableError, StateDirectoryError, StateError
+from state.directory_metadata import DATABASE
+from state.engine import OFFSETS, POSITIONS, Batch, Engine, Family, Snapshot
+from state.memory_engine import MemoryEngine
+from streams.testing.simulation.scheduler import Process, Scheduler
+
+__all__ = ["Disk", "DiskEngine", "DiskFull", "FileLocksOfSimulation"]
+
+MARKER = "SIMULATED"
+CLOSED = "the engine is closed"
+
+
+class DiskFull(StateDirectoryError):
+    """A write that the schedule let fail."""
+
+    simulated = True
+
+
+class _Image:
+    """One database, open or not."""
+
+    def __init__(self) -> None:
+        self.engine = MemoryEngine()
+        self.families: list[str] = []
+        self.undo: list[list[tuple[str, bytes, bytes | None]]] = []
+        """For each write since the last flush: what its rows were before."""
+        self.holder: DiskEngine | None = None
+        self.damaged = False
+
+
+class Disk:
+    """All databases of a simulation.
+
+    :param check: called with a text when something happens that must never happen.
+    """
+
+    def __init__(self, scheduler: Scheduler, check: Callable[[str], None]) -> None:
+        self._scheduler = scheduler
+        self._check = check
+        self._images: dict[str, _Image] = {}
+        self._in_memory: list[tuple[Path, Process, MemoryEngine]] = []
+        self.failing: dict[Process, int] = {}
+        """Processes whose next so many writes fail."""
+
+    def open(self, name: str, directory: Path, families: Sequence[str]) -> Engine:
+        """Opens the database of a task's directory for the calling process (`streams.platform.OpenEngine`)."""
+        scheduler = self._scheduler
+        scheduler.step("open database")
+        thread = scheduler.this()
+        process = scheduler.world if thread is None else thread.process
+        image = self._image(directory / DATABASE)
+        holder = image.holder
+        if holder is not None and holder.process.alive:
+            if holder.process is not process:
+                self._check(f"{process} opens {directory}, which {holder.process} has open")
+            raise RetryableError(f"the store at {directory} is open in another process")
+        if image.damaged:
+            image.damaged = False
+            path = str(directory / DATABASE)
+            raise DamagedStateError(f"the database at {path} is damaged: a block has a wrong checksum", path=path)
+        for family in families:
+            image.engine.family(family)
+        engine = image.holder = DiskEngine(self, scheduler, process, image, directory)
+        return cast(Engine, engine)
+
+    def _image(self, path: Path) -> _Image:
+        marker = path / MARKER
+        if marker.exists():
+            return self._images[marker.read_text()]
+        path.mkdir(parents=True, exist_ok=True)
+        name = f"database-{len(self._images)}"
+        marker.write_text(name)
+        image = self._images[name] = _Image()
+        return image
+
+    def open_memory(self, name: str, directory: Path, families: Sequence[str]) -> Engine:
+        """An engine that is gone when it closes."""
+        thread = self._scheduler.this()
+        engine = MemoryEngine()
+        self._in_memory.append((directory, self._scheduler.world if thread is None else thread.process, engine))
+        return cast(Engine, engine)
+
+    def contents(self) -> dict[tuple[str, str], dict[bytes, bytes]]:
+        """The rows of each family of each task that is open, by the names of task and family."""
+        found: dict[tuple[str, str], dict[bytes, bytes]] = {}
+        for image in self._images.values():
+            if image.holder is not None and image.holder.process.alive:
+                self._copy(found, image.holder.directory, image.engine)
+        for directory, process, engine in self._in_memory:
+            if process.alive:
+                self._copy(found, directory, engine)
+        return found
+
+    @staticmethod
+    def _copy(found: dict[tuple[str, str], dict[bytes, bytes]], directory: Path, engine: MemoryEngine) -> None:
+        if directory.parent.name == "global":
+            return
+        for name, rows in engine.rows().items():
+            if name not in (OFFSETS, POSITIONS) and rows:
+                found[directory.name, name] = rows
+
+    def _below(self, root: Path) -> list[_Image]:
+        return [self._images[marker.read_text()] for marker in sorted(root.glob(f"*/*/{DATABASE}/{MARKER}"))]
+
+    def lose_power(self, root: Path) -> int:
+        """Takes back a part of what was written below ``root`` since it was last flushed; gives how many writes."""
+        lost = 0
+        for image in self._below(root):
+            count = self._scheduler.draw() % (len(image.undo) + 1)
+            for _ in range(count):
+                rows = image.undo.pop()
+                batch = image.engine.batch()
+                for family, key, before in reversed(rows):
+                    handle = image.engine.family(family).handle
+                    if before is None:
+                        batch.delete(key, handle)
+                    else:
+                        batch.put(key, before, handle)
+                image.engine.write(batch)
+            lost += count
+        return lost
+
+    def damage(self, root: Path) -> int:
+        """Damages a database below ``root``, which shows when it is opened next; gives how many there are."""
+        images = self._below(root)
+        if images:
+            images[self._scheduler.draw() % len(images)].damaged = True
+        return len(images)
+
+    def may_write(self, process: Process) -> None:
+        """:raises DiskFull: if the schedule says so."""
+        left = self.failing.get(process, 0)
+        if left > 0:
+            self.failing[process] = left - 1
+            raise DiskFull("cannot write the store: the disk is full; free some space and restart")
+
+
+class FileLocksOfSimulation:
+    """Locks on files that end with their process (`state.file_lock.FileLocks`)."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._held: dict[Path, SimulatedFileLock] = {}
+
+    def try_acquire(self, path: Path, mode: int = 0o640) -> SimulatedFileLock | None:
+        scheduler = self._scheduler
+        scheduler.step("lock file")
+        held = self._held.get(path)
+        if held is not None and held.process.alive:
+            return None
+        thread = scheduler.this()
+        lock = self._held[path] = SimulatedFileLock(self, path, scheduler.world if thread is None else thread.process)
+        return lock
+
+    def acquire(self, path: Path, mode: int = 0o640) -> SimulatedFileLock:
+        while (lock := self.try_acquire(path, mode)) is None:
+            self._scheduler.sleep(0.001)
+        return lock
+
+    def release(self, lock: SimulatedFileLock) -> None:
+        if self._held.get(lock.path) is lock:
+            del self._held[lock.path]
+
+
+class SimulatedFileLock:
+    """A lock that is held by a process."""
+
+    def __init__(self, locks: FileLocksOfSimulation, path: Path, process: Process) -> None:
+        self.path = path
+        self.process = process
+        self._locks = locks
+
+    def release(self) -> None:
+        """Lets go of it; releasing it again does nothing."""
+        self._locks.release(self)
+
+    def __enter__(self) -> SimulatedFileLock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class DiskEngine:
+    """A database that a process has open (`state.engine.Engine`)."""
+
+    persistent = True
+
+    def __init__(self, disk: Disk, scheduler: Scheduler, process: Process, image: _Image, directory: Path) -> None:
+        self.process = process
+        self._disk = disk
+        self._scheduler = scheduler
+        self._image = image
+        self.directory = directory
+        self._snapshots: list[Snapshot] = []
+        self._closed = False
+
+    def _inner(self) -> MemoryEngine:
+        if self._closed or self._image.holder is not self:
+            raise StateError(CLOSED)
+        return self._image.engine
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        return self._image.engine.lock
+
+    def family(self, name: str) -> Family:
+        return cast(Family, self._inner().family(name))
+
+    def holds(self, name: str) -> bool:
+        return self._inner().holds(name)
+
+    def snapshot(self, families: Collection[str]) -> Snapshot:
+        snapshot = cast(Snapshot, self._inner().snapshot(families))
+        self._snapshots.append(snapshot)
+        return snapshot
+
+    def batch(self) -> Batch:
+        return cast(Batch, self._inner().batch())
+
+    def write(self, batch: Any) -> None:
+        self._scheduler.step("write database")
+        engine = self._inner()
+        self._disk.may_write(self.process)
+        self._image.undo.append(_before(engine, batch))
+        engine.write(batch)
+
+    def load(self, batch: Any) -> None:
+        """See the port; here as safe as :meth:`write`."""
+        self.write(batch)
+
+    def flush(self) -> None:
+        self._scheduler.step("flush database")
+        self._inner()
+        self._disk.may_write(self.process)
+        self._image.undo.clear()
+
+    def clear(self, families: Collection[str]) -> None:
+        self._scheduler.step("clear database")
+        engine = self._inner()
+        self._image.undo.append(
+            [(name, key, row) for name in families for key, row in engine.family(name).rows.items()]
+        )
+        engine.clear(families)
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._scheduler.step("close database")
+        self._closed = True
+        for snapshot in self._snapshots:
+            snapshot.close()
+        if self._image.holder is self:
+            self._image.holder = None
+
+
+def _before(engine: MemoryEngine, batch: Any) -> list[tuple[str, bytes, bytes | None]]:
+    """What the rows are that a batch is about to change."""
+    found: list[tuple[str, bytes, bytes | None]] = []
+    for rows, key, value, family in batch.operations:
+        if value is not None and type(value) is not bytes:  # the end of a range to delete
+            found += [(family.name, one, rows[one]) for one in family.index().irange(key, bytes(value), (True, False))]
+        else:
+            found.append((family.name, key, rows.get(key)))
+    return found

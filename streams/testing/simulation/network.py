@@ -1,0 +1,186 @@
+"""What happens between the clients of a simulation and its broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from processor_api.errors import RetryableError
+from processor_api.task_id import TopicPartition
+from streams.kafka.ports import CommitAgain, OffsetAndMetadata, TransactionAborted
+from streams.testing.simulation.scheduler import Process, Scheduler
+
+__all__ = ["FAULTS", "Fault", "Network"]
+
+R = TypeVar("R")
+
+API_TIMEOUT_S = 10.0
+_QUERIES = ("committed", "beginning_offsets", "end_offsets", "offsets_for_time", "topics", "group_members")
+_CHANGES = ("commit", "create_topics", "add_partitions", "delete_records")
+_TRANSACTIONS = ("init_transactions", "send_offsets", "commit_transaction", "abort_transaction")
+_REPEATABLE = (*_QUERIES, *_CHANGES)
+
+FAULTS: Mapping[str, tuple[str, ...]] = {
+    "loses the request": (*_QUERIES, *_CHANGES, *_TRANSACTIONS),
+    "loses the answer": (*_QUERIES, *_CHANGES, *_TRANSACTIONS),
+    "is late": (*_QUERIES, *_CHANGES, *_TRANSACTIONS),
+    "answers late": (*_QUERIES, *_CHANGES, *_TRANSACTIONS),
+    "does it twice": _REPEATABLE,
+    "is in a rebalance": ("commit",),
+    "wants an abort": ("send_offsets", "commit_transaction"),
+    "has a full queue": ("produce",),
+}
+"""What a broker, or the way there, may do to a call, and to which."""
+
+
+@dataclass
+class Fault:
+    """What the next call of a kind meets."""
+
+    kind: str
+    call: str
+    process: Process | None
+    """Whose; ``None`` is anybody's."""
+    seconds: float = 0.0
+
+
+class Network:
+    """One for all clients; the schedule changes what it does.
+
+    :param broken: called with a text when something happens that must never happen.
+    :param offsets: the committed offsets of the group, as the broker has them.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        broken: Callable[[str], None],
+        offsets: Callable[[], Mapping[TopicPartition, OffsetAndMetadata]],
+    ) -> None:
+        self.scheduler = scheduler
+        self.step = scheduler.step
+        self.faults: list[Fault] = []
+        self.trouble = False
+        """Whether consumers are to be told events."""
+        self._broken = broken
+        self._down_until = 0.0
+        self._events: list[str] = []
+        self._sent: dict[Any, dict[TopicPartition, OffsetAndMetadata]] = {}
+        self._offsets = offsets
+        self._seen: dict[TopicPartition, int] = {}
+
+    # ------------------------------------------------------------------ chance
+
+    def chance(self, one_in: int) -> bool:
+        return self.scheduler.draw() % one_in == 0
+
+    def batch_limit(self, most: int) -> int:
+        """How many messages a poll brings at most."""
+        return min(most, (1, 2, 3, 7, 50, most, most, most)[self.scheduler.draw() & 7])
+
+    # ------------------------------------------------------------------ calls
+
+    def go_down(self, seconds: float) -> None:
+        """No broker answers for a time."""
+        self._down_until = max(self._down_until, self.scheduler.now + seconds)
+        self.tell("_ALL_BROKERS_DOWN")
+
+    def heal(self) -> None:
+        """Nothing fails any more."""
+        self._down_until = 0.0
+        self.faults.clear()
+
+    def is_down(self) -> bool:
+        return self.scheduler.now < self._down_until
+
+    def down_for(self) -> float:
+        return max(0.0, self._down_until - self.scheduler.now)
+
+    def tell(self, event: str) -> None:
+        """Tells the consumers an event that they get over, with one of their next polls."""
+        self._events.append(event)
+        self.trouble = True
+
+    def take_events(self) -> list[str]:
+        events, self._events, self.trouble = self._events, [], False
+        return events
+
+    def fails(self, call: str) -> bool:
+        """Whether this call meets a fault that is no more than a failure."""
+        return self._take(call) is not None if self.faults else False
+
+    def _take(self, call: str) -> Fault | None:
+        thread = self.scheduler.this()
+        process = None if thread is None else thread.process
+        for fault in self.faults:
+            if fault.call == call and fault.process in (None, process):
+                self.faults.remove(fault)
+                return fault
+        return None
+
+    def call(self, name: str, do: Callable[[], R], timeout_s: float = API_TIMEOUT_S) -> R:
+        """A request and its answer."""
+        self.step(name)
+        if self.is_down():
+            self.scheduler.sleep(min(timeout_s, self.down_for()))
+            if self.is_down():
+                raise RetryableError(f"simulated: no broker answers to {name}")
+        fault = self._take(name) if self.faults else None
+        result = do() if fault is None else self._meet(fault, do)
+        self.step(name + " done")
+        return result
+
+    def _meet(self, fault: Fault, do: Callable[[], R]) -> R:
+        sleep = self.scheduler.sleep
+        if fault.kind == "wants an abort":
+            raise TransactionAborted(f"simulated: {fault.call} was refused; abort the transaction")
+        if fault.kind == "is in a rebalance":
+            raise CommitAgain("simulated: the group is in a rebalance: poll, then commit again")
+        if fault.kind in ("loses the request", "is late"):
+            sleep(fault.seconds)
+        if fault.kind == "loses the request":
+            raise RetryableError(f"simulated: no answer to {fault.call}")
+        result = do()
+        if fault.kind == "does it twice":
+            result = do()
+        if fault.kind in ("loses the answer", "answers late"):
+            sleep(fault.seconds)
+        if fault.kind == "loses the answer":
+            raise RetryableError(f"simulated: no answer to {fault.call}")
+        return result
+
+    # ------------------------------------------------------------------ what must never happen
+
+    def note_commit(self, consumer: Any, do: Callable[[], R]) -> R:
+        """A commit without a transaction."""
+        result = do()
+        self._check_offsets(consumer.process)
+        return result
+
+    def note_offsets(self, producer: Any, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        self._sent.setdefault(producer, {}).update(offsets)
+
+    def note_transaction(self, producer: Any, do: Callable[[], R]) -> R:
+        """The end of a transaction."""
+        wrote = producer.inner.has_written
+        sent = self._sent.pop(producer, {})
+        result = do()
+        if wrote and not sent:
+            self._broken(
+                f"{producer.process} committed a transaction that carries no offsets, so that no group fences it"
+            )
+        self._check_offsets(producer.process)
+        return result
+
+    def _check_offsets(self, process: Process) -> None:
+        for partition, committed in self._offsets().items():
+            before = self._seen.get(partition, 0)
+            if committed.offset < before:
+                self._broken(f"{process} committed {committed.offset} for {partition}, after {before}")
+            self._seen[partition] = committed.offset
+
+    def forget(self, topic: str) -> None:
+        """A topic was deleted, or its offsets are to start again."""
+        for partition in [one for one in self._seen if one.topic == topic]:
+            del self._seen[partition]

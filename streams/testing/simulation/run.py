@@ -1,0 +1,260 @@
+"""Runs seeds, and makes of one that fails the shortest schedule that still does."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from processor_api.errors import StreamsError
+from streams.testing.simulation.scenario import Check, InputRecord, Scenario
+from streams.testing.simulation.schedule import KINDS, Action, Shape, draw_actions, draw_shape
+from streams.testing.simulation.scheduler import SimulationStuck
+from streams.testing.simulation.watch import RealWorld, Watch
+from streams.testing.simulation.world import World
+
+__all__ = ["Report", "Run", "SimulationError", "SimulationFailure", "run_seed", "simulate"]
+
+SHRINKING_RUNS = 60
+
+
+class SimulationError(StreamsError):
+    """A topology cannot be simulated: it does not depend on the seed alone."""
+
+
+class SimulationFailure(AssertionError):
+    """A seed found something that must never happen, or a check that does not hold.
+
+    ``run`` is the shortest run that still fails; ``str()`` tells it step by step, and how to repeat it.
+    """
+
+    def __init__(self, text: str, run: Run) -> None:
+        super().__init__(text)
+        self.run = run
+
+
+@dataclass(frozen=True)
+class Run:
+    """One seed, run once."""
+
+    seed: int
+    shape: Shape
+    actions: Sequence[Action]
+    steps: int
+    seconds: float
+    """Simulated."""
+    digest: int
+    """The same in each run of the same seed."""
+    happened: Sequence[str]
+    """What the schedule did, in words."""
+    trace: Sequence[str]
+    """The last steps."""
+    failure: BaseException | None = None
+
+
+@dataclass
+class Report:
+    """What some seeds did."""
+
+    seeds: int = 0
+    steps: int = 0
+    seconds: float = 0.0
+    """Simulated."""
+    actions: Counter[str] = field(default_factory=Counter)
+    """How often the schedules did what."""
+
+    def add(self, run: Run) -> None:
+        """Counts a run."""
+        self.seeds += 1
+        self.steps += run.steps
+        self.seconds += run.seconds
+        self.actions.update(action.kind for action in run.actions)
+
+    def __str__(self) -> str:
+        return f"{self.seeds} seeds, {self.steps} steps, {self.seconds / 3600:.1f} simulated hours"
+
+
+def simulate(
+    topology: Callable[[], Any],
+    inputs: Mapping[str, Sequence[InputRecord]],
+    checks: Sequence[Check] = (),
+    *,
+    seeds: Iterable[int] = range(100),
+    topics: Mapping[str, int] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    workers: int = 3,
+    threads: int = 2,
+    kinds: Collection[str] = tuple(KINDS),
+    actions: Sequence[Action] | None = None,
+    keep: Sequence[int] | None = None,
+    restores: bool = True,
+) -> Report:
+    """Runs an application with some workers on a broker in memory, once for each seed, and lets things go wrong.
+
+    A seed decides which thread goes on after each call of a client, a clock or a disk, and what happens meanwhile:
+    processes are killed and frozen, requests and answers are lost, disks fill up (:data:`KINDS` has the list). After
+    that everything heals, all input is processed, and the checks look at what came out. What must never happen in any
+    application is checked besides: a committed offset that goes back, a transaction that no group fences, a state
+    directory opened twice, a thread that dies of what a broker may do, state that its changelog does not restore, and
+    an application that does not get on.
+
+    The same seed does the same each time. No time passes but the simulation's.
+
+    :param topology: makes the topology, or a builder; called by each worker when it starts.
+    :param inputs: records by topic; they are written bit by bit while the workers run.
+    :param checks: called with the `Outcome` of each seed.
+    :param topics: partitions by topic, of topics to be made before; those of the inputs have one if not named.
+    :param settings: of the application.
+    :param workers: at most so many at the start. :param threads: at most so many stream threads of each.
+    :param kinds: which kinds of actions there are.
+    :param actions: what happens, in place of what the seeds draw.
+    :param keep: of a seed's actions only these, by their numbers from 0; to repeat a failure that was made shorter.
+    :param restores: whether the rows of stores, restored on an empty disk, must equal those there were.
+    :raises SimulationFailure: for the first seed that fails.
+    :raises SimulationError: if the topology reads real time, sleeps, starts threads or draws lots by itself.
+    """
+    scenario = Scenario(
+        topology=topology,
+        inputs=inputs,
+        checks=checks,
+        topics=topics or {},
+        settings=settings or {},
+        restores=restores,
+    )
+    report = Report()
+    for number, seed in enumerate(seeds):
+        shape, drawn = plan(seed, workers=workers, threads=threads, kinds=kinds)
+        if actions is not None:
+            drawn = list(actions)
+        if keep is not None:
+            drawn = [drawn[index] for index in keep]
+        if number == 0:
+            _check_replays(scenario, seed, shape, drawn)
+        run = run_seed(scenario, seed, shape, drawn)
+        if run.failure is not None:
+            raise _failure(scenario, run, drawn if keep is None and actions is None else None)
+        report.add(run)
+    return report
+
+
+def plan(
+    seed: int, *, workers: int = 3, threads: int = 2, kinds: Collection[str] = tuple(KINDS)
+) -> tuple[Shape, list[Action]]:
+    """What a seed is going to do."""
+    chance = Random(seed)
+    shape = draw_shape(chance, workers=workers, threads=threads, wraps="slow" in kinds or "raise" in kinds)
+    return shape, draw_actions(chance, shape, [kind for kind in KINDS if kind in kinds])
+
+
+def run_seed(scenario: Scenario, seed: int, shape: Shape, actions: Sequence[Action], watch: Watch | None = None) -> Run:
+    """Runs a seed once; what it found is in the run.
+
+    :raises RealWorld: of the watch.
+    """
+    root = Path(tempfile.mkdtemp(prefix="streams-simulation-"))
+    world = World(scenario, seed, shape, actions, root)
+    world.scheduler.watch = watch
+    failure: BaseException | None = None
+    try:
+        with _silence():
+            world.run()
+    except (AssertionError, SimulationStuck) as error:
+        failure = error
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    if watch is not None and watch.seen is not None:
+        raise watch.seen
+    scheduler = world.scheduler
+    trace = [f"{step:6} {now:10.3f} s  {thread}: {call}" for step, now, thread, call in scheduler.trace]
+    return Run(
+        seed, shape, tuple(actions), scheduler.steps, scheduler.now, scheduler.digest, world.stage.happened, trace,
+        failure,
+    )  # fmt: skip
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """What the application logs about faults that were meant is of no use to anybody."""
+    loggers = [logging.getLogger("streams")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _check_replays(scenario: Scenario, seed: int, shape: Shape, actions: Sequence[Action]) -> None:
+    try:
+        watched = run_seed(scenario, seed, shape, actions, Watch())
+    except RealWorld as error:
+        raise SimulationError(str(error)) from None
+    again = run_seed(scenario, seed, shape, actions)
+    if watched.digest != again.digest:
+        raise SimulationError(
+            f"seed {seed} did {watched.steps} steps, and {again.steps} others when it was run again: the topology"
+            " depends on something besides its records, such as random numbers, the order of a set, or variables that"
+            " outlive a run"
+        )
+
+
+# ---------------------------------------------------------------------- shortening
+
+
+def shorten(scenario: Scenario, run: Run) -> Run:
+    """The shortest run that still fails: with fewer actions, fewer workers, less switching."""
+    left = SHRINKING_RUNS
+    best = run
+
+    def fails(shape: Shape, actions: Sequence[Action]) -> bool:
+        nonlocal left, best
+        if left <= 0:
+            return False
+        left -= 1
+        found = run_seed(scenario, run.seed, shape, actions)
+        if found.failure is not None:
+            best = found
+        return found.failure is not None
+
+    changed = True
+    while changed and left > 0:
+        changed = False
+        for action in reversed(best.actions):
+            changed |= fails(best.shape, [one for one in best.actions if one is not action])
+    for shape in _simpler(best.shape):
+        fails(replace(best.shape, **shape), best.actions)
+    return best
+
+
+def _simpler(shape: Shape) -> Iterator[dict[str, Any]]:
+    if shape.switching > 0.02:
+        yield {"switching": 0.02}
+    if shape.threads > 1:
+        yield {"threads": 1}
+    if shape.workers > 1:
+        yield {"workers": shape.workers - 1}
+
+
+def _failure(scenario: Scenario, run: Run, drawn: Sequence[Action] | None) -> SimulationFailure:
+    """:param drawn: what the seed drew, if its actions are to be found in it."""
+    best = shorten(scenario, run)
+    lines = [f"seed {run.seed}: {best.failure}", f"a run of {best.shape.workers} workers with {best.shape.threads}"
+             f" stream threads each, {len(best.actions)} of {len(run.actions)} actions:"]  # fmt: skip
+    lines += [f"  {text}" for text in best.happened]
+    if drawn is not None:
+        kept = [number for number, action in enumerate(drawn) if any(one is action for one in best.actions)]
+        same = "" if best.shape == run.shape else "; fewer workers or threads, or less switching, show it too"
+        lines.append(f"to repeat it: seeds=[{run.seed}], keep={kept}{same}")
+    lines += ["the last steps:", *(f"  {text}" for text in best.trace[-20:])]
+    failure = SimulationFailure("\n".join(lines), best)
+    failure.__cause__ = best.failure
+    return failure

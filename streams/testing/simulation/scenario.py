@@ -1,0 +1,90 @@
+"""What a simulation runs: a topology, its topics and records, and what has to come out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from processor_api.record import HeaderList
+
+__all__ = ["Check", "InputRecord", "Outcome", "OutputRecord", "Scenario"]
+
+
+class InputRecord(NamedTuple):
+    """A record to be written to an input topic; key and value are bytes, or texts that are encoded as UTF-8."""
+
+    key: bytes | str | None
+    value: bytes | str | None
+    timestamp: int = 0
+    """In ms."""
+    partition: int = -1
+    """-1 leaves the choice to the key."""
+    headers: HeaderList | None = None
+
+
+class OutputRecord(NamedTuple):
+    """A committed record of a topic."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    partition: int
+    offset: int
+    headers: HeaderList | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What is there when all input was processed, after everything has healed."""
+
+    exactly_once: bool
+    inputs: Mapping[str, Sequence[InputRecord]]
+    topics: Mapping[str, Sequence[OutputRecord]]
+    """All topics by name, with the committed records that are still in them, partition by partition."""
+
+    def records(self, topic: str) -> Sequence[OutputRecord]:
+        """The committed records of a topic; none if there is no such topic."""
+        return self.topics.get(topic, ())
+
+    def table(self, topic: str) -> dict[bytes, bytes]:
+        """The last value of each key of a topic; keys whose last value is null are not in it."""
+        found: dict[bytes, bytes] = {}
+        for record in self.records(topic):
+            if record.key is not None:
+                if record.value is None:
+                    found.pop(record.key, None)
+                else:
+                    found[record.key] = record.value
+        return found
+
+
+Check = Callable[[Outcome], None]
+"""Raises ``AssertionError`` for what should not be."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """An application and its input.
+
+    :param topology: makes the topology; called by each worker.
+    :param inputs: records by topic, written in this order while the workers run.
+    :param checks: what has to hold at the end.
+    :param topics: partitions of the topics that are there at the start; those of the inputs have one, unless told.
+    :param settings: of the application.
+    :param restores: whether state that is restored from the changelogs must equal the state there is.
+    """
+
+    topology: Callable[[], Any]
+    inputs: Mapping[str, Sequence[InputRecord]]
+    checks: Sequence[Check] = ()
+    topics: Mapping[str, int] = field(default_factory=dict)
+    topic_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    restores: bool = True
+    preloaded: bool = False
+    """Whether all input is written before the first worker starts."""
+    unread: Set[str] = frozenset()
+    """Input topics for which no offsets are committed, such as those of global tables."""
+    late: Set[str] = frozenset()
+    """Topics that are made when their first record is written."""

@@ -1,0 +1,152 @@
+"""What happens in a run of a simulation besides the application: drawn from the seed, or written down by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from streams.testing.simulation.network import FAULTS
+
+__all__ = ["KINDS", "Action", "Shape", "draw_actions", "draw_shape"]
+
+HOUR_S = 3600.0
+
+KINDS = {
+    "kill": "kills the process; it starts again on its own state directory",
+    "kill, empty": "kills the process; it starts again on an empty state directory",
+    "kill, swap": "kills the process; it starts again on a state directory that another one had",
+    "power": "takes the power away: writes that were not synced are lost",
+    "damage": "kills the process and damages a database of it",
+    "freeze": "stops the process for a time; it goes on from the next instruction",
+    "stop": "closes the application in order; it starts again",
+    "join": "starts one more worker",
+    "fault": "lets a call fail",
+    "outage": "lets no broker answer for a time",
+    "event": "tells consumers an error that they get over",
+    "fence": "lets another producer take the transactional ids of the worker",
+    "expire": "ends open transactions of the worker by their timeout",
+    "evict": "removes the worker's members from the group",
+    "clock": "sets the wall clock off",
+    "leap": "lets hours pass in which nothing happens",
+    "slow": "lets the user's code take a time for the next record",
+    "raise": "lets the user's code fail for the next record",
+    "add thread": "adds a stream thread",
+    "remove thread": "removes a stream thread",
+    "pause": "pauses the application for a time",
+    "full disk": "lets the next writes to disk fail",
+    "clean": "compacts the internal topics, and deletes what is due",
+    "trim": "deletes records that were processed and committed",
+}
+"""The kinds of actions, and what each does."""
+
+_WEIGHTS = {
+    "kill": 8, "kill, empty": 4, "kill, swap": 3, "power": 3, "damage": 2, "freeze": 8, "stop": 3, "join": 2,
+    "fault": 14, "outage": 4, "event": 2, "fence": 3, "expire": 3, "evict": 3, "clock": 2, "leap": 2, "slow": 4,
+    "raise": 3, "add thread": 2, "remove thread": 2, "pause": 2, "full disk": 2, "clean": 2, "trim": 2,
+}  # fmt: skip
+
+_MOMENTS = (
+    "commit_transaction", "commit_transaction done", "send_offsets", "send_offsets done", "begin_transaction", "commit",
+    "commit done", "flush", "write database", "init_transactions done", "committed done", "assign", "produce",
+    "open database", "abort_transaction", "subscribe", "close consumer", "flush database",
+)  # fmt: skip
+"""Calls at which it is worth being killed or frozen."""
+
+_EVENTS = ("_TRANSPORT", "_ALL_BROKERS_DOWN", "NOT_LEADER_FOR_PARTITION", "COORDINATOR_NOT_AVAILABLE", "_TIMED_OUT")
+
+
+@dataclass(frozen=True)
+class Action:
+    """Something that the schedule does.
+
+    :param kind: one of :data:`KINDS`.
+    :param at: the step from which on it happens.
+    :param worker: to which worker, by its number from 0.
+    :param call: it waits for this call of the worker, and happens before it; ``"... done"`` is after it.
+    :param seconds: for how long, or how much later.
+    :param detail: of a fault, what it does (`streams.testing.simulation.network.FAULTS`); of an event, its name.
+    """
+
+    kind: str
+    at: int = 0
+    worker: int = 0
+    call: str = ""
+    seconds: float = 0.0
+    detail: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"there is no action {self.kind!r}; there are {', '.join(KINDS)}")
+        if self.kind == "fault" and self.call not in FAULTS.get(self.detail, ()):
+            raise ValueError(f"no call {self.call!r} can meet the fault {self.detail!r}: see FAULTS")
+
+    def __str__(self) -> str:
+        where = f" at {self.call!r}" if self.call else ""
+        what = f"{self.kind} ({self.detail})" if self.detail else self.kind
+        seconds = f", {self.seconds:g} s" if self.seconds else ""
+        return f"from step {self.at}: {what} worker {self.worker}{where}{seconds}"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a run is like."""
+
+    workers: int
+    threads: int
+    switching: float
+    """How often another thread goes on after a step."""
+    replaces_threads: bool
+    """Whether threads that fail are replaced; else the worker ends, and is started again."""
+    wraps: bool
+    """Whether the user's code can be slow and fail, which takes a wrapper around each processor."""
+    steps: int
+    """For how long the schedule acts."""
+
+
+def draw_shape(chance: Random, *, workers: int, threads: int, wraps: bool) -> Shape:
+    """:param workers: at most so many at the start. :param threads: at most so many of each."""
+    return Shape(
+        workers=chance.randint(1, workers),
+        threads=chance.randint(1, threads),
+        switching=chance.choice((0.02, 0.1, 0.3, 0.6)),
+        replaces_threads=chance.random() < 0.5,
+        wraps=wraps and chance.random() < 0.5,
+        steps=chance.choice((1500, 2500, 4000)),
+    )
+
+
+def draw_actions(chance: Random, shape: Shape, kinds: Sequence[str]) -> list[Action]:
+    """What a seed does, in order."""
+    count = chance.choice((0, 1, 1, 2, 2, 3, 4, 5, 7))
+    weights = [_WEIGHTS[kind] for kind in kinds]
+    drawn = [_draw(chance, shape, kind) for kind in chance.choices(kinds, weights, k=count)] if kinds else []
+    return sorted(drawn, key=lambda action: action.at)
+
+
+def _draw(chance: Random, shape: Shape, kind: str) -> Action:
+    at, worker = chance.randrange(20, shape.steps), chance.randrange(shape.workers)
+    call, seconds, detail = "", 0.0, ""
+    if kind in ("kill", "kill, empty", "kill, swap", "power", "damage", "freeze"):
+        call = chance.choice(_MOMENTS) if chance.random() < 0.6 else ""
+    if kind == "fault":
+        detail = chance.choice(sorted(FAULTS))
+        call = chance.choice(FAULTS[detail])
+        seconds = chance.choice((0.1, 2.0, 8.0, 30.0))
+    elif kind == "event":
+        detail = chance.choice(_EVENTS)
+    elif kind == "freeze":
+        seconds = chance.choice((0.5, 5.0, 12.0, 40.0, 90.0, 400.0))
+    elif kind == "outage":
+        seconds = chance.choice((0.2, 3.0, 20.0, 100.0))
+    elif kind == "clock":
+        seconds = chance.choice((-HOUR_S, -60.0, -1.0, 1.0, 60.0, HOUR_S, 24 * HOUR_S))
+    elif kind == "leap":
+        seconds = chance.choice((60.0, HOUR_S, 13 * HOUR_S))
+    elif kind == "slow":
+        seconds = chance.choice((0.5, 5.0, 30.0, 400.0))
+    elif kind in ("pause", "full disk"):
+        seconds = chance.choice((1.0, 3.0, 15.0))
+    elif kind.startswith(("kill", "power", "damage", "stop")):
+        seconds = chance.choice((0.0, 1.0, 8.0, 30.0))
+    return Action(kind, at, worker, call, seconds, detail)

@@ -1,0 +1,362 @@
+"""One thread at a time, one clock: what decides who runs next in a simulation.
+
+Simulated threads are threads of the operating system that hand a baton on. Who has it runs until its next step, which
+is a call of a port, or until it waits; the scheduler then picks the next one by the seed and by the number of the step,
+so that a seed replays exactly. When everybody waits, the clock jumps to the next moment at which somebody wakes.
+
+A process is a group of threads that can be frozen and killed. Threads of a killed process run to their ends at once:
+each of their steps raises `ProcessKilled`, so that nothing they do reaches the outside.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+from zlib import crc32
+
+__all__ = ["ClockOfSimulation", "Process", "ProcessKilled", "Scheduler", "SimulatedThread", "SimulationStuck"]
+
+FOREVER = float("inf")
+TRACED_STEPS = 60
+STUCK_S = 20.0
+"""How long, in real time, a thread may run without a step."""
+_MASK = (1 << 64) - 1
+
+
+class ProcessKilled(BaseException):
+    """The simulated process is gone: the thread that gets this has to end, and nothing it does counts any more."""
+
+
+class SimulationStuck(Exception):
+    """A simulated thread does not come back, or all of them wait for ever."""
+
+
+class Process:
+    """A simulated process: a worker, or the outside world."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.alive = True
+        self.frozen_until = 0.0
+        self.threads: list[SimulatedThread] = []
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class SimulatedThread:
+    """A thread of a simulation; see `streams.threads.Thread`."""
+
+    def __init__(self, scheduler: Scheduler, process: Process, run: Callable[[], None], name: str) -> None:
+        self.name = name
+        self.process = process
+        self.deadline = 0.0
+        """When it wakes by itself; a time that has passed if it can run."""
+        self.done = False
+        self._run = run
+        self._scheduler = scheduler
+        self._baton = threading.Lock()
+        self._baton.acquire()
+        self._thread: threading.Thread | None = None
+        self.heir: SimulatedThread | None = None
+        """Who gets the baton when this one ends, where that is not for the scheduler to choose."""
+        self.waiting_for = ""
+        self.number = 0
+
+    @property
+    def ident(self) -> int | None:
+        return None if self._thread is None else self._thread.ident
+
+    def start(self) -> None:
+        self._scheduler.check_alive(self.process)
+        if self._thread is not None:
+            raise RuntimeError("threads can only be started once")
+        self._thread = threading.Thread(target=self._body, name=self.name, daemon=True)
+        self.deadline = self._scheduler.now
+        self.process.threads.append(self)
+        self._scheduler.threads.append(self)
+        self.number = self._scheduler.next_number()
+        self._thread.start()
+
+    def join(self, timeout: float | None = None) -> None:
+        if self._thread is None:
+            raise RuntimeError("cannot join thread before it is started")
+        scheduler = self._scheduler
+        end = FOREVER if timeout is None else scheduler.now + timeout
+        while not self.done and scheduler.now < end:
+            scheduler.wait_until(end, f"the end of {self.name}", [self])
+
+    def is_alive(self) -> bool:
+        return self._thread is not None and not self.done
+
+    def _body(self) -> None:
+        self._baton.acquire()
+        scheduler = self._scheduler
+        scheduler.register(self)
+        if scheduler.watch is not None:
+            sys.setprofile(scheduler.watch)
+        try:
+            scheduler.check_alive(self.process)
+            self._run()
+        except ProcessKilled:
+            pass
+        except BaseException as error:
+            scheduler.crashed(self, error)
+        finally:
+            scheduler.ended(self)
+
+    def give(self) -> None:
+        """Hands it the baton."""
+        self._baton.release()
+
+    def take(self) -> None:
+        """Waits for the baton."""
+        self._baton.acquire()
+
+    def end_for_real(self) -> None:
+        """Waits for the end of the operating system's thread, once it is done here."""
+        if self._thread is not None:
+            self._thread.join()
+
+
+class Scheduler:
+    """Decides who runs; also the simulation's clock and the factory of its threads and locks.
+
+    :param seed: decides everything.
+    :param switching: how often, from 0 to 1, another thread goes on after a step.
+    :param start_ms: the wall clock at the start.
+    """
+
+    def __init__(self, seed: int, switching: float, start_ms: int) -> None:
+        self.seed = seed
+        self.now = 0.0
+        self.steps = 0
+        self.threads: list[SimulatedThread] = []
+        self.world = Process("world")
+        self.digest = 0
+        """Of every step and the thread that made it: the same in each run of a seed."""
+        self.trace: deque[tuple[int, float, str, str]] = deque(maxlen=TRACED_STEPS)
+        """The last steps: number, time, thread and call."""
+        self.on_step: Callable[[SimulatedThread, str], None] = lambda thread, call: None
+        self.on_crash: Callable[[SimulatedThread, BaseException], None] = lambda thread, error: None
+        self.watch: Any = None
+        """A profile function for all threads (`sys.setprofile`)."""
+        self.failure: BaseException | None = None
+        self.current: SimulatedThread | None = None
+        self._limit = int(switching * 65536)
+        self._start_ms = start_ms
+        self.leapt = 0.0
+        """Seconds that passed at once."""
+        self.skew_ms = 0
+        """How far the wall clock was set off."""
+        self._by_ident: dict[int, SimulatedThread] = {}
+        self._over = threading.Event()
+        self._mixed = 0
+        self._started = 0
+
+    # ------------------------------------------------------------------ chance
+
+    def draw(self) -> int:
+        """64 bits that depend on the seed, the step and how often it was drawn at this step."""
+        self._mixed += 1
+        z = self.seed * 0x9E3779B97F4A7C15 + self.steps * 0xBF58476D1CE4E5B9 + self._mixed * 0x94D049BB133111EB
+        z &= _MASK
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+        return z ^ (z >> 31)
+
+    # ------------------------------------------------------------------ time
+
+    def time_ms(self) -> int:
+        return self._start_ms + self.skew_ms + int(self.now * 1000)
+
+    def sleep(self, seconds: float) -> None:
+        """Lets time pass for the thread that calls."""
+        end = self.now + max(0.0, seconds)
+        self.step("sleep")
+        while self.now < end:
+            self.wait_until(end, "time to pass")
+
+    # ------------------------------------------------------------------ running
+
+    def run(self, main: Callable[[], None]) -> None:
+        """Runs ``main`` as the first thread; returns when it has ended and everything else is killed.
+
+        :raises SimulationStuck: if a thread does not come back, or all wait for ever.
+        """
+        first = SimulatedThread(self, self.world, main, "director")
+        first.start()
+        self.current = first
+        first.give()
+        seen = -1
+        while not self._over.wait(STUCK_S):
+            if seen == self.steps:
+                raise SimulationStuck(self._stuck_text())
+            seen = self.steps
+        for thread in self.threads:
+            thread.end_for_real()
+        if self.failure is not None:
+            raise self.failure
+
+    def _stuck_text(self) -> str:
+        thread = self.current
+        found = sys._current_frames().get(thread.ident or -1) if thread is not None else None
+        where = "".join(traceback.format_stack(found)[-14:]) if found is not None else "  (no stack)\n"
+        name = thread.name if thread is not None else "nobody"
+        return (
+            f"thread {name!r} has not come back for {STUCK_S:.0f} s of real time: it computes, sleeps, or waits for"
+            " something that is not simulated, such as a lock, a thread or a socket of its own:\n" + where
+        )
+
+    def register(self, thread: SimulatedThread) -> None:
+        self._by_ident[threading.get_ident()] = thread
+
+    def this(self) -> SimulatedThread | None:
+        """The simulated thread that calls; ``None`` for any other."""
+        return self._by_ident.get(threading.get_ident())
+
+    def next_number(self) -> int:
+        """Of a thread that starts."""
+        self._started += 1
+        return self._started
+
+    def check_alive(self, process: Process) -> None:
+        """:raises ProcessKilled: if it is not."""
+        if not process.alive:
+            raise ProcessKilled(process.name)
+
+    def step(self, call: str) -> None:
+        """A call of a port: others may go on here, time passes a little, and the schedule may act."""
+        thread = self._by_ident.get(threading.get_ident())
+        if thread is None:
+            return
+        process = thread.process
+        if not process.alive:
+            raise ProcessKilled(process.name)
+        self.steps += 1
+        self._mixed = 0
+        self.digest = crc32(call.encode(), self.digest + thread.number)
+        self.trace.append((self.steps, self.now, thread.name, call))
+        bits = self.draw()
+        self.now += (bits & 0xFF) * 2e-6
+        self.on_step(thread, call)
+        if not process.alive:
+            raise ProcessKilled(process.name)
+        if process.frozen_until > self.now or (bits >> 8) & 0xFFFF < self._limit:
+            thread.deadline = self.now
+            self._hand_on(thread)
+
+    def wait_until(self, deadline: float, what: str, done: list[SimulatedThread] | None = None) -> None:
+        """Waits for a time, or until :meth:`wake`; somebody else runs meanwhile.
+
+        :param done: wakes when these threads have ended, too.
+        """
+        thread = self._by_ident.get(threading.get_ident())
+        if thread is None:
+            raise SimulationStuck(f"a thread outside of the simulation waits for {what}")
+        self.check_alive(thread.process)
+        if done and all(one.done for one in done):
+            return
+        thread.deadline, thread.waiting_for = deadline, what
+        self._hand_on(thread)
+        thread.waiting_for = ""
+
+    def wake(self, thread: SimulatedThread) -> None:
+        """Ends its waiting."""
+        thread.deadline = min(thread.deadline, self.now)
+
+    def _hand_on(self, thread: SimulatedThread) -> None:
+        """Gives the baton to whoever is next, and waits for it."""
+        chosen = self._next()
+        if chosen is not thread:
+            self.current = chosen
+            chosen.give()
+            thread.take()
+        if not thread.process.alive:
+            raise ProcessKilled(thread.process.name)
+
+    def _next(self) -> SimulatedThread:
+        """Who runs now; the clock moves on if nobody can."""
+        now = self.now
+        ready = [one for one in self.threads if one.deadline <= now and one.process.frozen_until <= now]
+        if not ready:
+            now = min((max(one.deadline, one.process.frozen_until) for one in self.threads), default=FOREVER)
+            if now == FOREVER:
+                return self._deadlock()
+            self.now = now
+            ready = [one for one in self.threads if one.deadline <= now and one.process.frozen_until <= now]
+        return ready[0] if len(ready) == 1 else ready[self.draw() % len(ready)]
+
+    def _deadlock(self) -> SimulatedThread:
+        waits = "; ".join(f"{one.name} waits for {one.waiting_for}" for one in self.threads)
+        self.failure = self.failure or SimulationStuck(f"every thread waits for ever: {waits}")
+        director = next((one for one in self.threads if one.process is self.world), None)
+        if director is None:
+            raise self.failure
+        return director
+
+    def crashed(self, thread: SimulatedThread, error: BaseException) -> None:
+        """A thread ended with an error that nobody caught."""
+        if thread.process is self.world:
+            self.failure = self.failure or error
+        else:
+            self.on_crash(thread, error)
+
+    def ended(self, thread: SimulatedThread) -> None:
+        thread.done = True
+        self.threads.remove(thread)
+        self._by_ident.pop(threading.get_ident(), None)
+        for one in self.threads:
+            if one.waiting_for.endswith(thread.name):
+                self.wake(one)
+        if thread.heir is not None:
+            self.current = thread.heir
+            thread.heir.give()
+        elif thread.name == "director":
+            self._over.set()
+        else:
+            self.current = chosen = self._next()
+            chosen.give()
+
+    # ------------------------------------------------------------------ processes
+
+    def kill(self, process: Process) -> None:
+        """Ends a process at once; its threads run to their ends, and none of their steps has an effect.
+
+        If the caller is one of them, its next step ends it."""
+        process.alive = False
+        process.frozen_until = 0.0
+        me = self.this()
+        assert me is not None
+        for thread in [one for one in self.threads if one.process is process and one is not me]:
+            thread.heir = me
+            self.current = thread
+            thread.give()
+            me.take()
+        self.current = me
+
+    def freeze(self, process: Process, seconds: float) -> None:
+        """Stops a process for a time; its threads then go on from the very next instruction."""
+        process.frozen_until = max(process.frozen_until, self.now + seconds)
+
+    def thaw(self, process: Process) -> None:
+        process.frozen_until = 0.0
+
+
+class ClockOfSimulation:
+    """The simulation's time as a clock (`processor_api.clock.Clock`)."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self.time_ms = scheduler.time_ms
+        self.wait = scheduler.sleep
+
+    def monotonic(self) -> float:
+        return self._scheduler.now
+
+    def __repr__(self) -> str:
+        return f"ClockOfSimulation(now={self._scheduler.now!r})"

@@ -1,0 +1,100 @@
+"""What the parts of one run of a simulation share: its time, broker, disks and what must never happen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from processor_api.store_spec import MEMORY, ROCKSDB
+from streams.kafka.embedded import EmbeddedBroker
+from streams.platform import Platform
+from streams.testing.simulation.clients import ClientsOfSimulation
+from streams.testing.simulation.disk import Disk, FileLocksOfSimulation
+from streams.testing.simulation.network import Network
+from streams.testing.simulation.scenario import Scenario
+from streams.testing.simulation.schedule import Shape
+from streams.testing.simulation.scheduler import ClockOfSimulation, Scheduler
+from streams.testing.simulation.threads import ThreadsOfSimulation
+from streams.testing.simulation.user_code import UserCode
+
+__all__ = ["Broken", "Stage"]
+
+START_MS = 1_700_000_000_000
+
+SETTINGS: Mapping[str, Any] = {
+    "application.id": "simulated",
+    "bootstrap.servers": "simulated:9092",
+    "commit.interval.ms": 500,
+    "poll.ms": 1000,
+    "consumer.session.timeout.ms": 10_000,
+    "consumer.heartbeat.interval.ms": 3_000,
+    "consumer.max.poll.interval.ms": 60_000,
+    "consumer.auto.offset.reset": "earliest",
+    "producer.transaction.timeout.ms": 20_000,
+}
+
+
+class Broken(AssertionError):
+    """What must never happen has happened."""
+
+
+class Stage:
+    """Made for one run.
+
+    :param root: a directory for the state directories of workers.
+    """
+
+    def __init__(self, scenario: Scenario, seed: int, shape: Shape, root: Path) -> None:
+        self.scenario = scenario
+        self.shape = shape
+        self.root = root
+        self.scheduler = Scheduler(seed, shape.switching, START_MS)
+        self.user_code = UserCode(self.scheduler)
+        self.settings: dict[str, Any] = {**SETTINGS, **scenario.settings}
+        if shape.wraps:
+            self.settings.setdefault("processor.wrapper.class", self.user_code)
+        self.application_id = str(self.settings["application.id"])
+        clock, threads = ClockOfSimulation(self.scheduler), ThreadsOfSimulation(self.scheduler)
+        self.broker = EmbeddedBroker(clock, threads=threads, waiting=clock)
+        self.group = self.broker.groups.group(self.application_id)
+        self.network = Network(self.scheduler, self.broken, lambda: self.group.offsets)
+        self.clients = ClientsOfSimulation(self.broker, self.scheduler, self.network)
+        self.disk = Disk(self.scheduler, self.broken)
+        self.platform = Platform(
+            clock=clock,
+            threads=threads,
+            file_locks=FileLocksOfSimulation(self.scheduler),
+            engines={ROCKSDB: self.disk.open, MEMORY: self.disk.open_memory},
+        )
+        self.happened: list[str] = []
+        """What the schedule did, in words."""
+        self.failure: BaseException | None = None
+        self._timers: list[tuple[float, Callable[[], None]]] = []
+
+    @property
+    def exactly_once(self) -> bool:
+        return str(self.settings.get("processing.guarantee", "at_least_once")).startswith("exactly_once")
+
+    def broken(self, text: str, cause: BaseException | None = None) -> None:
+        """Something happened that must never happen; the run ends soon."""
+        if self.failure is None:
+            self.failure = Broken(f"{text} (step {self.scheduler.steps}, {self.scheduler.now:.3f} s)")
+            self.failure.__cause__ = cause
+
+    def say(self, text: str) -> None:
+        """Notes what happened."""
+        self.happened.append(f"step {self.scheduler.steps}, {self.scheduler.now:.3f} s: {text}")
+
+    def later(self, seconds: float, do: Callable[[], None]) -> None:
+        """Does something then, on the director's thread."""
+        self._timers.append((self.scheduler.now + seconds, do))
+
+    def run_timers(self) -> None:
+        """Does what is due."""
+        for timer in [one for one in self._timers if one[0] <= self.scheduler.now]:
+            self._timers.remove(timer)
+            timer[1]()
+
+    def forget_timers(self) -> None:
+        self._timers.clear()

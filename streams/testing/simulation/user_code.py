@@ -1,0 +1,89 @@
+"""Lets the user's code take long, and fail, in a simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from processor_api.processor import FixedKeyProcessor, Processor
+from streams.testing.simulation.scheduler import Process, Scheduler
+
+__all__ = ["SimulatedFailure", "UserCode"]
+
+
+class SimulatedFailure(Exception):
+    """What the user's code raises when the schedule lets it fail."""
+
+    simulated = True
+
+
+class UserCode:
+    """A wrapper of processors (``processor.wrapper.class``) that acts when the schedule says so."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self.slow: dict[Process, float] = {}
+        """Processes whose next record takes so many seconds."""
+        self.failing: set[Process] = set()
+        """Processes whose next record fails."""
+
+    def __call__(self, name: str, supplier: Any) -> Any:
+        return _Supplier(supplier, lambda: self._before(name))
+
+    def _before(self, node: str) -> None:
+        thread = self._scheduler.this()
+        if thread is None:
+            return
+        self._scheduler.step("user code")
+        if seconds := self.slow.pop(thread.process, 0.0):
+            self._scheduler.sleep(seconds)
+        if thread.process in self.failing:
+            self.failing.discard(thread.process)
+            raise SimulatedFailure(f"the schedule lets node {node} fail")
+
+
+class _Supplier:
+    def __init__(self, supplier: Any, before: Callable[[], None]) -> None:
+        self._supplier = supplier
+        self._before = before
+        if hasattr(supplier, "stores"):
+            self.stores = supplier.stores
+
+    def __call__(self) -> Any:
+        made = self._supplier()
+        kind = _FixedKey if isinstance(made, FixedKeyProcessor) else _Free
+        return kind(made, self._before)
+
+
+class _Free(Processor[Any, Any, Any, Any]):
+    def __init__(self, inner: Any, before: Callable[[], None]) -> None:
+        self._inner = inner
+        self._before = before
+
+    def init(self, context: Any) -> None:
+        super().init(context)
+        self._inner.init(context)
+
+    def process(self, record: Any) -> None:
+        self._before()
+        self._inner.process(record)
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class _FixedKey(FixedKeyProcessor[Any, Any, Any]):
+    def __init__(self, inner: Any, before: Callable[[], None]) -> None:
+        self._inner = inner
+        self._before = before
+
+    def init(self, context: Any) -> None:
+        super().init(context)
+        self._inner.init(context)
+
+    def process(self, record: Any) -> None:
+        self._before()
+        self._inner.process(record)
+
+    def close(self) -> None:
+        self._inner.close()

@@ -1,0 +1,167 @@
+"""A worker of a simulation: a process that runs the application, and is started again when it ends."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from processor_api.errors import RetryableError, StreamsError
+from state.directory_metadata import FORMAT_VERSION, METADATA_FILE
+from streams.app.kafka_streams import ClientState, KafkaStreams
+from streams.app.uncaught import StreamThreadExceptionResponse
+from streams.kafka.ports import KafkaClients
+from streams.testing.simulation.scheduler import Process, SimulatedThread
+from streams.testing.simulation.stage import Stage
+
+__all__ = ["Crew", "Worker"]
+
+RESTART_S = 2.0
+
+
+class Worker:
+    """One of the workers; each of its lives is another process.
+
+    :param number: its number, from 0.
+    :param directory: its state directory, below which each application has its own.
+    """
+
+    def __init__(self, stage: Stage, number: int, directory: Path) -> None:
+        self.number = number
+        self.directory = directory
+        self.process = Process(f"worker-{number}")
+        self.process.alive = False
+        self.app: KafkaStreams | None = None
+        self.wanted = True
+        """Whether it is to run."""
+        self.excused = False
+        """Whether it may end with an error: the schedule let its disk or its user's code fail."""
+        self._stage = stage
+        self._lives = 0
+
+    @property
+    def running(self) -> bool:
+        return self.app is not None and self.process.alive and self.app.state is ClientState.RUNNING
+
+    def start(self) -> None:
+        """Starts a process, unless there is one."""
+        if self.process.alive:
+            return
+        self._lives += 1
+        self.process = Process(f"worker-{self.number}.{self._lives}" if self._lives > 1 else f"worker-{self.number}")
+        self.excused = False
+        self.app = None
+        self.spawn(self._main, "main")
+
+    def spawn(self, run: Callable[[], None], name: str) -> None:
+        """Runs something on a thread of its own in this process."""
+        SimulatedThread(self._stage.scheduler, self.process, run, f"{self.process.name} {name}").start()
+
+    def stop(self) -> None:
+        """Asks it to close in order."""
+        app = self.app
+        if self.process.alive and app is not None:
+            self.spawn(lambda: _close(app), "close")
+
+    def _main(self) -> None:
+        stage = self._stage
+        _prepare_directory(self.directory / stage.application_id, stage.application_id)
+        settings = {**stage.settings, "state.dir": str(self.directory), "num.stream.threads": stage.shape.threads}
+        app = KafkaStreams(
+            stage.scenario.topology(), settings, cast(KafkaClients, stage.clients), platform=stage.platform
+        )
+        replace = stage.shape.replaces_threads
+
+        def failed(error: Exception) -> StreamThreadExceptionResponse:
+            self.failed(error)
+            answers = StreamThreadExceptionResponse
+            return answers.REPLACE_THREAD if replace else answers.SHUTDOWN_CLIENT
+
+        app.set_uncaught_exception_handler(failed)
+        self.app = app
+        try:
+            app.start()
+            app.wait()
+        except StreamsError as error:
+            if not isinstance(error, RetryableError):  # an outage: whoever supervises starts it again
+                self.failed(error)
+        self._ended()
+
+    def failed(self, error: BaseException) -> None:
+        """A thread, or the start, met an error that ends it."""
+        if self.process.alive and not self.excused and not _is_simulated(error):
+            self._stage.broken(f"{self.process} dies of {type(error).__name__}: {error}", error)
+
+    def _ended(self) -> None:
+        """The application has ended by itself or in order, and the process with it."""
+        if self.wanted:
+            self._stage.later(RESTART_S, self.start)
+        self.die()
+
+    def die(self) -> None:
+        """Ends the process at once. What it had sent arrives, or not; nothing else of it does."""
+        stage = self._stage
+        stage.clients.before_freeze(self.process)
+        stage.clients.killed(self.process)
+        stage.scheduler.kill(self.process)
+
+    def dump(self) -> str:
+        app = self.app
+        state = "gone" if app is None or not self.process.alive else app.state.value
+        return f"{self.process}: {state}" + (
+            ", frozen" if self.process.frozen_until > self._stage.scheduler.now else ""
+        )
+
+
+class Crew:
+    """All workers of a run."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self.workers: list[Worker] = []
+
+    def __iter__(self) -> Iterator[Worker]:
+        return iter(self.workers)
+
+    def add(self) -> Worker:
+        """Starts one more, on an empty state directory."""
+        number = len(self.workers)
+        worker = Worker(self._stage, number, self.new_directory(number))
+        self.workers.append(worker)
+        worker.start()
+        return worker
+
+    def new_directory(self, number: int) -> Path:
+        """A state directory that was never used."""
+        root = self._stage.root
+        name = next(name for n in range(1000) if not (root / (name := f"state-{number}-{n}")).exists())
+        (root / name).mkdir()
+        return root / name
+
+
+def _close(app: KafkaStreams) -> None:
+    app.close()
+
+
+def _is_simulated(error: BaseException | None) -> bool:
+    """Whether an error is, or was caused by, the user's code that the schedule let fail."""
+    while error is not None:
+        if getattr(error, "simulated", False):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _prepare_directory(path: Path, application_id: str) -> None:
+    """Gives a state directory an id that does not change from run to run."""
+    metadata = path / METADATA_FILE
+    if not metadata.exists():
+        path.mkdir(parents=True, exist_ok=True)
+        known: Mapping[str, Any] = {
+            "format_version": FORMAT_VERSION,
+            "application_id": application_id,
+            "process_uuid": str(uuid.uuid5(uuid.NAMESPACE_OID, path.parent.name)),
+        }
+        metadata.write_text(json.dumps(known), encoding="utf-8")

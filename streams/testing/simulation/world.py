@@ -1,0 +1,216 @@
+"""One run of a simulation: workers, their broker and disks, what the schedule does to them, and what must hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from processor_api.task_id import TopicPartition
+from streams.testing.simulation.acts import Acts
+from streams.testing.simulation.scenario import InputRecord, Outcome, OutputRecord, Scenario
+from streams.testing.simulation.schedule import Action, Shape
+from streams.testing.simulation.scheduler import SimulatedThread
+from streams.testing.simulation.stage import Broken, Stage
+from streams.testing.simulation.worker import Crew
+
+__all__ = ["World"]
+
+PATIENCE_S = 1800.0
+"""How long, in simulated time, everything may take after the schedule has ended."""
+LOOK_S = 0.25
+FEEDING_S = 30.0
+ZOMBIES = ("freeze", "slow", "evict", "leap")
+"""Actions after which a worker may go on that another one has replaced. Under at least once it still writes."""
+CALM_S = 5.0
+
+
+class World:
+    """One run. It is used once: by :meth:`run`.
+
+    :param root: an empty directory for the state directories of workers.
+    """
+
+    def __init__(self, scenario: Scenario, seed: int, shape: Shape, actions: Sequence[Action], root: Path) -> None:
+        stage = self.stage = Stage(scenario, seed, shape, root)
+        self.scenario = scenario
+        self.shape = shape
+        self.scheduler = stage.scheduler
+        self.broker = stage.broker
+        self.crew = Crew(stage)
+        self.fed = False
+        self.outcome: Outcome | None = None
+        self._actions = actions
+        self._acts = Acts(stage, self.crew, actions)
+        self._topics = {**dict.fromkeys(scenario.inputs, 1), **scenario.topics}
+
+    def run(self) -> None:
+        """:raises Broken: if something happened that must not. :raises AssertionError: of the checks."""
+        self.scheduler.on_step = self._acts.on_step
+        self.scheduler.on_crash = self._crashed
+        self.scheduler.run(self._direct)
+
+    def _crashed(self, thread: SimulatedThread, error: BaseException) -> None:
+        if thread.process.alive:
+            self.stage.broken(f"thread {thread.name} ends with {type(error).__name__}: {error}", error)
+
+    def _direct(self) -> None:
+        """The first thread: starts everything, lets the schedule act, heals, waits, and looks at what came out."""
+        try:
+            self._begin()
+            self._until(
+                lambda: self.fed and self.scheduler.steps >= self.shape.steps, PATIENCE_S, "the input is written"
+            )
+            self._heal()
+            self._until(self._settled, PATIENCE_S, "all input is processed and committed")
+            self._end()
+        except AssertionError as error:
+            self.stage.failure = self.stage.failure or error
+        finally:
+            for process in {thread.process for thread in self.scheduler.threads} - {self.scheduler.world}:
+                self.scheduler.kill(process)
+            self.scheduler.kill(self.scheduler.world)
+            self.scheduler.failure = self.stage.failure or self.scheduler.failure
+
+    def _is_fed(self) -> bool:
+        return self.fed and self.scheduler.steps >= self.shape.steps
+
+    def _begin(self) -> None:
+        for topic in sorted(self._topics.keys() - self.scenario.late):
+            self._create(topic)
+        if self.scenario.preloaded:
+            self._feed()
+        for _ in range(self.shape.workers):
+            self.crew.add()
+        if not self.scenario.preloaded:
+            SimulatedThread(self.scheduler, self.scheduler.world, self._feed, "input").start()
+
+    def _create(self, topic: str) -> None:
+        self.broker.create_topic(topic, self._topics[topic], self.scenario.topic_configs.get(topic))
+
+    def _feed(self) -> None:
+        """Writes the input, bit by bit, topic by topic in an order that the seed chooses."""
+        producer = self.stage.clients.producer({"linger.ms": 0})
+        left = {topic: list(records) for topic, records in self.scenario.inputs.items()}
+        total = max(1, sum(map(len, left.values())))
+        pause_s = 0.0 if self.scenario.preloaded else FEEDING_S / total
+        while left := {topic: records for topic, records in left.items() if records}:
+            names = sorted(left)
+            topic = names[self.scheduler.draw() % len(names)]
+            self._create(topic)
+            for _ in range(1 + self.scheduler.draw() % 12):
+                if left[topic]:
+                    self._write(producer.inner, topic, left[topic].pop(0))
+            self.scheduler.sleep(pause_s * (self.scheduler.draw() % 13))
+        self.fed = True
+
+    def _write(self, producer: Any, topic: str, record: InputRecord) -> None:
+        key, value, timestamp, partition, headers = record
+        producer.produce(topic, value, key, partition, None, None, timestamp, headers)
+        producer.flush()
+
+    def _until(self, reached: Callable[[], bool], patience_s: float, what: str) -> None:
+        end = self.scheduler.now - self.scheduler.leapt + patience_s
+        while not reached():
+            if self.stage.failure is not None:
+                raise self.stage.failure
+            if self.scheduler.now - self.scheduler.leapt > end:
+                raise Broken(f"after {patience_s:g} s it is not so that {what}: {self._describe()}")
+            self.stage.run_timers()
+            self.scheduler.sleep(LOOK_S)
+        if self.stage.failure is not None:
+            raise self.stage.failure
+
+    def _describe(self) -> str:
+        lacking = ", ".join(f"{name} from {offset} to {end}" for name, offset, end in self._left())
+        return f"{'; '.join(worker.dump() for worker in self.crew)}; not committed: {lacking or 'nothing'}"
+
+    def _heal(self) -> None:
+        """From now on nothing goes wrong any more."""
+        self._acts.stop()
+        self.stage.say("everything heals")
+        self.stage.forget_timers()
+        for worker in self.crew:
+            self.scheduler.thaw(worker.process)
+            if worker.app is not None:
+                worker.app.resume()
+            if not worker.process.alive:
+                worker.start()
+
+    # ------------------------------------------------------------------ when all is done
+
+    def _left(self) -> list[tuple[TopicPartition, int, int]]:
+        """The partitions that are read as input and have records that no commit covers."""
+        found = []
+        for topic in self._inputs():
+            for number, log in enumerate(self.broker.topics[topic].partitions):
+                partition = TopicPartition(topic, number)
+                committed = self.stage.group.offsets.get(partition)
+                offset = max(log.start_offset, committed.offset if committed is not None else 0)
+                if log.read(offset, 1, True)[0]:
+                    found.append((partition, offset, log.last_stable_offset))
+        return found
+
+    def _inputs(self) -> list[str]:
+        prefix = self.stage.application_id
+        own = (name for name in self.broker.topics if name.startswith(prefix) and name.endswith("-repartition"))
+        return sorted(
+            {*(name for name in self.scenario.inputs.keys() - self.scenario.unread if name in self.broker.topics), *own}
+        )
+
+    def _settled(self) -> bool:
+        alive = [worker for worker in self.crew if worker.wanted]
+        return all(worker.running for worker in alive) and not self._left()
+
+    def _end(self) -> None:
+        self.scheduler.sleep(CALM_S)  # what was committed is written to disk a little later
+        live = self.stage.disk.contents()
+        for worker in self.crew:
+            worker.wanted = False
+            worker.stop()
+        self._until(lambda: not any(worker.process.alive for worker in self.crew), PATIENCE_S, "all workers ended")
+        self._look()
+        zombies = not self.stage.exactly_once and any(action.kind in ZOMBIES for action in self._actions)
+        if self.scenario.restores and not zombies:
+            self._restore(live)
+        assert self.outcome is not None
+        for check in self.scenario.checks:
+            check(self.outcome)
+
+    def _look(self) -> None:
+        topics = {
+            name: [
+                OutputRecord(
+                    record.key(),
+                    record.value(),
+                    record.timestamp()[1],
+                    record.partition(),
+                    record.offset(),
+                    record.headers(),
+                )
+                for record in self.broker.records(name)
+            ]
+            for name in self.broker.topics
+        }
+        self.outcome = Outcome(self.stage.exactly_once, self.scenario.inputs, topics)
+
+    def _restore(self, live: Mapping[tuple[str, str], Mapping[bytes, bytes]]) -> None:
+        """A worker on an empty state directory must find in the changelogs what the others had."""
+        worker = self.crew.add()
+        self._until(lambda: worker.running, PATIENCE_S, "a worker restores all state")
+        restored = self.stage.disk.contents()
+        for place in sorted(live.keys() | restored.keys()):
+            one, other = live.get(place, {}), restored.get(place, {})
+            if one != other:
+                raise Broken(
+                    f"the rows of {' '.join(place)} are not what their changelog restores: {_difference(one, other)}"
+                )
+        worker.wanted = False
+        worker.stop()
+        self._until(lambda: not worker.process.alive, PATIENCE_S, "the worker that restored has ended")
+
+
+def _difference(live: Mapping[bytes, bytes], restored: Mapping[bytes, bytes]) -> str:
+    keys = [key for key in sorted(live.keys() | restored.keys()) if live.get(key) != restored.get(key)]
+    shown = "; ".join(f"{key!r}: {live.get(key)!r} was there, {restored.get(key)!r} is restored" for key in keys[:3])
+    return f"{len(keys)} rows differ, such as {shown}"
