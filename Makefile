@@ -2,6 +2,8 @@
 PYTHON ?= python3
 EXTRAS ?= dev,json,parquet
 JOBS ?= 3
+SEEDS ?= 1000
+FIRST ?= 0
 PORT ?= 9092
 DIR ?=
 
@@ -10,7 +12,7 @@ PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-long check format kafka bench clean
+.PHONY: demo test test-long simulate check format kafka bench clean
 
 demo: $(INSTALLED)
 	$(PY) -m streams demo
@@ -32,6 +34,10 @@ check: $(INSTALLED)
 format: $(INSTALLED)
 	$(VENV)/bin/ruff check --fix
 	$(VENV)/bin/ruff format
+
+# Seeds of the simulation, two at a time: SEEDS=n, FIRST=k the first of them.
+simulate: $(INSTALLED)
+	$(PY) -m tools.simulate --seeds $(SEEDS) --first $(FIRST)
 
 # A single node on the loopback address until Ctrl-C: PORT=... (0 takes a free one), DIR=... keeps the data there.
 kafka:

@@ -153,6 +153,18 @@ def plan(
     return shape, draw_actions(chance, shape, [kind for kind in KINDS if kind in kinds])
 
 
+def check_seed(scenario: Scenario, seed: int, name: str = "") -> Run:
+    """Runs what a seed draws for a scenario.
+
+    :raises SimulationFailure: if it fails; with the shortest run that does.
+    """
+    shape, actions = plan(seed)
+    run = run_seed(scenario, seed, shape, actions)
+    if run.failure is not None:
+        raise _failure(scenario, run, actions, name)
+    return run
+
+
 def run_seed(scenario: Scenario, seed: int, shape: Shape, actions: Sequence[Action], watch: Watch | None = None) -> Run:
     """Runs a seed once; what it found is in the run.
 
@@ -244,11 +256,15 @@ def _simpler(shape: Shape) -> Iterator[dict[str, Any]]:
         yield {"workers": shape.workers - 1}
 
 
-def _failure(scenario: Scenario, run: Run, drawn: Sequence[Action] | None) -> SimulationFailure:
+def _failure(scenario: Scenario, run: Run, drawn: Sequence[Action] | None, name: str = "") -> SimulationFailure:
     """:param drawn: what the seed drew, if its actions are to be found in it."""
     best = shorten(scenario, run)
-    lines = [f"seed {run.seed}: {best.failure}", f"a run of {best.shape.workers} workers with {best.shape.threads}"
-             f" stream threads each, {len(best.actions)} of {len(run.actions)} actions:"]  # fmt: skip
+    shape = best.shape
+    lines = [
+        f"seed {run.seed}{f' ({name})' if name else ''}: {best.failure}",
+        f"a run of {shape.workers} workers with {shape.threads} stream threads each, {len(best.actions)} of"
+        f" {len(run.actions)} actions:",
+    ]
     lines += [f"  {text}" for text in best.happened]
     if drawn is not None:
         kept = [number for number, action in enumerate(drawn) if any(one is action for one in best.actions)]

@@ -46,8 +46,8 @@ class Worker:
         return self.app is not None and self.process.alive and self.app.state is ClientState.RUNNING
 
     def start(self) -> None:
-        """Starts a process, unless there is one."""
-        if self.process.alive:
+        """Starts a process, unless there is one, or none is wanted any more."""
+        if self.process.alive or not self.wanted:
             return
         self._lives += 1
         self.process = Process(f"worker-{self.number}.{self._lives}" if self._lives > 1 else f"worker-{self.number}")

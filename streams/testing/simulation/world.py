@@ -22,7 +22,11 @@ LOOK_S = 0.25
 FEEDING_S = 30.0
 ZOMBIES = ("freeze", "slow", "evict", "leap")
 """Actions after which a worker may go on that another one has replaced. Under at least once it still writes."""
+SESSIONS_S = 30.0
+"""After which the tasks of a process that was killed have another owner."""
 CALM_S = 5.0
+TRANSACTIONS_S = 300.0
+"""After which no transaction of a process that was killed is open any more."""
 
 
 class World:
@@ -163,6 +167,8 @@ class World:
         return all(worker.running for worker in alive) and not self._left()
 
     def _end(self) -> None:
+        self.scheduler.sleep(SESSIONS_S)
+        self._until(self._settled, PATIENCE_S, "all input is processed and committed")
         self.scheduler.sleep(CALM_S)  # what was committed is written to disk a little later
         live = self.stage.disk.contents()
         for worker in self.crew:
@@ -178,6 +184,9 @@ class World:
             check(self.outcome)
 
     def _look(self) -> None:
+        self.scheduler.sleep(TRANSACTIONS_S)
+        with self.broker.lock:
+            self.broker.expire()
         topics = {
             name: [
                 OutputRecord(
