@@ -222,6 +222,29 @@ def _trim(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
                 log.delete_before(min(committed.offset, log.end_offset))
 
 
+def _cut(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+    for name in sorted(stage.scenario.cut):
+        with stage.broker.lock:
+            for log in stage.broker.topics[name].partitions:
+                log.delete_before(log.start_offset + stage.scheduler.draw() % (log.end_offset - log.start_offset + 1))
+
+
+def _truncate(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+    """As far as no key loses its last record: what a compaction and a retention may do together."""
+    for name in sorted(stage.broker.topics):
+        if name.startswith(stage.application_id) and name.endswith("-changelog"):
+            with stage.broker.lock:
+                for log in stage.broker.topics[name].partitions:
+                    records, _ = log.read(log.start_offset, log.end_offset, True)
+                    last = {record.key(): record.offset() for record in records}
+                    log.delete_before(min(last.values(), default=log.start_offset))
+
+
+def _partitions(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+    for name in sorted(stage.scenario.growing):
+        stage.broker.add_partitions(name, len(stage.broker.topics[name].partitions) + 1)
+
+
 def _ignore(_: object) -> None:
     """What a call returns is not looked at."""
 
@@ -231,5 +254,6 @@ _ACTS: dict[str, Callable[[Stage, Crew, Worker, Action], None]] = {
     "freeze": _freeze, "stop": _stop, "join": _join, "fault": _fault, "outage": _outage, "event": _event,
     "fence": _fence, "expire": _expire, "evict": _evict, "clock": _clock, "leap": _leap, "slow": _slow,
     "raise": _raise, "add thread": _add_thread, "remove thread": _remove_thread, "pause": _pause,
-    "full disk": _full_disk, "clean": _clean, "trim": _trim,
+    "full disk": _full_disk, "clean": _clean, "trim": _trim, "cut": _cut, "truncate": _truncate,
+    "partitions": _partitions,
 }  # fmt: skip

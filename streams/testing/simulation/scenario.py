@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from processor_api.record import HeaderList
 
@@ -82,8 +82,12 @@ class Scenario:
     topic_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     restores: bool = True
-    preloaded: bool = False
-    """Whether all input is written before the first worker starts."""
+    feeding: Literal["bit by bit", "before", "at once"] = "bit by bit"
+    """When the input is written: while workers run, before the first starts, or in one moment while they start."""
+    growing: Set[str] = frozenset()
+    """Topics that may be given more partitions."""
+    cut: Set[str] = frozenset()
+    """Topics of which records may be deleted that were not read yet."""
     unread: Set[str] = frozenset()
     """Input topics for which no offsets are committed, such as those of global tables."""
     late: Set[str] = frozenset()

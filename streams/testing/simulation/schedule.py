@@ -37,13 +37,17 @@ KINDS = {
     "full disk": "lets the next writes to disk fail",
     "clean": "compacts the internal topics, and deletes what is due",
     "trim": "deletes records that were processed and committed",
+    "cut": "deletes records that were not read yet, where the scenario allows it",
+    "truncate": "deletes records of changelogs that later ones replace",
+    "partitions": "gives a topic one more partition, where the scenario allows it",
 }
 """The kinds of actions, and what each does."""
 
 _WEIGHTS = {
     "kill": 8, "kill, empty": 4, "kill, swap": 3, "power": 3, "damage": 2, "freeze": 8, "stop": 3, "join": 2,
     "fault": 14, "outage": 4, "event": 2, "fence": 3, "expire": 3, "evict": 3, "clock": 2, "leap": 2, "slow": 4,
-    "raise": 3, "add thread": 2, "remove thread": 2, "pause": 2, "full disk": 2, "clean": 2, "trim": 2,
+    "raise": 3, "add thread": 2, "remove thread": 2, "pause": 2, "full disk": 2, "clean": 2, "trim": 2, "cut": 3,
+    "truncate": 3, "partitions": 3,
 }  # fmt: skip
 
 _MOMENTS = (

@@ -82,11 +82,12 @@ class World:
     def _begin(self) -> None:
         for topic in sorted(self._topics.keys() - self.scenario.late):
             self._create(topic)
-        if self.scenario.preloaded:
+        feeding = self.scenario.feeding
+        if feeding == "before":
             self._feed()
         for _ in range(self.shape.workers):
             self.crew.add()
-        if not self.scenario.preloaded:
+        if feeding != "before":
             SimulatedThread(self.scheduler, self.scheduler.world, self._feed, "input").start()
 
     def _create(self, topic: str) -> None:
@@ -97,7 +98,9 @@ class World:
         producer = self.stage.clients.producer({"linger.ms": 0})
         left = {topic: list(records) for topic, records in self.scenario.inputs.items()}
         total = max(1, sum(map(len, left.values())))
-        pause_s = 0.0 if self.scenario.preloaded else FEEDING_S / total
+        pause_s = FEEDING_S / total if self.scenario.feeding == "bit by bit" else 0.0
+        if self.scenario.feeding == "at once":
+            self.scheduler.sleep(self.scheduler.draw() % 60 / 1000)
         while left := {topic: records for topic, records in left.items() if records}:
             names = sorted(left)
             topic = names[self.scheduler.draw() % len(names)]
@@ -105,7 +108,8 @@ class World:
             for _ in range(1 + self.scheduler.draw() % 12):
                 if left[topic]:
                     self._write(producer.inner, topic, left[topic].pop(0))
-            self.scheduler.sleep(pause_s * (self.scheduler.draw() % 13))
+            if pause_s:
+                self.scheduler.sleep(pause_s * (self.scheduler.draw() % 13))
         self.fed = True
 
     def _write(self, producer: Any, topic: str, record: InputRecord) -> None:

@@ -16,7 +16,7 @@ from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.store_spec import StoreBuilder, Stores
 from processor_api.topology import Topology
-from streams import Produced, StreamsBuilder
+from streams import AutoOffsetReset, Consumed, Produced, StreamsBuilder
 from streams.testing.simulation.scenario import InputRecord, Outcome, Scenario
 
 __all__ = ["SCENARIOS", "scenario_of"]
@@ -61,7 +61,41 @@ def stateless(chance: Random) -> Scenario:
     def check(outcome: Outcome) -> None:
         each_once(outcome, values(outcome, "out"), [str(one.value).upper() for one in inputs])
 
-    return Scenario(topology=topology, inputs={"in": inputs}, checks=[check], topics={"in": 4, "out": 2})
+    return Scenario(
+        topology=topology,
+        inputs={"in": inputs},
+        checks=[check],
+        topics={"in": 4, "out": 2},
+        growing=frozenset({"in"}),
+        settings={"metadata.max.age.ms": 2000},
+    )
+
+
+def cut(chance: Random) -> Scenario:
+    """Records are deleted before they are read; a source's own policy says where to go on."""
+
+    def topology() -> Any:
+        builder = StreamsBuilder()
+        builder.stream("in", Consumed(offset_reset=AutoOffsetReset.earliest())).to("out")
+        return builder
+
+    inputs = [InputRecord(f"k{n}", f"{word}-{n}", n) for n, (_, word, *_) in enumerate(words(chance))]
+
+    def check(outcome: Outcome) -> None:
+        left = Counter(values(outcome, "in"))
+        found = Counter(values(outcome, "out"))
+        assert not left - found, f"missing {left - found}"
+        if outcome.exactly_once:
+            assert not [word for word, times in found.items() if times > 1], f"more than once: {found}"
+
+    return Scenario(
+        topology=topology,
+        inputs={"in": inputs},
+        checks=[check],
+        topics={"in": 2, "out": 2},
+        cut=frozenset({"in"}),
+        settings={"consumer.auto.offset.reset": "latest"},
+    )
 
 
 def count(chance: Random) -> Scenario:
@@ -173,7 +207,7 @@ def merged(chance: Random) -> Scenario:
         inputs=inputs,
         checks=[check],
         topics={"a": 3, "b": 3, "out": 3},
-        preloaded=True,
+        feeding=chance.choice(("before", "at once")),
     )
 
 
@@ -440,6 +474,7 @@ def pattern(chance: Random) -> Scenario:
 SCENARIOS: dict[str, Callable[[Random], Scenario]] = {
     "stateless": stateless,
     "count": count,
+    "cut": cut,
     "numbered": numbered,
     "in-memory": in_memory,
     "merged": merged,
