@@ -9,7 +9,7 @@ from processor_api.errors import StreamsError
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import InstanceFenced
 
-__all__ = ["client_event"]
+__all__ = ["client_event", "is_event"]
 
 log = logging.getLogger("streams.thread")
 
@@ -23,6 +23,11 @@ PASSING = frozenset({
     "UNKNOWN_MEMBER_ID", "UNKNOWN_TOPIC_ID", "UNKNOWN_TOPIC_OR_PART",
 })  # fmt: skip
 """The client tries again by itself and skips no record. After any other error it might, so that none is passed over."""
+
+
+def is_event(message: Any) -> bool:
+    """Whether a message tells something of the client or of a partition, and is no record."""
+    return message.error() is not None
 
 
 def client_event(error: Any, partition: TopicPartition) -> None:

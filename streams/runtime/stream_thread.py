@@ -22,7 +22,7 @@ from streams.kafka.shutdown_requests import ShutdownRequested
 from streams.log import in_work
 from streams.metrics.registry import Metrics
 from streams.restore.counters import RestoreCounters
-from streams.runtime.client_events import client_event
+from streams.runtime.client_events import client_event, is_event
 from streams.runtime.inputs import InputQueue
 from streams.runtime.metadata import ThreadMetadata
 from streams.runtime.rebuilds import let_go
@@ -314,10 +314,20 @@ class StreamThread:
         return wait
 
     def _route(self, life: Life, messages: Sequence[Any]) -> None:
-        kind = type(messages[0])
+        """Hands records and events on in the order in which the client gave them: the end of a partition says nothing
+        of the records that came after it."""
         events = [message for message in messages if message.error() is not None]
-        if events:
-            messages = [message for message in messages if message.error() is None]
+        if not events:
+            return self._take(life, messages)
+        for happened, run in groupby(messages, is_event):
+            if happened:
+                for event in run:
+                    self._event(life, event)
+            else:
+                self._take(life, list(run))
+
+    def _take(self, life: Life, messages: Sequence[Any]) -> None:
+        kind = type(messages[0])
         running = life.tasks.running
         for number, by_partition in groupby(messages, kind.partition):
             for topic, run in groupby(by_partition, kind.topic):
@@ -333,8 +343,6 @@ class StreamThread:
                             self._pausing(life, partition)
                 else:
                     life.membership.take(partition, list(run))
-        for event in events:
-            self._event(life, event)
 
     def _full(self, life: Life, queue: InputQueue) -> bool:
         """Whether a partition buffers more than it may; a task with one partition takes all it gets at once."""
