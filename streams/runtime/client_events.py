@@ -39,13 +39,6 @@ def client_event(error: Any, partition: TopicPartition) -> None:
     name = error.name()
     if name == "_FATAL":  # the client says no more than that: the only such error of a consumer in a classic group
         raise InstanceFenced("another process has taken the place of this thread in the group")
-    if name == "_AUTO_OFFSET_RESET":
-        raise StreamsError(
-            f"the committed offset of {partition} is outside of its log and the reset policy is 'none': records"
-            " were deleted before they were processed. Set the group's offset, or choose another auto.offset.reset",
-            topic=partition.topic,
-            partition=partition.partition,
-        )
     if name not in PASSING:
         what = f"read {partition}" if partition.topic else "go on as a member of the group"
         raise StreamsError(f"cannot {what}: {error.str()} ({name})", topic=partition.topic or None)

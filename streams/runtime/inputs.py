@@ -88,6 +88,11 @@ class InputQueue:
         if not self.messages and self.head is None and self.position is not None:
             self.position = max(self.position, offset)
 
+    def go_on_at(self, offset: int) -> None:
+        """Nothing is buffered, and reading goes on at another offset."""
+        self.position = offset
+        self.caught_up = False
+
     def measure(self, messages: Sequence[Any]) -> None:
         """Looks at the sizes of some of the messages that were just added."""
         if len(self) <= len(messages):

@@ -24,6 +24,7 @@ from streams.metrics.registry import Metrics
 from streams.restore.counters import RestoreCounters
 from streams.runtime.client_events import client_event, is_event
 from streams.runtime.inputs import InputQueue
+from streams.runtime.lost_offsets import LOST
 from streams.runtime.metadata import ThreadMetadata
 from streams.runtime.rebuilds import let_go
 from streams.runtime.task import Task
@@ -284,10 +285,12 @@ class StreamThread:
                 self._open_at = self._clock.monotonic() + self._trouble.met(error)
                 life.committer.abort()
                 life.tasks.rebuild()
+                life.lost_offsets.clear()
                 self._paused.clear()
                 busy = False
 
     def _poll(self, life: Life, busy: bool) -> None:
+        self._paused.difference_update(life.lost_offsets.find(life.tasks.running))
         consumer, limit = life.consumer, self._settings.max_poll_records
         messages: Sequence[Any] = consumer.consume(limit, 0.0)
         if not messages:
@@ -361,6 +364,8 @@ class StreamThread:
             if task is not None:
                 task.queues[partition].at_end(event.offset())
             return
+        if error.name() in LOST:
+            return life.lost_offsets.add(partition, event.offset())
         if error.name() == "UNKNOWN_TOPIC_OR_PART" and partition in life.tasks.running:
             life.tasks.running[partition].queues[partition].caught_up = True  # nobody waits for a deleted topic
         if event.topic() and partition not in life.tasks.running and error.name() != "_FATAL":

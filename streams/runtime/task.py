@@ -176,6 +176,12 @@ class Task:
         queue.add(messages)
         return queue
 
+    def go_on_at(self, partition: TopicPartition, offset: int) -> None:
+        """The next record of a partition, of which nothing is buffered, is at another offset than the last one said;
+        that is committed, so that a restart begins there."""
+        self.queues[partition].go_on_at(offset)
+        self.commit_needed = True
+
     def process(self, limit: int, idle: Idling | None = None) -> int:
         """Processes up to ``limit`` records; returns how many. Stops early when an input has to be waited for.
 

@@ -53,12 +53,6 @@ def test_what_might_skip_records_is_an_error_with_its_place() -> None:
         client_event(Told("GROUP_AUTHORIZATION_FAILED"), TopicPartition("", 0))
 
 
-def test_an_offset_outside_of_the_log_says_what_to_do() -> None:
-    with pytest.raises(StreamsError, match=r"choose another auto\.offset\.reset") as caught:
-        client_event(Told("_AUTO_OFFSET_RESET"), PLACE)
-    assert (caught.value.topic, caught.value.partition) == ("in", 3)
-
-
 # ---------------------------------------------------------------------- in a running application
 
 
