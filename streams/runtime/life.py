@@ -107,7 +107,8 @@ class ThreadLife:
             self.consumer, shared.admin, clock, leave_static=self._leave, requests=shared.shutdown_requests
         )
         self.committer = Committer(self.collector, self.membership, clock, exactly_once=eos)
-        self.restorer = Restorer(restore_consumer, clock, shared.restore_listeners, shared.metrics)
+        listeners, timeout_ms = shared.restore_listeners, config.task_timeout_ms
+        self.restorer = Restorer(restore_consumer, clock, listeners, shared.metrics, timeout_ms)
         self._budget = shared.memory.budget(identity.thread)
         self.idling = Idling(config.max_task_idle_ms, clock, self.consumer)
         offset_reset = client_configs.auto_offset_reset(config)

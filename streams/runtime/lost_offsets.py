@@ -17,12 +17,9 @@ from streams.kafka.ports import AT_BEGINNING, Consumer
 from streams.runtime.start_offsets import offsets_by_policy, reset_policy
 from streams.runtime.task import Task
 
-__all__ = ["LOST", "LostOffsets"]
+__all__ = ["LostOffsets"]
 
 log = logging.getLogger("streams.thread")
-
-LOST = frozenset({"_AUTO_OFFSET_RESET", "_LOG_TRUNCATION", "OFFSET_OUT_OF_RANGE"})
-"""The names of the client's errors for a position that is outside of its log."""
 
 
 class LostOffsets:

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from processor_api.clock import Clock
 from processor_api.errors import DamagedStateError, RetryableError, StreamsError, TaskMigratedError, UserCodeError
 from processor_api.task_id import TaskId, TopicPartition
+from streams.kafka.passing_errors import LOST
 from streams.kafka.ports import CommitAgain, InstanceFenced, TransactionAborted
 from streams.kafka.shutdown_requests import ShutdownRequested
 from streams.log import in_work
@@ -24,7 +25,6 @@ from streams.metrics.registry import Metrics
 from streams.restore.counters import RestoreCounters
 from streams.runtime.client_events import client_event, is_event
 from streams.runtime.inputs import InputQueue
-from streams.runtime.lost_offsets import LOST
 from streams.runtime.metadata import ThreadMetadata
 from streams.runtime.rebuilds import let_go
 from streams.runtime.task import Task

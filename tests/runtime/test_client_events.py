@@ -15,8 +15,9 @@ from processor_api.topology import Topology
 from runtime_support.application_kit import Running
 from streams.app.kafka_streams import ClientState
 from streams.kafka.embedded import EmbeddedClients
+from streams.kafka.passing_errors import PASSING
 from streams.kafka.ports import Consumer, InstanceFenced
-from streams.runtime.client_events import PASSING, client_event
+from streams.runtime.client_events import client_event
 
 PLACE = TopicPartition("in", 3)
 

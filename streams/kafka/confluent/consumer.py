@@ -22,6 +22,7 @@ __all__ = ["ConfluentConsumer"]
 log = logging.getLogger("streams.kafka.client")
 
 TIMEOUT_S = 30.0
+RETRY_WAIT_S = 0.05
 _SPECIAL = {AT_BEGINNING: OFFSET_BEGINNING, AT_END: OFFSET_END}
 
 
@@ -189,29 +190,44 @@ class ConfluentConsumer:
             if one.error is not None:
                 raise KafkaException(one.error)
 
-    @mapping("read the beginning of partitions")
     def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        return {name: self._watermarks(name)[0] for name in partitions}
+        return self._offsets_at(dict.fromkeys(partitions, OFFSET_BEGINNING), TIMEOUT_S)
 
-    @mapping("read the end of partitions")
     def end_offsets(
         self, partitions: Collection[TopicPartition], timeout_s: float = TIMEOUT_S
     ) -> dict[TopicPartition, int]:
-        return {name: self._watermarks(name, timeout_s)[1] for name in partitions}
+        return self._offsets_at(dict.fromkeys(partitions, OFFSET_END), timeout_s)
 
-    def _watermarks(self, name: TopicPartition, timeout_s: float = TIMEOUT_S) -> tuple[int, int]:
-        found = self._client.get_watermark_offsets(ClientPartition(*name), timeout=timeout_s, cached=False)
-        if found is None:
-            raise RetryableError("the broker did not answer", topic=name.topic, partition=name.partition)
-        return found
-
-    @mapping("search offsets by time")
     def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        found = self._offsets_at(times, TIMEOUT_S)
+        beyond = [name for name, offset in found.items() if offset == OFFSET_END]
+        return found | self._offsets_at(dict.fromkeys(beyond, OFFSET_END), TIMEOUT_S)
+
+    def _offsets_at(self, times: Mapping[TopicPartition, int], timeout_s: float) -> dict[TopicPartition, int]:
+        """One request for each broker, whatever the number of partitions. The protocol has times that mean the
+        beginning and the end, which are the client's names for these; `OFFSET_END` is found where there is none."""
+        if not times:
+            return {}
+        clock = SystemClock()
+        deadline = clock.monotonic() + timeout_s
+        while True:
+            try:
+                return self._ask_offsets(times, max(0.0, deadline - clock.monotonic()))
+            except RetryableError:  # of leaders that are just elected, say; the client does not try again by itself
+                if clock.monotonic() + RETRY_WAIT_S >= deadline:
+                    raise
+            clock.wait(RETRY_WAIT_S)
+
+    @mapping("read offsets of partitions")
+    def _ask_offsets(self, times: Mapping[TopicPartition, int], timeout_s: float) -> dict[TopicPartition, int]:
         wanted = [ClientPartition(*name, ms) for name, ms in times.items()]
-        found = self._client.offsets_for_times(wanted, timeout=TIMEOUT_S)
+        found = self._client.offsets_for_times(wanted, timeout=timeout_s)
         self._raise_first(found)
         offsets = {TopicPartition(one.topic, one.partition): one.offset for one in found}
-        return {name: offset if offset >= 0 else self._watermarks(name)[1] for name, offset in offsets.items()}
+        unknown = next((name for name in times if offsets.get(name, OFFSET_BEGINNING) < OFFSET_END), None)
+        if unknown is not None:
+            raise RetryableError("the broker did not answer", topic=unknown.topic, partition=unknown.partition)
+        return offsets
 
     @mapping("close the consumer")
     def close(self) -> None:

@@ -246,8 +246,8 @@ class ConsumerContract:
             assert contents(read(self.cluster.until, consumer, 1)) == [b"new"]
 
     def test_a_lost_position_is_an_event(self) -> None:
-        """``auto.offset.reset=error``: an event ``_AUTO_OFFSET_RESET`` names partition and offset; the partition is read
-        again after it was assigned anew (librdkafka refuses to seek then)."""
+        """``auto.offset.reset=error``: an event ``_AUTO_OFFSET_RESET`` names partition and offset; the partition is
+        read again after it was assigned anew (librdkafka refuses to seek then)."""
         topic = self.filled()
         partition = TopicPartition(topic, 0)
         self.cluster.admin.delete_records({partition: 6})
