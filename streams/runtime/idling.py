@@ -1,7 +1,8 @@
 """When an empty input partition is waited for (``max.task.idle.ms``; conformance 6, KIP-353, KIP-695).
 
-That a partition was read to its end is told by the consumer. librdkafka may lose that event when other partitions are
-taken from the same consumer, so after a while the end is asked for.
+That a partition was read to its end is told by the consumer, though at the end of all partitions only after the broker
+has held back an empty answer for half a second; the end that the last answer named is looked at first. librdkafka may
+lose the event when other partitions are taken from the same consumer, so after a while the end is asked for.
 """
 
 from __future__ import annotations
@@ -82,6 +83,9 @@ class Idling:
         if self._consumer is None:
             return False
         now, partition = self._clock.monotonic(), queue.partition
+        end = self._consumer.fetched_end(partition)
+        if end is not None and self._reached(queue, end):
+            return True
         self._waited[partition] = queue
         if now >= self._ask_at.setdefault(partition, now + ASK_INTERVAL_S):
             self._ask(now)
@@ -96,10 +100,18 @@ class Idling:
         for partition in due:
             self._ask_at[partition] = now + ASK_INTERVAL_S
         for partition, end in self._ends(due).items():
-            queue, position = self._waited[partition], self._consumer.position(partition)
-            position = queue.next_offset if position is None else position
-            if position is not None and position >= end and not queue.caught_up and not queue:
-                queue.at_end(position)
+            self._reached(self._waited[partition], end)
+
+    def _reached(self, queue: InputQueue, end: int) -> bool:
+        """Takes note if everything was handed over that is before the end."""
+        assert self._consumer is not None
+        position = self._consumer.position(queue.partition)
+        position = queue.next_offset if position is None else position
+        if position is None or position < end or queue:
+            return False
+        if not queue.caught_up:
+            queue.at_end(position)
+        return True
 
     def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         """One call for all; where a partition spoils it, one for each."""

@@ -109,19 +109,22 @@ class InputQueue:
     # ------------------------------------------------------------------ one record at a time
 
     def fill(self) -> bool:
-        """Makes the next good record the head; tells whether there is one."""
-        self.head = head = self.take()
-        return head is not None
+        """Makes the next good record the head, where there is none; tells whether there is one."""
+        messages, decode = self.messages, self._decode
+        while messages:
+            message = messages.popleft()
+            head = decode(message)
+            if head is not None:
+                self.head = head
+                return True
+            self.position = message.offset() + 1
+        return False
 
     def take(self) -> Head | None:
         """Takes out the next good record."""
-        head, messages = self.head, self.messages
-        self.head = None
-        while head is None and messages:
-            message = messages.popleft()
-            head = self._decode(message)
-            if head is None:
-                self.position = message.offset() + 1
+        if self.head is None:
+            self.fill()
+        head, self.head = self.head, None
         return head
 
     def run(self, head: Head) -> None:

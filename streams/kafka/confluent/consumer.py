@@ -15,6 +15,7 @@ from processor_api.errors import RetryableError
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.errors import ErrorLog, instance_fenced, kafka_error, mapped, mapping
 from streams.kafka.confluent.known_topics import learn_topics
+from streams.kafka.confluent.read_ahead import ReadAhead
 from streams.kafka.ports import AT_BEGINNING, AT_END, OffsetAndMetadata, RebalanceListener
 
 __all__ = ["ConfluentConsumer"]
@@ -23,6 +24,11 @@ log = logging.getLogger("streams.kafka.client")
 
 TIMEOUT_S = 30.0
 RETRY_WAIT_S = 0.05
+QUEUED_KBYTES = 65_536
+"""librdkafka's default of ``queued.max.messages.kbytes``."""
+FETCHES_MAX = 100
+"""How many batches of nothing but paused partitions are taken at once."""
+POLL_BATCH = 1000
 _SPECIAL = {AT_BEGINNING: OFFSET_BEGINNING, AT_END: OFFSET_END}
 
 
@@ -44,7 +50,8 @@ class ConfluentConsumer:
         self._log_error = ErrorLog()
         self._assigned: set[TopicPartition] = set()
         self._owned: set[TopicPartition] = set()
-        self._paused: set[TopicPartition] = set()
+        kilobytes = int(config.get("queued.max.messages.kbytes", QUEUED_KBYTES))
+        self._ahead = ReadAhead(kilobytes * 1024, self._stop, self._fetch_again)
         try:
             self._client = Client({**config, "error_cb": self._on_error}, logger=log)
         except KafkaException as error:
@@ -67,6 +74,21 @@ class ConfluentConsumer:
             raise instance_fenced()
 
     def consume(self, max_messages: int, timeout_s: float) -> Sequence[Any]:
+        ahead = self._ahead
+        if not ahead.active:
+            return self._take(max_messages, timeout_s)
+        if found := ahead.take(max_messages):
+            return found
+        for _ in range(FETCHES_MAX):
+            messages = self._take(max_messages, timeout_s)
+            if not messages:
+                break
+            if found := ahead.keep(messages):
+                return found
+            timeout_s = 0.0
+        return ()
+
+    def _take(self, max_messages: int, timeout_s: float) -> Sequence[Any]:
         try:
             messages = self._consume(max_messages, timeout_s)
         except (KafkaException, SystemError) as error:
@@ -76,6 +98,21 @@ class ConfluentConsumer:
         return messages
 
     def poll(self, timeout_s: float) -> Any:
+        ahead = self._ahead
+        if not ahead.active:
+            return self._take_one(timeout_s)
+        clock = SystemClock()
+        deadline = clock.monotonic() + timeout_s
+        while not (found := ahead.take(1)):
+            message = self._take_one(max(0.0, deadline - clock.monotonic()))
+            if message is None:
+                return None
+            ahead.keep_all((message,))
+            if behind := self._take(POLL_BATCH, 0.0):  # one by one would take the longer
+                ahead.keep_all(behind)
+        return found[0]
+
+    def _take_one(self, timeout_s: float) -> Any:
         try:
             message = self._poll(timeout_s)
         except (KafkaException, SystemError) as error:
@@ -127,10 +164,7 @@ class ConfluentConsumer:
         known = [name for name in partitions if name in self._assigned]
         if not known:
             return
-        paused = self._paused.intersection(known)
-        if paused:
-            self._client.resume(_client(paused))  # the flag would survive into the next assignment
-            self._paused -= paused
+        self._ahead.forget(known)
         self._assigned.difference_update(known)
         self._client.incremental_unassign(_client(known))
 
@@ -140,23 +174,38 @@ class ConfluentConsumer:
     @mapping("seek")
     def seek(self, partition: TopicPartition, offset: int) -> None:
         self._client.seek(ClientPartition(*partition, _SPECIAL.get(offset, offset)))
+        self._ahead.clear([partition])
 
-    @mapping("pause partitions")
     def pause(self, partitions: Collection[TopicPartition]) -> None:
-        if partitions:
-            self._client.pause(_client(partitions))
-            self._paused.update(partitions)
+        self._ahead.pause([name for name in partitions if name in self._assigned])
 
     @mapping("resume partitions")
     def resume(self, partitions: Collection[TopicPartition]) -> None:
-        if partitions:
-            self._client.resume(_client(partitions))
-            self._paused.difference_update(partitions)
+        self._ahead.resume(partitions)
+
+    @mapping("pause partitions")
+    def _stop(self, partitions: Collection[TopicPartition]) -> None:
+        self._client.pause(_client(partitions))
+
+    def _fetch_again(self, partitions: Collection[TopicPartition]) -> None:
+        """Also before a partition is taken out: the flag would survive into the next assignment."""
+        self._client.resume(_client(partitions))
 
     @mapping("read a position")
     def position(self, partition: TopicPartition) -> int | None:
+        kept = self._ahead.next_offset(partition)
+        if kept is not None:
+            return kept
         offset: int = self._client.position(_client([partition]))[0].offset
         return offset if offset >= 0 else None
+
+    @mapping("read the end of what was fetched")
+    def fetched_end(self, partition: TopicPartition) -> int | None:
+        """The client keeps the high watermark, behind which no record is, whatever the isolation level."""
+        if partition not in self._assigned:
+            return None
+        _, end = self._client.get_watermark_offsets(ClientPartition(*partition), cached=True)
+        return end if end >= 0 else None
 
     # ------------------------------------------------------------------ offsets
 
