@@ -219,7 +219,8 @@ class Producer(Protocol):
     """A producer, idempotent always, transactional when it has a transactional id; used by one thread."""
 
     zero_timestamp_ms: int
-    """What a timestamp of 0 is replaced by when it is produced: librdkafka takes 0 for "now", so its adapter says 1."""
+    """What a timestamp of 0 is replaced by when it is produced: librdkafka takes 0 for "now", so its adapter says 1. A
+    negative one is sent as it is; what has no time is given one before."""
 
     @property
     def produce(self) -> Callable[..., None]:

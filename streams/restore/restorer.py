@@ -11,7 +11,7 @@ the store is emptied and restored anew (KIP-892). Errors that the client gets ov
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Protocol
@@ -24,6 +24,7 @@ from state.kind import Restore
 from state.offsets import write_offset
 from streams.kafka.passing_errors import LOST, PASSING
 from streams.kafka.ports import AT_BEGINNING, Consumer
+from streams.kafka.zero_timestamps import as_written
 from streams.metrics.registry import Metrics
 from streams.restore.counters import RestoreCounters
 
@@ -35,6 +36,8 @@ BATCH = 10_000
 PROGRESS_INTERVAL_S = 10.0
 POSITIONS_INTERVAL_S = 0.05
 TASK_TIMEOUT_MS = 300_000
+ZERO_SENT = 1
+"""What a client sends in place of timestamp 0 that cannot send it."""
 
 
 class StateRestoreListener(Protocol):
@@ -333,8 +336,11 @@ class Restorer:
             last = min(last, job.end - 1)
             messages = [message for message in messages if message.offset() <= last and message.key() is not None]
         batch = job.engine.batch()
-        stamps = (stamp for _, stamp in map(kind.timestamp, messages))
-        job.restore(batch, map(kind.key, messages), map(kind.value, messages), stamps, map(kind.headers, messages))
+        stamps: Sequence[int] = [stamp for _, stamp in map(kind.timestamp, messages)]
+        headers: Iterable[Any] = map(kind.headers, messages)
+        if ZERO_SENT in stamps and not job.from_source:
+            stamps, headers = as_written(stamps, headers)
+        job.restore(batch, map(kind.key, messages), map(kind.value, messages), stamps, headers)
         batch.put(job.offset_key, write_offset(last), job.engine.family(OFFSETS).handle)
         job.engine.load(batch)
         job.restored += len(messages)
