@@ -140,8 +140,7 @@ class InputQueue:
         self.position = message.offset() + 1
 
     def _decode(self, message: Any) -> Head | None:
-        cursor, source = self._cursor, self.source
-        cursor.message, cursor.source = message, self.partition
+        source = self.source
         part = "key"
         try:
             raw = message.key()
@@ -150,12 +149,15 @@ class InputQueue:
             raw = message.value()
             value = None if raw is None else source.read_value(raw)
         except Exception as error:
+            cursor = self._cursor
+            cursor.message, cursor.source = message, self.partition
             self._environment.errors.deserialization(source.node, error, part, cursor)
             self._environment.metrics.dropped_records += 1
             return None
         headers = message.headers()
         timestamp: int = message.timestamp()[1]
         if timestamp < 0 or source.extractor is not None:
+            self._cursor.message, self._cursor.source = message, self.partition
             timestamp = self._extract(message, key, value, headers)
             if timestamp < 0:
                 self._drop_untimed(message, timestamp)
