@@ -60,7 +60,7 @@ def main_consumer(config: StreamsConfig, client_id: str, group_instance_id: str 
     :param group_instance_id: of this thread; ``None`` for dynamic membership.
     """
     found = _consumer(config, client_id, config.main_consumer)
-    found["auto.offset.reset"] = _librdkafka_reset(auto_offset_reset(config))
+    found["auto.offset.reset"] = "error"  # the client knows one policy for all topics: the runtime resets by source
     found["partition.assignment.strategy"] = "cooperative-sticky"
     if group_instance_id is not None:
         found["group.instance.id"] = group_instance_id
@@ -167,8 +167,3 @@ def _handled(config: StreamsConfig, name: str, default: Any) -> Any:
         if name in level:
             return level[name]
     return default
-
-
-def _librdkafka_reset(reset: AutoOffsetReset) -> str:
-    """Only what librdkafka can do by itself; for the rest the runtime seeks (conformance 89)."""
-    return reset.policy if reset.policy in ("earliest", "latest") else "error"

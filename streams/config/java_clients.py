@@ -20,8 +20,8 @@ RENAMED: dict[str, str] = {
 """Java's name to librdkafka's. Bytes become kilobytes for `buffer.memory`; -1 (the system's buffers) becomes 0."""
 
 HANDLED: dict[str, str] = {
-    "auto.offset.reset": "where to start a partition without a committed offset: `earliest`, `latest`, `none`,"
-    " `by_duration:P1D`",
+    "auto.offset.reset": "where to read a partition without a committed offset, or whose offset is outside of its log:"
+    " `earliest`, `latest`, `none`, `by_duration:P1D`; a source may have its own",
     "group.instance.id": "static membership; each thread adds its number",
     "max.poll.records": "how many records a stream thread takes at once",
 }

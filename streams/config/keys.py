@@ -65,7 +65,9 @@ KEYS: tuple[Key, ...] = (
         "buffered_records_per_partition",
         "1000",
         WORKS,
-        "a partition with more records waiting is paused",
+        "a partition of a task with several inputs that has more records waiting is paused until it has no more than"
+        " that; the client keeps what it had fetched of it, of all paused partitions together about"
+        " `queued.max.messages.kbytes` (64 MiB), counted with 256 bytes a record",
     ),
     Key("built.in.metrics.version", "built_in_metrics_version", "latest", IGNORED, "there is one version of metrics"),
     Key(

@@ -162,12 +162,21 @@ class Consumer(Protocol):
 
     def seek(self, partition: TopicPartition, offset: int) -> None: ...
 
-    def pause(self, partitions: Collection[TopicPartition]) -> None: ...
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        """Hands out nothing of partitions until they are resumed. What was fetched of them before is kept, within the
+        client's limit of memory, so that to pause often costs little."""
+        ...
 
     def resume(self, partitions: Collection[TopicPartition]) -> None: ...
 
     def position(self, partition: TopicPartition) -> int | None:
-        """Offset of the next record to be handed out, past transaction markers; ``None`` before the first."""
+        """Offset of the next record to be handed out, past transaction markers; ``None`` while that is not known, as
+        before the first was fetched."""
+        ...
+
+    def fetched_end(self, partition: TopicPartition) -> int | None:
+        """Where the partition ended when it was fetched last, or behind that where a transaction is open; ``None`` if
+        that is not known without asking the broker. A position that is not before it is the end."""
         ...
 
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -210,7 +219,8 @@ class Producer(Protocol):
     """A producer, idempotent always, transactional when it has a transactional id; used by one thread."""
 
     zero_timestamp_ms: int
-    """What a timestamp of 0 is replaced by when it is produced: librdkafka takes 0 for "now", so its adapter says 1."""
+    """What a timestamp of 0 is replaced by when it is produced: librdkafka takes 0 for "now", so its adapter says 1. A
+    negative one is sent as it is; what has no time is given one before."""
 
     @property
     def produce(self) -> Callable[..., None]:

@@ -6,6 +6,7 @@ delivery callback, the first failure is kept and raised at the next flush or bat
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from typing import Any, Protocol
@@ -20,8 +21,11 @@ from processor_api.serde import Serde
 from state.cursor import Cursor
 from streams.kafka.deliveries import is_fatal, not_delivered, produced_record
 from streams.kafka.ports import Producer
+from streams.kafka.zero_timestamps import with_time_zero
 
 __all__ = ["Changelog", "RecordCollector", "SinkErrors"]
+
+log = logging.getLogger("streams.kafka")
 
 QUEUE_FULL_WAIT_S = 0.1
 QUEUE_FULL_DEADLINE_S = 120.0
@@ -107,6 +111,7 @@ class RecordCollector:
         self._clock = clock
         self._failure: StreamsError | None = None
         self._dead_letters: list[ProducerRecord] = []
+        self._told_of_zero: set[str] = set()
 
     @property
     def producer(self) -> Producer:
@@ -186,9 +191,8 @@ class RecordCollector:
         :param wait: until they are delivered, because the task is about to fail.
         """
         send = self._sender(self.delivered, None)
-        zero = self._producer.zero_timestamp_ms
         for topic, key, value, timestamp, headers, partition in records:
-            stamp = self._clock.time_ms() if timestamp is None else timestamp or zero
+            stamp = self._clock.time_ms() if timestamp is None else timestamp or self._zero_of(topic)()
             send(topic, value, key, -1 if partition is None else partition, stamp, headers)
         if wait:
             self._producer.flush()
@@ -269,12 +273,12 @@ class RecordCollector:
     def changelog(self, topic: str, partition: int, end: int = 0) -> Changelog:
         """A writer to one partition of a changelog, which ends at ``end``."""
         changelog = Changelog(topic, partition, end)
-        delivered, clock, zero = self.delivered, self._clock, self._producer.zero_timestamp_ms
+        delivered, untold = self.delivered, self._untold
         produce, send = self._producer.produce, self._sender(delivered, None)
 
         def log(key: bytes, value: bytes | None, timestamp: int, headers: HeaderList | None = None) -> None:
             if timestamp <= 0:
-                timestamp = zero if timestamp == 0 else clock.time_ms()
+                timestamp, headers = untold(timestamp, headers)
             try:
                 produce(topic, value, key, partition, delivered, None, timestamp, headers)
             except Exception:
@@ -285,18 +289,42 @@ class RecordCollector:
             sent = changelog.sent
             try:
                 for key, value, timestamp in rows:
+                    headers = None
                     if timestamp <= 0:
-                        timestamp = zero if timestamp == 0 else clock.time_ms()
+                        timestamp, headers = untold(timestamp, None)
                     try:
-                        produce(topic, value, key, partition, delivered, None, timestamp, None)
+                        produce(topic, value, key, partition, delivered, None, timestamp, headers)
                     except Exception:
-                        send(topic, value, key, partition, timestamp, None)
+                        send(topic, value, key, partition, timestamp, headers)
                     sent += 1
             finally:
                 changelog.sent = sent
 
         changelog.log, changelog.log_many = log, log_many
         return changelog
+
+    def _untold(self, timestamp: int, headers: HeaderList | None) -> tuple[int, HeaderList | None]:
+        """What a changelog record is sent with that has timestamp 0, or that has none: such a row has no time that a
+        restore would give back, and the record gets that of the clock, for retention."""
+        if timestamp < 0:
+            return self._clock.time_ms(), headers
+        zero = self._producer.zero_timestamp_ms
+        return (zero, with_time_zero(headers)) if zero else (0, headers)
+
+    def _zero_of(self, topic: str) -> Callable[[], int]:
+        """A function that gives what is sent in place of timestamp 0; where that is another, it says so, once."""
+        zero, told = self._producer.zero_timestamp_ms, self._told_of_zero
+
+        def sent_for_zero() -> int:
+            if zero and topic not in told:
+                told.add(topic)
+                log.warning(
+                    "records with timestamp 0 are sent with another, as the client takes 0 for the time of sending",
+                    extra={"topic": topic, "timestamp": zero},
+                )
+            return zero
+
+        return sent_for_zero
 
     def sink(
         self, node: SinkNode, topic: str, key_serde: Serde[Any], value_serde: Serde[Any], errors: SinkErrors
@@ -307,7 +335,7 @@ class RecordCollector:
         write_key, write_value = key_serde.serialize, value_serde.serialize
         if node.partitioner is not None:
             return self._partitioned(node, node.partitioner, topic, write_key, write_value, send, errors)
-        produce, zero = self._produce_for(errors), self._producer.zero_timestamp_ms
+        produce, zero = self._produce_for(errors), self._zero_of(topic)
 
         def sink(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             part = "key"
@@ -318,9 +346,9 @@ class RecordCollector:
             except Exception as error:
                 return errors.unserializable(error, part, ProducerRecord(topic, key, value, timestamp, headers))
             try:
-                produce(topic, raw_value, raw_key, -1, delivered, None, timestamp or zero, headers)
+                produce(topic, raw_value, raw_key, -1, delivered, None, timestamp or zero(), headers)
             except Exception:
-                send(topic, raw_value, raw_key, -1, timestamp or zero, headers)
+                send(topic, raw_value, raw_key, -1, timestamp or zero(), headers)
 
         return sink
 
@@ -343,7 +371,7 @@ class RecordCollector:
         send: Send,
         errors: SinkErrors,
     ) -> Forward:
-        zero, name = self._producer.zero_timestamp_ms, node.name
+        zero, name = self._zero_of(topic), node.name
 
         def sink(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             total = self._partition_count(topic, name)
@@ -361,7 +389,7 @@ class RecordCollector:
             except Exception as error:
                 return errors.unserializable(error, part, ProducerRecord(topic, key, value, timestamp, headers))
             for partition in partitions:
-                send(topic, raw_value, raw_key, partition, timestamp or zero, headers)
+                send(topic, raw_value, raw_key, partition, timestamp or zero(), headers)
 
         return sink
 

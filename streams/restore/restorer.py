@@ -2,23 +2,29 @@
 
 It ends by position, not by the last record seen, so that transaction markers count (conformance 97). While a store
 restores, the thread goes on with its other tasks: each call does a bounded amount of work.
+
+A changelog may lose records while it is read: what is restored of it so far may be rows that it holds no more, so that
+the store is emptied and restored anew (KIP-892). Errors that the client gets over by itself pass, until
+``task.timeout.ms``.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Protocol
 
 from processor_api.clock import Clock
-from processor_api.errors import StateError
+from processor_api.errors import RetryableError, StateError
 from processor_api.task_id import TaskId, TopicPartition
 from state.engine import OFFSETS, Engine
 from state.kind import Restore
 from state.offsets import write_offset
+from streams.kafka.passing_errors import LOST, PASSING
 from streams.kafka.ports import AT_BEGINNING, Consumer
+from streams.kafka.zero_timestamps import as_written
 from streams.metrics.registry import Metrics
 from streams.restore.counters import RestoreCounters
 
@@ -28,6 +34,10 @@ log = logging.getLogger("streams.restore")
 
 BATCH = 10_000
 PROGRESS_INTERVAL_S = 10.0
+POSITIONS_INTERVAL_S = 0.05
+TASK_TIMEOUT_MS = 300_000
+ZERO_SENT = 1
+"""What a client sends in place of timestamp 0 that cannot send it."""
 
 
 class StateRestoreListener(Protocol):
@@ -65,6 +75,17 @@ class RestoreJob:
     restored: int = 0
     position: int | None = None
     started_at: float = 0.0
+    lost: bool = False
+    """Whether the client has stopped to read it, since its position is outside of the changelog."""
+    failing_since: float | None = None
+    """Since when the client tells errors of it, and no record came."""
+    trouble: str = ""
+    """The last of these errors."""
+
+    def place(self) -> dict[str, Any]:
+        """For errors and logs."""
+        topic, partition = self.partition
+        return {"topic": topic, "partition": partition, "store": self.store, "task": str(self.task)}
 
 
 def plan_restore(
@@ -87,7 +108,10 @@ def plan_restore(
 
 
 class Restorer:
-    """Of one stream thread."""
+    """Of one stream thread.
+
+    :param task_timeout_ms: how long the client may tell errors of a changelog without a record of it.
+    """
 
     def __init__(
         self,
@@ -95,12 +119,18 @@ class Restorer:
         clock: Clock,
         listeners: Collection[StateRestoreListener] = (),
         metrics: Metrics | None = None,
+        task_timeout_ms: int = TASK_TIMEOUT_MS,
     ) -> None:
         self._consumer = consumer
         self._clock = clock
         self._listeners = listeners
+        self._task_timeout_s = task_timeout_ms / 1000
         self._jobs: dict[TopicPartition, RestoreJob] = {}
+        self._of_task: dict[TaskId, set[TopicPartition]] = {}
+        self._cut: dict[TopicPartition, RestoreJob] = {}
+        self._failing = False
         self._next_progress = 0.0
+        self._next_positions = 0.0
         self._metrics = metrics or Metrics(clock.time_ms)
         self._counters: dict[TaskId, RestoreCounters] = {}
         self.records_restored = 0
@@ -119,6 +149,7 @@ class Restorer:
         for job in jobs:
             job.started_at = now
             self._jobs[job.partition] = job
+            self._of_task.setdefault(job.task, set()).add(job.partition)
             for listener in self._listeners:
                 listener.on_restore_start(job.partition, job.store, job.start, job.end)
             log.info(
@@ -143,36 +174,74 @@ class Restorer:
     def _count(self, task: TaskId, records: int = 0) -> None:
         counters = self._counters[task]
         counters.restored += records
-        counters.remaining = sum(_left(job) for job in list(self._jobs.values()) if job.task == task)
+        counters.remaining = sum(_left(self._jobs[name]) for name in self._of_task.get(task, ()))
         counters.windows.sample()
 
     def remove(self, task: TaskId) -> None:
         """Stops restoring a task that went elsewhere."""
-        gone = [partition for partition, job in self._jobs.items() if job.task == task]
+        gone = list(self._of_task.get(task, ()))
         for partition in gone:
-            self._suspend(self._jobs.pop(partition))
+            self._suspend(self._drop(partition))
         self._counters.pop(task, None)
         self._consumer.unassign(gone)
+
+    def _drop(self, partition: TopicPartition) -> RestoreJob:
+        job = self._jobs.pop(partition)
+        self._cut.pop(partition, None)
+        left = self._of_task[job.task]
+        left.discard(partition)
+        if not left:
+            del self._of_task[job.task]
+        return job
 
     def _suspend(self, job: RestoreJob) -> None:
         for listener in self._listeners:
             listener.on_restore_suspended(job.partition, job.store, job.restored)
 
     def pending(self, task: TaskId) -> bool:
-        return any(job.task == task for job in self._jobs.values())
+        return task in self._of_task
+
+    # ------------------------------------------------------------------ changelogs that were cut
+
+    def cut(self) -> list[RestoreJob]:
+        """What cannot be read on from where it is, or seems to end before its end: the owner of the stores looks what
+        the changelog holds, and calls `replace` or `go_on`."""
+        return list(self._cut.values())
+
+    def go_on(self, job: RestoreJob) -> None:
+        """Reads on: everything that is to be read is there."""
+        del self._cut[job.partition]
+        if job.lost:
+            job.lost = False
+            self._consumer.unassign([job.partition])
+            self._consumer.assign({job.partition: job.start if job.position is None else job.position})
+
+    def replace(self, job: RestoreJob, anew: RestoreJob) -> None:
+        """Restores a store from the beginning, after its rows were removed."""
+        self._consumer.unassign([job.partition])
+        self._suspend(self._drop(job.partition))
+        self.add([anew])
+        if anew.start >= anew.end:
+            self._finish(anew)
+
+    # ------------------------------------------------------------------ reading
 
     def step(self, wait_s: float) -> bool:
         """Reads and writes one batch; tells whether there was anything.
 
         :param wait_s: how long to wait for the first record.
+        :raises StateError: if a changelog cannot be read.
         """
-        messages = self._consumer.consume(BATCH, 0.0)
+        if self._failing:
+            self._check_failing()
+        try:
+            messages = self._read(wait_s)
+        except RetryableError as error:
+            for job in self._jobs.values():
+                self._fails(job, error.message)
+            return False
         if not messages:
-            first = self._consumer.poll(wait_s)
-            if first is None:
-                self._look_at_positions()
-                return False
-            messages = [first, *self._consumer.consume(BATCH, 0.0)]
+            return False
         kind = type(messages[0])
         for _, by_partition in groupby(messages, kind.partition):
             for _, run in groupby(by_partition, kind.topic):
@@ -180,63 +249,110 @@ class Restorer:
         self._report_progress()
         return True
 
+    def _read(self, wait_s: float) -> list[Any]:
+        messages = self._consumer.consume(BATCH, 0.0)
+        if messages:
+            return list(messages)
+        first = self._consumer.poll(wait_s)
+        if first is not None:
+            return [first, *self._consumer.consume(BATCH, 0.0)]
+        now = self._clock.monotonic()
+        if now >= self._next_positions:
+            self._next_positions = now + POSITIONS_INTERVAL_S
+            self._look_at_positions()
+        return []
+
     def _look_at_positions(self) -> None:
         """Ends what is at its end without an event: librdkafka loses some when other partitions are removed."""
         for job in list(self._jobs.values()):
-            position = self._consumer.position(job.partition)
+            position = None if job.partition in self._cut else self._consumer.position(job.partition)
             if position is not None and position >= job.end:
                 job.position = position
                 self._finish(job)
 
     def _take(self, messages: list[Any]) -> None:
+        """Records and events of one partition, or of none, in their order."""
         first = messages[0]
-        partition = TopicPartition(first.topic(), first.partition())
-        job = self._jobs.get(partition)
-        if job is None:
+        if first.topic() is None:
+            for event in messages:
+                self._client_event(event.error(), list(self._jobs.values()))
             return
-        kind = type(first)
+        job = self._jobs.get(TopicPartition(first.topic(), first.partition()))
+        if job is None or job.partition in self._cut:
+            return
         events = [message for message in messages if message.error() is not None]
         if events:
-            for event in events:
-                self._event(job, event)
-            messages = [message for message in messages if message.error() is None]
-        if messages:
-            self._write(job, messages, kind)
+            for is_event, run in groupby(messages, lambda message: message.error() is not None):
+                if is_event:
+                    for event in run:
+                        self._event(job, event)
+                else:
+                    self._write(job, list(run))
+        else:
+            self._write(job, messages)
         if job.position is not None and job.position >= job.end:
             self._finish(job)
 
     def _event(self, job: RestoreJob, event: Any) -> None:
         error = event.error()
         if error.code() == self._consumer.partition_eof:
+            job.failing_since = None
             job.position = max(job.position or 0, event.offset())
-            return
-        raise StateError(
-            f"the changelog of store {job.store!r} cannot be read: {error.str()}",
-            topic=job.partition.topic,
-            partition=job.partition.partition,
-            store=job.store,
-            task=str(job.task),
-        )
+            if job.position < job.end:
+                self._cut[job.partition] = job
+        elif error.name() in LOST:
+            job.lost, self._cut[job.partition] = True, job
+        else:
+            self._client_event(error, [job])
 
-    def _write(self, job: RestoreJob, messages: list[Any], kind: Any) -> None:
-        last = messages[-1].offset()
+    def _client_event(self, error: Any, jobs: list[RestoreJob]) -> None:
+        for job in jobs:
+            if error.name() not in PASSING:
+                text = f"the changelog of store {job.store!r} cannot be read: {error.str()}"
+                raise StateError(text, **job.place())
+            self._fails(job, error.str())
+
+    def _fails(self, job: RestoreJob, why: str) -> None:
+        if job.failing_since is None:
+            job.failing_since, self._failing = self._clock.monotonic(), True
+        job.trouble = why
+        log.warning("the changelog cannot be read yet", extra={**job.place(), "error": why})
+
+    def _check_failing(self) -> None:
+        now, limit_s = self._clock.monotonic(), self._task_timeout_s
+        failing = [job for job in self._jobs.values() if job.failing_since is not None]
+        self._failing = bool(failing)
+        for job in failing:
+            if now - (job.failing_since or now) >= limit_s:
+                raise StateError(
+                    f"store {job.store!r} is not restored: nothing came of its changelog for {limit_s:g} s"
+                    f" (task.timeout.ms), the last error was: {job.trouble}",
+                    **job.place(),
+                )
+
+    def _write(self, job: RestoreJob, messages: list[Any]) -> None:
+        kind, last = type(messages[0]), messages[-1].offset()
         if job.from_source:  # what comes after the end was not processed, and what has no key is not for the store
             last = min(last, job.end - 1)
             messages = [message for message in messages if message.offset() <= last and message.key() is not None]
         batch = job.engine.batch()
-        stamps = (stamp for _, stamp in map(kind.timestamp, messages))
-        job.restore(batch, map(kind.key, messages), map(kind.value, messages), stamps, map(kind.headers, messages))
+        stamps: Sequence[int] = [stamp for _, stamp in map(kind.timestamp, messages)]
+        headers: Iterable[Any] = map(kind.headers, messages)
+        if ZERO_SENT in stamps and not job.from_source:
+            stamps, headers = as_written(stamps, headers)
+        job.restore(batch, map(kind.key, messages), map(kind.value, messages), stamps, headers)
         batch.put(job.offset_key, write_offset(last), job.engine.family(OFFSETS).handle)
         job.engine.load(batch)
         job.restored += len(messages)
         job.position = last + 1
+        job.failing_since = None
         self.records_restored += len(messages)
         self._count(job.task, len(messages))
         for listener in self._listeners:
             listener.on_batch_restored(job.partition, job.store, last, len(messages))
 
     def _finish(self, job: RestoreJob) -> None:
-        del self._jobs[job.partition]
+        self._drop(job.partition)
         self._count(job.task)
         self._consumer.unassign([job.partition])
         job.engine.flush()
@@ -261,8 +377,8 @@ class Restorer:
     def close(self) -> None:
         for job in self._jobs.values():
             self._suspend(job)
-        self._jobs.clear()
-        self._counters.clear()
+        for jobs in (self._jobs, self._of_task, self._cut, self._counters):
+            jobs.clear()
         self._consumer.close()
 
 

@@ -18,6 +18,7 @@ from processor_api.errors import InternalError, MissingTopicError, StreamsError
 from processor_api.task_id import TopicPartition
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
+from streams.kafka.passing_errors import LOST
 from streams.kafka.ports import AT_BEGINNING, Consumer, KafkaClients
 from streams.restore.restorer import StateRestoreListener
 from streams.runtime.client_events import client_event
@@ -247,7 +248,7 @@ class GlobalStreamThread:
                 ends.append((partition, event.offset()))
                 continue
             place = {"topic": partition.topic, "partition": partition.partition}
-            if error.name() == "_AUTO_OFFSET_RESET":
+            if error.name() in LOST:
                 raise _OffsetLost(error.str(), offset=event.offset(), **place)
             if restoring and error.name() == "UNKNOWN_TOPIC_OR_PART":
                 raise MissingTopicError(f"the topic of a global store does not exist: {error.str()}", **place)

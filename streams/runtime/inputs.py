@@ -88,6 +88,11 @@ class InputQueue:
         if not self.messages and self.head is None and self.position is not None:
             self.position = max(self.position, offset)
 
+    def go_on_at(self, offset: int) -> None:
+        """Nothing is buffered, and reading goes on at another offset."""
+        self.position = offset
+        self.caught_up = False
+
     def measure(self, messages: Sequence[Any]) -> None:
         """Looks at the sizes of some of the messages that were just added."""
         if len(self) <= len(messages):
@@ -104,19 +109,22 @@ class InputQueue:
     # ------------------------------------------------------------------ one record at a time
 
     def fill(self) -> bool:
-        """Makes the next good record the head; tells whether there is one."""
-        self.head = head = self.take()
-        return head is not None
+        """Makes the next good record the head, where there is none; tells whether there is one."""
+        messages, decode = self.messages, self._decode
+        while messages:
+            message = messages.popleft()
+            head = decode(message)
+            if head is not None:
+                self.head = head
+                return True
+            self.position = message.offset() + 1
+        return False
 
     def take(self) -> Head | None:
         """Takes out the next good record."""
-        head, messages = self.head, self.messages
-        self.head = None
-        while head is None and messages:
-            message = messages.popleft()
-            head = self._decode(message)
-            if head is None:
-                self.position = message.offset() + 1
+        if self.head is None:
+            self.fill()
+        head, self.head = self.head, None
         return head
 
     def run(self, head: Head) -> None:
@@ -132,8 +140,7 @@ class InputQueue:
         self.position = message.offset() + 1
 
     def _decode(self, message: Any) -> Head | None:
-        cursor, source = self._cursor, self.source
-        cursor.message, cursor.source = message, self.partition
+        source = self.source
         part = "key"
         try:
             raw = message.key()
@@ -142,12 +149,15 @@ class InputQueue:
             raw = message.value()
             value = None if raw is None else source.read_value(raw)
         except Exception as error:
+            cursor = self._cursor
+            cursor.message, cursor.source = message, self.partition
             self._environment.errors.deserialization(source.node, error, part, cursor)
             self._environment.metrics.dropped_records += 1
             return None
         headers = message.headers()
         timestamp: int = message.timestamp()[1]
         if timestamp < 0 or source.extractor is not None:
+            self._cursor.message, self._cursor.source = message, self.partition
             timestamp = self._extract(message, key, value, headers)
             if timestamp < 0:
                 self._drop_untimed(message, timestamp)

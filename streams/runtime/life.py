@@ -32,6 +32,7 @@ from streams.runtime.engines import Engines
 from streams.runtime.environment import Environment, no_global_store
 from streams.runtime.error_policy import error_policy_for
 from streams.runtime.idling import Idling
+from streams.runtime.lost_offsets import LostOffsets
 from streams.runtime.memory import BufferMemory
 from streams.runtime.metadata import TaskMetadata, ThreadMetadata
 from streams.runtime.plans import PlanBook
@@ -108,9 +109,12 @@ class ThreadLife:
             self.consumer, shared.admin, clock, leave_static=self._leave, requests=shared.shutdown_requests
         )
         self.committer = Committer(self.collector, self.membership, clock, exactly_once=eos)
-        self.restorer = Restorer(restore_consumer, clock, shared.restore_listeners, shared.metrics)
+        listeners, timeout_ms = shared.restore_listeners, config.task_timeout_ms
+        self.restorer = Restorer(restore_consumer, clock, listeners, shared.metrics, timeout_ms)
         self._budget = shared.memory.budget(identity.thread)
         self.idling = Idling(config.max_task_idle_ms, clock, self.consumer)
+        offset_reset = client_configs.auto_offset_reset(config)
+        self.lost_offsets = LostOffsets(self.consumer, clock, offset_reset)
         self.purge = RepartitionPurge(shared.admin, clock, config.repartition_purge_interval_ms, shared.threads)
         self.watch = SourceWatch(shared.admin, clock, client_configs.topic_refresh_ms(config), shared.threads)
         self.tasks = TaskManager(
@@ -122,7 +126,7 @@ class ThreadLife:
             committer=self.committer,
             directory=shared.directory,
             clock=clock,
-            offset_reset=client_configs.auto_offset_reset(config),
+            offset_reset=offset_reset,
             task_timeout_ms=config.task_timeout_ms,
             make_environment=self._environment,
             make_stores=self._stores,

@@ -1,4 +1,4 @@
-"""Where an input partition starts that has no committed offset (conformance 89, KIP-1106)."""
+"""Where an input partition is read that has no committed offset, or one outside of its log (KIP-1106)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from processor_api.offset_reset import AutoOffsetReset
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import Consumer, OffsetAndMetadata
 from streams.runtime.task import Task
+from streams.runtime.task_plan import TaskPlan
 
-__all__ = ["check_positions", "starting_offsets"]
+__all__ = ["check_positions", "offsets_by_policy", "reset_policy", "starting_offsets"]
 
 
 def check_positions(task: Task, committed: Collection[TopicPartition]) -> None:
@@ -36,6 +37,27 @@ def check_positions(task: Task, committed: Collection[TopicPartition]) -> None:
             )
 
 
+def reset_policy(plan: TaskPlan, partition: TopicPartition, default: AutoOffsetReset) -> AutoOffsetReset:
+    """Where to read a partition whose offset is missing or outside of its log."""
+    if partition.topic in plan.repartition_topics:
+        return AutoOffsetReset.earliest()  # its records are the application's own: none may be skipped
+    node = plan.topology.nodes[plan.topics[partition.topic]]
+    return (node.offset_reset if isinstance(node, SourceNode) else None) or default
+
+
+def offsets_by_policy(
+    reset: AutoOffsetReset, partitions: Collection[TopicPartition], consumer: Consumer, clock: Clock
+) -> dict[TopicPartition, int]:
+    """The offsets that a policy other than "none" means now."""
+    if reset.policy == "earliest":
+        return consumer.beginning_offsets(partitions)
+    if reset.policy == "latest":
+        return consumer.end_offsets(partitions)
+    assert reset.duration_ms is not None
+    since = max(0, clock.time_ms() - reset.duration_ms)
+    return consumer.offsets_for_time(dict.fromkeys(partitions, since))
+
+
 def starting_offsets(
     task: Task, missing: Collection[TopicPartition], consumer: Consumer, default: AutoOffsetReset, clock: Clock
 ) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -46,23 +68,13 @@ def starting_offsets(
     found: dict[TopicPartition, int] = {}
     by_policy: dict[AutoOffsetReset, list[TopicPartition]] = {}
     for partition in missing:
-        node = task.plan.topology.nodes[task.plan.topics[partition.topic]]
-        given = node.offset_reset if isinstance(node, SourceNode) else None
-        if partition.topic in task.plan.repartition_topics:
-            given = AutoOffsetReset.earliest()  # its records are the application's own: none may be skipped
-        by_policy.setdefault(given or default, []).append(partition)
+        by_policy.setdefault(reset_policy(task.plan, partition, default), []).append(partition)
     for reset, partitions in by_policy.items():
-        if reset.policy == "earliest":
-            found.update(consumer.beginning_offsets(partitions))
-        elif reset.policy == "latest":
-            found.update(consumer.end_offsets(partitions))
-        elif reset.duration_ms is not None:
-            since = clock.time_ms() - reset.duration_ms
-            found.update(consumer.offsets_for_time(dict.fromkeys(partitions, max(0, since))))
-        else:
+        if reset.policy == "none":
             raise StreamsError(
                 f"no committed offset for {', '.join(map(str, partitions))} and the offset reset policy is 'none':"
                 " commit offsets for the group, or choose earliest, latest or a duration",
                 task=str(task.id),
             )
+        found.update(offsets_by_policy(reset, partitions, consumer, clock))
     return {partition: OffsetAndMetadata(offset) for partition, offset in found.items()}

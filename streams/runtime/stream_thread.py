@@ -16,12 +16,13 @@ from typing import Any, Protocol
 from processor_api.clock import Clock
 from processor_api.errors import DamagedStateError, RetryableError, StreamsError, TaskMigratedError, UserCodeError
 from processor_api.task_id import TaskId, TopicPartition
+from streams.kafka.passing_errors import LOST
 from streams.kafka.ports import CommitAgain, InstanceFenced, TransactionAborted
 from streams.kafka.shutdown_requests import ShutdownRequested
 from streams.log import in_work
 from streams.metrics.registry import Metrics
 from streams.restore.counters import RestoreCounters
-from streams.runtime.client_events import client_event
+from streams.runtime.client_events import client_event, is_event
 from streams.runtime.inputs import InputQueue
 from streams.runtime.metadata import ThreadMetadata
 from streams.runtime.rebuilds import let_go
@@ -286,10 +287,12 @@ class StreamThread:
                 self._open_at = self._clock.monotonic() + self._trouble.met(error)
                 life.committer.abort()
                 life.tasks.rebuild()
+                life.lost_offsets.clear()
                 self._paused.clear()
                 busy = False
 
     def _poll(self, life: Life, busy: bool) -> None:
+        self._paused.difference_update(life.lost_offsets.find(life.tasks.running))
         consumer, limit = life.consumer, self._settings.max_poll_records
         messages: Sequence[Any] = consumer.consume(limit, 0.0)
         if not messages:
@@ -316,10 +319,20 @@ class StreamThread:
         return wait
 
     def _route(self, life: Life, messages: Sequence[Any]) -> None:
-        kind = type(messages[0])
+        """Hands records and events on in the order in which the client gave them: the end of a partition says nothing
+        of the records that came after it."""
         events = [message for message in messages if message.error() is not None]
-        if events:
-            messages = [message for message in messages if message.error() is None]
+        if not events:
+            return self._take(life, messages)
+        for happened, run in groupby(messages, is_event):
+            if happened:
+                for event in run:
+                    self._event(life, event)
+            else:
+                self._take(life, list(run))
+
+    def _take(self, life: Life, messages: Sequence[Any]) -> None:
+        kind = type(messages[0])
         running = life.tasks.running
         for number, by_partition in groupby(messages, kind.partition):
             for topic, run in groupby(by_partition, kind.topic):
@@ -335,8 +348,6 @@ class StreamThread:
                             self._pausing(life, partition)
                 else:
                     life.membership.take(partition, list(run))
-        for event in events:
-            self._event(life, event)
 
     def _full(self, life: Life, queue: InputQueue) -> bool:
         """Whether a partition buffers more than it may; a task with one partition takes all it gets at once."""
@@ -355,6 +366,8 @@ class StreamThread:
             if task is not None:
                 task.queues[partition].at_end(event.offset())
             return
+        if error.name() in LOST:
+            return life.lost_offsets.add(partition, event.offset())
         if error.name() == "UNKNOWN_TOPIC_OR_PART" and partition in life.tasks.running:
             life.tasks.running[partition].queues[partition].caught_up = True  # nobody waits for a deleted topic
         if event.topic() and partition not in life.tasks.running and error.name() != "_FATAL":

@@ -27,6 +27,7 @@ from streams.runtime.punctuations import NEVER, Punctuations, Schedule
 from streams.runtime.task_plan import TaskPlan
 from streams.runtime.task_positions import TaskPositions
 from streams.runtime.task_stores import TaskStores
+from streams.runtime.time_merge import TimeMerge
 
 __all__ = ["Task", "TaskState"]
 
@@ -68,6 +69,7 @@ class Task:
         self._chain: NodeChain | None = None
         self._punctuations = Punctuations(self._punctuate)
         self._only: InputQueue | None = None
+        self._merge = TimeMerge(())
 
     def become(self, state: TaskState) -> None:
         """Changes the state.
@@ -131,6 +133,7 @@ class Task:
 
     def _find_only(self) -> None:
         self._only = next(iter(self.queues.values())) if len(self.queues) == 1 else None
+        self._merge = TimeMerge(self.queues.values())
 
     def rebuild(self) -> None:
         """Throws away everything that uncommitted records may have changed; the engines stay open."""
@@ -176,6 +179,12 @@ class Task:
         queue.add(messages)
         return queue
 
+    def go_on_at(self, partition: TopicPartition, offset: int) -> None:
+        """The next record of a partition, of which nothing is buffered, is at another offset than the last one said;
+        that is committed, so that a restart begins there."""
+        self.queues[partition].go_on_at(offset)
+        self.commit_needed = True
+
     def process(self, limit: int, idle: Idling | None = None) -> int:
         """Processes up to ``limit`` records; returns how many. Stops early when an input has to be waited for.
 
@@ -194,21 +203,11 @@ class Task:
         return count
 
     def _process_by_time(self, limit: int, idle: Idling | None) -> int:
-        queues = list(self.queues.values())
-        cursor, punctuations = self.environment.cursor, self._punctuations
+        merge, cursor, punctuations = self._merge, self.environment.cursor, self._punctuations
+        if not merge.begin(idle):
+            return 0
         for count in range(limit):
-            best: InputQueue | None = None
-            best_time = 0
-            for queue in queues:
-                head = queue.head
-                if head is None:
-                    if not queue.fill():
-                        if idle is not None and idle.must_wait(queue):
-                            return count
-                        continue
-                    head = queue.head
-                if best is None or head[0] < best_time:  # type: ignore[index]
-                    best, best_time = queue, head[0]  # type: ignore[index]
+            best = merge.next(idle)
             if best is None:
                 return count
             head, best.head = best.head, None

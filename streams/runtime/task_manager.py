@@ -140,14 +140,16 @@ class TaskManager:
         """What the thread has to run, as of now; any thread may ask."""
         plans, tasks = self._plans, self.tasks
         known = {id_ for id_, task in list(tasks.items()) if task.state is not TaskState.CREATED}
-        jobs = self._restorer.jobs()
+        jobs: dict[TaskId, dict[str, RestoreJob]] = {}
+        for job in self._restorer.jobs():
+            jobs.setdefault(job.task, {})[job.store] = job
         return [
             OwnedTask(
                 id_,
                 plans[id_.subtopology],
                 tasks.get(id_),
                 self._changelog_ends.get(id_, {}) if id_ in known else {},
-                {job.store: job for job in jobs if job.task == id_} if jobs else {},
+                jobs.get(id_, {}),
             )
             for id_ in sorted(self._wanted)
         ]
@@ -174,6 +176,7 @@ class TaskManager:
             self._read_new_inputs()
             self._open_missing()
             self._prepare([task for task in self.tasks.values() if task.state is TaskState.CREATED])
+            self._restore_anew()
             self._start_restored()
             self._has_new_inputs = any(
                 task.plan is not self._plans[id_.subtopology] for id_, task in self.tasks.items()
@@ -276,19 +279,41 @@ class TaskManager:
         if sum(end - start for _, start, end in ranges.values()) >= BULK_RECORDS:
             task.stores.load_in_bulk(ranges)
         return [
-            RestoreJob(
-                task=task.id,
-                store=store,
-                partition=partition,
-                engine=(engine := task.stores.engine_of(store)),
-                restore=restore_of(task.plan.topology.stores[store], engine),
-                start=start,
-                end=end,
-                offset_key=task.stores.offset_key(store),
-                from_source=store in task.plan.source_changelogs,
-            )
-            for store, (partition, start, end) in ranges.items()
+            self._restore_job(task, store, partition, start, end) for store, (partition, start, end) in ranges.items()
         ]
+
+    def _restore_job(self, task: Task, store: str, partition: TopicPartition, start: int, end: int) -> RestoreJob:
+        engine = task.stores.engine_of(store)
+        return RestoreJob(
+            task=task.id,
+            store=store,
+            partition=partition,
+            engine=engine,
+            restore=restore_of(task.plan.topology.stores[store], engine),
+            start=start,
+            end=end,
+            offset_key=task.stores.offset_key(store),
+            from_source=store in task.plan.source_changelogs,
+        )
+
+    def _restore_anew(self) -> None:
+        """Empties stores whose changelogs lost records while they were read, and restores them from what is there."""
+        for job in self._restorer.cut():
+            task, partition = self.tasks[job.task], job.partition
+            beginning = self._restore_consumer.beginning_offsets([partition])[partition]
+            end = self._restore_consumer.end_offsets([partition])[partition]
+            if beginning <= (job.start if job.position is None else job.position) and job.end <= end:
+                self._restorer.go_on(job)
+                continue
+            log.error(
+                "store is rebuilt from its changelog: records were deleted from it while it was restored",
+                extra={**job.place(), "position": job.position, "beginning": beginning, "end": end},
+            )
+            self._changelog_ends[task.id][job.store] = end
+            if job.from_source:
+                end, _ = _up_to(self._starts[task.id].get(partition), end, None)
+            task.stores.wipe(job.store)
+            self._restorer.replace(job, self._restore_job(task, job.store, partition, beginning, end))
 
     def _start_restored(self) -> None:
         """Their partitions are assigned together: a fetch of the first alone may wait for records at the broker, and

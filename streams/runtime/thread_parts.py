@@ -11,6 +11,7 @@ from streams.kafka.record_collector import RecordCollector
 from streams.restore.restorer import Restorer
 from streams.runtime.commit import Committer
 from streams.runtime.idling import Idling
+from streams.runtime.lost_offsets import LostOffsets
 from streams.runtime.metadata import ThreadMetadata
 from streams.runtime.purge import RepartitionPurge
 from streams.runtime.source_watch import SourceWatch
@@ -30,6 +31,7 @@ class Life(Protocol):
     tasks: TaskManager
     restorer: Restorer
     idling: Idling
+    lost_offsets: LostOffsets
     purge: RepartitionPurge
     watch: SourceWatch
     assigned: bool

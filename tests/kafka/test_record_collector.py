@@ -20,10 +20,12 @@ from processor_api.nodes import SinkNode
 from processor_api.record import Forward, HeaderList
 from processor_api.serde import Serde, Serdes
 from processor_api.task_id import TopicPartition
+from runtime_support.zero_clients import ZeroIsNowClients
 from state.cursor import Cursor
 from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.ports import NotDelivered
 from streams.kafka.record_collector import RecordCollector
+from streams.kafka.zero_timestamps import TIME_HEADER, as_written
 
 S, L = Serdes.STRING, Serdes.LONG
 
@@ -327,6 +329,38 @@ def test_a_changelog_counts_its_offsets() -> None:
     later.log(b"k", b"v", 5)
     assert later.offset == 13
     assert kit.sent()[:3] == [(1, b"k", b"v", 5), (1, b"k", None, 0), (1, b"k", b"untimed", 1000)]
+
+
+def test_timestamp_0_is_told_where_the_client_cannot_send_it(caplog: pytest.LogCaptureFixture) -> None:
+    """Of a changelog record in a header, behind those of the row; of a sink's in the log, once for each topic."""
+    kit = Kit(2)
+    kit.collector.replace(ZeroIsNowClients(kit.broker).producer({}))
+    changelog = kit.collector.changelog("out", 1)
+    changelog.log(b"k", b"1", 0)
+    changelog.log(b"k", b"2", 0, [("h", b"v")])
+    changelog.log(b"k", b"3", 1, [("h", b"v")])
+    changelog.log(b"k", b"4", -1)
+    changelog.log_many(iter([(b"k", b"5", 0), (b"k", None, 7)]))
+    sink = kit.sink()
+    with caplog.at_level("WARNING", "streams"):
+        for _ in range(3):
+            sink("k", "v", 0, None)
+        sink("k", "v", 1, None)
+        kit.collector.send_dead_letters([ProducerRecord("letters", b"k", b"v", 0)])
+    kit.collector.flush()
+    mark, now = (TIME_HEADER, bytes(8)), kit.clock.time_ms()
+    records = [record for record in kit.broker.records("out") if record.partition() == 1 and record.value() != b"v"]
+    changes = [(record.timestamp()[1], record.headers()) for record in records]
+    assert changes == [
+        (1, [mark]), (1, [("h", b"v"), mark]), (1, [("h", b"v")]), (now, None), (1, [mark]), (7, None)
+    ]  # fmt: skip
+    times, headers = as_written([time for time, _ in changes], [found for _, found in changes])
+    assert times == [0, 0, 1, now, 0, 7]
+    assert headers == [None, [("h", b"v")], [("h", b"v")], None, None, None]
+    sent = [record for record in kit.broker.records("out") if record.value() == b"v"]
+    assert {(record.timestamp()[1], record.headers() is None) for record in sent} == {(1, True)}
+    told = [(one.levelname, one.topic) for one in caplog.records]  # type: ignore[attr-defined]
+    assert told == [("WARNING", "out"), ("WARNING", "letters")]
 
 
 class Counting:

@@ -15,8 +15,9 @@ from processor_api.topology import Topology
 from runtime_support.application_kit import Running
 from streams.app.kafka_streams import ClientState
 from streams.kafka.embedded import EmbeddedClients
+from streams.kafka.passing_errors import PASSING
 from streams.kafka.ports import Consumer, InstanceFenced
-from streams.runtime.client_events import PASSING, client_event
+from streams.runtime.client_events import client_event
 
 PLACE = TopicPartition("in", 3)
 
@@ -51,12 +52,6 @@ def test_what_might_skip_records_is_an_error_with_its_place() -> None:
         assert caught.value.topic == "in"
     with pytest.raises(StreamsError, match="cannot go on as a member of the group: text of GROUP_"):
         client_event(Told("GROUP_AUTHORIZATION_FAILED"), TopicPartition("", 0))
-
-
-def test_an_offset_outside_of_the_log_says_what_to_do() -> None:
-    with pytest.raises(StreamsError, match=r"choose another auto\.offset\.reset") as caught:
-        client_event(Told("_AUTO_OFFSET_RESET"), PLACE)
-    assert (caught.value.topic, caught.value.partition) == ("in", 3)
 
 
 # ---------------------------------------------------------------------- in a running application

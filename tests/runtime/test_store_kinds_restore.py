@@ -20,6 +20,7 @@ from processor_api.stores import AggregationWithHeaders, ValueTimestampHeaders
 from processor_api.topology import Topology
 from processor_api.windowed import Window, Windowed
 from runtime_support.task_kit import TaskKit
+from runtime_support.zero_clients import SENT_AT, ZeroIsNowClients
 from streams.app.kafka_streams import KafkaStreams
 from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 
@@ -134,6 +135,39 @@ def test_a_worker_without_state_restores_it(memory: bool, guarantee: str, tmp_pa
     assert again.endswith("b+2 b+4 b+5 b190:5 b210:4")
     assert answer("three", ("a", "?", 210)) == again
     assert broker.topic("app-versioned-changelog").configs["min.compaction.lag.ms"] == str(100 + 86_400_000)
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_what_has_timestamp_0_is_restored_with_it(memory: bool, tmp_path: Path) -> None:
+    """The client cannot send 0, so that 1 stood on the changelog: of two versions, at 0 and at 1, one was restored."""
+    broker = EmbeddedBroker()
+    for topic in ("in", "out"):
+        broker.create_topic(topic)
+    source, clients = EmbeddedClients(broker).producer({}), ZeroIsNowClients(broker)
+    answers: list[str] = []
+    for directory in ("one", "two", "three"):
+        config: dict[str, Any] = {
+            "application.id": "app",
+            "bootstrap.servers": "in-memory:9092",
+            "state.dir": str(tmp_path / directory),
+            "commit.interval.ms": 20,
+            "poll.ms": 10,
+        }
+        app = KafkaStreams(topology(memory=memory), config, clients=clients)
+        app.start()
+        puts = [("a", "1", 1), ("b", "-", 0), ("a", "0", 0)] if not answers else []
+        for key, value, time in [*puts, ("a", "?", 5)]:
+            source.produce("in", value.encode(), key.encode(), 0, None, None, time, None)
+        source.flush()
+        until(app, lambda: len(broker.records("out")) > len(answers))
+        assert app.close(10_000)
+        answers.append((broker.records("out")[-1].value() or b"").decode())
+    assert answers[0].startswith("0-1=0 1-None=1 a=0@0[('h', b'0')] ")
+    assert answers[1:] == [answers[0]] * 2
+    for name in ("versioned", "headers", "windows", "sessions"):
+        times = [record.timestamp()[1] for record in broker.records(f"app-{name}-changelog")]
+        assert 1 in times
+        assert SENT_AT not in times
 
 
 def one_store(builder: StoreBuilder[Any, Any]) -> Topology:

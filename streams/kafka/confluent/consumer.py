@@ -15,6 +15,7 @@ from processor_api.errors import RetryableError
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.errors import ErrorLog, instance_fenced, kafka_error, mapped, mapping
 from streams.kafka.confluent.known_topics import learn_topics
+from streams.kafka.confluent.read_ahead import ReadAhead
 from streams.kafka.ports import AT_BEGINNING, AT_END, OffsetAndMetadata, RebalanceListener
 
 __all__ = ["ConfluentConsumer"]
@@ -22,6 +23,12 @@ __all__ = ["ConfluentConsumer"]
 log = logging.getLogger("streams.kafka.client")
 
 TIMEOUT_S = 30.0
+RETRY_WAIT_S = 0.05
+QUEUED_KBYTES = 65_536
+"""librdkafka's default of ``queued.max.messages.kbytes``."""
+FETCHES_MAX = 100
+"""How many batches of nothing but paused partitions are taken at once."""
+POLL_BATCH = 1000
 _SPECIAL = {AT_BEGINNING: OFFSET_BEGINNING, AT_END: OFFSET_END}
 
 
@@ -43,7 +50,8 @@ class ConfluentConsumer:
         self._log_error = ErrorLog()
         self._assigned: set[TopicPartition] = set()
         self._owned: set[TopicPartition] = set()
-        self._paused: set[TopicPartition] = set()
+        kilobytes = int(config.get("queued.max.messages.kbytes", QUEUED_KBYTES))
+        self._ahead = ReadAhead(kilobytes * 1024, self._stop, self._fetch_again)
         try:
             self._client = Client({**config, "error_cb": self._on_error}, logger=log)
         except KafkaException as error:
@@ -66,6 +74,21 @@ class ConfluentConsumer:
             raise instance_fenced()
 
     def consume(self, max_messages: int, timeout_s: float) -> Sequence[Any]:
+        ahead = self._ahead
+        if not ahead.active:
+            return self._take(max_messages, timeout_s)
+        if found := ahead.take(max_messages):
+            return found
+        for _ in range(FETCHES_MAX):
+            messages = self._take(max_messages, timeout_s)
+            if not messages:
+                break
+            if found := ahead.keep(messages):
+                return found
+            timeout_s = 0.0
+        return ()
+
+    def _take(self, max_messages: int, timeout_s: float) -> Sequence[Any]:
         try:
             messages = self._consume(max_messages, timeout_s)
         except (KafkaException, SystemError) as error:
@@ -75,6 +98,21 @@ class ConfluentConsumer:
         return messages
 
     def poll(self, timeout_s: float) -> Any:
+        ahead = self._ahead
+        if not ahead.active:
+            return self._take_one(timeout_s)
+        clock = SystemClock()
+        deadline = clock.monotonic() + timeout_s
+        while not (found := ahead.take(1)):
+            message = self._take_one(max(0.0, deadline - clock.monotonic()))
+            if message is None:
+                return None
+            ahead.keep_all((message,))
+            if behind := self._take(POLL_BATCH, 0.0):  # one by one would take the longer
+                ahead.keep_all(behind)
+        return found[0]
+
+    def _take_one(self, timeout_s: float) -> Any:
         try:
             message = self._poll(timeout_s)
         except (KafkaException, SystemError) as error:
@@ -126,10 +164,7 @@ class ConfluentConsumer:
         known = [name for name in partitions if name in self._assigned]
         if not known:
             return
-        paused = self._paused.intersection(known)
-        if paused:
-            self._client.resume(_client(paused))  # the flag would survive into the next assignment
-            self._paused -= paused
+        self._ahead.forget(known)
         self._assigned.difference_update(known)
         self._client.incremental_unassign(_client(known))
 
@@ -139,23 +174,38 @@ class ConfluentConsumer:
     @mapping("seek")
     def seek(self, partition: TopicPartition, offset: int) -> None:
         self._client.seek(ClientPartition(*partition, _SPECIAL.get(offset, offset)))
+        self._ahead.clear([partition])
 
-    @mapping("pause partitions")
     def pause(self, partitions: Collection[TopicPartition]) -> None:
-        if partitions:
-            self._client.pause(_client(partitions))
-            self._paused.update(partitions)
+        self._ahead.pause([name for name in partitions if name in self._assigned])
 
     @mapping("resume partitions")
     def resume(self, partitions: Collection[TopicPartition]) -> None:
-        if partitions:
-            self._client.resume(_client(partitions))
-            self._paused.difference_update(partitions)
+        self._ahead.resume(partitions)
+
+    @mapping("pause partitions")
+    def _stop(self, partitions: Collection[TopicPartition]) -> None:
+        self._client.pause(_client(partitions))
+
+    def _fetch_again(self, partitions: Collection[TopicPartition]) -> None:
+        """Also before a partition is taken out: the flag would survive into the next assignment."""
+        self._client.resume(_client(partitions))
 
     @mapping("read a position")
     def position(self, partition: TopicPartition) -> int | None:
+        kept = self._ahead.next_offset(partition)
+        if kept is not None:
+            return kept
         offset: int = self._client.position(_client([partition]))[0].offset
         return offset if offset >= 0 else None
+
+    @mapping("read the end of what was fetched")
+    def fetched_end(self, partition: TopicPartition) -> int | None:
+        """The client keeps the high watermark, behind which no record is, whatever the isolation level."""
+        if partition not in self._assigned:
+            return None
+        _, end = self._client.get_watermark_offsets(ClientPartition(*partition), cached=True)
+        return end if end >= 0 else None
 
     # ------------------------------------------------------------------ offsets
 
@@ -189,29 +239,44 @@ class ConfluentConsumer:
             if one.error is not None:
                 raise KafkaException(one.error)
 
-    @mapping("read the beginning of partitions")
     def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        return {name: self._watermarks(name)[0] for name in partitions}
+        return self._offsets_at(dict.fromkeys(partitions, OFFSET_BEGINNING), TIMEOUT_S)
 
-    @mapping("read the end of partitions")
     def end_offsets(
         self, partitions: Collection[TopicPartition], timeout_s: float = TIMEOUT_S
     ) -> dict[TopicPartition, int]:
-        return {name: self._watermarks(name, timeout_s)[1] for name in partitions}
+        return self._offsets_at(dict.fromkeys(partitions, OFFSET_END), timeout_s)
 
-    def _watermarks(self, name: TopicPartition, timeout_s: float = TIMEOUT_S) -> tuple[int, int]:
-        found = self._client.get_watermark_offsets(ClientPartition(*name), timeout=timeout_s, cached=False)
-        if found is None:
-            raise RetryableError("the broker did not answer", topic=name.topic, partition=name.partition)
-        return found
-
-    @mapping("search offsets by time")
     def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        found = self._offsets_at(times, TIMEOUT_S)
+        beyond = [name for name, offset in found.items() if offset == OFFSET_END]
+        return found | self._offsets_at(dict.fromkeys(beyond, OFFSET_END), TIMEOUT_S)
+
+    def _offsets_at(self, times: Mapping[TopicPartition, int], timeout_s: float) -> dict[TopicPartition, int]:
+        """One request for each broker, whatever the number of partitions. The protocol has times that mean the
+        beginning and the end, which are the client's names for these; `OFFSET_END` is found where there is none."""
+        if not times:
+            return {}
+        clock = SystemClock()
+        deadline = clock.monotonic() + timeout_s
+        while True:
+            try:
+                return self._ask_offsets(times, max(0.0, deadline - clock.monotonic()))
+            except RetryableError:  # of leaders that are just elected, say; the client does not try again by itself
+                if clock.monotonic() + RETRY_WAIT_S >= deadline:
+                    raise
+            clock.wait(RETRY_WAIT_S)
+
+    @mapping("read offsets of partitions")
+    def _ask_offsets(self, times: Mapping[TopicPartition, int], timeout_s: float) -> dict[TopicPartition, int]:
         wanted = [ClientPartition(*name, ms) for name, ms in times.items()]
-        found = self._client.offsets_for_times(wanted, timeout=TIMEOUT_S)
+        found = self._client.offsets_for_times(wanted, timeout=timeout_s)
         self._raise_first(found)
         offsets = {TopicPartition(one.topic, one.partition): one.offset for one in found}
-        return {name: offset if offset >= 0 else self._watermarks(name)[1] for name, offset in offsets.items()}
+        unknown = next((name for name in times if offsets.get(name, OFFSET_BEGINNING) < OFFSET_END), None)
+        if unknown is not None:
+            raise RetryableError("the broker did not answer", topic=unknown.topic, partition=unknown.partition)
+        return offsets
 
     @mapping("close the consumer")
     def close(self) -> None:

@@ -171,6 +171,10 @@ class EmbeddedConsumer:
         fetch = self._fetch(partition)
         return fetch.position if fetch.moved else None
 
+    def fetched_end(self, partition: TopicPartition) -> int | None:
+        """Not known: the end of a partition is told at once."""
+        return None
+
     def _set_paused(self, partitions: Collection[TopicPartition], paused: bool) -> None:
         for partition in partitions:
             fetch = self._fetches.get(partition)

@@ -180,6 +180,65 @@ class ConsumerContract:
         consumer.resume([paused])
         assert contents(read(self.cluster.until, consumer, 7)) == [b"%d" % i for i in range(3, 10)]
 
+    def test_what_comes_of_a_paused_partition_is_kept_in_order(self) -> None:
+        """However often it is paused and resumed: records and ends come once, in order, and the others go on."""
+        topic = self.filled(3, 60)
+        partitions = [TopicPartition(topic, p) for p in range(3)]
+        consumer = self.cluster.consumer()
+        consumer.assign(dict.fromkeys(partitions, 0))
+        seen: dict[int, list[int]] = {p: [] for p in range(3)}
+        ends: set[int] = set()
+        turn = [0]
+
+        def attempt() -> bool:
+            paused = partitions[turn[0] % 3]
+            turn[0] += 1
+            consumer.pause([paused])
+            before = {p: consumer.position(p) for p in partitions}
+            first = consumer.poll(0.05)
+            for message in [] if first is None else [first, *consumer.consume(7, 0)]:
+                assert message.partition() != paused.partition
+                if message.error() is None:
+                    seen[message.partition()].append(message.offset())
+                else:
+                    ends.add(message.partition())
+            assert (consumer.position(paused) or 0) == (before[paused] or 0)
+            consumer.resume([paused])
+            return len(ends) == 3
+
+        self.cluster.until("all partitions were read", attempt)
+        assert seen == {p: list(range(60)) for p in range(3)}
+
+    def test_a_paused_partition_is_left_and_sought(self) -> None:
+        """Nothing comes that was fetched before."""
+        topic = self.filled(2)
+        paused, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
+        consumer = self.cluster.consumer()
+        consumer.assign({paused: 0})
+        read(self.cluster.until, consumer, 1)
+        consumer.pause([paused])
+        consumer.assign({other: 0})
+        read_to_end(self.cluster.until, consumer, [other], start=None)
+        consumer.seek(paused, 8)
+        consumer.resume([paused])
+        assert contents(read(self.cluster.until, consumer, 2)) == [b"8", b"9"]
+        consumer.pause([paused])
+        consumer.unassign([paused])
+        producer = self.cluster.producer()
+        send(producer, topic, b"other", partition=1)
+        producer.flush()
+        assert contents(read(self.cluster.until, consumer, 1)) == [b"other"]
+
+    def test_the_end_of_what_was_fetched(self) -> None:
+        """Known or not, it is never before the end that the position is measured by."""
+        topic = self.filled()
+        partition = TopicPartition(topic, 0)
+        consumer = self.cluster.consumer()
+        assert consumer.fetched_end(partition) is None
+        consumer.assign({partition: 0})
+        read(self.cluster.until, consumer, 10)
+        assert consumer.fetched_end(partition) in (None, 10)
+
     def test_an_assigned_partition_starts_unpaused(self) -> None:
         """A partition that was paused, unassigned and assigned again is read."""
         topic = self.filled()
@@ -246,8 +305,8 @@ class ConsumerContract:
             assert contents(read(self.cluster.until, consumer, 1)) == [b"new"]
 
     def test_a_lost_position_is_an_event(self) -> None:
-        """``auto.offset.reset=error``: an event ``_AUTO_OFFSET_RESET`` names the partition, which is read again after
-        it was assigned anew (librdkafka refuses to seek then)."""
+        """``auto.offset.reset=error``: an event ``_AUTO_OFFSET_RESET`` names partition and offset; the partition is
+        read again after it was assigned anew (librdkafka refuses to seek then)."""
         topic = self.filled()
         partition = TopicPartition(topic, 0)
         self.cluster.admin.delete_records({partition: 6})
@@ -256,7 +315,7 @@ class ConsumerContract:
         values, event = self.next_end(consumer)
         assert values == []
         assert event.error().name() == "_AUTO_OFFSET_RESET"
-        assert (event.topic(), event.partition()) == (topic, 0)
+        assert (event.topic(), event.partition(), event.offset()) == (topic, 0, 2)
         consumer.unassign([partition])
         consumer.assign({partition: 6})
         assert contents(read(self.cluster.until, consumer, 4)) == [b"6", b"7", b"8", b"9"]

@@ -1,0 +1,177 @@
+"""An input offset that is outside of its log: what is done is the source's own policy, and said in the log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dsl import Consumed, Materialized, Produced, StreamsBuilder
+from processor_api.errors import StreamsError
+from processor_api.nodes import RepartitionTopic
+from processor_api.offset_reset import AutoOffsetReset
+from processor_api.serde import Serdes
+from processor_api.task_id import TopicPartition
+from processor_api.topology import Topology
+from runtime_support.running_app import Cluster, passing_on, until
+from streams.app.kafka_streams import ClientState, KafkaStreams
+from streams.config import StreamsConfig
+
+IN = TopicPartition("in", 0)
+S = Serdes.STRING
+EARLIEST, LATEST, NONE = AutoOffsetReset.earliest(), AutoOffsetReset.latest(), AutoOffsetReset.none()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path)
+    yield cluster
+    cluster.close()
+
+
+def numbers(first: int, end: int) -> list[str]:
+    return [str(number) for number in range(first, end)]
+
+
+def committed(cluster: Cluster, partition: TopicPartition = IN) -> int:
+    found = cluster.broker.groups.group("app").offsets.get(partition)
+    return -1 if found is None else found.offset
+
+
+def delete(cluster: Cluster, before: int, partition: TopicPartition = IN) -> None:
+    cluster.clients.admin({}).delete_records({partition: before})
+
+
+def stopped_at_10(cluster: Cluster, topology: Topology, **config: str) -> dict[str, str]:
+    """An application that has processed 0..9 and does not run, and its settings."""
+    settings = {name.replace("_", "."): value for name, value in config.items()}
+    cluster.send(*numbers(0, 10))
+    app = cluster.app(topology, settings)
+    cluster.until_out(*numbers(0, 10))
+    assert app.close(10_000)
+    return settings
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+def test_what_is_still_there_is_read_by_a_source_that_says_earliest(
+    guarantee: str, cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The client knew the application's policy only, "latest", and skipped what was there without a word."""
+    topology = passing_on(offset_reset=EARLIEST)
+    settings = stopped_at_10(cluster, topology, auto_offset_reset="latest", processing_guarantee=guarantee)
+    cluster.send(*numbers(10, 30))
+    delete(cluster, 15)
+    with caplog.at_level(logging.WARNING, "streams"):
+        cluster.app(topology, settings)
+        cluster.until_out(*numbers(0, 10), *numbers(15, 30))
+    (told,) = [one for one in caplog.records if one.msg.startswith("offset outside of the log")]
+    place = {"topic": "in", "partition": 0, "offset": 10, "beginning": 15, "end": 30}
+    assert {name: getattr(told, name) for name in place} == place
+    assert (told.policy, told.goes_on_at) == ("earliest", 15)  # type: ignore[attr-defined]
+
+
+def test_a_source_that_says_latest_goes_on_at_the_end(cluster: Cluster) -> None:
+    """And commits that, so that a record that comes between two starts is not skipped."""
+    topology = passing_on(offset_reset=LATEST)
+    stopped_at_10(cluster, passing_on(offset_reset=EARLIEST))
+    cluster.send(*numbers(10, 30))
+    delete(cluster, 15)
+    app = cluster.app(topology)
+    until("the new position is committed", lambda: committed(cluster) == 30, cluster.told)
+    assert app.close(10_000)
+    cluster.send(*numbers(30, 35))
+    cluster.app(topology)
+    cluster.until_out(*numbers(0, 10), *numbers(30, 35))
+
+
+def test_an_offset_that_is_lost_while_records_wait_is_lost_behind_them(cluster: Cluster) -> None:
+    """While running: what was fetched before is processed, what is deleted is skipped, the rest is read."""
+    topology = passing_on(offset_reset=EARLIEST)
+    app = cluster.app(topology, {"auto.offset.reset": "latest"})
+    cluster.until_state(app, ClientState.RUNNING)
+    cluster.send(*numbers(0, 3))
+    cluster.until_out(*numbers(0, 3))
+    app.pause()
+    with cluster.broker.lock:  # nothing is fetched between the two
+        cluster.send(*numbers(3, 10))
+        delete(cluster, 6)
+    app.resume()
+    cluster.until_out(*numbers(0, 3), *numbers(6, 10))
+    assert app.state is ClientState.RUNNING
+
+
+def test_without_a_policy_it_is_an_error_with_the_range(cluster: Cluster) -> None:
+    stopped_at_10(cluster, passing_on(offset_reset=EARLIEST))
+    cluster.send(*numbers(10, 30))
+    delete(cluster, 15)
+    app = cluster.app(passing_on(offset_reset=NONE))
+    error = failure(cluster, app)
+    assert "offset 10 of in-0 is outside of its log, which goes from 15 to 30" in str(error)
+    assert "is 'none'" in str(error)
+    assert (error.topic, error.partition, error.offset) == ("in", 0, 10)
+    assert committed(cluster) == 10
+
+
+def test_an_offset_beyond_the_end_is_lost_too(cluster: Cluster) -> None:
+    """Of a topic that was made anew."""
+    topology = passing_on(offset_reset=EARLIEST)
+    settings = stopped_at_10(cluster, topology)
+    cluster.clients.admin({}).delete_topics(["in"])
+    cluster.broker.create_topic("in", 1)
+    cluster.send("a", "b")
+    cluster.app(topology, settings)
+    cluster.until_out(*numbers(0, 10), "a", "b")
+
+
+def through_repartition() -> Topology:
+    topology = Topology().add_source("source", "in").add_repartition_topic(RepartitionTopic(name="again"))
+    topology.add_sink("to-again", "again", "source").add_source("from-again", "again")
+    return topology.add_sink("sink", "out", "from-again")
+
+
+def test_records_of_a_repartition_topic_are_never_skipped(cluster: Cluster) -> None:
+    """Whatever the policy of the application is."""
+    again = TopicPartition("app-again", 0)
+    stopped_at_10(cluster, through_repartition(), auto_offset_reset="earliest")
+    producer = cluster.clients.producer({})
+    for value in numbers(10, 20):
+        producer.produce("app-again", value.encode(), b"k", 0, None, None, 5, None)
+    producer.flush()
+    delete(cluster, 15, again)
+    error = failure(cluster, cluster.app(through_repartition()))
+    assert "offset 10 of app-again-0 is outside of its log, which goes from 15 to 20" in str(error)
+    assert "wrote there for itself" in str(error)
+    assert committed(cluster, again) == 10
+    assert cluster.values() == numbers(0, 10)
+
+
+def failure(cluster: Cluster, app: KafkaStreams) -> StreamsError:
+    until("it fails", lambda: app.state is ClientState.ERROR, cluster.told)
+    assert isinstance(app.failure, StreamsError)
+    return app.failure
+
+
+def table_of(settings: dict[str, str]) -> Topology:
+    builder = StreamsBuilder()
+    consumed = Consumed(key_serde=S, value_serde=S, offset_reset=LATEST)
+    table = builder.table("in", consumed, materialized=Materialized(name="table"))
+    table.to_stream().to("out", Produced(key_serde=S, value_serde=S))
+    return builder.build(StreamsConfig.of(settings))
+
+
+def test_a_source_that_is_a_changelog_skips_nothing_that_is_there(cluster: Cluster) -> None:
+    """A restore would read it: the store of a task that goes on at the end would show something else."""
+    settings = {"application.id": "app", "bootstrap.servers": "x:1", "topology.optimization": "all"}
+    topology = table_of(settings)
+    app = cluster.app(topology, {"topology.optimization": "all"})
+    cluster.until_state(app, ClientState.RUNNING)
+    cluster.send(*numbers(0, 10))
+    until("it is read", lambda: committed(cluster) == 10, cluster.told)
+    assert app.close(10_000)
+    cluster.send(*numbers(10, 30))
+    delete(cluster, 15)
+    cluster.app(table_of(settings), {"topology.optimization": "all"})
+    until("the rest is read", lambda: cluster.values()[-1:] == ["29"], cluster.told)
+    assert committed(cluster) >= 15
