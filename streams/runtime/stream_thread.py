@@ -438,7 +438,7 @@ class StreamThread:
             self._commit_again = True
             self._next_commit = now + self._trouble.met(error)
             log.info("commit is tried again", extra={"error": str(error)})
-        life.purge.run(running)
+        life.purge.run(running, life.committer.committed_offsets())
         life.watch.run(running)
 
     def _sample(self, now: float, running: Collection[Task]) -> None:

@@ -110,7 +110,8 @@ def simulate(
     :param topology: makes the topology, or a builder; called by each worker when it starts.
     :param inputs: records by topic; they are written bit by bit while the workers run.
     :param checks: called with the `Outcome` of each seed.
-    :param topics: partitions by topic, of topics to be made before; those of the inputs have one if not named.
+    :param topics: partitions by topic, of topics to be made before. Those of the inputs have one if not named, and what
+        is written to a topic that there is not makes it, with one.
     :param settings: of the application.
     :param workers: at most so many at the start. :param threads: at most so many stream threads of each.
     :param kinds: which kinds of actions there are.

@@ -129,10 +129,12 @@ class Scheduler:
     :param seed: decides everything.
     :param switching: how often, from 0 to 1, another thread goes on after a step.
     :param start_ms: the wall clock at the start.
+    :param patience_s: how long, in real time, a thread may run without a step.
     """
 
-    def __init__(self, seed: int, switching: float, start_ms: int) -> None:
+    def __init__(self, seed: int, switching: float, start_ms: int, patience_s: float = STUCK_S) -> None:
         self.seed = seed
+        self._patience_s = patience_s
         self.now = 0.0
         self.steps = 0
         self.threads: list[SimulatedThread] = []
@@ -193,7 +195,7 @@ class Scheduler:
         self.current = first
         first.give()
         seen = -1
-        while not self._over.wait(STUCK_S):
+        while not self._over.wait(self._patience_s):
             if seen == self.steps:
                 raise SimulationStuck(self._stuck_text())
             seen = self.steps
@@ -208,8 +210,8 @@ class Scheduler:
         where = "".join(traceback.format_stack(found)[-14:]) if found is not None else "  (no stack)\n"
         name = thread.name if thread is not None else "nobody"
         return (
-            f"thread {name!r} has not come back for {STUCK_S:.0f} s of real time: it computes, sleeps, or waits for"
-            " something that is not simulated, such as a lock, a thread or a socket of its own:\n" + where
+            f"thread {name!r} has not come back for {self._patience_s:g} s of real time: it computes, sleeps, or waits"
+            " for something that is not simulated, such as a lock, a thread or a socket of its own:\n" + where
         )
 
     def register(self, thread: SimulatedThread) -> None:
@@ -278,6 +280,8 @@ class Scheduler:
             thread.take()
         if not thread.process.alive:
             raise ProcessKilled(thread.process.name)
+        if self.failure is not None and thread.process is self.world:
+            raise self.failure
 
     def _next(self) -> SimulatedThread:
         """Who runs now; the clock moves on if nobody can."""

@@ -56,7 +56,7 @@ class Stage:
             self.settings.setdefault("processor.wrapper.class", self.user_code)
         self.application_id = str(self.settings["application.id"])
         clock, threads = ClockOfSimulation(self.scheduler), ThreadsOfSimulation(self.scheduler)
-        self.broker = EmbeddedBroker(clock, threads=threads, waiting=clock)
+        self.broker = EmbeddedBroker(clock, auto_create_topics=True, threads=threads, waiting=clock)
         self.group = self.broker.groups.group(self.application_id)
         self.network = Network(self.scheduler, self.broken, lambda: self.group.offsets)
         self.clients = ClientsOfSimulation(self.broker, self.scheduler, self.network)

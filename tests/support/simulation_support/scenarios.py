@@ -188,7 +188,9 @@ def in_memory(chance: Random) -> Scenario:
 
 
 def merged(chance: Random) -> Scenario:
-    """Two inputs that are there from the start are processed in the order of their times."""
+    """Two inputs are processed in the order of their times: what is there from the start without waiting, what comes in
+    one moment if an empty input is waited for."""
+    feeding: Any = chance.choice(("before", "at once"))
     some = [one._replace(value=f"{one.value}-{n}", timestamp=n * 100) for n, one in enumerate(words(chance))]
     inputs: dict[str, list[InputRecord]] = {"a": [], "b": []}
     for one in some:
@@ -207,7 +209,8 @@ def merged(chance: Random) -> Scenario:
         inputs=inputs,
         checks=[check],
         topics={"a": 3, "b": 3, "out": 3},
-        feeding=chance.choice(("before", "at once")),
+        feeding=feeding,
+        settings={"max.task.idle.ms": 0 if feeding == "before" else 1000},
     )
 
 
