@@ -3,15 +3,18 @@
 (a) drain the caches, (b) which sends what they logged, (c) flush the producer and raise the first send error; then at
 least once: (d) apply to the engines, (e) commit offsets; exactly once: (d) add offsets and commit the transaction, (e)
 apply to the engines. A failure at any step leaves everything after it undone.
+
+What is committed is what the open tasks know (docs/decisions/0020-every-transaction-asks-the-group.md): nothing here
+remembers an offset.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from processor_api.clock import Clock
-from processor_api.errors import RetryableError
+from processor_api.errors import InternalError, RetryableError
 from processor_api.task_id import TopicPartition
 from streams.kafka.group import Membership
 from streams.kafka.ports import CommitAgain, OffsetAndMetadata
@@ -37,7 +40,6 @@ class Committer:
         self._clock = clock
         self._exactly_once = exactly_once
         self._in_transaction = False
-        self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self._renew_at = clock.monotonic() + RENEW_INTERVAL_S
 
     @property
@@ -60,7 +62,7 @@ class Committer:
         """
         needing = [task for task in tasks if task.commit_needed]
         if not needing:
-            self._renew()
+            self._renew(tasks)
             return False
         for task in needing:
             self.begin()
@@ -69,21 +71,20 @@ class Committer:
         self._collector.flush()
         offsets = {name: one for task in needing for name, one in task.committable().items()}
         if self._exactly_once:
-            self._commit_transaction(offsets)
+            self._commit_transaction(offsets or _unchanged(needing))
             self._apply(needing)
         else:
             self._apply(needing)
-            self._commit_offsets(self._changed(offsets))
-        self._committed.update(offsets)
+            self._commit_offsets(offsets)
         for task in needing:
             task.committed()
-        self._renew()
+        self._renew(tasks)
         return True
 
-    def _commit_transaction(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+    def _commit_transaction(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """The group says with the offsets whether this is still its member, so that there is at least one of them."""
         producer = self._collector.producer
-        if changed := self._changed(offsets):
-            producer.send_offsets(changed, self._membership.identity())
+        producer.send_offsets(offsets, self._membership.identity())
         producer.commit_transaction()
         self._in_transaction = False
 
@@ -94,9 +95,6 @@ class Committer:
             raise
         except RetryableError as error:  # without a transaction the same offsets can be committed any time
             raise CommitAgain(error.message, **error.place()) from error
-
-    def _changed(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> dict[TopicPartition, OffsetAndMetadata]:
-        return {name: one for name, one in offsets.items() if self._committed.get(name) != one}
 
     def _apply(self, tasks: Collection[Task]) -> None:
         for task in tasks:
@@ -115,30 +113,27 @@ class Committer:
 
     # ------------------------------------------------------------------ offsets that must not expire
 
-    def remember(self, committed: dict[TopicPartition, OffsetAndMetadata]) -> None:
-        """Offsets found committed when tasks were opened."""
-        self._committed.update(committed)
-
-    def committed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The last known of every owned partition; any thread may ask."""
-        return self._committed.copy()
-
-    def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """Partitions that are not owned any more."""
-        for partition in partitions:
-            self._committed.pop(partition, None)
-
-    def start_at(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+    def start_at(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Commits where partitions start that had no committed offset, so that a missing one means a lost one."""
         self._membership.commit(offsets)
-        self._committed.update(offsets)
 
-    def _renew(self) -> None:
+    def _renew(self, tasks: Collection[Task]) -> None:
         now = self._clock.monotonic()
-        if now >= self._renew_at and self._committed:
+        if now < self._renew_at:
+            return
+        known = {name: one for task in tasks for name, one in task.known_offsets.items()}
+        if known:
             self._renew_at = now + RENEW_RETRY_S
             try:
-                self._membership.commit(self._committed)
+                self._membership.commit(known)
                 self._renew_at = now + RENEW_INTERVAL_S
             except RetryableError as error:
                 log.warning("committed offsets are not renewed yet", extra={"error": str(error)})
+
+
+def _unchanged(tasks: Collection[Task]) -> Mapping[TopicPartition, OffsetAndMetadata]:
+    """Offsets that one of the tasks knows already, for a transaction that moves none."""
+    for task in tasks:
+        if task.known_offsets:
+            return task.known_offsets
+    raise InternalError("a task without any input is to be committed")

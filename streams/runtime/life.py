@@ -232,7 +232,7 @@ class ThreadLife:
 
     def _task_metadata(self, task: Task) -> TaskMetadata:
         queues = dict(task.queues)
-        committed = self.committer.committed_offsets()
+        committed = task.known_offsets
         waits = [waited for name in queues if (waited := self.idling.idle_s(name)) is not None]
         return TaskMetadata(
             task_id=task.id,

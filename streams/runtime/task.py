@@ -64,6 +64,9 @@ class Task:
         self.state = TaskState.CREATED
         self.queues: dict[TopicPartition, InputQueue] = {}
         self.seen = TaskPositions()
+        self.known_offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+        """Where the group's committed offset of each input partition is, or the task started where there was none.
+        Replaced, not changed, by a commit: any thread may look. It dies with the task."""
         self.commit_needed = False
         self._chain: NodeChain | None = None
         self._punctuations = Punctuations(self._punctuate)
@@ -106,6 +109,7 @@ class Task:
             if found is not None:
                 queue.start = found.offset
                 queue.partition_time = TopicPartitionMetadata.decode(found.metadata).partition_time
+        self.known_offsets = dict(committed)
         cursor = self.environment.cursor
         cursor.stream_time = max((queue.partition_time for queue in self.queues.values()), default=NO_TIMESTAMP)
         cursor.leave()
@@ -124,6 +128,7 @@ class Task:
         bound = self._chain.sources[partition.topic] = self._chain.bind_source(source, partition.topic)
         queue = self.queues[partition] = InputQueue(partition, bound, self.environment)
         if committed is not None:
+            self.known_offsets = {**self.known_offsets, partition: committed}
             queue.partition_time = TopicPartitionMetadata.decode(committed.metadata).partition_time
             cursor = self.environment.cursor
             cursor.stream_time = max(cursor.stream_time, queue.partition_time)
@@ -138,6 +143,7 @@ class Task:
         self.stores.drop_uncommitted()
         self.seen.stop()
         self.queues.clear()
+        self.known_offsets = {}
         self.commit_needed = False
         self.environment.commit_requested = False
         self.environment.cursor.stream_time = NO_TIMESTAMP
@@ -150,6 +156,7 @@ class Task:
         if self.state is TaskState.CLOSED:
             return
         self.become(TaskState.SUSPENDED)
+        self.known_offsets = {}
         try:
             self._close_chain(dirty=dirty)
         finally:
@@ -279,11 +286,14 @@ class Task:
         return {name: queue.position for name, queue in self.queues.items() if queue.position is not None}
 
     def committable(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Offsets to commit, with the partition times (conformance 79)."""
+        """Offsets that the next commit changes, with the partition times (conformance 79)."""
+        known = self.known_offsets
         return {
-            name: OffsetAndMetadata(queue.position, TopicPartitionMetadata(queue.partition_time).encode())
+            name: found
             for name, queue in self.queues.items()
             if queue.position is not None
+            and (found := OffsetAndMetadata(queue.position, TopicPartitionMetadata(queue.partition_time).encode()))
+            != known.get(name)
         }
 
     def apply(self, *, transaction: bool = False) -> None:
@@ -304,6 +314,8 @@ class Task:
         self.stores.sample()
 
     def committed(self) -> None:
-        """The commit is over."""
+        """The commit is over: what was :meth:`committable` is known."""
+        if changed := self.committable():
+            self.known_offsets = {**self.known_offsets, **changed}
         self.commit_needed = False
         self.environment.commit_requested = False

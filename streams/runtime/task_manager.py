@@ -235,7 +235,6 @@ class TaskManager:
             if task.stores.engines:
                 self._committer.start_at(starts)
             known = known | starts
-        self._committer.remember(known)
         return known
 
     def _read_new_inputs(self) -> None:
@@ -324,7 +323,6 @@ class TaskManager:
     def _stop_reading(self, task: Task) -> None:
         partitions = [name for name, owner in self.running.items() if owner is task]
         self._consumer.unassign(partitions)
-        self._committer.forget(partitions)
         for name in partitions:
             del self.running[name]
         self._starts.pop(task.id, None)
