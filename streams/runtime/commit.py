@@ -17,7 +17,7 @@ from processor_api.clock import Clock
 from processor_api.errors import InternalError, RetryableError
 from processor_api.task_id import TopicPartition
 from streams.kafka.group import Membership
-from streams.kafka.ports import CommitAgain, OffsetAndMetadata
+from streams.kafka.ports import CommitAgain, OffsetAndMetadata, TransactionAborted
 from streams.kafka.record_collector import RecordCollector
 from streams.log import working_on
 from streams.runtime.task import Task
@@ -84,8 +84,11 @@ class Committer:
     def _commit_transaction(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """The group says with the offsets whether this is still its member, so that there is at least one of them."""
         producer = self._collector.producer
-        producer.send_offsets(offsets, self._membership.identity())
-        producer.commit_transaction()
+        try:
+            producer.send_offsets(offsets, self._membership.identity())
+            producer.commit_transaction()
+        except CommitAgain as error:  # not later: tasks may be about to go whose records are in this transaction
+            raise TransactionAborted(error.message, **error.place()) from error
         self._in_transaction = False
 
     def _commit_offsets(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:

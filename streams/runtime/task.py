@@ -117,6 +117,7 @@ class Task:
         self.environment.initialised = False
         self._chain.init()
         self.environment.initialised = True
+        self.commit_needed = self._chain.initialises  # what it wrote and forwarded is there before the first record
         self.become(TaskState.RUNNING)
 
     def read_also(self, partition: TopicPartition, source: str, committed: OffsetAndMetadata | None = None) -> None:
