@@ -19,6 +19,7 @@ __all__ = [
     "global_consumer",
     "group_instance_id",
     "main_consumer",
+    "max_poll_interval_ms",
     "max_poll_records",
     "producer",
     "restore_consumer",
@@ -50,6 +51,7 @@ _EXACTLY_ONCE_PRODUCER = {
     "transaction.timeout.ms": 10_000,
 }
 _MAX_POLL_RECORDS = 1000
+_MAX_POLL_INTERVAL_MS = 300_000
 _METADATA_MAX_AGE_MS = 300_000
 _RETRY_BACKOFF_MS, _RETRY_BACKOFF_MAX_MS = 100, 1000
 
@@ -117,6 +119,11 @@ def auto_offset_reset(config: StreamsConfig) -> AutoOffsetReset:
 def max_poll_records(config: StreamsConfig) -> int:
     """How many records a stream thread takes from the consumer at once."""
     return int(_handled(config, "max.poll.records", _MAX_POLL_RECORDS))
+
+
+def max_poll_interval_ms(config: StreamsConfig) -> int:
+    """How long a stream thread may go without a call of its consumer."""
+    return int(main_consumer(config, "").get("max.poll.interval.ms", _MAX_POLL_INTERVAL_MS))
 
 
 def topic_refresh_ms(config: StreamsConfig) -> int:

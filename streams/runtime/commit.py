@@ -11,6 +11,7 @@ remembers an offset.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Collection, Mapping
 
 from processor_api.clock import Clock
@@ -20,6 +21,7 @@ from streams.kafka.group import Membership
 from streams.kafka.ports import CommitAgain, OffsetAndMetadata, TransactionAborted
 from streams.kafka.record_collector import RecordCollector
 from streams.log import working_on
+from streams.runtime.pace import Pace
 from streams.runtime.task import Task
 
 __all__ = ["Committer"]
@@ -32,14 +34,24 @@ RENEW_RETRY_S = 60.0
 
 
 class Committer:
-    """Of one stream thread."""
+    """Of one life of a stream thread.
 
-    def __init__(self, collector: RecordCollector, membership: Membership, clock: Clock, *, exactly_once: bool) -> None:
+    :param pace: is told how long drains take.
+    """
+
+    def __init__(
+        self, collector: RecordCollector, membership: Membership, clock: Clock, pace: Pace, *, exactly_once: bool
+    ) -> None:
         self._collector = collector
         self._membership = membership
         self._clock = clock
         self._exactly_once = exactly_once
+        self._pace = pace
+        self.progressed = False
+        """Whether the last commit had more in it than what was written when processors were initialised."""
         self._in_transaction = False
+        self._began: float | None = None
+        """When work in the open transaction began."""
         self._renew_at = clock.monotonic() + RENEW_INTERVAL_S
 
     @property
@@ -51,6 +63,18 @@ class Committer:
         if self._exactly_once and not self._in_transaction:
             self._collector.producer.begin_transaction()
             self._in_transaction = True
+        if self._in_transaction and self._began is None:
+            self._began = self._clock.monotonic()
+
+    def open_s(self) -> float | None:
+        """For how long work has been going on in the open transaction; ``None`` if there is none."""
+        return None if self._began is None else self._clock.monotonic() - self._began
+
+    @property
+    def commit_by(self) -> float:
+        """When half of the open transaction's time is over, in seconds of the clock: no later is it to be committed."""
+        timeout_s = self._pace.transaction_timeout_s
+        return math.inf if self._began is None or timeout_s is None else self._began + timeout_s / 2
 
     def commit(self, tasks: Collection[Task]) -> bool:
         """Commits those tasks that need it; tells whether there was anything.
@@ -62,12 +86,10 @@ class Committer:
         """
         needing = [task for task in tasks if task.commit_needed]
         if not needing:
+            self._over()
             self._renew(tasks)
             return False
-        for task in needing:
-            self.begin()
-            with working_on(task.id):
-                task.drain()
+        self._drain(needing)
         self._collector.flush()
         offsets = {name: one for task in needing for name, one in task.committable().items()}
         if self._exactly_once:
@@ -76,10 +98,25 @@ class Committer:
         else:
             self._apply(needing)
             self._commit_offsets(offsets)
+        self.progressed = any(task.has_progress for task in needing)
         for task in needing:
             task.committed()
+        self._over()
         self._renew(tasks)
         return True
+
+    def _drain(self, tasks: Collection[Task]) -> None:
+        begin = self._clock.monotonic()
+        for task in tasks:
+            self.begin()
+            with working_on(task.id):
+                task.drain()
+        self._pace.drained(self._clock.monotonic() - begin)
+
+    def _over(self) -> None:
+        """Nothing waits for a commit."""
+        self._began = None
+        self._pace.committed()
 
     def _commit_transaction(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """The group says with the offsets whether this is still its member, so that there is at least one of them."""
@@ -105,6 +142,7 @@ class Committer:
 
     def abort(self) -> None:
         """Rolls back what the open transaction sent."""
+        self._began = None
         if self._in_transaction:
             self._in_transaction = False
             self._collector.producer.abort_transaction()
@@ -113,6 +151,7 @@ class Committer:
     def leave_open(self) -> None:
         """Leaves the open transaction to `init_transactions` of the next producer, or to its timeout."""
         self._in_transaction = False
+        self._began = None
 
     # ------------------------------------------------------------------ offsets that must not expire
 

@@ -34,6 +34,7 @@ from streams.runtime.error_policy import error_policy_for
 from streams.runtime.idling import Idling
 from streams.runtime.memory import BufferMemory
 from streams.runtime.metadata import TaskMetadata, ThreadMetadata
+from streams.runtime.pace import Pace
 from streams.runtime.plans import PlanBook
 from streams.runtime.purge import RepartitionPurge
 from streams.runtime.rebuilds import Rebuilds
@@ -96,7 +97,8 @@ class ThreadLife:
         self._planned = shared.plans.current
         eos = config.exactly_once
         transactional_id = identity.transactional_id if eos else None
-        self._producer = clients.producer(client_configs.producer(config, self._producer_id, transactional_id))
+        producer_config = client_configs.producer(config, self._producer_id, transactional_id)
+        self._producer = clients.producer(producer_config)
         consumer_id = client_id_with_hash(f"{identity.thread}-consumer", self._planned.group.hash)
         self._consumer_config = client_configs.main_consumer(config, consumer_id, identity.instance_id)
         self.consumer = clients.consumer(self._consumer_config)
@@ -105,9 +107,12 @@ class ThreadLife:
         self.membership: Membership = ControlTopicMembership(
             self.consumer, shared.admin, clock, leave_static=self._leave, requests=shared.shutdown_requests
         )
-        self.committer = Committer(self.collector, self.membership, clock, exactly_once=eos)
-        self.restorer = Restorer(restore_consumer, clock, shared.restore_listeners, shared.metrics)
         self._budget = shared.memory.budget(identity.thread)
+        transaction_s = producer_config["transaction.timeout.ms"] / 1000 if eos else None
+        poll_s = client_configs.max_poll_interval_ms(config) / 1000
+        self.pace = Pace(clock, transaction_s, poll_s, self._budget.is_full)
+        self.committer = Committer(self.collector, self.membership, clock, self.pace, exactly_once=eos)
+        self.restorer = Restorer(restore_consumer, clock, shared.restore_listeners, shared.metrics)
         self.idling = Idling(config.max_task_idle_ms, clock, self.consumer)
         self.purge = RepartitionPurge(shared.admin, clock, config.repartition_purge_interval_ms)
         self.watch = SourceWatch(shared.admin, clock, client_configs.topic_refresh_ms(config))
@@ -152,6 +157,7 @@ class ThreadLife:
             registry=self._shared.metrics,
             log_each_put=config.changelog_updates == "each",
             exactly_once=config.exactly_once,
+            pace=self.pace,
             store_owner=threading.get_ident(),
         )
 
@@ -162,6 +168,8 @@ class ThreadLife:
 
     def join(self, stopping: threading.Event) -> None:
         """Joins the group, once no member of it runs another topology."""
+        self.pace.stopping = stopping.is_set
+        self.collector.stopping = stopping.is_set
         if self._shared.config.exactly_once:
             self._producer.init_transactions()  # fences the dead self and ends its transaction before offsets are read
         self._wait_for_other_topologies(stopping)

@@ -36,8 +36,7 @@ class RepartitionPurge:
         before = {
             name: one.offset
             for task in tasks
-            if not task.commit_needed
-            for name, one in task.committable().items()
+            for name, one in task.known_offsets.items()
             if name.topic in task.plan.repartition_topics
         }
         if before:

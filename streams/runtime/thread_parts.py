@@ -13,6 +13,7 @@ from streams.restore.restorer import Restorer
 from streams.runtime.commit import Committer
 from streams.runtime.idling import Idling
 from streams.runtime.metadata import ThreadMetadata
+from streams.runtime.pace import Pace
 from streams.runtime.purge import RepartitionPurge
 from streams.runtime.source_watch import SourceWatch
 from streams.runtime.task_manager import TaskManager
@@ -30,6 +31,7 @@ class Life(Protocol):
     tasks: TaskManager
     restorer: Restorer
     idling: Idling
+    pace: Pace
     purge: RepartitionPurge
     watch: SourceWatch
     assigned: bool

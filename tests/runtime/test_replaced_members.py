@@ -80,11 +80,11 @@ def test_what_a_replaced_member_punctuated_is_not_committed(records: int, tmp_pa
     try:
         settings = {**EOS, "commit.interval.ms": 0}
         cluster.send(*["v"] * records)
-        first = cluster.app(ticking("first", gate), settings, clock=clock)
+        first = cluster.app(ticking("first", gate), settings)
         until("the first has ticked", lambda: len(cluster.values()) >= 2, cluster.told)
         gate.closed = True
         assert gate.reached.wait(20.0)
-        second = cluster.app(ticking("second", Gate()), settings, clock=clock)
+        second = cluster.app(ticking("second", Gate()), settings)
         clock.ahead_s += LONGER_THAN_A_SESSION_S
         until("the second ticks", lambda: sum(v.startswith("second") for v in cluster.values()) >= 3, cluster.told)
         gate.open()
@@ -145,9 +145,7 @@ def tasks(app: KafkaStreams) -> list[Any]:
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
-def test_a_task_that_moved_away_while_it_was_restored_leaves_no_offset_behind(
-    guarantee: str, tmp_path: Path
-) -> None:
+def test_a_task_that_moved_away_while_it_was_restored_leaves_no_offset_behind(guarantee: str, tmp_path: Path) -> None:
     """Its former owner remembered where it was to start, and committed that anew after 12 hours: 13 became 3."""
     cluster = Cluster(tmp_path, partitions=2)
     try:

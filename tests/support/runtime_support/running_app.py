@@ -35,11 +35,12 @@ def until(what: str, reached: Callable[[], Any], tell: Callable[[], Any] = lambd
 class Cluster:
     """A broker with topics ``in`` and ``out``, and the applications on it; closes them at the end.
 
-    :param clock: of the broker.
+    :param clock: of the broker, and of applications that are given none.
     """
 
     def __init__(self, directory: Path, partitions: int = 1, clock: Clock | None = None) -> None:
         self.broker = EmbeddedBroker(clock)
+        self._clock = clock
         for topic in ("in", "out"):
             self.broker.create_topic(topic, partitions)
         self.clients = EmbeddedClients(self.broker)
@@ -72,7 +73,7 @@ class Cluster:
             "default.value.serde": S,
             **(config or {}),
         }
-        app = KafkaStreams(topology, settings, clients=clients or self.clients, clock=clock)
+        app = KafkaStreams(topology, settings, clients=clients or self.clients, clock=clock or self._clock)
         self.apps.append(app)
         told = self.states[app] = []
         app.set_state_listener(lambda new, old: told.append((old, new)))
