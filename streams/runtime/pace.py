@@ -7,11 +7,11 @@ records of a fast topology, and after each record of a slow one (docs/decisions/
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from processor_api.clock import Clock
 from processor_api.errors import ProcessingError
-from processor_api.task_id import TopicPartition
+from processor_api.task_id import TaskId, TopicPartition
 
 __all__ = ["Pace", "SlowCall"]
 
@@ -27,6 +27,12 @@ DRAIN_S = 5.0
 """What the drain of the caches may take at a commit: user code behind a cache runs there."""
 WORTH_TELLING_S = 0.1
 
+
+class _HasId(Protocol):
+    id: TaskId
+
+
+T = TypeVar("T", bound=_HasId)
 
 DRAIN = "the drain of the caches"
 
@@ -102,6 +108,8 @@ class Pace:
         self._until = self._looked = 0.0
         self.over = False
         """Whether the turn is over, as of the last look."""
+        self.served: TaskId | None = None
+        """The task that was the last to have a turn, where others wait for the next one."""
         self.slowest: SlowCall | None = None
         self._calls: set[str] = set()
         self.committed_calls: set[str] = set()
@@ -131,6 +139,12 @@ class Pace:
         now = self._looked = self._now()
         self.over = self.over or now >= self._until or self.stopping()
         return self.over
+
+    def in_turn(self, tasks: list[T]) -> list[T]:
+        """The tasks in the order of this turn: those first that the last one did not come to."""
+        served, self.served = self.served, None
+        last = next((number for number, task in enumerate(tasks) if task.id == served), -1)
+        return tasks[last + 1 :] + tasks[: last + 1]
 
     def begin_run(self) -> None:
         """What follows is measured by the next :meth:`look`."""

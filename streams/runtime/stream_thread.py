@@ -91,8 +91,7 @@ class StreamThread:
         self._trouble = Trouble(clock, *backoff, settings.task_timeout_ms)
         self._open_at = 0.0
         self._overdue = Overdue()
-        self._served: TaskId | None = None
-        """The task that was the last to have a turn, where others waited for the next one."""
+        self._begin_after_s = 0.0
 
     # ------------------------------------------------------------------ from outside
 
@@ -105,8 +104,10 @@ class StreamThread:
         self._stopping.set()
 
     def take_place_of(self, dead: StreamThread) -> None:
-        """Of a thread that died, in the group: to be called before the start."""
+        """Of a thread that died, in the group, after a wait that grows while they die without a commit: to be called
+        before the start."""
         self._kept_place, dead._kept_place = dead._kept_place, None
+        self._trouble, self._begin_after_s = dead._trouble, dead._trouble.backoff_s()
 
     def give_up_place(self) -> None:
         """Leaves the group if the place there was kept for somebody who does not come: its tasks would wait for the
@@ -165,6 +166,7 @@ class StreamThread:
         """Lives until stopped or until an error that another life would not mend."""
         if not self._stopping.is_set():
             self._become(ThreadState.STARTING)
+            self._stopping.wait(self._begin_after_s)
         try:
             while not self._stopping.is_set():
                 self._live()
@@ -403,7 +405,7 @@ class StreamThread:
         busy = False
         committer, pace, overdue = life.committer, life.pace, self._overdue
         pace.begin_turn(min(self._next_commit, committer.commit_by))
-        tasks = [] if self._settings.paused else overdue.turn(_in_turn(life.tasks.all_running(), self._served))
+        tasks = [] if self._settings.paused else overdue.turn(pace.in_turn(life.tasks.all_running()))
         for task in tasks:
             in_work.task = task.id
             limit = overdue.limit(task, min(PROCESS_LIMIT, pace.records_left))
@@ -417,10 +419,8 @@ class StreamThread:
                 committer.begin()
                 task.punctuate_wall_clock()
             if pace.ends_here():
-                self._served, busy = task.id, True
+                pace.served, busy = task.id, True
                 break
-        else:
-            self._served = None
         in_work.task = None
         life.collector.poll()
         if self._paused:
@@ -481,12 +481,6 @@ class StreamThread:
         self._next_summary = now + interval_ms / 1000 if interval_ms > 0 else math.inf
         if interval_ms > 0:
             log.info("summary", extra={"thread_name": self.name, **self.totals.since_last()})
-
-
-def _in_turn(tasks: list[Task], served: TaskId | None) -> list[Task]:
-    """Tasks in the order of this turn: those first that the last one did not come to."""
-    last = next((number for number, task in enumerate(tasks) if task.id == served), -1)
-    return tasks[last + 1 :] + tasks[: last + 1]
 
 
 def _of_user(error: BaseException) -> UserCodeError:

@@ -16,11 +16,10 @@ from processor_api.processor import Processor
 from processor_api.punctuation import PunctuationType
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.store_spec import Stores
 from processor_api.timestamps import ConsumedRecord
 from processor_api.topology import Topology
 from runtime_support.application_kit import JumpingClock
-from runtime_support.running_app import Cluster, counting, until
+from runtime_support.running_app import Cluster, until
 from streams.app.kafka_streams import ClientState
 
 S = Serdes.STRING
