@@ -52,6 +52,7 @@ _EXACTLY_ONCE_PRODUCER = {
 }
 _MAX_POLL_RECORDS = 1000
 _MAX_POLL_INTERVAL_MS = 300_000
+_HEARTBEAT_MS = 3000
 _METADATA_MAX_AGE_MS = 300_000
 _RETRY_BACKOFF_MS, _RETRY_BACKOFF_MAX_MS = 100, 1000
 
@@ -63,6 +64,8 @@ def main_consumer(config: StreamsConfig, client_id: str, group_instance_id: str 
     """
     found = _consumer(config, client_id, config.main_consumer)
     found["auto.offset.reset"] = _librdkafka_reset(auto_offset_reset(config))
+    if "heartbeat.interval.ms" not in found and "session.timeout.ms" in found:  # three of them in a session
+        found["heartbeat.interval.ms"] = max(1, min(_HEARTBEAT_MS, found["session.timeout.ms"] // 3))
     found["partition.assignment.strategy"] = "cooperative-sticky"
     if group_instance_id is not None:
         found["group.instance.id"] = group_instance_id
