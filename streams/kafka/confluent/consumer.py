@@ -31,7 +31,7 @@ def _plain(partitions: Collection[ClientPartition]) -> list[TopicPartition]:
     return [TopicPartition(found.topic, found.partition) for found in partitions]
 
 
-def _names_nobody(metadata: bytes) -> bool:
+def names_nobody(metadata: bytes) -> bool:
     """Whether a group's metadata, as librdkafka writes it, is without a generation or a member."""
     if not metadata.startswith(_METADATA):
         return False
@@ -122,7 +122,7 @@ class ConfluentConsumer:
         """The client's own form of it. Once the group has thrown this member out it names nobody, until the next
         poll tells the loss; the broker would take it for a client outside the group, and check nothing."""
         found = self._client.consumer_group_metadata()
-        if self._owned and _names_nobody(found):
+        if self._owned and names_nobody(found):
             raise TaskMigratedError("this consumer is not in its group any more")
         return found
 
