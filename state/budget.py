@@ -36,6 +36,13 @@ class Budget:
         """What counts against the limit of the cache."""
         return self.clean + self.dirty
 
+    def is_full(self) -> bool:
+        """Whether more waits for a commit than may; to be asked between records."""
+        if self.uncommitted_limit < 0:
+            return False
+        waits = self.uncommitted + self.dirty
+        return self.uncommitted_limit < (waits + sum(report() for report in self.reports) if self.reports else waits)
+
     def wants_commit(self) -> bool:
         """Whether more waits for a commit than may, or will if as much comes again as since the last call (KIP-892).
 

@@ -19,6 +19,7 @@ __all__ = [
     "global_consumer",
     "group_instance_id",
     "main_consumer",
+    "max_poll_interval_ms",
     "max_poll_records",
     "producer",
     "restore_consumer",
@@ -50,6 +51,8 @@ _EXACTLY_ONCE_PRODUCER = {
     "transaction.timeout.ms": 10_000,
 }
 _MAX_POLL_RECORDS = 1000
+_MAX_POLL_INTERVAL_MS = 300_000
+_HEARTBEAT_MS = 3000
 _METADATA_MAX_AGE_MS = 300_000
 _RETRY_BACKOFF_MS, _RETRY_BACKOFF_MAX_MS = 100, 1000
 
@@ -61,6 +64,8 @@ def main_consumer(config: StreamsConfig, client_id: str, group_instance_id: str 
     """
     found = _consumer(config, client_id, config.main_consumer)
     found["auto.offset.reset"] = "error"  # the client knows one policy for all topics: the runtime resets by source
+    if "heartbeat.interval.ms" not in found and "session.timeout.ms" in found:  # three of them in a session
+        found["heartbeat.interval.ms"] = max(1, min(_HEARTBEAT_MS, found["session.timeout.ms"] // 3))
     found["partition.assignment.strategy"] = "cooperative-sticky"
     if group_instance_id is not None:
         found["group.instance.id"] = group_instance_id
@@ -117,6 +122,11 @@ def auto_offset_reset(config: StreamsConfig) -> AutoOffsetReset:
 def max_poll_records(config: StreamsConfig) -> int:
     """How many records a stream thread takes from the consumer at once."""
     return int(_handled(config, "max.poll.records", _MAX_POLL_RECORDS))
+
+
+def max_poll_interval_ms(config: StreamsConfig) -> int:
+    """How long a stream thread may go without a call of its consumer."""
+    return int(main_consumer(config, "").get("max.poll.interval.ms", _MAX_POLL_INTERVAL_MS))
 
 
 def topic_refresh_ms(config: StreamsConfig) -> int:

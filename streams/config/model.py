@@ -275,6 +275,13 @@ class StreamsConfig(BaseModel):
                 f"max.poll.interval.ms is {poll}, less than session.timeout.ms ({session}): raise the first or lower"
                 " the second"
             )
+        heartbeat = self._client("heartbeat.interval.ms", self.consumer, self.main_consumer, default=0)
+        if heartbeat >= session:
+            problems.append(
+                f"heartbeat.interval.ms is {heartbeat}, not less than session.timeout.ms ({session}): the group would"
+                " throw the member out between two heartbeats; lower the first, to a third of the second, or raise the"
+                " second"
+            )
         batch = self._client("batch.size", self.producer, default=0)
         segment = str(self.topic.get("segment.bytes", ""))
         if segment.isdecimal() and batch > int(segment):

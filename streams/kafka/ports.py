@@ -13,6 +13,7 @@ later), `TaskMigratedError` (fenced; another owns the tasks), `TransactionAborte
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn, Protocol
@@ -205,7 +206,10 @@ class Consumer(Protocol):
         ...
 
     def group_metadata(self) -> Any:
-        """The identity that fences a transaction's offsets; read immediately before each commit."""
+        """The identity that fences a transaction's offsets; read immediately before each commit.
+
+        :raises TaskMigratedError: if the group has thrown this member out.
+        """
         ...
 
     def close(self) -> None: ...
@@ -239,8 +243,9 @@ class Producer(Protocol):
         """Serves delivery callbacks."""
         ...
 
-    def flush(self) -> None:
-        """Waits until every record is delivered or failed and its callback served."""
+    def flush(self, timeout_s: float = math.inf) -> bool:
+        """Waits until every record is delivered or failed and its callback served; tells whether that came within the
+        time."""
         ...
 
     def init_transactions(self) -> None:

@@ -29,6 +29,9 @@ log = logging.getLogger("streams.kafka")
 
 QUEUE_FULL_WAIT_S = 0.1
 QUEUE_FULL_DEADLINE_S = 120.0
+FLUSH_SLICE_S = 1.0
+STOPPING_S = 5.0
+"""How long deliveries are waited for once the thread is asked to end."""
 
 Send = Callable[[str, bytes | None, bytes | None, int, int, HeaderList | None], None]
 """``(topic, value, key, partition or -1, timestamp_ms, headers)``"""
@@ -60,6 +63,10 @@ class SinkErrors(Protocol):
     def drop(self, why: str) -> None:
         """A record is dropped on purpose."""
         ...
+
+
+def _no() -> bool:
+    return False
 
 
 class Changelog:
@@ -112,6 +119,9 @@ class RecordCollector:
         self._failure: StreamsError | None = None
         self._dead_letters: list[ProducerRecord] = []
         self._told_of_zero: set[str] = set()
+        self.stopping: Callable[[], bool] = _no
+        """Whether the thread is asked to end: then nothing waits long for a broker that does not answer."""
+        self._stopped_at: float | None = None
 
     @property
     def producer(self) -> Producer:
@@ -156,7 +166,7 @@ class RecordCollector:
         if self._failure is not None:
             if self._dead_letters:
                 self._send_waiting()
-                self._producer.flush()
+                self._flush()
             raise self._failure
 
     def forget_failure(self) -> None:
@@ -170,12 +180,27 @@ class RecordCollector:
         :raises ProductionError: if one failed.
         :raises NotDelivered: if one failed and the handler wants the records processed again.
         :raises TaskMigratedError: if the producer is fenced.
+        :raises RetryableError: if the thread is asked to end and they take too long.
         """
-        self._producer.flush()
+        self._flush()
         while self._dead_letters:
             self._send_waiting()
-            self._producer.flush()
+            self._flush()
         self.check()
+
+    def _flush(self) -> None:
+        while not self._producer.flush(FLUSH_SLICE_S):
+            self._check_patience()
+
+    def _check_patience(self) -> None:
+        if not self.stopping():
+            return
+        now = self._clock.monotonic()
+        self._stopped_at = now if self._stopped_at is None else self._stopped_at
+        if now - self._stopped_at > STOPPING_S:
+            raise RetryableError(
+                f"records were not delivered within {STOPPING_S:.0f} s of the stop: is the broker reachable?"
+            )
 
     def poll(self) -> None:
         """Serves callbacks; to be called once per batch."""
@@ -195,7 +220,7 @@ class RecordCollector:
             stamp = self._clock.time_ms() if timestamp is None else timestamp or self._zero_of(topic)()
             send(topic, value, key, -1 if partition is None else partition, stamp, headers)
         if wait:
-            self._producer.flush()
+            self._flush()
 
     def _send_waiting(self) -> None:
         letters, self._dead_letters = self._dead_letters, []
@@ -233,6 +258,7 @@ class RecordCollector:
     def _make_room(self, since: float) -> None:
         self._producer.poll(QUEUE_FULL_WAIT_S)
         self.check()
+        self._check_patience()
         if self._clock.monotonic() - since > QUEUE_FULL_DEADLINE_S:
             raise RetryableError("the producer's queue has been full for two minutes: is the broker reachable?")
 

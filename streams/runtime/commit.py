@@ -3,20 +3,25 @@
 (a) drain the caches, (b) which sends what they logged, (c) flush the producer and raise the first send error; then at
 least once: (d) apply to the engines, (e) commit offsets; exactly once: (d) add offsets and commit the transaction, (e)
 apply to the engines. A failure at any step leaves everything after it undone.
+
+What is committed is what the open tasks know (docs/decisions/0020-every-transaction-asks-the-group.md): nothing here
+remembers an offset.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Mapping
 
 from processor_api.clock import Clock
-from processor_api.errors import RetryableError
+from processor_api.errors import InternalError, RetryableError
 from processor_api.task_id import TopicPartition
 from streams.kafka.group import Membership
-from streams.kafka.ports import CommitAgain, OffsetAndMetadata
+from streams.kafka.ports import CommitAgain, OffsetAndMetadata, TransactionAborted
 from streams.kafka.record_collector import RecordCollector
 from streams.log import working_on
+from streams.runtime.pace import Pace
 from streams.runtime.task import Task
 
 __all__ = ["Committer"]
@@ -29,15 +34,24 @@ RENEW_RETRY_S = 60.0
 
 
 class Committer:
-    """Of one stream thread."""
+    """Of one life of a stream thread.
 
-    def __init__(self, collector: RecordCollector, membership: Membership, clock: Clock, *, exactly_once: bool) -> None:
+    :param pace: is told how long drains take.
+    """
+
+    def __init__(
+        self, collector: RecordCollector, membership: Membership, clock: Clock, pace: Pace, *, exactly_once: bool
+    ) -> None:
         self._collector = collector
         self._membership = membership
         self._clock = clock
         self._exactly_once = exactly_once
+        self._pace = pace
+        self.progressed = False
+        """Whether the last commit had more in it than what was written when processors were initialised."""
         self._in_transaction = False
-        self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._began: float | None = None
+        """When work in the open transaction began."""
         self._renew_at = clock.monotonic() + RENEW_INTERVAL_S
 
     @property
@@ -49,6 +63,18 @@ class Committer:
         if self._exactly_once and not self._in_transaction:
             self._collector.producer.begin_transaction()
             self._in_transaction = True
+        if self._in_transaction and self._began is None:
+            self._began = self._clock.monotonic()
+
+    def open_s(self) -> float | None:
+        """For how long work has been going on in the open transaction; ``None`` if there is none."""
+        return None if self._began is None else self._clock.monotonic() - self._began
+
+    @property
+    def commit_by(self) -> float:
+        """When half of the open transaction's time is over, in seconds of the clock: no later is it to be committed."""
+        timeout_s = self._pace.transaction_timeout_s
+        return math.inf if self._began is None or timeout_s is None else self._began + timeout_s / 2
 
     def commit(self, tasks: Collection[Task]) -> bool:
         """Commits those tasks that need it; tells whether there was anything.
@@ -60,31 +86,46 @@ class Committer:
         """
         needing = [task for task in tasks if task.commit_needed]
         if not needing:
-            self._renew()
+            self._over()
+            self._renew(tasks)
             return False
-        for task in needing:
-            self.begin()
-            with working_on(task.id):
-                task.drain()
+        self._drain(needing)
         self._collector.flush()
         offsets = {name: one for task in needing for name, one in task.committable().items()}
         if self._exactly_once:
-            self._commit_transaction(offsets)
+            self._commit_transaction(offsets or _unchanged(needing))
             self._apply(needing)
         else:
             self._apply(needing)
-            self._commit_offsets(self._changed(offsets))
-        self._committed.update(offsets)
+            self._commit_offsets(offsets)
+        self.progressed = any(task.has_progress for task in needing)
         for task in needing:
             task.committed()
-        self._renew()
+        self._over()
+        self._renew(tasks)
         return True
 
-    def _commit_transaction(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+    def _drain(self, tasks: Collection[Task]) -> None:
+        begin = self._clock.monotonic()
+        for task in tasks:
+            self.begin()
+            with working_on(task.id):
+                task.drain()
+        self._pace.drained(self._clock.monotonic() - begin)
+
+    def _over(self) -> None:
+        """Nothing waits for a commit."""
+        self._began = None
+        self._pace.committed()
+
+    def _commit_transaction(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """The group says with the offsets whether this is still its member, so that there is at least one of them."""
         producer = self._collector.producer
-        if changed := self._changed(offsets):
-            producer.send_offsets(changed, self._membership.identity())
-        producer.commit_transaction()
+        try:
+            producer.send_offsets(offsets, self._membership.identity())
+            producer.commit_transaction()
+        except CommitAgain as error:  # not later: tasks may be about to go whose records are in this transaction
+            raise TransactionAborted(error.message, **error.place()) from error
         self._in_transaction = False
 
     def _commit_offsets(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
@@ -95,15 +136,13 @@ class Committer:
         except RetryableError as error:  # without a transaction the same offsets can be committed any time
             raise CommitAgain(error.message, **error.place()) from error
 
-    def _changed(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> dict[TopicPartition, OffsetAndMetadata]:
-        return {name: one for name, one in offsets.items() if self._committed.get(name) != one}
-
     def _apply(self, tasks: Collection[Task]) -> None:
         for task in tasks:
             task.apply(transaction=self._exactly_once)
 
     def abort(self) -> None:
         """Rolls back what the open transaction sent."""
+        self._began = None
         if self._in_transaction:
             self._in_transaction = False
             self._collector.producer.abort_transaction()
@@ -112,33 +151,31 @@ class Committer:
     def leave_open(self) -> None:
         """Leaves the open transaction to `init_transactions` of the next producer, or to its timeout."""
         self._in_transaction = False
+        self._began = None
 
     # ------------------------------------------------------------------ offsets that must not expire
 
-    def remember(self, committed: dict[TopicPartition, OffsetAndMetadata]) -> None:
-        """Offsets found committed when tasks were opened."""
-        self._committed.update(committed)
-
-    def committed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The last known of every owned partition; any thread may ask."""
-        return self._committed.copy()
-
-    def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """Partitions that are not owned any more."""
-        for partition in partitions:
-            self._committed.pop(partition, None)
-
-    def start_at(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+    def start_at(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Commits where partitions start that had no committed offset, so that a missing one means a lost one."""
         self._membership.commit(offsets)
-        self._committed.update(offsets)
 
-    def _renew(self) -> None:
+    def _renew(self, tasks: Collection[Task]) -> None:
         now = self._clock.monotonic()
-        if now >= self._renew_at and self._committed:
+        if now < self._renew_at:
+            return
+        known = {name: one for task in tasks for name, one in task.known_offsets.items()}
+        if known:
             self._renew_at = now + RENEW_RETRY_S
             try:
-                self._membership.commit(self._committed)
+                self._membership.commit(known)
                 self._renew_at = now + RENEW_INTERVAL_S
             except RetryableError as error:
                 log.warning("committed offsets are not renewed yet", extra={"error": str(error)})
+
+
+def _unchanged(tasks: Collection[Task]) -> Mapping[TopicPartition, OffsetAndMetadata]:
+    """Offsets that one of the tasks knows already, for a transaction that moves none."""
+    for task in tasks:
+        if task.known_offsets:
+            return task.known_offsets
+    raise InternalError("a task without any input is to be committed")

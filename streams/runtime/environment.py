@@ -22,6 +22,7 @@ from state.kinds import OpenStore
 from streams.metrics.registry import Metrics, ThreadMetrics
 from streams.metrics.windows import Windows
 from streams.runtime.error_policy import ErrorPolicy
+from streams.runtime.pace import Pace
 
 __all__ = ["Environment", "NodeErrors", "TaskMetrics", "no_global_store", "resolve_serde"]
 
@@ -87,6 +88,8 @@ class Environment:
 
     global_store: Callable[[str, str], OpenStore | None] = no_global_store
     """``(store, node)`` to the global store, for reading."""
+    pace: Pace | None = None
+    """Of the thread that runs the task; ``None`` where nothing else is ever due."""
     store_owner: int | None = field(default_factory=_owner_in_development)
     """The thread whose processors may use the stores; ``None`` where that is not checked."""
     is_global: bool = False

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from processor_api.errors import StreamsError
@@ -22,6 +23,7 @@ from processor_api.timestamps import (
     log_and_skip_on_invalid_timestamp,
 )
 from streams.runtime.environment import Environment
+from streams.runtime.pace import Pace
 from streams.runtime.punctuations import Punctuations
 
 __all__ = ["BoundSource", "Head", "InputQueue"]
@@ -67,6 +69,9 @@ class InputQueue:
         """Where the partition ended when that was last reached."""
         self._seen_bytes = 0.0
         self._seen_records = 0
+        self._run = 1
+        """Records between two looks at the clock."""
+        self._done = 0
 
     def __len__(self) -> int:
         return len(self.messages) + (self.head is not None)
@@ -200,11 +205,21 @@ class InputQueue:
 
     def run_all(self, limit: int, punctuations: Punctuations, punctuate: Callable[[], None]) -> int:
         """Processes up to ``limit`` buffered records of the task's only partition; returns how many."""
-        if limit == 1 or self.head is not None or self.source.extractor is not None:
-            return self._run_one_by_one(limit, punctuations, punctuate)
+        one_by_one = limit == 1 or self.head is not None or self.source.extractor is not None
+        try:
+            return (self._run_one_by_one if one_by_one else self._run_together)(limit, punctuations, punctuate)
+        except BaseException:
+            pace, message = self._environment.pace, self._cursor.message
+            if pace is not None:  # what failed may only have met what came too late
+                pace.look(self._run, lambda: ("a record", self.place(message)))
+            raise
+
+    def _run_together(self, limit: int, punctuations: Punctuations, punctuate: Callable[[], None]) -> int:
         messages = self._take(limit)
         if not messages:
             return 0
+        pace, self._done = self._environment.pace, len(messages)
+        looked = messages if pace is None else chain.from_iterable(self._runs(messages, pace))
         cursor, source, forward = self._cursor, self.source, self.source.forward
         read_key, read_value = source.read_key, source.read_value
         stream_time = cursor.stream_time
@@ -212,7 +227,7 @@ class InputQueue:
         kind = type(messages[0])
         keys, values = map(kind.key, messages), map(kind.value, messages)
         rest = zip(map(kind.timestamp, messages), map(kind.headers, messages), strict=True)
-        for message, raw_key, raw_value, (stamp, headers) in zip(messages, keys, values, rest, strict=True):
+        for message, raw_key, raw_value, (stamp, headers) in zip(looked, keys, values, rest, strict=False):
             cursor.message = message
             try:
                 key = None if raw_key is None else read_key(raw_key)
@@ -233,8 +248,33 @@ class InputQueue:
                 punctuate()
                 cursor.source = self.partition
         self.partition_time = max(self.partition_time, stream_time)
-        self.position = messages[-1].offset() + 1
-        return len(messages)
+        done = self._done
+        self.position = messages[done - 1].offset() + 1
+        self.messages.extendleft(reversed(messages[done:]))
+        return done
+
+    def _runs(self, messages: list[Any], pace: Pace) -> Iterator[list[Any]]:
+        """The messages in runs; the clock is looked at between them, and when the turn is over the rest is left."""
+        done, run, total, look = 0, self._run, len(messages), pace.look
+
+        def last() -> tuple[str, dict[str, Any]]:
+            return "a record", self.place(messages[done - 1])
+
+        pace.begin_run()
+        while done < total:
+            some = messages[done : done + run]
+            yield some
+            done += len(some)
+            self._run = run = look(run, last)
+            if pace.over:
+                break
+        self._done = done
+
+    def place(self, message: Any) -> dict[str, Any]:
+        """Where a record is, for messages about it."""
+        topic, partition = self.partition
+        place = {"topic": topic, "partition": partition, "offset": message.offset(), "node": self.source.node}
+        return {**place, "task": str(self._environment.task_id)}
 
     def _take(self, limit: int) -> list[Any]:
         messages = self.messages
@@ -245,7 +285,10 @@ class InputQueue:
         return [messages.popleft() for _ in range(limit)]
 
     def _run_one_by_one(self, limit: int, punctuations: Punctuations, punctuate: Callable[[], None]) -> int:
-        count = 0
+        count, pace = 0, self._environment.pace
+        if pace is not None:
+            pace.begin_run()
+        look_at = min(self._run, limit)
         while count < limit:
             head = self.take()
             if head is None:
@@ -254,4 +297,10 @@ class InputQueue:
             count += 1
             if self._cursor.stream_time >= punctuations.next_stream_time:
                 punctuate()
+            if pace is not None and count >= look_at:
+                message = head[-1]
+                self._run = pace.look(self._run, lambda: ("a record", self.place(message)))  # noqa: B023 - called at once
+                if pace.over:
+                    break
+                look_at = count + self._run
         return count

@@ -35,6 +35,7 @@ from streams.runtime.idling import Idling
 from streams.runtime.lost_offsets import LostOffsets
 from streams.runtime.memory import BufferMemory
 from streams.runtime.metadata import TaskMetadata, ThreadMetadata
+from streams.runtime.pace import Pace
 from streams.runtime.plans import PlanBook
 from streams.runtime.purge import RepartitionPurge
 from streams.runtime.rebuilds import Rebuilds
@@ -99,7 +100,8 @@ class ThreadLife:
         self._planned = shared.plans.current
         eos = config.exactly_once
         transactional_id = identity.transactional_id if eos else None
-        self._producer = clients.producer(client_configs.producer(config, self._producer_id, transactional_id))
+        producer_config = client_configs.producer(config, self._producer_id, transactional_id)
+        self._producer = clients.producer(producer_config)
         consumer_id = client_id_with_hash(f"{identity.thread}-consumer", self._planned.group.hash)
         self._consumer_config = client_configs.main_consumer(config, consumer_id, identity.instance_id)
         self.consumer = clients.consumer(self._consumer_config)
@@ -108,10 +110,13 @@ class ThreadLife:
         self.membership: Membership = ControlTopicMembership(
             self.consumer, shared.admin, clock, leave_static=self._leave, requests=shared.shutdown_requests
         )
-        self.committer = Committer(self.collector, self.membership, clock, exactly_once=eos)
+        self._budget = shared.memory.budget(identity.thread)
+        transaction_s = producer_config["transaction.timeout.ms"] / 1000 if eos else None
+        poll_s = client_configs.max_poll_interval_ms(config) / 1000
+        self.pace = Pace(clock, transaction_s, poll_s, self._budget.is_full)
+        self.committer = Committer(self.collector, self.membership, clock, self.pace, exactly_once=eos)
         listeners, timeout_ms = shared.restore_listeners, config.task_timeout_ms
         self.restorer = Restorer(restore_consumer, clock, listeners, shared.metrics, timeout_ms)
-        self._budget = shared.memory.budget(identity.thread)
         self.idling = Idling(config.max_task_idle_ms, clock, self.consumer)
         offset_reset = client_configs.auto_offset_reset(config)
         self.lost_offsets = LostOffsets(self.consumer, clock, offset_reset)
@@ -158,6 +163,7 @@ class ThreadLife:
             registry=self._shared.metrics,
             log_each_put=config.changelog_updates == "each",
             exactly_once=config.exactly_once,
+            pace=self.pace,
             store_owner=threading.get_ident(),
         )
 
@@ -168,6 +174,8 @@ class ThreadLife:
 
     def join(self, stopping: Event) -> None:
         """Joins the group, once no member of it runs another topology."""
+        self.pace.stopping = stopping.is_set
+        self.collector.stopping = stopping.is_set
         if self._shared.config.exactly_once:
             self._producer.init_transactions()  # fences the dead self and ends its transaction before offsets are read
         self._wait_for_other_topologies(stopping)
@@ -238,7 +246,7 @@ class ThreadLife:
 
     def _task_metadata(self, task: Task) -> TaskMetadata:
         queues = dict(task.queues)
-        committed = self.committer.committed_offsets()
+        committed = task.known_offsets
         waits = [waited for name in queues if (waited := self.idling.idle_s(name)) is not None]
         return TaskMetadata(
             task_id=task.id,

@@ -38,6 +38,11 @@ class NodeChain:
     _initialisers: list[Callable[[], None]]
     _closers: list[Callable[[], None]]
 
+    @property
+    def initialises(self) -> bool:
+        """Whether there are users' processors, which may write and forward when they are initialised."""
+        return bool(self._initialisers)
+
     def init(self) -> None:
         """Initialises the users' processors, parents before children."""
         for initialise in self._initialisers:

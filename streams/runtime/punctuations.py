@@ -72,8 +72,11 @@ class Punctuations:
         self._push(kind, due, schedule)
         return schedule
 
-    def punctuate(self, kind: PunctuationType, now_ms: int) -> bool:
-        """Runs what is due; tells whether anything ran."""
+    def punctuate(self, kind: PunctuationType, now_ms: int, enough: Callable[[], bool] | None = None) -> bool:
+        """Runs what is due; tells whether anything ran.
+
+        :param enough: asked between two of them: whether the rest has to wait for the next call.
+        """
         heap = self._due[kind]
         ran = False
         while heap and heap[0][0] <= now_ms:
@@ -84,6 +87,8 @@ class Punctuations:
             self._run(schedule, now_ms)
             if not schedule.cancelled:
                 self._push(kind, next_time(due, schedule.interval_ms, now_ms), schedule)
+            if enough is not None and enough():
+                break
         self._remember(kind)
         return ran
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from processor_api.clock import Clock
 from processor_api.errors import StreamsError
 from processor_api.task_id import TopicPartition
-from streams.kafka.ports import Admin, OffsetAndMetadata
+from streams.kafka.ports import Admin
 from streams.runtime.task import Task
 from streams.threads import SYSTEM_THREADS, Helper, Threads
 
@@ -28,7 +28,7 @@ class RepartitionPurge:
         self._threads = threads
         self._worker: Helper | None = None
 
-    def run(self, tasks: Collection[Task], committed: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    def run(self, tasks: Collection[Task]) -> None:
         """Starts a purge up to the committed offsets if one is due. Positions may be ahead of them, past the markers of
         transactions: whoever opens the task next starts from what was committed."""
         now = self._clock.monotonic()
@@ -36,10 +36,10 @@ class RepartitionPurge:
             return
         self._next = now + self._interval_s
         before = {
-            name: committed[name].offset
+            name: one.offset
             for task in tasks
-            for name in task.queues
-            if name.topic in task.plan.repartition_topics and name in committed
+            for name, one in task.known_offsets.items()
+            if name.topic in task.plan.repartition_topics
         }
         if before:
             self._worker = self._worker or self._threads.helper("repartition-purge")

@@ -25,6 +25,7 @@ from streams.restore.counters import RestoreCounters
 from streams.runtime.client_events import client_event, is_event
 from streams.runtime.inputs import InputQueue
 from streams.runtime.metadata import ThreadMetadata
+from streams.runtime.overdue import Overdue
 from streams.runtime.rebuilds import let_go
 from streams.runtime.task import Task
 from streams.runtime.task_manager import OwnedTask
@@ -92,6 +93,8 @@ class StreamThread:
         backoff = settings.retry_backoff_ms, settings.retry_backoff_max_ms
         self._trouble = Trouble(clock, *backoff, settings.task_timeout_ms)
         self._open_at = 0.0
+        self._overdue = Overdue()
+        self._begin_after_s = 0.0
 
     # ------------------------------------------------------------------ from outside
 
@@ -104,8 +107,10 @@ class StreamThread:
         self._stopping.set()
 
     def take_place_of(self, dead: StreamThread) -> None:
-        """Of a thread that died, in the group: to be called before the start."""
+        """Of a thread that died, in the group, after a wait that grows while they die without a commit: to be called
+        before the start."""
         self._kept_place, dead._kept_place = dead._kept_place, None
+        self._trouble, self._begin_after_s = dead._trouble, dead._trouble.backoff_s()
 
     def give_up_place(self) -> None:
         """Leaves the group if the place there was kept for somebody who does not come: its tasks would wait for the
@@ -164,6 +169,7 @@ class StreamThread:
         """Lives until stopped or until an error that another life would not mend."""
         if not self._stopping.is_set():
             self._become(ThreadState.STARTING)
+            self._stopping.wait(self._begin_after_s)
         try:
             while not self._stopping.is_set():
                 self._live()
@@ -189,7 +195,10 @@ class StreamThread:
 
     def _live(self) -> None:
         in_work.task = None
-        life = self._life = self._make_life()
+        former, life = self._life, self._make_life()
+        if former is not None:
+            life.pace.learn_from(former.pace)
+        self._life = life
         try:
             life.join(self._stopping)
             self._kept_place = None
@@ -202,10 +211,14 @@ class StreamThread:
             life.end(clean=False, stay=True)  # leaving would throw out the one that has the place now
             raise
         except TaskMigratedError as error:
-            log.warning("tasks migrated; joining anew", extra={"thread_name": self.name, "error": str(error)})
-            self._begin_anew(life, self._trouble.backoff_s())
+            late = self._overdue.of(life, error)
+            if late is None:
+                log.warning("tasks migrated; joining anew", extra={"thread_name": self.name, "error": str(error)})
+                self._begin_anew(life, self._trouble.backoff_s())
+            else:
+                self._retreat(life, late)
         except RetryableError as error:
-            self._retreat(life, error)
+            self._retreat(life, self._overdue.of(life, error) or error)
         except DamagedStateError as error:
             if (refusal := life.refuses_rebuild(error)) is not None:
                 self._die(life, refusal)
@@ -225,11 +238,20 @@ class StreamThread:
         life.end(clean=False, stay=stay)  # who takes its place is the same member, and has its tasks at once
         self._kept_place = life if stay else None
 
-    def _retreat(self, life: Life, error: RetryableError) -> None:
+    def _wait_after(self, error: StreamsError) -> float:
+        """How long to wait before the next try, in seconds.
+
+        :raises StreamsError: if there is none.
+        """
+        if not isinstance(error, RetryableError):
+            raise error
+        return self._trouble.met(error)
+
+    def _retreat(self, life: Life, error: StreamsError) -> None:
         """Ends a life whose last step may or may not have reached the broker: the next one finds out."""
         life.committer.leave_open()
         try:
-            wait_s = self._trouble.met(error)
+            wait_s = self._wait_after(error)
         except StreamsError as lasting:
             self._die(life, lasting)
             raise
@@ -282,9 +304,10 @@ class StreamThread:
                 busy = self._process(life)
                 totals.worked(now() - begin, totals.processed - before)
                 self._maybe_commit(life)
-            except TransactionAborted as error:
+            except TransactionAborted as aborted:
+                error = self._overdue.of(life, aborted) or aborted
                 log.warning("transaction aborted; tasks go back to their last commit", extra={"error": str(error)})
-                self._open_at = self._clock.monotonic() + self._trouble.met(error)
+                self._open_at = self._clock.monotonic() + self._wait_after(error)
                 life.committer.abort()
                 life.tasks.rebuild()
                 life.lost_offsets.clear()
@@ -342,17 +365,19 @@ class StreamThread:
                     batch = list(run)
                     queue = task.add(partition, batch)
                     life.idling.arrived(partition)
-                    if len(task.queues) > 1 or self._settings.paused:
+                    waits = len(task.queues) > 1 or self._settings.paused
+                    if waits or len(queue) > len(batch):
                         queue.measure(batch)
-                        if self._full(life, queue):
+                        if self._full(life, queue, 0 if waits else len(batch)):
                             self._pausing(life, partition)
                 else:
                     life.membership.take(partition, list(run))
 
-    def _full(self, life: Life, queue: InputQueue) -> bool:
-        """Whether a partition buffers more than it may; a task with one partition takes all it gets at once."""
+    def _full(self, life: Life, queue: InputQueue, new: int = 0) -> bool:
+        """Whether a partition buffers more than it may. A task with one partition processes what is new at once, unless
+        it takes long."""
         limit = life.input_bytes_limit()
-        return len(queue) > self._settings.buffered_records_per_partition or 0 <= limit < queue.buffered_bytes()
+        return len(queue) - new > self._settings.buffered_records_per_partition or 0 <= limit < queue.buffered_bytes()
 
     def _pausing(self, life: Life, partition: TopicPartition) -> None:
         if partition not in self._paused:
@@ -391,19 +416,26 @@ class StreamThread:
             self._become(ThreadState.RUNNING)
 
     def _process(self, life: Life) -> bool:
-        """Processes what is buffered; tells whether more could be processed at once."""
+        """Processes what is buffered, for as long as nothing else is due; tells whether more could be processed."""
         busy = False
-        committer, totals = life.committer, self.totals
-        for task in () if self._settings.paused else life.tasks.all_running():
+        committer, pace, overdue = life.committer, life.pace, self._overdue
+        pace.begin_turn(min(self._next_commit, committer.commit_by))
+        tasks = [] if self._settings.paused else overdue.turn(pace.in_turn(life.tasks.all_running()))
+        for task in tasks:
             in_work.task = task.id
-            if task.has_records():
+            limit = overdue.limit(task, min(PROCESS_LIMIT, pace.records_left))
+            if task.has_records() and limit > 0:
                 committer.begin()
-                count = task.process(PROCESS_LIMIT, life.idling)
-                totals.processed += count
-                busy = count == PROCESS_LIMIT or busy
-            if task.wall_clock_due():
+                count = task.process(limit, life.idling)
+                self.totals.processed += count
+                pace.processed(count)
+                busy = count == limit or busy
+            if task.wall_clock_due() and not self._stopping.is_set():
                 committer.begin()
                 task.punctuate_wall_clock()
+            if pace.ends_here():
+                pace.served, busy = task.id, True
+                break
         in_work.task = None
         life.collector.poll()
         if self._paused:
@@ -423,22 +455,27 @@ class StreamThread:
         running = life.tasks.all_running()
         if now >= self._next_sample:
             self._sample(now, running)
+        pace = life.pace
         asked = life.wants_commit() or any(task.environment.commit_requested for task in running)
-        if now < self._next_commit and not asked:
+        asked = asked or pace.records_left <= 0 or pace.poll_is_late or self._overdue.commits_at_once
+        if now < min(self._next_commit, life.committer.commit_by) and not asked:
             return
         self._next_commit = now + self._settings.commit_interval_ms / 1000
         try:
             committed = life.committer.commit(running)
             if committed:
                 self.totals.committed(self._clock.monotonic() - now)
-            if committed or self._nothing_is_left(life):
+            if (committed and life.committer.progressed) or self._nothing_is_left(life):
+                self._overdue.committed(pace, running)
                 self._trouble.over()
             self._commit_again = False
         except CommitAgain as error:
+            if pace.poll_is_late:
+                raise TaskMigratedError(error.message, **error.place()) from error
             self._commit_again = True
             self._next_commit = now + self._trouble.met(error)
             log.info("commit is tried again", extra={"error": str(error)})
-        life.purge.run(running, life.committer.committed_offsets())
+        life.purge.run(running)
         life.watch.run(running)
 
     def _sample(self, now: float, running: Collection[Task]) -> None:

@@ -23,6 +23,7 @@ from streams.runtime.environment import Environment
 from streams.runtime.idling import Idling
 from streams.runtime.inputs import InputQueue
 from streams.runtime.node_chain import NodeChain, build_chain
+from streams.runtime.pace import Pace
 from streams.runtime.punctuations import NEVER, Punctuations, Schedule
 from streams.runtime.task_plan import TaskPlan
 from streams.runtime.task_positions import TaskPositions
@@ -65,11 +66,17 @@ class Task:
         self.state = TaskState.CREATED
         self.queues: dict[TopicPartition, InputQueue] = {}
         self.seen = TaskPositions()
+        self.known_offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+        """Where the group's committed offset of each input partition is, or the task started where there was none.
+        Replaced, not changed, by a commit: any thread may look. It dies with the task."""
         self.commit_needed = False
+        self.has_progress = False
+        """Whether what waits for a commit is more than what was written when processors were initialised."""
         self._chain: NodeChain | None = None
         self._punctuations = Punctuations(self._punctuate)
         self._only: InputQueue | None = None
         self._merge = TimeMerge(())
+        self._run = 1
 
     def become(self, state: TaskState) -> None:
         """Changes the state.
@@ -108,14 +115,23 @@ class Task:
             if found is not None:
                 queue.start = found.offset
                 queue.partition_time = TopicPartitionMetadata.decode(found.metadata).partition_time
+        self.known_offsets = dict(committed)
         cursor = self.environment.cursor
         cursor.stream_time = max((queue.partition_time for queue in self.queues.values()), default=NO_TIMESTAMP)
         cursor.leave()
         self._find_only()
-        self.environment.initialised = False
-        self._chain.init()
-        self.environment.initialised = True
+        self._init(self._chain)
+        self.commit_needed = self._chain.initialises  # what it wrote and forwarded is there before the first record
         self.become(TaskState.RUNNING)
+
+    def _init(self, chain: NodeChain) -> None:
+        environment, now = self.environment, self.environment.clock.monotonic
+        begin = now()
+        environment.initialised = False
+        chain.init()
+        environment.initialised = True
+        if environment.pace is not None:
+            environment.pace.took(now() - begin, "the start of the processors", {"task": str(self.id)})
 
     def read_also(self, partition: TopicPartition, source: str, committed: OffsetAndMetadata | None = None) -> None:
         """Reads one more partition with a source node whose pattern its topic matches, from the next record added.
@@ -126,6 +142,7 @@ class Task:
         bound = self._chain.sources[partition.topic] = self._chain.bind_source(source, partition.topic)
         queue = self.queues[partition] = InputQueue(partition, bound, self.environment)
         if committed is not None:
+            self.known_offsets = {**self.known_offsets, partition: committed}
             queue.partition_time = TopicPartitionMetadata.decode(committed.metadata).partition_time
             cursor = self.environment.cursor
             cursor.stream_time = max(cursor.stream_time, queue.partition_time)
@@ -141,7 +158,8 @@ class Task:
         self.stores.drop_uncommitted()
         self.seen.stop()
         self.queues.clear()
-        self.commit_needed = False
+        self.known_offsets = {}
+        self.commit_needed = self.has_progress = False
         self.environment.commit_requested = False
         self.environment.cursor.stream_time = NO_TIMESTAMP
         if self.state is not TaskState.CREATED:
@@ -153,6 +171,7 @@ class Task:
         if self.state is TaskState.CLOSED:
             return
         self.become(TaskState.SUSPENDED)
+        self.known_offsets = {}
         try:
             self._close_chain(dirty=dirty)
         finally:
@@ -195,12 +214,38 @@ class Task:
         dropped = metrics.dropped_records
         if only is not None:
             count = only.run_all(limit, self._punctuations, self._punctuate_stream_time) if only else 0
-        else:
+        elif self.environment.pace is None:
             count = self._process_by_time(limit, idle)
+        else:
+            count = self._process_in_runs(limit, idle, self.environment.pace)
         if count or metrics.dropped_records != dropped:  # these move positions too, and may have sent dead letters
-            self.commit_needed = True
+            self.commit_needed = self.has_progress = True
             metrics.records_processed += count
         return count
+
+    def _process_in_runs(self, limit: int, idle: Idling | None, pace: Pace) -> int:
+        """Looks at the clock between runs of records."""
+        count, run = 0, self._run
+        pace.begin_run()
+        while count < limit:
+            wanted = min(run, limit - count)
+            try:
+                done = self._process_by_time(wanted, idle)
+            except BaseException:  # what failed may only have met what came too late
+                pace.look(run, self._slow)
+                raise
+            count += done
+            run = pace.look(run, self._slow)
+            if pace.over or done < wanted:
+                break
+        self._run = run
+        return count
+
+    def _slow(self) -> tuple[str, dict[str, Any]]:
+        """The last record, for messages about its time."""
+        cursor = self.environment.cursor
+        queue = next((one for one in self.queues.values() if one.partition == cursor.source), None)
+        return "a record", {} if queue is None else queue.place(cursor.message)
 
     def _process_by_time(self, limit: int, idle: Idling | None) -> int:
         merge, cursor, punctuations = self._merge, self.environment.cursor, self._punctuations
@@ -221,7 +266,7 @@ class Task:
     def _punctuate_stream_time(self) -> None:
         now = self.environment.cursor.stream_time
         if now != NO_TIMESTAMP and self._punctuations.punctuate(PunctuationType.STREAM_TIME, now):
-            self.commit_needed = True
+            self.commit_needed = self.has_progress = True
 
     def has_records(self) -> bool:
         """Whether anything is buffered."""
@@ -247,8 +292,11 @@ class Task:
         now = self.environment.clock.time_ms()
         if now < self._punctuations.next_wall_clock:
             return False
-        ran = self._punctuations.punctuate(PunctuationType.WALL_CLOCK_TIME, now)
-        self.commit_needed = self.commit_needed or ran
+        pace = self.environment.pace
+        enough = None if pace is None else pace.ends_here
+        ran = self._punctuations.punctuate(PunctuationType.WALL_CLOCK_TIME, now, enough)
+        if ran:
+            self.commit_needed = self.has_progress = True
         return ran
 
     def _punctuate(self, schedule: Schedule, now_ms: int) -> None:
@@ -263,7 +311,11 @@ class Task:
             environment.errors.punctuation(schedule.node, error, cursor)
             environment.metrics.dropped_records += 1
         finally:
-            environment.metrics.punctuated(environment.clock.monotonic() - begin)
+            seconds = environment.clock.monotonic() - begin
+            environment.metrics.punctuated(seconds)
+            if environment.pace is not None:
+                what = f"a punctuation of node {schedule.node!r}"
+                environment.pace.took(seconds, what, {"node": schedule.node, "task": str(self.id)})
             cursor.leave()
 
     # ------------------------------------------------------------------ the steps of a commit
@@ -278,11 +330,14 @@ class Task:
         return {name: queue.position for name, queue in self.queues.items() if queue.position is not None}
 
     def committable(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Offsets to commit, with the partition times (conformance 79)."""
+        """Offsets that the next commit changes, with the partition times (conformance 79)."""
+        known = self.known_offsets
         return {
-            name: OffsetAndMetadata(queue.position, TopicPartitionMetadata(queue.partition_time).encode())
+            name: found
             for name, queue in self.queues.items()
             if queue.position is not None
+            and (found := OffsetAndMetadata(queue.position, TopicPartitionMetadata(queue.partition_time).encode()))
+            != known.get(name)
         }
 
     def apply(self, *, transaction: bool = False) -> None:
@@ -303,6 +358,8 @@ class Task:
         self.stores.sample()
 
     def committed(self) -> None:
-        """The commit is over."""
-        self.commit_needed = False
+        """The commit is over: what was :meth:`committable` is known."""
+        if changed := self.committable():
+            self.known_offsets = {**self.known_offsets, **changed}
+        self.commit_needed = self.has_progress = False
         self.environment.commit_requested = False

@@ -37,6 +37,9 @@ BULK_RECORDS = 100_000
 """Restores of a task that are as long are loaded in bulk (docs/decisions/0015-restores-write-batches.md): to open its
 database twice takes as long as some thousand records."""
 
+STARTING_S = 0.1
+"""How long to start tasks at a time."""
+
 MakeEnvironment = Callable[[TaskId], Environment]
 MakeStores = Callable[[TaskPlan, TaskId, Environment], TaskStores]
 
@@ -115,6 +118,7 @@ class TaskManager:
         opened = [task for id_, task in self.tasks.items() if id_ in gone]
         if not opened:
             return
+        uncommitted = self._committer.in_transaction and any(task.commit_needed for task in self.all_running())
         try:
             if not lost:
                 self._committer.commit(self.all_running())
@@ -123,7 +127,7 @@ class TaskManager:
         finally:
             for task in opened:
                 self._close(task, dirty=True)
-        if lost and self._committer.in_transaction:
+        if lost and uncommitted:
             raise TaskMigratedError("tasks were lost in the middle of a transaction: it is rolled back")
 
     def all_running(self) -> list[Task]:
@@ -238,7 +242,6 @@ class TaskManager:
             if task.stores.engines:
                 self._committer.start_at(starts)
             known = known | starts
-        self._committer.remember(known)
         return known
 
     def _read_new_inputs(self) -> None:
@@ -317,18 +320,23 @@ class TaskManager:
 
     def _start_restored(self) -> None:
         """Their partitions are assigned together: a fetch of the first alone may wait for records at the broker, and
-        the others for its end."""
+        the others for its end. Where initialising takes long, some are left for the next time: the thread polls and
+        commits meanwhile."""
         starts: dict[TopicPartition, int] = {}
+        until = self._clock.monotonic() + STARTING_S
         try:
             for task in self.tasks.values():
                 if task.state is TaskState.RESTORING and not self._restorer.pending(task.id):
                     starts.update(self._start(task))
+                    if self._clock.monotonic() >= until:
+                        return
         finally:
             self._consumer.assign(starts)
 
     def _start(self, task: Task) -> dict[TopicPartition, int]:
         """Starts a task; returns where it reads from."""
         starts = self._starts.pop(task.id)
+        self._committer.begin()  # its processors may write when they are initialised
         with working_on(task.id):
             task.stores.settle()
             task.start(self._collector, starts, self._changelog_ends.pop(task.id, {}))
@@ -349,7 +357,6 @@ class TaskManager:
     def _stop_reading(self, task: Task) -> None:
         partitions = [name for name, owner in self.running.items() if owner is task]
         self._consumer.unassign(partitions)
-        self._committer.forget(partitions)
         for name in partitions:
             del self.running[name]
         self._starts.pop(task.id, None)

@@ -13,6 +13,7 @@ from streams.runtime.commit import Committer
 from streams.runtime.idling import Idling
 from streams.runtime.lost_offsets import LostOffsets
 from streams.runtime.metadata import ThreadMetadata
+from streams.runtime.pace import Pace
 from streams.runtime.purge import RepartitionPurge
 from streams.runtime.source_watch import SourceWatch
 from streams.runtime.task_manager import TaskManager
@@ -32,6 +33,7 @@ class Life(Protocol):
     restorer: Restorer
     idling: Idling
     lost_offsets: LostOffsets
+    pace: Pace
     purge: RepartitionPurge
     watch: SourceWatch
     assigned: bool

@@ -67,6 +67,33 @@ def test_a_place_that_nobody_takes_is_given_up_at_once(cluster: Cluster) -> None
     cluster.until_out("bad")
 
 
+def test_threads_that_die_one_after_the_other_are_replaced_less_and_less_often(cluster: Cluster) -> None:
+    """A record that fails each time killed 19 threads a second."""
+    waits: list[float] = []
+    settings = {"retry.backoff.ms": 10, "retry.backoff.max.ms": 80}
+    app = cluster.app(passing_on(Failing(times=1_000_000)), settings, start=False)
+
+    def handler(error: Exception) -> Answer:
+        (thread,) = app._threads or ()
+        waits.append(thread._begin_after_s)
+        return Answer.REPLACE_THREAD
+
+    app.set_uncaught_exception_handler(handler)
+    app.start()
+    cluster.send("bad")
+    until("six have died", lambda: len(waits) >= 6, cluster.told)
+    assert waits[:6] == [0.0, 0.01, 0.02, 0.04, 0.08, 0.08]
+
+
+def test_a_stop_does_not_wait_for_the_thread_that_is_to_come(cluster: Cluster) -> None:
+    settings = {"retry.backoff.ms": 60_000, "retry.backoff.max.ms": 60_000}
+    app, asked = handled(cluster, Answer.REPLACE_THREAD, passing_on(Failing()), settings)
+    cluster.send("bad")
+    until("one has died", lambda: len(asked) == 1, cluster.told)
+    assert app.close(10_000)
+    assert cluster.values() == []
+
+
 @pytest.mark.parametrize("guarantee", [{}, EOS])
 def test_a_replaced_thread_loses_nothing(guarantee: Any, make_cluster: Callable[..., Cluster]) -> None:
     """It has the tasks of the one that failed, and processes again what that had not committed."""

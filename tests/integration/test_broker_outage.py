@@ -6,12 +6,20 @@ import socket
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from integration_support.counting import Counting
 from integration_support.topics import Topics
 from integration_support.workers import Workers
+from processor_api.clock import SystemClock
+from processor_api.processor import Processor
+from processor_api.punctuation import PunctuationType
+from processor_api.record import Record
+from processor_api.serde import Serdes
+from processor_api.topology import Topology
+from streams.app.kafka_streams import ClientState, KafkaStreams
 from tools.kafka.broker import HOST, Broker
 
 OUTAGE_DEADLINE_S = 180.0
@@ -67,6 +75,53 @@ def test_a_broker_that_stays_away_is_told(
             counting.read_round(reader, OUTAGE_DEADLINE_S)
             again.stop()
             counting.check(reader)
+
+
+class Ticking(Processor[Any, Any, Any, Any]):
+    """Always has something under way."""
+
+    def init(self, context: Any) -> None:
+        super().init(context)
+        context.schedule(20, PunctuationType.WALL_CLOCK_TIME, self.tick)
+        self.ticks = 0
+
+    def tick(self, now_ms: int) -> None:
+        self.ticks += 1
+        TICKS.append(self.ticks)
+        self.context.forward(Record("k", "tick", now_ms))
+
+    def process(self, record: Record[Any, Any]) -> None:
+        pass
+
+
+TICKS: list[int] = []
+
+
+def test_a_stop_does_not_wait_for_a_broker_that_is_away(
+    start_broker: Callable[..., Broker], unique_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Without transactions, what was not delivered was waited for until delivery.timeout.ms, five minutes."""
+    broker = start_broker(SOON_BACK)
+    topics = Topics(broker.bootstrap, unique_name)
+    source, target = topics.create("input"), topics.create("output")
+    topology = Topology().add_source("source", source).add_processor("ticking", Ticking, "source")
+    settings = {
+        "application.id": unique_name("app"),
+        "bootstrap.servers": broker.bootstrap,
+        "state.dir": str(tmp_path),
+        "default.key.serde": Serdes.STRING,
+        "default.value.serde": Serdes.STRING,
+    }
+    app = KafkaStreams(topology.add_sink("sink", target, "ticking"), settings)
+    app.start()
+    assert app.wait(60.0, state=ClientState.RUNNING)
+    broker.kill()
+    seen = len(TICKS)
+    clock, deadline = SystemClock(), SystemClock().monotonic() + 30.0
+    while len(TICKS) < seen + 5:
+        assert clock.monotonic() < deadline
+        clock.wait(0.02)
+    assert app.close(60_000)
 
 
 def test_a_broker_that_is_not_there_is_named(unique_name: Callable[[str], str], tmp_path: Path) -> None:

@@ -446,8 +446,9 @@ class Stuck:
         self.clock.advance(int(timeout_s * 1000))
         return 0
 
-    def flush(self) -> None:
-        pass
+    def flush(self, timeout_s: float = 0.0) -> bool:
+        self.clock.advance(int(timeout_s * 1000))
+        return False
 
     def partition_count(self, topic: str) -> int:
         raise self.error
@@ -529,3 +530,17 @@ def test_a_new_producer_starts_without_the_failures_of_the_old_one(kit: Kit) -> 
     kit.sink()("k", "again", 6, None)
     kit.collector.flush()
     assert kit.broker.log(TopicPartition("out", 0)).end_offset == 1
+
+
+def test_a_stop_ends_the_wait_for_a_broker_that_does_not_answer() -> None:
+    """It was waited for until the time-out of the delivery, minutes later by default."""
+    kit, producer = stuck(BufferError())
+    before = kit.clock.monotonic()
+    kit.collector.stopping = lambda: kit.clock.monotonic() >= before + 30.0
+    with pytest.raises(RetryableError, match="not delivered within 5 s of the stop"):
+        kit.collector.flush()
+    assert kit.clock.monotonic() - before == pytest.approx(36.0, abs=1.0)
+    changelog = kit.collector.changelog("out", 0)
+    with pytest.raises(RetryableError, match="not delivered within 5 s of the stop"):
+        changelog.log(b"k", b"v", 1)
+    assert producer.calls <= 2

@@ -124,6 +124,15 @@ def test_the_closer_prefix_wins_under_any_name_of_the_setting() -> None:
     assert "fetch.wait.max.ms" not in clients.admin(made, "a")
 
 
+@pytest.mark.parametrize(("session_ms", "heartbeat_ms"), [(45_000, 3000), (9000, 3000), (6000, 2000), (1001, 333)])
+def test_three_heartbeats_fit_into_a_session_that_was_given(session_ms: int, heartbeat_ms: int) -> None:
+    """A session shorter than the client's own interval of heartbeats was over before the first of them."""
+    found = clients.main_consumer(config({"session.timeout.ms": session_ms}), "c")
+    assert found["heartbeat.interval.ms"] == heartbeat_ms
+    given = {"session.timeout.ms": session_ms, "heartbeat.interval.ms": 100}
+    assert clients.main_consumer(config(given), "c")["heartbeat.interval.ms"] == 100
+
+
 def test_security_settings_reach_every_client() -> None:
     made = config(
         {"security_protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl_password": "p"}

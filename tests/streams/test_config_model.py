@@ -299,6 +299,12 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
     assert problem({"consumer.max.poll.interval.ms": 5000}).startswith(
         "max.poll.interval.ms is 5000, less than session"
     )
+    session = problem({"consumer.session.timeout.ms": 6000, "main.consumer.heartbeat.interval.ms": 6000})
+    assert session.startswith("heartbeat.interval.ms is 6000, not less than session.timeout.ms (6000)")
+    assert problem({"heartbeat.interval.ms": 50_000}).startswith(
+        "heartbeat.interval.ms is 50000, not less than session.timeout.ms (45000)"
+    )
+    assert config(**{"heartbeat.interval.ms": 5999, "session.timeout.ms": 6000}).application_id
     assert problem({"topic.segment.bytes": 100, "producer.batch.size": 200}).startswith("topic.segment.bytes is 100")
 
 

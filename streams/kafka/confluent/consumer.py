@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import struct
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from confluent_kafka import Consumer as Client
 from confluent_kafka import TopicPartition as ClientPartition
 
 from processor_api.clock import SystemClock
-from processor_api.errors import RetryableError
+from processor_api.errors import RetryableError, TaskMigratedError
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.errors import ErrorLog, instance_fenced, kafka_error, mapped, mapping
 from streams.kafka.confluent.known_topics import learn_topics
@@ -29,11 +30,21 @@ QUEUED_KBYTES = 65_536
 FETCHES_MAX = 100
 """How many batches of nothing but paused partitions are taken at once."""
 POLL_BATCH = 1000
+_METADATA = b"CGMDv2:"
 _SPECIAL = {AT_BEGINNING: OFFSET_BEGINNING, AT_END: OFFSET_END}
 
 
 def _plain(partitions: Collection[ClientPartition]) -> list[TopicPartition]:
     return [TopicPartition(found.topic, found.partition) for found in partitions]
+
+
+def names_nobody(metadata: bytes) -> bool:
+    """Whether a group's metadata, as librdkafka writes it, is without a generation or a member."""
+    if not metadata.startswith(_METADATA):
+        return False
+    generation = struct.unpack_from("=i", metadata, len(_METADATA))[0]
+    _group, member, *_ = metadata[len(_METADATA) + 4 :].split(b"\0")
+    return generation < 0 or not member
 
 
 def _client(partitions: Collection[TopicPartition]) -> list[ClientPartition]:
@@ -146,7 +157,12 @@ class ConfluentConsumer:
 
     @mapping("read the group's metadata")
     def group_metadata(self) -> Any:
-        return self._client.consumer_group_metadata()
+        """The client's own form of it. Once the group has thrown this member out it names nobody, until the next
+        poll tells the loss; the broker would take it for a client outside the group, and check nothing."""
+        found = self._client.consumer_group_metadata()
+        if self._owned and names_nobody(found):
+            raise TaskMigratedError("this consumer is not in its group any more")
+        return found
 
     # ------------------------------------------------------------------ partitions
 
@@ -224,6 +240,7 @@ class ConfluentConsumer:
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         if not offsets:
             return
+        self.group_metadata()
         wanted = [ClientPartition(*name, one.offset, one.metadata) for name, one in offsets.items()]
         try:
             self._raise_first(self._client.commit(offsets=wanted, asynchronous=False))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NoReturn
 
@@ -75,12 +76,16 @@ class ConfluentProducer:
         except (KafkaException, SystemError) as error:
             raise mapped(error, "send records") from error
 
-    def flush(self) -> None:
+    def flush(self, timeout_s: float = math.inf) -> bool:
         """Waits in slices, so that signals are seen; a record ends by ``delivery.timeout.ms`` one way or the other."""
+        deadline = self._clock.monotonic() + timeout_s
         while True:
+            left_s = max(0.0, deadline - self._clock.monotonic())
             try:
-                if not self._client.flush(FLUSH_SLICE_S):
-                    return
+                if not self._client.flush(min(FLUSH_SLICE_S, left_s)):
+                    return True
+                if left_s <= FLUSH_SLICE_S:
+                    return False
             except (KafkaException, SystemError) as error:
                 raise mapped(error, "send records") from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NoReturn
@@ -141,14 +142,16 @@ class EmbeddedProducer:
         self._check_usable()
         return served
 
-    def flush(self) -> None:
-        """Sends what lingers and serves the delivery callbacks, also those of records that the callbacks produce.
+    def flush(self, timeout_s: float = math.inf) -> bool:
+        """Sends what lingers and serves the delivery callbacks, also those of records that the callbacks produce; never
+        waits.
 
         :raises TaskMigratedError: if this producer is fenced, after the callbacks.
         """
         self.poll()
         while self._queued:
             self.poll()
+        return True
 
     # Transactions
 

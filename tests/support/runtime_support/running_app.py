@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from processor_api.clock import SystemClock
+from processor_api.clock import Clock, SystemClock
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
@@ -14,6 +14,7 @@ from processor_api.store_spec import Stores
 from processor_api.topology import Topology
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
+from streams.kafka.ports import KafkaClients
 
 __all__ = ["DEADLINE_S", "Cluster", "Counting", "counting", "passing_on", "until"]
 
@@ -32,10 +33,14 @@ def until(what: str, reached: Callable[[], Any], tell: Callable[[], Any] = lambd
 
 
 class Cluster:
-    """A broker with topics ``in`` and ``out``, and the applications on it; closes them at the end."""
+    """A broker with topics ``in`` and ``out``, and the applications on it; closes them at the end.
 
-    def __init__(self, directory: Path, partitions: int = 1) -> None:
-        self.broker = EmbeddedBroker()
+    :param clock: of the broker, and of applications that are given none.
+    """
+
+    def __init__(self, directory: Path, partitions: int = 1, clock: Clock | None = None) -> None:
+        self.broker = EmbeddedBroker(clock)
+        self._clock = clock
         for topic in ("in", "out"):
             self.broker.create_topic(topic, partitions)
         self.clients = EmbeddedClients(self.broker)
@@ -44,8 +49,20 @@ class Cluster:
         self.apps: list[KafkaStreams] = []
         self.states: dict[KafkaStreams, list[tuple[ClientState, ClientState]]] = {}
 
-    def app(self, topology: Topology, config: Mapping[str, Any] | None = None, *, start: bool = True) -> KafkaStreams:
-        """Each has a state directory of its own, unless ``state.dir`` is given."""
+    def app(
+        self,
+        topology: Topology,
+        config: Mapping[str, Any] | None = None,
+        *,
+        start: bool = True,
+        clients: KafkaClients | None = None,
+        clock: Clock | None = None,
+    ) -> KafkaStreams:
+        """Each has a state directory of its own, unless ``state.dir`` is given.
+
+        :param clients: in place of the cluster's.
+        :param clock: of the application.
+        """
         settings = {
             "application.id": "app",
             "bootstrap.servers": "in-memory:9092",
@@ -56,7 +73,7 @@ class Cluster:
             "default.value.serde": S,
             **(config or {}),
         }
-        app = KafkaStreams(topology, settings, clients=self.clients)
+        app = KafkaStreams(topology, settings, clients=clients or self.clients, clock=clock or self._clock)
         self.apps.append(app)
         told = self.states[app] = []
         app.set_state_listener(lambda new, old: told.append((old, new)))

@@ -1,0 +1,29 @@
+"""What librdkafka says of a consumer's membership, and what is made of it."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from streams.kafka.confluent.consumer import names_nobody
+
+
+def metadata(generation: int, member: str, instance: str | None = None) -> bytes:
+    """As librdkafka writes it (version 2 of its form)."""
+    head = b"CGMDv2:" + struct.pack("=i", generation) + b"group\0" + member.encode() + b"\0"
+    return head + (b"\x01" if instance is None else b"\0" + instance.encode() + b"\0")
+
+
+@pytest.mark.parametrize("instance", [None, "one"])
+def test_a_member_that_was_thrown_out_is_known(instance: str | None) -> None:
+    """The broker takes its commits for those of a client outside the group, and checks nothing where that is empty."""
+    assert names_nobody(metadata(-1, "", instance))
+    assert names_nobody(metadata(-1, "one-1234", instance))
+    assert names_nobody(metadata(3, "", instance))
+    assert not names_nobody(metadata(0, "one-1234", instance))
+    assert not names_nobody(metadata(256, "one-1234", instance))
+
+
+def test_another_form_is_left_to_the_broker() -> None:
+    assert not names_nobody(b"CGMDv3:" + bytes(20))

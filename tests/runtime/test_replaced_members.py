@@ -1,0 +1,176 @@
+"""A member that another one has replaced while it stood still, and that goes on where it stood."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from processor_api.processor import Processor
+from processor_api.punctuation import PunctuationType
+from processor_api.record import Record
+from processor_api.serde import Serdes
+from processor_api.store_spec import Stores
+from processor_api.task_id import TopicPartition
+from processor_api.topology import Topology
+from runtime_support.application_kit import JumpingClock
+from runtime_support.running_app import Cluster, counting, until
+from streams.app.kafka_streams import ClientState, KafkaStreams
+from streams.kafka.embedded import EmbeddedClients
+
+S = Serdes.STRING
+EOS = {"processing.guarantee": "exactly_once_v2"}
+LONGER_THAN_A_SESSION_S = 60.0
+
+
+class Gate:
+    """Where one member stands still, in user code, from when it is closed until it is opened."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.reached = threading.Event()
+        self._opened = threading.Event()
+
+    def pass_through(self) -> None:
+        if self.closed:
+            self.reached.set()
+            assert self._opened.wait(30.0)
+
+    def open(self) -> None:
+        self.closed = False
+        self._opened.set()
+
+
+class Ticking(Processor[Any, Any, Any, Any]):
+    """Counts its punctuations in a store, and forwards each count with the member's name."""
+
+    def __init__(self, name: str, gate: Gate) -> None:
+        self._name, self._gate = name, gate
+
+    def init(self, context: Any) -> None:
+        super().init(context)
+        self.store = context.get_state_store("ticks")
+        context.schedule(30, PunctuationType.WALL_CLOCK_TIME, self.tick)
+
+    def tick(self, now_ms: int) -> None:
+        self._gate.pass_through()
+        count = (self.store.get("n") or 0) + 1
+        self.store.put("n", count)
+        self.context.forward(Record("n", f"{self._name}:{count}", now_ms))
+
+    def process(self, record: Record[Any, Any]) -> None:
+        pass
+
+
+def ticking(name: str, gate: Gate) -> Topology:
+    store = Stores.key_value_store_builder(Stores.persistent_key_value_store("ticks"), S, Serdes.LONG)
+    topology = Topology().add_source("source", "in").add_processor("p", lambda: Ticking(name, gate), "source")
+    return topology.add_state_store(store, "p").add_sink("sink", "out", "p")
+
+
+@pytest.mark.parametrize("records", [0, 1])
+def test_what_a_replaced_member_punctuated_is_not_committed(records: int, tmp_path: Path) -> None:
+    """Its transaction held no offset that had changed, so that the group was not asked whether it is a member: the
+    output was there twice, and its changelog ended in a value of the past."""
+    clock, gate = JumpingClock(), Gate()
+    cluster = Cluster(tmp_path, clock=clock)
+    try:
+        settings = {**EOS, "commit.interval.ms": 0}
+        cluster.send(*["v"] * records)
+        first = cluster.app(ticking("first", gate), settings)
+        until("the first has ticked", lambda: len(cluster.values()) >= 2, cluster.told)
+        gate.closed = True
+        assert gate.reached.wait(20.0)
+        second = cluster.app(ticking("second", Gate()), settings)
+        clock.ahead_s += LONGER_THAN_A_SESSION_S
+        until("the second ticks", lambda: sum(v.startswith("second") for v in cluster.values()) >= 3, cluster.told)
+        gate.open()
+        until("the first is a member again", lambda: first.state is ClientState.RUNNING, cluster.told)
+        seen = len(cluster.values())
+        until("one of them ticks on", lambda: len(cluster.values()) > seen + 3, cluster.told)
+    finally:
+        gate.open()
+        cluster.close()
+    counts = [int(value.split(":")[1]) for value in cluster.values()]
+    assert counts == list(range(1, len(counts) + 1)), cluster.values()
+    logged = cluster.broker.records("app-ticks-changelog", read_committed=True)
+    assert [int.from_bytes(record.value() or b"", "big") for record in logged] == counts
+    assert second.state is ClientState.NOT_RUNNING
+
+
+class HeldRestores(EmbeddedClients):
+    """Clients whose restores get no record until they are let go."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster.broker)
+        self.let_go = threading.Event()
+        self.held: list[Held] = []
+
+    def consumer(self, config: Mapping[str, Any]) -> Any:
+        made = super().consumer(config)
+        if not str(config.get("client.id", "")).endswith("restore-consumer"):
+            return made
+        self.held.append(Held(made, self.let_go))
+        return self.held[-1]
+
+
+class Held:
+    def __init__(self, consumer: Any, let_go: threading.Event) -> None:
+        self._consumer, self._let_go = consumer, let_go
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._consumer, name)
+
+    def consume(self, max_messages: int, timeout_s: float) -> Sequence[Any]:
+        return self._consumer.consume(max_messages, timeout_s) if self._let_go.is_set() else []
+
+    def poll(self, timeout_s: float) -> Any:
+        return self._consumer.poll(timeout_s) if self._let_go.is_set() else None
+
+    def position(self, partition: TopicPartition) -> int | None:
+        found: int | None = self._consumer.position(partition) if self._let_go.is_set() else None
+        return found
+
+
+def committed(cluster: Cluster, partition: int) -> int | None:
+    found = cluster.broker.groups.group("app").offsets.get(TopicPartition("in", partition))
+    return None if found is None else found.offset
+
+
+def tasks(app: KafkaStreams) -> list[Any]:
+    return [task for owned in app.tasks().values() for task in owned]
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_a_task_that_moved_away_while_it_was_restored_leaves_no_offset_behind(guarantee: str, tmp_path: Path) -> None:
+    """Its former owner remembered where it was to start, and committed that anew after 12 hours: 13 became 3."""
+    cluster = Cluster(tmp_path, partitions=2)
+    try:
+        check_moved_away(cluster, {"processing.guarantee": guarantee})
+    finally:
+        cluster.close()
+
+
+def check_moved_away(cluster: Cluster, settings: Mapping[str, Any]) -> None:
+    for partition in (0, 1):
+        cluster.send("a", "a", "a", partition=partition)
+    before = cluster.app(counting(), settings)
+    until("all is committed", lambda: [committed(cluster, n) for n in (0, 1)] == [3, 3], cluster.told)
+    assert before.close(10_000)
+    clients, clock = HeldRestores(cluster), JumpingClock()
+    former = cluster.app(counting(), settings, clients=clients, clock=clock)
+    until("it restores both", lambda: len(clients.held[0].assignment()) == 2, cluster.told)
+    owner = cluster.app(counting(), settings)
+    until("one has moved", lambda: owner.state is ClientState.RUNNING and len(tasks(owner)) == 1, cluster.told)
+    moved = tasks(owner)[0].partition
+    cluster.send(*["a"] * 10, partition=moved)
+    until("it goes on", lambda: committed(cluster, moved) == 13, cluster.told)
+    clients.let_go.set()
+    until("the former owner runs", lambda: former.state is ClientState.RUNNING, cluster.told)
+    cluster.broker.groups.group("app").offsets.pop(TopicPartition("in", 1 - moved))
+    clock.ahead_s += 13 * 3600.0
+    until("it commits anew what it has", lambda: committed(cluster, 1 - moved) == 3, cluster.told)
+    assert committed(cluster, moved) == 13
