@@ -6,6 +6,7 @@ in between, lose the request or the answer, answer late, twice or with an error.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
@@ -252,12 +253,15 @@ class SimulatedProducer:
         self._network.step("poll producer")
         return 0 if self._network.is_down() else self.inner.poll(timeout)
 
-    def flush(self) -> None:
+    def flush(self, timeout_s: float = math.inf) -> bool:
         network = self._network
         network.step("flush")
+        end = network.scheduler.now + timeout_s
         while network.is_down():
-            network.scheduler.sleep(min(1.0, network.down_for()))
-        self.inner.flush()
+            if network.scheduler.now >= end:
+                return False
+            network.scheduler.sleep(min(1.0, network.down_for(), end - network.scheduler.now))
+        return self.inner.flush()
 
     def init_transactions(self) -> None:
         self._network.call("init_transactions", self.inner.init_transactions)
