@@ -296,6 +296,14 @@ class Admin(Protocol):
         """The topics that exist, of all or of those named."""
         ...
 
+    def topic_ids(self, names: Collection[str]) -> dict[str, str]:
+        """The ids of those topics that exist, as Kafka's tools print them. A topic that is deleted and made again has
+        another one (KIP-516). A topic that the cluster gives no id, or does not show, is left out. One request.
+
+        :raises RetryableError: if no broker answers.
+        """
+        ...
+
     def create_topics(self, topics: Collection[NewTopic]) -> None:
         """Creates topics and waits until they can be used; those that exist already are left as they are.
 

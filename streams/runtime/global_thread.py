@@ -12,6 +12,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any
 
 from processor_api.clock import Clock
@@ -60,6 +61,7 @@ class GlobalStreamThread:
     :param task: the stores, opened; whoever opened them closes them.
     :param partitions: how many partitions each of their topics has.
     :param on_state: called by the thread at each change of its state.
+    :param topic_ids: of their topics, where the cluster tells them.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class GlobalStreamThread:
         clock: Clock,
         listeners: Collection[StateRestoreListener],
         on_state: Callable[[GlobalStreamThread, GlobalThreadState], None],
+        topic_ids: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.name = name
         self.state = GlobalThreadState.CREATED
@@ -83,6 +86,7 @@ class GlobalStreamThread:
         self._clock = clock
         self._listeners = listeners
         self._on_state = on_state
+        self._topic_ids = topic_ids
         self._stopping = threading.Event()
         self._counts = dict(partitions)
         self._found: dict[str, int] = {}
@@ -148,7 +152,9 @@ class GlobalStreamThread:
 
     def _restore(self, consumer: Consumer) -> None:
         config = self._config
-        restore = GlobalRestore(self.task, consumer, self._clock, self._listeners, config.task_timeout_ms)
+        restore = GlobalRestore(
+            self.task, consumer, self._clock, self._listeners, config.task_timeout_ms, self._topic_ids
+        )
         restore.start(self._partitions)
         while not restore.done and not self._stopping.is_set():
             self.task.sample()

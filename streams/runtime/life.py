@@ -124,6 +124,7 @@ class ThreadLife:
             task_timeout_ms=config.task_timeout_ms,
             make_environment=self._environment,
             make_stores=self._stores,
+            topic_ids=shared.admin.topic_ids,
             on_unknown=shared.plans.outdated.set,
         )
 

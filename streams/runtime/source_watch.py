@@ -1,7 +1,8 @@
-"""Notices source topics that were given other partition counts while the application runs (reference 4.12).
+"""Notices topics that are not what they were when the application started (reference 4.12).
 
-Tasks, changelogs and repartition topics were made for the counts at the start, and keys may lie in other partitions by
-now. Going on mends nothing of that.
+A source topic may have been given another partition count: tasks, changelogs and repartition topics were made for the
+counts at the start, and keys may lie in other partitions by now. Any topic may have been deleted and made again. Going
+on mends nothing of that.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from processor_api.clock import Clock
 from processor_api.errors import StreamsError, TopologyError
 from streams.kafka.ports import Admin
 from streams.runtime.task import Task
+from streams.runtime.topic_ids import check_same
 
 __all__ = ["SourceWatch"]
 
@@ -38,6 +40,7 @@ class SourceWatch:
         """Starts a look if one is due.
 
         :raises TopologyError: if the last one found another partition count.
+        :raises StateError: if it found that a topic was deleted and made again.
         """
         if self._look is not None and self._look.done():
             look, self._look = self._look, None
@@ -53,12 +56,14 @@ class SourceWatch:
             if topic not in task.plan.repartition_topics
         }
         if known:
+            ids = {topic: id_ for task in tasks for topic, id_ in task.topic_ids.items()}
             self._worker = self._worker or ThreadPoolExecutor(1, "source-watch")
-            self._look = self._worker.submit(self._compare, known)
+            self._look = self._worker.submit(self._compare, known, ids)
 
-    def _compare(self, known: dict[str, int]) -> None:
+    def _compare(self, known: dict[str, int], ids: dict[str, str]) -> None:
         try:
             found = self._admin.topics(known)
+            found_ids = self._admin.topic_ids(ids)
         except StreamsError as error:
             log.warning("the partitions of source topics were not looked at", extra={"error": str(error)})
             return
@@ -72,6 +77,7 @@ class SourceWatch:
                     " topics, committed offsets, local state), or let it read a topic with the former count",
                     topic=topic,
                 )
+        check_same(ids, found_ids)
 
     def close(self) -> None:
         """Does not wait for a look that is under way."""

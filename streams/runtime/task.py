@@ -65,6 +65,8 @@ class Task:
         self.queues: dict[TopicPartition, InputQueue] = {}
         self.seen = TaskPositions()
         self.commit_needed = False
+        self.topic_ids: Mapping[str, str] = {}
+        """The ids of the topics that it reads, and of the changelogs of its stores, where the cluster tells them."""
         self._chain: NodeChain | None = None
         self._punctuations = Punctuations(self._punctuate)
         self._only: InputQueue | None = None
@@ -279,9 +281,13 @@ class Task:
         return {name: queue.position for name, queue in self.queues.items() if queue.position is not None}
 
     def committable(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Offsets to commit, with the partition times (conformance 79)."""
+        """Offsets to commit, with the partition times (conformance 79) and the ids of the topics."""
+        ids = self.topic_ids
         return {
-            name: OffsetAndMetadata(queue.position, TopicPartitionMetadata(queue.partition_time).encode())
+            name: OffsetAndMetadata(
+                queue.position,
+                TopicPartitionMetadata(queue.partition_time, topic_id=ids.get(name.topic)).encode(),
+            )
             for name, queue in self.queues.items()
             if queue.position is not None
         }

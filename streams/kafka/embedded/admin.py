@@ -26,6 +26,13 @@ class EmbeddedAdmin:
                 if names is None or name in names
             }
 
+    def topic_ids(self, names: Collection[str]) -> dict[str, str]:
+        with self._broker.lock:
+            if not self._broker.gives_ids:
+                return {}
+            found = ((name, self._broker.topics.get(name)) for name in names)
+            return {name: topic.id for name, topic in found if topic is not None and topic.id is not None}
+
     def create_topics(self, topics: Collection[NewTopic]) -> None:
         for topic in topics:
             partitions = None if topic.partitions == -1 else topic.partitions
