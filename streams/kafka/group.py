@@ -57,7 +57,7 @@ class GroupTopology:
     """Tasks of each subtopology that has any."""
     hash: str
     growing: frozenset[int] = frozenset()
-    """Subtopologies that read a pattern: topics, and so tasks, may be added while members run."""
+    """Subtopologies whose tasks may become more while members run."""
 
 
 class Owner(Protocol):
@@ -198,14 +198,24 @@ class ControlTopicMembership:
         self._admin.create_topics(
             [NewTopic(name=name, partitions=count, configs=CONTROL_CONFIGS) for name, count in new.items()]
         )
-        self.extend(topology)
+        self._grow({name: count for name, count in counts.items() if existing.get(name, count) < count})
         self._consumer.subscribe(list(counts), self)
 
     def extend(self, topology: GroupTopology) -> None:
         """Adds partitions to control topics for new tasks; the group hands them out when its leader sees them."""
+        known = {} if self._topology is None else self._topology.task_counts
+        self._grow(
+            {
+                control_topic(topology.prefix, part): count
+                for part, count in topology.task_counts.items()
+                if part in topology.growing and count > known.get(part, 0)
+            }
+        )
         self._topology = topology
-        for part in topology.growing:
-            self._admin.add_partitions(control_topic(topology.prefix, part), topology.task_counts[part])
+
+    def _grow(self, counts: Mapping[str, int]) -> None:
+        for name, count in counts.items():
+            self._admin.add_partitions(name, count)
 
     def may_open(self) -> bool:
         topology = self._topology

@@ -201,7 +201,12 @@ class ThreadLife:
     # ------------------------------------------------------------------ for the loop
 
     def refresh(self) -> None:
-        """Takes over plans that changed."""
+        """Takes over plans that changed.
+
+        :raises StreamsError: if none fits the topics any more.
+        """
+        if self._shared.plans.refusal is not None:
+            raise self._shared.plans.refusal
         current = self._shared.plans.current
         if current is self._planned or self._shared.clock.monotonic() < self._refresh_after:
             return

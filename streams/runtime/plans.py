@@ -1,4 +1,5 @@
-"""What the threads of a process work by; it changes while they run when a pattern matches a new topic."""
+"""What the threads of a process work by; it changes while they run when a pattern matches a new topic, or a topic
+is given more partitions."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from processor_api.errors import StreamsError
 from streams.kafka.group import GroupTopology
 from streams.runtime.task_plan import TaskPlan
 
@@ -27,3 +29,5 @@ class PlanBook:
         self.current = plans
         self.outdated = threading.Event()
         """Set by a thread that was given a task which the plans do not have."""
+        self.refusal: StreamsError | None = None
+        """Why the application cannot go on with the topics there are now; threads raise it."""

@@ -265,7 +265,8 @@ class TaskManager:
                 task.read_also(name, plan.topics[name.topic], start)
                 self.running[name] = task
             self._consumer.assign({name: one.offset for name, one in known.items()})
-            log.info("task reads more", extra={"task": str(task.id), "partitions": ", ".join(map(str, new))})
+            if new:
+                log.info("task reads more", extra={"task": str(task.id), "partitions": ", ".join(map(str, new))})
 
     def _new_starts(self, task: Task, new: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Where partitions start that a running task did not read before."""
