@@ -326,6 +326,16 @@ class Admin(Protocol):
 
     def group_members(self, group: str) -> list[GroupMember]: ...
 
+    def group_offsets(
+        self, group: str, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Committed offsets of a group, without those partitions that have none. Unlike :meth:`Consumer.committed` it
+        does not wait behind a member's own request to join, which the broker holds during a rebalance.
+
+        :raises RetryableError: if the coordinator does not answer.
+        """
+        ...
+
     def close(self) -> None: ...
 
 

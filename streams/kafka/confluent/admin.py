@@ -7,7 +7,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
@@ -17,7 +17,7 @@ from processor_api.clock import Clock, SystemClock
 from processor_api.errors import RetryableError
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.errors import kafka_error, mapped, mapping
-from streams.kafka.ports import GroupMember, NewTopic, TopicInfo
+from streams.kafka.ports import GroupMember, NewTopic, OffsetAndMetadata, TopicInfo
 
 __all__ = ["ConfluentAdmin"]
 
@@ -188,6 +188,25 @@ class ConfluentAdmin:
             )
             for member in found.members
         ]
+
+    @mapping("read the offsets of the group")
+    def group_offsets(
+        self, group: str, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        if not partitions:
+            return {}
+        self._renew_if_stale()
+        asked = [ConsumerGroupTopicPartitions(group, [ClientPartition(*name) for name in partitions])]
+        future = self._client.list_consumer_group_offsets(asked, request_timeout=DESCRIBE_S)[group]
+        found = self._result(future, "read the offsets of the group").topic_partitions
+        for one in found:
+            if one.error is not None:
+                raise KafkaException(one.error)
+        return {
+            TopicPartition(one.topic, one.partition): OffsetAndMetadata(one.offset, one.metadata or "")
+            for one in found
+            if one.offset >= 0
+        }
 
     def _result(self, future: Any, what: str, **place: Any) -> Any:
         """What the cluster answered to a request.
