@@ -2,7 +2,8 @@
 
 The runtime knows engines, which take batches of rows with offsets. This one stands before one store of the user's: the
 rows of a byte store go to its ``put_all``, offsets to its ``commit``, and, where it does not manage them, to a file
-beside it, which is written after the commit. A store that brings everything of its own has no rows here.
+beside it, which is written after the commit. The id of its changelog is always in a file beside it. A store that brings
+everything of its own has no rows here.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from state.custom_context import StoreContext
 from state.custom_families import CustomBatch, CustomOffsets, CustomRows, NoRows, Operation, partition_of
 from state.engine import OFFSETS, POSITIONS
 from state.offsets import read_offset
-from state.offsets_file import OffsetsFile
+from state.offsets_file import OffsetsFile, TopicIdFile
 from state.viewable import unreadable
 
 __all__ = ["DIRECTORY", "CustomStoreEngine"]
@@ -60,9 +61,11 @@ class CustomStoreEngine:
         self._store: Any = None
         self._offsets: dict[TopicPartition, int] = {}
         self.context = context()
-        self._file = OffsetsFile(self.context.state_dir.parent.parent, name)
+        directory = self.context.state_dir.parent.parent
+        self._file = OffsetsFile(directory, name)
         self._open()
         self.persistent = bool(self.store.persistent)
+        self._ids = TopicIdFile(directory if self.persistent else None, name)
 
     # ------------------------------------------------------------------ the store's life
 
@@ -147,17 +150,24 @@ class CustomStoreEngine:
         return CustomBatch()
 
     def write(self, batch: CustomBatch) -> None:
-        """Rows, then the store's commit, then the file of offsets."""
-        self._take(batch)
+        """Rows, then the store's commit, then the file of offsets, then that of the changelog's id."""
+        ids, others = batch.parted()
+        if others or not ids:
+            self._write_offsets(others)
+        for _, _, value, _ in ids:
+            self._ids.write(value)
+
+    def _write_offsets(self, operations: Sequence[Operation]) -> None:
+        self._take(operations)
         if self.persistent and not self.store.manages_offsets and not self.unsafe:
             self._file.write(self._offsets)
 
     def load(self, batch: CustomBatch) -> None:
-        self._take(batch)
+        self._take(batch.operations)
 
-    def _take(self, batch: CustomBatch) -> None:
+    def _take(self, operations: Sequence[Operation]) -> None:
         store, told = self.store, dict(self._offsets)
-        rows = self._sort(batch.operations, told)
+        rows = self._sort(operations, told)
         if rows:
             self._guarded("written", lambda: store.put_all(rows))
         self._guarded("committed", lambda: store.commit(told))
@@ -190,6 +200,10 @@ class CustomStoreEngine:
             found: int | None = store.committed_offset(partition)
             return found
         return self._offsets.get(partition)
+
+    def topic_id(self) -> bytes | None:
+        """The id of the changelog that the store's offset is of."""
+        return self._ids.read()
 
     def restore(self, records: Sequence[ChangelogRecord]) -> None:
         """Hands records of the changelog to the store.

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 from processor_api.errors import StoreError
 from processor_api.store_supplier import lacks
 from processor_api.task_id import TopicPartition
-from state.engine import POSITIONS
-from state.offsets import write_offset
+from state.engine import OFFSETS, POSITIONS
+from state.offsets import TOPIC_ID, write_offset
 
 __all__ = ["CustomBatch", "CustomOffsets", "CustomRows", "NoRows", "Operation", "partition_of"]
 
@@ -28,6 +28,8 @@ class OwnEngine(Protocol):
 
     def offset(self, partition: TopicPartition) -> int | None: ...
 
+    def topic_id(self) -> bytes | None: ...
+
 
 class CustomBatch:
     """Operations in order."""
@@ -43,6 +45,11 @@ class CustomBatch:
 
     def delete_range(self, low: bytes, high: bytes, handle: str) -> None:
         self.operations.append((handle, low, None, high))
+
+    def parted(self) -> tuple[list[Operation], list[Operation]]:
+        """The operations on the id of the changelog, and the others."""
+        ids = [one for one in self.operations if one[0] == OFFSETS and one[1].startswith(TOPIC_ID)]
+        return ids, [one for one in self.operations if one not in ids] if ids else self.operations
 
 
 class CustomRows:
@@ -108,13 +115,16 @@ class NoRows:
 
 
 class CustomOffsets(NoRows):
-    """Offsets as rows, of the changelog or of inputs. They cannot be listed: whoever asks knows the partition."""
+    """Offsets as rows, of the changelog or of inputs, and the changelog's id. They cannot be listed: whoever asks knows
+    the partition."""
 
     def __init__(self, name: str, engine: OwnEngine) -> None:
         super().__init__(name)
         self._engine = engine
 
     def get(self, key: bytes) -> bytes | None:
+        if key.startswith(TOPIC_ID):
+            return self._engine.topic_id()
         found = self._engine.offset(partition_of(key))
         return None if found is None else write_offset(found)
 

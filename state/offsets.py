@@ -1,10 +1,17 @@
-"""Rows of the families `OFFSETS` and `POSITIONS`: ``<topic>-<partition>`` to an offset, ``i64`` (frozen on disk)."""
+"""Rows of the families `OFFSETS` and `POSITIONS`: ``<topic>-<partition>`` to an offset, ``i64`` (frozen on disk).
+
+Beside the offsets of a changelog is the id of the topic that they are of: a topic that is deleted and made again has
+another one, and its offsets mean other records.
+"""
 
 from __future__ import annotations
 
 import struct
 
-__all__ = ["offset_key", "read_offset", "write_offset"]
+__all__ = ["TOPIC_ID", "offset_key", "read_offset", "topic_id_key", "write_offset"]
+
+TOPIC_ID = b"streams.topic-id/"
+"""What keys of topic ids start with; no topic or family of rows has a name like that."""
 
 _OFFSET = struct.Struct(">q")
 
@@ -15,6 +22,14 @@ write_offset = _OFFSET.pack
 def offset_key(topic: str, partition: int) -> bytes:
     """The key of a partition's row."""
     return f"{topic}-{partition}".encode()
+
+
+def topic_id_key(topic: str, rows: bytes = b"") -> bytes:
+    """The key of the id of a topic whose offsets are in the family; the row is the id as text.
+
+    :param rows: what the keys of these offsets start with, in front of the topic.
+    """
+    return TOPIC_ID + rows + topic.encode()
 
 
 def read_offset(row: bytes) -> int:

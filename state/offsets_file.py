@@ -12,12 +12,14 @@ from processor_api.task_id import TopicPartition
 from state.directory_errors import explained
 from state.formats.checkpoint import read_checkpoint, write_checkpoint
 
-__all__ = ["CHECKPOINT", "OffsetsFile"]
+__all__ = ["CHECKPOINT", "OffsetsFile", "TopicIdFile"]
 
 log = logging.getLogger("streams.state")
 
 CHECKPOINT = ".checkpoint_"
 """What its name starts with, in front of the store's."""
+TOPIC_ID_FILE = ".topic-id_"
+"""The same of the file with the id of the changelog."""
 
 
 class OffsetsFile:
@@ -53,14 +55,7 @@ class OffsetsFile:
         text = write_checkpoint(offsets)
         if text is None or offsets == self._held:
             return
-        aside = self._path.with_name(self._path.name + ".tmp")
-        with explained(self._path.parent):
-            with aside.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            aside.replace(self._path)
-            _sync(self._path.parent)
+        _replace(self._path, text)
         self._held = dict(offsets)
 
     def remove(self) -> None:
@@ -69,6 +64,47 @@ class OffsetsFile:
             if self._path.exists():
                 self._path.unlink()
                 _sync(self._path.parent)
+
+
+class TopicIdFile:
+    """The id of the changelog whose offsets a custom store has, in the directory of a task.
+
+    :param directory: ``None`` for a store that does not outlive the process: nothing is written.
+    :raises StateDirectoryError: from all calls, if the directory cannot be read or written.
+    """
+
+    def __init__(self, directory: Path | None, store: str) -> None:
+        self._path = None if directory is None else directory / f"{TOPIC_ID_FILE}{store}"
+        self._held: bytes | None = None
+
+    def read(self) -> bytes | None:
+        """The id; ``None`` if none was written."""
+        if self._held is None and self._path is not None and self._path.exists():
+            with explained(self._path.parent):
+                self._held = self._path.read_bytes()
+        return self._held
+
+    def write(self, topic_id: bytes | None) -> None:
+        """Puts another in its place, or none."""
+        if self._path is not None:
+            with explained(self._path.parent):
+                if topic_id is None:
+                    self._path.unlink(missing_ok=True)
+                else:
+                    _replace(self._path, topic_id.decode())
+        self._held = topic_id
+
+
+def _replace(path: Path, text: str) -> None:
+    """Writes a file in place of the one that is there: all or nothing, and on disk when this returns."""
+    aside = path.with_name(path.name + ".tmp")
+    with explained(path.parent):
+        with aside.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+        _sync(path.parent)
 
 
 def _sync(directory: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from processor_api.errors import StateError
 from state.directory_view import StoredTask
 from state.engine import OFFSETS, POSITIONS, store_of
-from state.offsets import read_offset
+from state.offsets import TOPIC_ID, read_offset
 from state.rocksdb_errors import damaged
 from state.rocksdb_layout import FAMILIES_KEY, FORMAT_KEY, check_format
 from state.rocksdb_reader import DatabaseReader
@@ -36,7 +36,7 @@ class StoredStore:
     offsets: Mapping[str, int | None]
     """Offset of the last record that it holds, by partition of its changelog; ``None`` where the row is damaged."""
     offset_keys: tuple[bytes, ...]
-    """Of the rows with these offsets."""
+    """Of the rows with these offsets, and with the ids of their topics."""
 
     @property
     def suffixes(self) -> list[str]:
@@ -66,9 +66,12 @@ def stores_in(reader: DatabaseReader, task: StoredTask) -> list[StoredStore]:
     offsets: dict[str, dict[str, int | None]] = {name: {} for name in names}
     keys: dict[str, list[bytes]] = {name: [] for name in names}
     for key, row in reader.family(OFFSETS).range():
-        owner = None if key in (FORMAT_KEY, FAMILIES_KEY) else offset_store(key, task, names)
+        if key in (FORMAT_KEY, FAMILIES_KEY):
+            continue
+        owner = offset_store(key, task, names)
         if owner is not None:
-            offsets[owner[0]][owner[1]] = _offset(row)
+            if not key.startswith(TOPIC_ID):
+                offsets[owner[0]][owner[1]] = _offset(row)
             keys[owner[0]].append(key)
     return [
         StoredStore(
@@ -91,14 +94,17 @@ def _offset(row: bytes) -> int | None:
 
 
 def offset_store(key: bytes, task: StoredTask, stores: list[str]) -> tuple[str, str] | None:
-    """The store that a row of the family of offsets is about, and the partition; ``None`` if it is none of these."""
-    text = key.decode(errors="replace")
+    """The store that a row of the family of offsets is about, and the partition; the topic, where the row is
+    that of a topic id. ``None`` if it is about none of these."""
+    of_topic = key.startswith(TOPIC_ID)
+    text = key.removeprefix(TOPIC_ID).decode(errors="replace")
     family, slash, partition = text.partition("/")
     if slash:
         return (store_of(family), partition) if store_of(family) in stores else None
     if task.task is not None:
         for store in stores:
-            if text == f"{task.application_id}-{store}-changelog-{task.task.partition}":
+            changelog = f"{task.application_id}-{store}-changelog"
+            if text == (changelog if of_topic else f"{changelog}-{task.task.partition}"):
                 return store, text
     return None
 

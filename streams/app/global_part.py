@@ -71,9 +71,9 @@ class GlobalPart:
 
         def make() -> None:
             task = self._task = GlobalTask(topology, config, settings, path, clock, engines.open, metrics)
-            counts = _partitions(task, admin)
+            counts, ids = _partitions(task, admin), admin.topic_ids(list(task.specs))
             self._thread = GlobalStreamThread(
-                name, task, counts, config, clients, clock, listeners, self._changed, self._threads
+                name, task, counts, config, clients, clock, listeners, self._changed, ids, self._threads
             )
 
         self._make = make

@@ -15,6 +15,7 @@ from streams.kafka.group import GroupTopology, control_topic, topology_hash
 from streams.kafka.internal_topics import (
     DAY_MS,
     LONGEST_MS,
+    RESET_ADVICE,
     check_existing_topics,
     internal_topic_counts,
     internal_topics,
@@ -23,7 +24,8 @@ from streams.kafka.internal_topics import (
 )
 from streams.kafka.ports import Admin, NewTopic
 from streams.runtime.plans import PlanBook, Plans
-from streams.runtime.task_plan import plan_tasks
+from streams.runtime.source_watch import other_count
+from streams.runtime.task_plan import TaskPlan, plan_tasks
 
 __all__ = ["TopicFitter", "TopicWatch", "warn_of_lost_history"]
 
@@ -59,8 +61,10 @@ class TopicFitter:
         sources = [node for node in topology.nodes.values() if isinstance(node, SourceNode)]
         self._patterns = [node for node in sources if node.pattern is not None]
         names = {node.name for node in self._patterns}
-        self.growing = frozenset(part.id for part in parts if names.intersection(part.sources))
-        """Subtopologies that read a pattern."""
+        self._open_ended = frozenset(part.id for part in parts if names.intersection(part.sources))
+        self.growing = self._open_ended | {part.id for part in parts if not part.stores and not part.is_global}
+        """Subtopologies whose tasks may become more: those that read a pattern, and those without stores, to whose
+        topics partitions may be added."""
         own = {control_topic(self._prefix, part.id) for part in parts} | internal_topics(topology, settings).keys()
         self._own = own
         self._named = {topic for node in sources for topic in node.topics}
@@ -82,6 +86,14 @@ class TopicFitter:
         """The topics that patterns of the topology match."""
         return {topic for node in self._patterns for topic in source_topics(self._topology, node, readable)}
 
+    def grown(self, before: Mapping[str, int], readable: Mapping[str, int]) -> list[str]:
+        """Topics that have more partitions than before and are read by subtopologies without stores alone."""
+        stateful = {
+            topic for plan in plan_tasks(self._topology, self._settings, before) if plan.stores for topic in plan.topics
+        }
+        read = (self._named | self.matched(readable)) - stateful
+        return sorted(topic for topic in read if 0 < before.get(topic, 0) < readable.get(topic, 0))
+
     def fit(self, readable: Mapping[str, int], existing: Mapping[str, int]) -> Plans:
         """The plans; internal topics exist when it returns.
 
@@ -90,8 +102,9 @@ class TopicFitter:
         """
         counts = internal_topic_counts(self._topology, self._settings, readable)
         expected = {name: count for name, count in counts.items() if count}
-        missing = check_existing_topics(expected, existing)
+        missing = check_existing_topics(expected, existing, self._named | self.matched(readable))
         known = internal_topics(self._topology, self._settings)
+        tasks = {plan.subtopology: plan for plan in plan_tasks(self._topology, self._settings, readable)}
         self._admin.create_topics(
             [
                 NewTopic(
@@ -103,21 +116,36 @@ class TopicFitter:
                 for name in missing
             ]
         )
-        tasks = {plan.subtopology: plan for plan in plan_tasks(self._topology, self._settings, readable)}
+        self._check_tasks(tasks, existing)
         group = GroupTopology(
             application_id=self._config.application_id,
             prefix=self._prefix,
             task_counts={
-                number: max(plan.tasks, int(number in self.growing)) for number, plan in tasks.items()
+                number: max(plan.tasks, int(number in self._open_ended)) for number, plan in tasks.items()
             },  # one task at least, so that the group has something to hand out
             hash=topology_hash(self._topology.describe()),
             growing=self.growing,
         )
         return Plans(tasks, group)
 
+    def _check_tasks(self, tasks: Mapping[int, TaskPlan], existing: Mapping[str, int]) -> None:
+        """:raises TopologyError: if a subtopology with stores had another number of tasks when it was first run."""
+        for number, plan in tasks.items():
+            topic = control_topic(self._prefix, number)
+            before = existing.get(topic, plan.tasks)
+            if before != plan.tasks and number not in self.growing:
+                wide = sorted(name for name, count in plan.partition_counts.items() if count == plan.tasks)
+                raise TopologyError(
+                    f"subtopology {number} has stores and was made for {before} tasks (topic {topic!r}), but"
+                    f" {', '.join(f'{name!r} has {plan.tasks}' for name in wide)} partitions: keys may lie in other"
+                    f" partitions than the state that was made of them. {RESET_ADVICE}",
+                    topic=topic,
+                )
+
 
 class TopicWatch:
-    """Looks for topics that were created while the application runs and that a pattern of its topology matches."""
+    """Looks for what is to be read while the application runs: topics that were created and that a pattern of its
+    topology matches, and partitions that were added where no store depends on their number."""
 
     def __init__(self, fitter: TopicFitter, readable: Mapping[str, int], book: PlanBook) -> None:
         self._fitter = fitter
@@ -126,12 +154,14 @@ class TopicWatch:
         self._refused: set[str] = set()
 
     def look(self) -> None:
-        """Changes the plans if there are new topics. One that does not fit is left out, and said so once.
+        """Changes the plans if there is more to read. A new topic that does not fit is left out, which is logged once;
+        added partitions that do not fit end the application.
 
         :raises RetryableError: if no broker answers.
         """
         existing = self._fitter.existing()
         readable = self._fitter.readable(existing)
+        self._look_for_partitions(readable, existing)
         new = self._fitter.matched(readable) - self._known.keys() - self._refused
         plans = None
         for topic in sorted(new):
@@ -150,6 +180,24 @@ class TopicWatch:
                 existing = self._fitter.existing()
         if plans is not None:
             log.info("new topics are read", extra={"topics": ", ".join(sorted(new - self._refused))})
-            before = self._book.current.tasks
-            kept = {number: before[number] if before[number] == plan else plan for number, plan in plans.tasks.items()}
-            self._book.current = Plans(kept, plans.group)
+            self._change(plans)
+
+    def _look_for_partitions(self, readable: Mapping[str, int], existing: Mapping[str, int]) -> None:
+        grown = self._fitter.grown(self._known, readable)
+        if not grown:
+            return
+        now = {topic: readable[topic] for topic in grown}
+        try:
+            plans = self._fitter.fit({**self._known, **now}, existing)
+        except TopologyError as error:
+            first = grown[0]
+            self._book.refusal = other_count(first, self._known[first], now[first], f": {error.message}")
+            return
+        self._known |= now
+        log.info("new partitions are read", extra={"topics": ", ".join(f"{name}: {now[name]}" for name in grown)})
+        self._change(plans)
+
+    def _change(self, plans: Plans) -> None:
+        before = self._book.current.tasks
+        kept = {number: before[number] if before[number] == plan else plan for number, plan in plans.tasks.items()}
+        self._book.current = Plans(kept, plans.group)

@@ -172,7 +172,7 @@ def topic_findings(topology: Topology, settings: Mapping[str, Any], existing: Ma
         return
     try:
         expected = internal_topic_counts(topology, settings, existing)
-        new = check_existing_topics(expected, existing)
+        new = check_existing_topics(expected, existing, sources)
     except StreamsError as error:
         yield from fails("topics", error)
         return

@@ -6,9 +6,10 @@ The worker is told "own exactly this now" on its own thread; returning is the ac
 runtime knows which implementation runs.
 
 `ControlTopicMembership` uses the client's own group membership on one small topic per subtopology,
-``<application.id>-<subtopology>-tasks`` with a partition for each task: owning its partition p *is* owning task p. The
-group assigns those partitions, and never gives one to two members; the task's real partitions are added by the runtime.
-So ownership depends neither on metadata nor on the version of the topology that a worker runs. A worker also refuses to
+``<application.id>-<subtopology>-tasks`` with a partition for each task: owning its partition p *is* owning task p, but
+for tasks that members have exchanged (`streams.kafka.task_slots`). The group assigns those partitions, and never gives
+one to two members; the task's real partitions are added by the runtime. So ownership depends neither on metadata nor on
+the version of the topology that a worker runs. A worker also refuses to
 open tasks beside members of another topology, whose hash it reads from their client ids.
 """
 
@@ -27,6 +28,7 @@ from processor_api.errors import RetryableError, StreamsError, TopologyError
 from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.ports import Admin, Consumer, GroupMember, NewTopic, OffsetAndMetadata
 from streams.kafka.shutdown_requests import ShutdownRequested, ShutdownRequests
+from streams.kafka.task_slots import TaskSlots
 
 __all__ = ["ControlTopicMembership", "GroupTopology", "Membership", "Owner", "Tasks", "topology_hash"]
 
@@ -57,7 +59,7 @@ class GroupTopology:
     """Tasks of each subtopology that has any."""
     hash: str
     growing: frozenset[int] = frozenset()
-    """Subtopologies that read a pattern: topics, and so tasks, may be added while members run."""
+    """Subtopologies whose tasks may become more while members run."""
 
 
 class Owner(Protocol):
@@ -165,7 +167,8 @@ class ControlTopicMembership:
         self._requests = requests
         self._assigned = False
         self._requests_from: TopicPartition | None = None
-        self._active: set[TaskId] = set()
+        self._active: frozenset[TaskId] = frozenset()
+        self._slots: TaskSlots | None = None
         self._subtopologies: dict[str, int] = {}
         self._topology: GroupTopology | None = None
         self._owner: Owner | None = None
@@ -181,6 +184,16 @@ class ControlTopicMembership:
         :raises TopologyError: if a control topic has another number of partitions than there are tasks.
         """
         self._topology, self._owner = topology, owner
+        self._slots = TaskSlots(
+            self._consumer,
+            self._admin,
+            self._clock,
+            group=topology.application_id,
+            digest=topology.hash,
+            counts=topology.task_counts,
+            name=lambda slot: TopicPartition(control_topic(topology.prefix, slot.subtopology), slot.partition),
+            close=self._tell,
+        )
         counts = {control_topic(topology.prefix, part): count for part, count in topology.task_counts.items() if count}
         self._subtopologies = {
             control_topic(topology.prefix, n): n for n, count in topology.task_counts.items() if count
@@ -198,20 +211,32 @@ class ControlTopicMembership:
         self._admin.create_topics(
             [NewTopic(name=name, partitions=count, configs=CONTROL_CONFIGS) for name, count in new.items()]
         )
-        self.extend(topology)
+        self._grow({name: count for name, count in counts.items() if existing.get(name, count) < count})
         self._consumer.subscribe(list(counts), self)
 
     def extend(self, topology: GroupTopology) -> None:
         """Adds partitions to control topics for new tasks; the group hands them out when its leader sees them."""
+        known = {} if self._topology is None else self._topology.task_counts
+        self._grow(
+            {
+                control_topic(topology.prefix, part): count
+                for part, count in topology.task_counts.items()
+                if part in topology.growing and count > known.get(part, 0)
+            }
+        )
         self._topology = topology
-        for part in topology.growing:
-            self._admin.add_partitions(control_topic(topology.prefix, part), topology.task_counts[part])
+        if self._slots is not None:
+            self._slots.extend(topology.task_counts)
+
+    def _grow(self, counts: Mapping[str, int]) -> None:
+        for name, count in counts.items():
+            self._admin.add_partitions(name, count)
 
     def may_open(self) -> bool:
         topology = self._topology
         if topology is None:
             return False
-        active = frozenset(self._active)
+        active = self._active
         if active <= self._checked:
             return True
         now = self._clock.monotonic()
@@ -236,29 +261,44 @@ class ControlTopicMembership:
     # ------------------------------------------------------------------ told by the consumer
 
     def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
-        self._become(self._active | self._tasks(partitions), lost=False)
+        if self._slots is not None:
+            self._slots.gained(self._found(partitions))
+            if not self._slots.unread:  # else the next poll finds out what they stand for
+                self._told(lost=False)
 
     def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        self._become(self._active - self._tasks(partitions), lost=False)
+        if self._slots is not None:
+            self._slots.gone(self._found(partitions))
+            self._told(lost=False)
 
     def on_lost(self, partitions: Collection[TopicPartition]) -> None:
-        self._become(self._active - self._tasks(partitions), lost=True)
+        if self._slots is not None:
+            self._slots.gone(self._found(partitions))
+            self._told(lost=True)
 
-    def _tasks(self, partitions: Collection[TopicPartition]) -> set[TaskId]:
+    def _found(self, partitions: Collection[TopicPartition]) -> set[TaskId]:
         return {TaskId(self._subtopologies[topic], partition) for topic, partition in partitions}
 
-    def _become(self, active: set[TaskId], *, lost: bool) -> None:
-        self._active = active
+    def _told(self, *, lost: bool) -> None:
+        try:
+            self._own(lost=lost)
+        except Exception as error:  # it must not pass through the client's callback: raised by the next poll
+            self._failure = self._failure or error
+
+    def _tell(self) -> None:
+        """Tells the owner if what its slots stand for has changed."""
+        if not self._assigned or (self._slots is not None and self._slots.tasks != self._active):
+            self._own(lost=False)
+
+    def _own(self, *, lost: bool) -> None:
+        if self._slots is None or self._owner is None:
+            return
+        active = self._active = self._slots.tasks
         if not self._assigned:
             self._assigned = True
             self._next_listen = self._clock.monotonic() + LISTEN_DELAY_S
         self._checked &= active
-        if self._owner is None:
-            return
-        try:
-            self._owner.own(Tasks(frozenset(active)), lost=lost)
-        except Exception as error:  # it must not pass through the client's callback: raised by the next poll
-            self._failure = self._failure or error
+        self._owner.own(Tasks(active), lost=lost)
 
     # ------------------------------------------------------------------ for the worker
 
@@ -266,6 +306,8 @@ class ControlTopicMembership:
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
+        if self._slots is not None:
+            self._slots.poll()
         if self._assigned and self._requests_from is None:
             self._listen()
 
@@ -305,7 +347,7 @@ class ControlTopicMembership:
 
     def leave(self, *, stay: bool = False) -> None:
         self._consumer.close()
-        self._owner = None
+        self._owner = self._slots = None
         if not stay:
             self.give_up_place()
 

@@ -8,7 +8,7 @@ the full one on the cluster, which starts with the application's id.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from processor_api.subtopology import Subtopology, task_subtopologies
 from processor_api.topology_data import TopologyData
 
 __all__ = [
+    "RESET_ADVICE",
     "InternalTopic",
     "TopicRole",
     "changelog_name",
@@ -36,6 +37,11 @@ DAY_MS = 86_400_000
 LONGEST_MS = (1 << 63) - 1
 REPARTITION_SEGMENT_BYTES = 50 * 1024 * 1024
 
+RESET_ADVICE = (
+    "Let it read topics with the former number of partitions, or stop every worker and reset the application: delete"
+    " its internal topics, committed offsets and local state, so that they are made anew"
+)
+"""What to do when source topics have other partition counts than state was made for."""
 ADDITIONAL_RETENTION = "windowstore.changelog.additional.retention.ms"
 TOPIC_PREFIX = "topic."
 
@@ -241,23 +247,25 @@ def internal_topic_counts(
     }
 
 
-def check_existing_topics(expected: Mapping[str, int], existing: Mapping[str, int]) -> tuple[str, ...]:
+def check_existing_topics(
+    expected: Mapping[str, int], existing: Mapping[str, int], sources: Collection[str] = ()
+) -> tuple[str, ...]:
     """The names of internal topics that are still to be created.
 
     :param expected: as `internal_topic_counts` gives them.
     :param existing: partition counts of topics on the cluster.
-    :raises TopologyError: if internal topics exist with other partition counts; the error names them all.
+    :param sources: topics that the application reads and that are not its own, for the error.
+    :raises TopologyError: if internal topics exist with other partition counts; the error names them all, and the
+        source topics that are as wide as they would have to be.
     """
-    wrong = [
-        f"{name!r} has {existing[name]}, needs {count}"
-        for name, count in sorted(expected.items())
-        if name in existing and existing[name] != count
-    ]
+    wrong = {name: count for name, count in expected.items() if existing.get(name, count) != count}
     if wrong:
+        told = "; ".join(f"{name!r} has {existing[name]}, needs {count}" for name, count in sorted(wrong.items()))
+        wide = sorted(name for name in sources if existing.get(name) in wrong.values())
+        read = f" (source topic {', '.join(f'{name!r} has {existing[name]}' for name in wide)})" if wide else ""
         raise TopologyError(
-            f"internal topics exist with another number of partitions than this topology needs: {'; '.join(wrong)}."
-            " Give the source topics the partitions they had, or reset the application so that the internal topics are"
-            " made anew"
+            f"internal topics exist with another number of partitions than this topology needs: {told}{read}. Keys may"
+            f" lie in other partitions than the state that was made of them. {RESET_ADVICE}"
         )
     return tuple(name for name in expected if name not in existing)
 

@@ -2,7 +2,8 @@
 
 Base64 of ``magic byte 2``, ``partition time i64`` and, if there are any, the processors' numbers: ``count i32``, each
 as ``name length i32``, name, ``value i64`` (reference 3.1, conformance 2 and 51). The names are those of stores, the
-numbers the window close time that was emitted last.
+numbers the window close time that was emitted last. After them, which Kafka Streams does not read: a byte 1 and the 16
+bytes of the topic's id, which tells the offsets of a topic from those of one that was deleted before.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import logging
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from processor_api.record import NO_TIMESTAMP
 
@@ -23,6 +25,7 @@ _FRONT = struct.Struct(">bq")
 _COUNT = struct.Struct(">i")
 _VALUE = struct.Struct(">q")
 _PARTITION_TIME_ONLY, _LATEST = 1, 2
+_ID, ID_BYTES = b"\x01", 16
 
 
 @dataclass(frozen=True)
@@ -32,14 +35,18 @@ class TopicPartitionMetadata:
     partition_time: int = NO_TIMESTAMP
     """The largest timestamp seen in the partition, in ms; -1 when none was."""
     processors: Mapping[str, int] = field(default_factory=dict)
+    topic_id: str | None = None
+    """The id of the topic that the offset is of, as Kafka's tools print it; ``None`` if it is not known."""
 
     def encode(self) -> str:
         parts = [_FRONT.pack(_LATEST, self.partition_time)]
-        if self.processors:
+        if self.processors or self.topic_id:
             parts.append(_COUNT.pack(len(self.processors)))
             for name, value in self.processors.items():
                 raw = name.encode()
                 parts += (_COUNT.pack(len(raw)), raw, _VALUE.pack(value))
+        if self.topic_id:
+            parts.append(_packed_id(self.topic_id))
         return base64.b64encode(b"".join(parts)).decode("ascii")
 
     @classmethod
@@ -55,16 +62,33 @@ class TopicPartitionMetadata:
             if magic not in (_PARTITION_TIME_ONLY, _LATEST):
                 raise ValueError(f"version {magic} is not known")
             partition_time = time
-            return cls(partition_time, _read_processors(data) if magic == _LATEST else {})
+            if magic != _LATEST:
+                return cls(partition_time)
+            processors, end = _read_processors(data)
+            return cls(partition_time, processors, _read_id(data, end))
         except (ValueError, struct.error) as error:
             log.warning("metadata of a committed offset cannot be read", extra={"metadata": text, "error": str(error)})
             return cls(partition_time)
 
 
-def _read_processors(data: bytes) -> dict[str, int]:
+@lru_cache
+def _packed_id(topic_id: str) -> bytes:
+    return _ID + base64.urlsafe_b64decode(topic_id + "==")
+
+
+def _read_id(data: bytes, offset: int) -> str | None:
+    """The id that stands at an offset; what else may stand there is not for us."""
+    end = offset + 1 + ID_BYTES
+    if data[offset : offset + 1] != _ID or len(data) < end:
+        return None
+    return base64.urlsafe_b64encode(data[offset + 1 : end]).decode().rstrip("=")
+
+
+def _read_processors(data: bytes) -> tuple[dict[str, int], int]:
+    """The processors' numbers, and where what follows begins."""
     offset = _FRONT.size
     if offset == len(data):
-        return {}
+        return {}, offset
     (count,) = _COUNT.unpack_from(data, offset)
     offset += 4
     processors = {}
@@ -75,4 +99,4 @@ def _read_processors(data: bytes) -> dict[str, int]:
             raise ValueError("a processor's name has a negative length")
         processors[data[offset + 4 : end].decode()] = _VALUE.unpack_from(data, end)[0]
         offset = end + 8
-    return processors
+    return processors, offset

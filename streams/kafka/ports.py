@@ -311,6 +311,14 @@ class Admin(Protocol):
         """The topics that exist, of all or of those named."""
         ...
 
+    def topic_ids(self, names: Collection[str]) -> dict[str, str]:
+        """The ids of those topics that exist, as Kafka's tools print them. A topic that is deleted and made again has
+        another one (KIP-516). A topic that the cluster gives no id, or does not show, is left out. One request.
+
+        :raises RetryableError: if no broker answers.
+        """
+        ...
+
     def create_topics(self, topics: Collection[NewTopic]) -> None:
         """Creates topics and waits until they can be used; those that exist already are left as they are.
 
@@ -332,6 +340,16 @@ class Admin(Protocol):
         ...
 
     def group_members(self, group: str) -> list[GroupMember]: ...
+
+    def group_offsets(
+        self, group: str, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Committed offsets of a group, without those partitions that have none. Unlike :meth:`Consumer.committed` it
+        does not wait behind a member's own request to join, which the broker holds during a rebalance.
+
+        :raises RetryableError: if the coordinator does not answer.
+        """
+        ...
 
     def close(self) -> None: ...
 

@@ -7,8 +7,9 @@ filled by its processor (KAFKA-7663). The same consumer follows the topics from 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from processor_api.clock import Clock
@@ -45,6 +46,7 @@ class GlobalRestore:
     """Of all global stores. It never waits for records: the owner consumes them and hands them over.
 
     :param timeout_ms: how long the cluster may fail to answer (``task.timeout.ms``).
+    :param topic_ids: of the topics, where the cluster tells them.
     """
 
     def __init__(
@@ -54,8 +56,10 @@ class GlobalRestore:
         clock: Clock,
         listeners: Collection[StateRestoreListener],
         timeout_ms: int,
+        topic_ids: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._task = task
+        self._topic_ids = topic_ids
         self._consumer = consumer
         self._clock = clock
         self._listeners = listeners
@@ -102,6 +106,7 @@ class GlobalRestore:
     ) -> dict[TopicPartition, int]:
         """The offsets up to which a store is filled; it is emptied if they are not all in the topic any more."""
         stores = self._task.stores
+        self._keep_topic_id(spec)
         found = {partition: stores.stored_offset(spec, partition) for partition in partitions}
         stored = {partition: offset for partition, offset in found.items() if offset is not None}
         lost = [name for name, offset in stored.items() if not beginnings[name] <= offset + 1 <= ends[name]]
@@ -113,6 +118,16 @@ class GlobalRestore:
             stores.wipe(spec)
             return {}
         return stored
+
+    def _keep_topic_id(self, spec: GlobalStore) -> None:
+        """A store of a topic that was deleted and made again is emptied."""
+        now = self._topic_ids.get(spec.topic)
+        former = None if now is None else self._task.stores.take_topic(spec, now)
+        if former is not None:
+            log.error(
+                "global store is rebuilt from its topic: the topic was deleted and made again",
+                extra={"store": spec.name, "topic": spec.topic, "former_id": former, "id": now},
+            )
 
     @staticmethod
     def tell_rebuild(spec: GlobalStore, partition: TopicPartition, offset: int | None) -> None:

@@ -23,7 +23,7 @@ from state.cursor import Cursor
 from state.directory_metadata import DATABASE
 from state.engine import OFFSETS, Engine
 from state.kinds import OpenStore, families_held, families_of, family_of, open_store, restore_of
-from state.offsets import read_offset
+from state.offsets import read_offset, topic_id_key
 from state.read_only import EngineRows, read_only
 from streams.runtime.environment import Environment
 from streams.runtime.shared_engine import SharedMemoryEngine
@@ -183,6 +183,25 @@ class GlobalStores:
                 path=str(self._environment.state_dir / DATABASE),
                 store=spec.name,
             ) from error
+
+    def take_topic(self, spec: GlobalStore, topic_id: str) -> str | None:
+        """The store is filled from the topic with this id from now on. One that has rows of another topic is emptied:
+        its offsets mean other records there.
+
+        :returns: that other topic's id; ``None`` if the id is the same, or was not known.
+        """
+        engine = self._engine(spec)
+        key = topic_id_key(spec.topic, _offset_prefix(spec))
+        found = engine.family(OFFSETS).get(key)
+        known = None if found is None else found.decode(errors="replace")
+        if known == topic_id:
+            return None
+        if known is not None:
+            self.wipe(spec)  # first: whatever is left after a crash still has the former id
+        batch = engine.batch()
+        batch.put(key, topic_id.encode(), engine.family(OFFSETS).handle)
+        engine.write(batch)
+        return known
 
     def has_rows(self, spec: GlobalStore) -> bool:
         engine = self._engine(spec)

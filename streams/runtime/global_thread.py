@@ -11,6 +11,7 @@ import enum
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any
 
 from processor_api.clock import Clock
@@ -61,6 +62,7 @@ class GlobalStreamThread:
     :param task: the stores, opened; whoever opened them closes them.
     :param partitions: how many partitions each of their topics has.
     :param on_state: called by the thread at each change of its state.
+    :param topic_ids: of their topics, where the cluster tells them.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class GlobalStreamThread:
         clock: Clock,
         listeners: Collection[StateRestoreListener],
         on_state: Callable[[GlobalStreamThread, GlobalThreadState], None],
+        topic_ids: Mapping[str, str] = MappingProxyType({}),
         threads: Threads = SYSTEM_THREADS,
     ) -> None:
         self.name = name
@@ -85,6 +88,7 @@ class GlobalStreamThread:
         self._clock = clock
         self._listeners = listeners
         self._on_state = on_state
+        self._topic_ids = topic_ids
         self._stopping = threads.event()
         self._counts = dict(partitions)
         self._found: dict[str, int] = {}
@@ -150,7 +154,9 @@ class GlobalStreamThread:
 
     def _restore(self, consumer: Consumer) -> None:
         config = self._config
-        restore = GlobalRestore(self.task, consumer, self._clock, self._listeners, config.task_timeout_ms)
+        restore = GlobalRestore(
+            self.task, consumer, self._clock, self._listeners, config.task_timeout_ms, self._topic_ids
+        )
         restore.start(self._partitions)
         while not restore.done and not self._stopping.is_set():
             self.task.sample()

@@ -135,6 +135,7 @@ class ThreadLife:
             task_timeout_ms=config.task_timeout_ms,
             make_environment=self._environment,
             make_stores=self._stores,
+            topic_ids=shared.admin.topic_ids,
             on_unknown=shared.plans.outdated.set,
         )
 
@@ -214,7 +215,12 @@ class ThreadLife:
     # ------------------------------------------------------------------ for the loop
 
     def refresh(self) -> None:
-        """Takes over plans that changed."""
+        """Takes over plans that changed.
+
+        :raises StreamsError: if none fits the topics any more.
+        """
+        if self._shared.plans.refusal is not None:
+            raise self._shared.plans.refusal
         current = self._shared.plans.current
         if current is self._planned or self._shared.clock.monotonic() < self._refresh_after:
             return

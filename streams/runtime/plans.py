@@ -1,10 +1,12 @@
-"""What the threads of a process work by; it changes while they run when a pattern matches a new topic."""
+"""What the threads of a process work by; it changes while they run when a pattern matches a new topic, or a topic
+is given more partitions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from processor_api.errors import StreamsError
 from streams.kafka.group import GroupTopology
 from streams.runtime.task_plan import TaskPlan
 from streams.threads import SYSTEM_THREADS, Threads
@@ -27,3 +29,5 @@ class PlanBook:
         self.current = plans
         self.outdated = threads.event()
         """Set by a thread that was given a task which the plans do not have."""
+        self.refusal: StreamsError | None = None
+        """Why the application cannot go on with the topics there are now; threads raise it."""

@@ -1,7 +1,9 @@
-"""Notices source topics that were given other partition counts while the application runs (reference 4.12).
+"""Notices topics that are not what they were when the application started (reference 4.12).
 
-Tasks, changelogs and repartition topics were made for the counts at the start, and keys may lie in other partitions by
-now. Going on mends nothing of that.
+A source topic may have been given another partition count: stores and their changelogs were made for the counts at the
+start, and keys may lie in other partitions by now. Any topic may have been deleted and made again. Going on mends
+nothing of that. Added partitions that no store depends on are another matter: `streams.app.topics.TopicWatch` has them
+read.
 """
 
 from __future__ import annotations
@@ -11,13 +13,25 @@ from collections.abc import Collection
 
 from processor_api.clock import Clock
 from processor_api.errors import StreamsError, TopologyError
+from streams.kafka.internal_topics import RESET_ADVICE
 from streams.kafka.ports import Admin
 from streams.runtime.task import Task
+from streams.runtime.topic_ids import check_same
 from streams.threads import SYSTEM_THREADS, Helper, Pending, Threads
 
-__all__ = ["SourceWatch"]
+__all__ = ["SourceWatch", "other_count"]
 
 log = logging.getLogger("streams.topics")
+
+
+def other_count(topic: str, before: int, now: int, why: str = "") -> TopologyError:
+    """The error for a source topic whose partition count does not fit what the application has."""
+    return TopologyError(
+        f"source topic {topic!r} has {now} partitions now and had {before} when this worker started: the tasks and"
+        " internal topics of the application do not fit it any more, and keys may have moved between partitions"
+        f"{why}. Nothing is lost. {RESET_ADVICE}",
+        topic=topic,
+    )
 
 
 class SourceWatch:
@@ -39,6 +53,7 @@ class SourceWatch:
         """Starts a look if one is due.
 
         :raises TopologyError: if the last one found another partition count.
+        :raises StateError: if it found that a topic was deleted and made again.
         """
         if self._look is not None and self._look.done():
             look, self._look = self._look, None
@@ -48,31 +63,28 @@ class SourceWatch:
             return
         self._next = now + self._interval_s
         known = {
-            topic: count
+            topic: (count, task.plan.may_grow)
             for task in tasks
             for topic, count in task.plan.partition_counts.items()
             if topic not in task.plan.repartition_topics
         }
         if known:
+            ids = {topic: id_ for task in tasks for topic, id_ in task.topic_ids.items()}
             self._worker = self._worker or self._threads.helper("source-watch")
-            self._look = self._worker.submit(self._compare, known)
+            self._look = self._worker.submit(self._compare, known, ids)
 
-    def _compare(self, known: dict[str, int]) -> None:
+    def _compare(self, known: dict[str, tuple[int, bool]], ids: dict[str, str]) -> None:
         try:
             found = self._admin.topics(known)
+            found_ids = self._admin.topic_ids(ids)
         except StreamsError as error:
             log.warning("the partitions of source topics were not looked at", extra={"error": str(error)})
             return
-        for topic, before in known.items():
+        check_same(ids, found_ids)
+        for topic, (before, may_grow) in known.items():
             now = found[topic].partitions if topic in found else 0
-            if now and now != before:
-                raise TopologyError(
-                    f"source topic {topic!r} has {now} partitions now and had {before} when this worker started: the"
-                    " tasks and internal topics of the application do not fit it any more, and keys may have moved"
-                    " between partitions. Nothing is lost. Stop every worker and reset the application (internal"
-                    " topics, committed offsets, local state), or let it read a topic with the former count",
-                    topic=topic,
-                )
+            if now and (now < before or (now > before and not may_grow)):
+                raise other_count(topic, before, now)
 
     def close(self) -> None:
         """Does not wait for a look that is under way."""

@@ -72,6 +72,8 @@ class Task:
         self.commit_needed = False
         self.has_progress = False
         """Whether what waits for a commit is more than what was written when processors were initialised."""
+        self.topic_ids: Mapping[str, str] = {}
+        """The ids of the topics that it reads, and of the changelogs of its stores, where the cluster tells them."""
         self._chain: NodeChain | None = None
         self._punctuations = Punctuations(self._punctuate)
         self._only: InputQueue | None = None
@@ -330,14 +332,13 @@ class Task:
         return {name: queue.position for name, queue in self.queues.items() if queue.position is not None}
 
     def committable(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Offsets that the next commit changes, with the partition times (conformance 79)."""
-        known = self.known_offsets
+        """Offsets that the next commit changes, with the partition times (conformance 79) and the ids of the topics."""
+        known, ids = self.known_offsets, self.topic_ids
         return {
             name: found
             for name, queue in self.queues.items()
             if queue.position is not None
-            and (found := OffsetAndMetadata(queue.position, TopicPartitionMetadata(queue.partition_time).encode()))
-            != known.get(name)
+            and (found := _committable(queue, queue.position, ids.get(name.topic))) != known.get(name)
         }
 
     def apply(self, *, transaction: bool = False) -> None:
@@ -363,3 +364,7 @@ class Task:
             self.known_offsets = {**self.known_offsets, **changed}
         self.commit_needed = self.has_progress = False
         self.environment.commit_requested = False
+
+
+def _committable(queue: InputQueue, position: int, topic_id: str | None) -> OffsetAndMetadata:
+    return OffsetAndMetadata(position, TopicPartitionMetadata(queue.partition_time, topic_id=topic_id).encode())

@@ -27,6 +27,7 @@ from streams.runtime.start_offsets import check_positions, starting_offsets
 from streams.runtime.task import Task, TaskState
 from streams.runtime.task_plan import TaskPlan
 from streams.runtime.task_stores import TaskStores
+from streams.runtime.topic_ids import check_committed, keep_changelog_ids, topics_of, with_ids
 from streams.runtime.trouble import LastingTrouble
 
 __all__ = ["OwnedTask", "TaskManager"]
@@ -75,9 +76,11 @@ class TaskManager:
         task_timeout_ms: int,
         make_environment: MakeEnvironment,
         make_stores: MakeStores,
+        topic_ids: Callable[[Collection[str]], Mapping[str, str]],
         on_unknown: Callable[[], None] = lambda: None,
     ) -> None:
-        """:param on_unknown: called when a task is owned that the plans do not have yet."""
+        """:param topic_ids: see :meth:`streams.kafka.ports.Admin.topic_ids`.
+        :param on_unknown: called when a task is owned that the plans do not have yet."""
         self._plans = plans
         self._consumer = consumer
         self._restore_consumer = restore_consumer
@@ -90,6 +93,7 @@ class TaskManager:
         self._task_timeout_s = task_timeout_ms / 1000
         self._make_environment = make_environment
         self._make_stores = make_stores
+        self._topic_ids = topic_ids
         self._on_unknown = on_unknown
         self._wanted: frozenset[TaskId] = frozenset()
         self._has_new_inputs = False
@@ -218,12 +222,16 @@ class TaskManager:
             return
         for task in tasks:
             task.plan = self._plans[task.id.subtopology]
+        ids = self._topic_ids(topics_of(tasks))
         inputs = {task.id: task.plan.partitions(task.id.partition) for task in tasks}
         committed = self._consumer.committed([name for names in inputs.values() for name in names])
         jobs: list[RestoreJob] = []
         for task in tasks:
             known = {name: committed[name] for name in inputs[task.id] if name in committed}
+            task.topic_ids = {topic: ids[topic] for topic in topics_of([task]) if topic in ids}
+            check_committed(task.environment.application_id, known, ids)
             check_positions(task, known.keys())
+            keep_changelog_ids(task)
             known = self._with_starts(task, inputs[task.id], known)
             self._starts[task.id] = known
             jobs += self._restore_jobs(task, known)
@@ -238,7 +246,9 @@ class TaskManager:
         """The committed offsets, and where partitions without one start."""
         missing = [name for name in inputs if name not in known]
         if missing:
-            starts = starting_offsets(task, missing, self._consumer, self._offset_reset, self._clock)
+            starts = with_ids(
+                starting_offsets(task, missing, self._consumer, self._offset_reset, self._clock), task.topic_ids
+            )
             if task.stores.engines:
                 self._committer.start_at(starts)
             known = known | starts
@@ -253,7 +263,7 @@ class TaskManager:
             before, task.plan = task.plan, plan
             new = [name for name in plan.partitions(task.id.partition) if name not in task.queues]
             try:
-                known = self._with_starts(task, new, self._consumer.committed(new)) if new else {}
+                known = self._new_starts(task, new) if new else {}
             except BaseException:
                 task.plan = before
                 raise
@@ -261,7 +271,15 @@ class TaskManager:
                 task.read_also(name, plan.topics[name.topic], start)
                 self.running[name] = task
             self._consumer.assign({name: one.offset for name, one in known.items()})
-            log.info("task reads more", extra={"task": str(task.id), "partitions": ", ".join(map(str, new))})
+            if new:
+                log.info("task reads more", extra={"task": str(task.id), "partitions": ", ".join(map(str, new))})
+
+    def _new_starts(self, task: Task, new: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Where partitions start that a running task did not read before."""
+        committed = self._consumer.committed(new)
+        task.topic_ids = {**task.topic_ids, **self._topic_ids({name.topic for name in new})}
+        check_committed(task.environment.application_id, committed, task.topic_ids)
+        return self._with_starts(task, new, committed)
 
     def _restore_jobs(self, task: Task, committed: Mapping[TopicPartition, OffsetAndMetadata]) -> list[RestoreJob]:
         changelogs = task.stores.changelog_partitions()

@@ -51,6 +51,12 @@ class TaskPlan:
         """The number of tasks (conformance 105)."""
         return max(self.partition_counts.values(), default=0)
 
+    @property
+    def may_grow(self) -> bool:
+        """Whether its topics may be given more partitions: no store holds what was in a partition by the former
+        count."""
+        return not self.stores
+
     def partitions(self, partition: int) -> tuple[TopicPartition, ...]:
         """The input partitions of one task."""
         counts = self.partition_counts

@@ -19,7 +19,7 @@ from state.cursor import Cursor
 from state.directory_metadata import DATABASE
 from state.engine import OFFSETS, POSITIONS, Batch, BulkLoading, Engine
 from state.kinds import OpenStore, check_kind, families_held, families_of, family_of, open_store, restores_blindly
-from state.offsets import offset_key, read_offset, write_offset
+from state.offsets import offset_key, read_offset, topic_id_key, write_offset
 from state.read_only import EngineRows
 from state.viewable import why_unreadable
 from streams.kafka.record_collector import Changelog, RecordCollector
@@ -193,6 +193,29 @@ class TaskStores:
                 store=store,
                 task=str(self._task),
             ) from error
+
+    def take_topic(self, store: str, topic_id: str) -> str | None:
+        """The store is that of a changelog topic with this id from now on. One that has rows of another topic is
+        emptied: its offset means other records there.
+
+        :returns: that other topic's id; ``None`` if the id is the same, or was not known.
+        """
+        engine = self.engine_of(store)
+        offsets = engine.family(OFFSETS)
+        source = store in self._plan.source_changelogs
+        key = topic_id_key(self._plan.changelogs[store], self._rows_prefix(store) if source else b"")
+        found = offsets.get(key)
+        known = None if found is None else found.decode(errors="replace")
+        if known == topic_id:
+            return None
+        batch = engine.batch()
+        if known is not None:
+            self.wipe(store)  # first: whatever is left after a crash still has the former id
+            offsets = engine.family(OFFSETS)
+            batch.delete(self.offset_key(store), offsets.handle)
+        batch.put(key, topic_id.encode(), offsets.handle)
+        engine.write(batch)
+        return known
 
     @property
     def _database(self) -> str:

@@ -15,6 +15,7 @@ from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.group import GroupTopology, Owner, Tasks
 from streams.kafka.ports import OffsetAndMetadata
 from streams.kafka.shutdown_requests import ShutdownRequested
+from streams.kafka.spread import spread as exchanges
 
 __all__ = ["FakeGroup", "FakeMembership", "Place", "spread"]
 
@@ -26,7 +27,7 @@ Place = Callable[[frozenset[TaskId], Owned], Mapping[str, Collection[TaskId]]]
 
 
 def spread(tasks: frozenset[TaskId], owned: Owned) -> dict[str, set[TaskId]]:
-    """As many tasks to each member, as few of them moved as possible."""
+    """As many tasks to each member, each subtopology spread evenly, and few of them moved."""
     share, more = divmod(len(tasks), len(owned))
     found: dict[str, set[TaskId]] = {}
     for number, member in enumerate(sorted(owned, key=lambda one: (-len(owned[one]), one))):
@@ -34,6 +35,11 @@ def spread(tasks: frozenset[TaskId], owned: Owned) -> dict[str, set[TaskId]]:
     free = sorted(tasks.difference(*found.values()))
     for task in free:
         min(sorted(found.items()), key=lambda one: len(one[1]))[1].add(task)
+    former = {task: member for member, own in owned.items() for task in own}
+    for first, second in exchanges(found, former=former):
+        one, other = (next(own for own in found.values() if task in own) for task in (first, second))
+        one ^= {first, second}
+        other ^= {first, second}
     return found
 
 

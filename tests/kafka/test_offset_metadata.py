@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import logging
+import struct
 
 import pytest
 from hypothesis import given
@@ -14,10 +15,13 @@ from streams.kafka.offset_metadata import TopicPartitionMetadata
 LONG = st.integers(-(1 << 63), (1 << 63) - 1)
 
 
-@given(LONG, st.dictionaries(st.text(max_size=5), LONG, max_size=3))
-def test_metadata_is_read_back(partition_time: int, processors: dict[str, int]) -> None:
-    """Partition time and the processors' numbers."""
-    metadata = TopicPartitionMetadata(partition_time, processors)
+IDS = st.binary(min_size=16, max_size=16).map(lambda raw: base64.urlsafe_b64encode(raw).decode().rstrip("="))
+
+
+@given(LONG, st.dictionaries(st.text(max_size=5), LONG, max_size=3), st.none() | IDS)
+def test_metadata_is_read_back(partition_time: int, processors: dict[str, int], topic_id: str | None) -> None:
+    """Partition time, the processors' numbers and the topic's id."""
+    metadata = TopicPartitionMetadata(partition_time, processors, topic_id)
     assert TopicPartitionMetadata.decode(metadata.encode()) == metadata
 
 
@@ -25,6 +29,35 @@ def test_the_bytes_are_those_of_kafka_streams() -> None:
     """Magic byte 2, the time, and nothing more without processors."""
     assert base64.b64decode(TopicPartitionMetadata(5).encode()).hex() == "020000000000000005"
     assert TopicPartitionMetadata(250, {"s": 9}).encode() == "AgAAAAAAAAD6AAAAAQAAAAFzAAAAAAAAAAk="
+
+
+def as_java_reads(text: str) -> tuple[int, dict[str, int]]:
+    """What Kafka Streams 4.3 makes of it: so many entries as the count says, whatever follows."""
+    data = base64.b64decode(text)
+    (magic, time), offset, found = struct.unpack_from(">bq", data), 9, {}
+    assert magic == 2
+    count = 0
+    if len(data) > offset:
+        (count,), offset = struct.unpack_from(">i", data, offset), offset + 4
+    for _ in range(count):
+        (size,), offset = struct.unpack_from(">i", data, offset), offset + 4
+        name, offset = data[offset : offset + size].decode(), offset + size
+        (found[name],), offset = struct.unpack_from(">q", data, offset), offset + 8
+    return time, found
+
+
+@given(LONG, st.dictionaries(st.text(max_size=5), LONG, max_size=3), IDS)
+def test_kafka_streams_reads_past_the_id(partition_time: int, processors: dict[str, int], topic_id: str) -> None:
+    assert as_java_reads(TopicPartitionMetadata(partition_time, processors, topic_id).encode()) == (
+        partition_time,
+        processors,
+    )
+
+
+@pytest.mark.parametrize("rest", ["01", "01" + "00" * 15, "02" + "00" * 16])
+def test_what_follows_and_is_no_id_is_passed_over(rest: str) -> None:
+    data = bytes.fromhex("020000000000000005" + "00000000" + rest)
+    assert TopicPartitionMetadata.decode(base64.b64encode(data).decode()) == TopicPartitionMetadata(5)
 
 
 def test_the_version_before_had_no_processors() -> None:

@@ -9,19 +9,32 @@ from typing import Any
 import pytest
 
 from processor_api.errors import RetryableError, TopologyError
+from processor_api.processor import Processor
+from processor_api.record import Record
 from processor_api.serde import Serdes
+from processor_api.store_spec import Stores
 from processor_api.topology import Topology
 from runtime_support.application_kit import Running, Trap, no_trap
 from streams.app.kafka_streams import ClientState
 
 Run = Callable[..., Running]
+S = Serdes.STRING
+
+
+class PassesOn(Processor[str, str, str, str]):
+    """Has a store, which it does not use."""
+
+    def process(self, record: Record[str, str]) -> None:
+        self.context.forward(record)
 
 
 def copying(*topics: str) -> Topology:
     topology = Topology()
     for topic in topics:
-        topology.add_source(topic, topic, key_serde=Serdes.STRING, value_serde=Serdes.STRING)
-    return topology.add_sink("sink", "out", *topics, key_serde=Serdes.STRING, value_serde=Serdes.STRING)
+        topology.add_source(topic, topic, key_serde=S, value_serde=S)
+    store = Stores.key_value_store_builder(Stores.in_memory_key_value_store("unused"), S, S).with_logging_disabled()
+    topology.add_processor("p", PassesOn, *topics).add_state_store(store, "p")
+    return topology.add_sink("sink", "out", "p", key_serde=S, value_serde=S)
 
 
 @pytest.fixture(name="run")
@@ -47,6 +60,7 @@ def test_another_partition_count_ends_the_application(topic: str, before: int, n
     other = "b" if topic == "a" else "a"
     running.send("1", topic=other)
     running.until(lambda: running.committed(other) == 1)
+    running.broker.gives_ids = False
     running.broker.delete_topic(topic)
     running.broker.create_topic(topic, now)
     error = running.failed()

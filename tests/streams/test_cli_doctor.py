@@ -22,6 +22,7 @@ from streams.cli.findings import fail, fails, ok, warn
 from streams.cli.machine_checks import open_files, space
 from streams.cli.right_checks import needed_rights, right_findings
 from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
+from streams.kafka.internal_topics import RESET_ADVICE
 from streams.kafka.ports import Admin
 from streams.kafka.wire.describe import GroupDescription
 from streams.kafka.wire.messages import (
@@ -268,8 +269,8 @@ CHANGELOG = "a-KSTREAM-AGGREGATE-STATE-STORE-0000000002-changelog"
                 fail(
                     "topics",
                     "internal topics exist with another number of partitions than this topology needs: "
-                    f"'{REPARTITION}' has 2, needs 3. Give the source topics the partitions they had, or reset the"
-                    " application so that the internal topics are made anew",
+                    f"'{REPARTITION}' has 2, needs 3 (source topic 'in' has 3). Keys may lie in other partitions than"
+                    f" the state that was made of them. {RESET_ADVICE}",
                 ),
             ],
         ),

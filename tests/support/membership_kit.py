@@ -43,6 +43,7 @@ class ClientsKit:
             "partition.assignment.strategy": "cooperative-sticky",
             "enable.auto.commit": False,
             "session.timeout.ms": 45_000,
+            "heartbeat.interval.ms": 500,
             "topic.metadata.refresh.interval.ms": 500,
         }
         consumer = self._clients.consumer(config)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from base64 import urlsafe_b64encode
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
@@ -16,7 +17,7 @@ from processor_api.clock import Clock, SystemClock
 from processor_api.errors import RetryableError
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.errors import kafka_error, mapped, mapping
-from streams.kafka.ports import GroupMember, NewTopic, TopicInfo
+from streams.kafka.ports import GroupMember, NewTopic, OffsetAndMetadata, TopicInfo
 
 __all__ = ["ConfluentAdmin"]
 
@@ -26,12 +27,16 @@ TIMEOUT_S = 30.0
 DESCRIBE_S = 5.0
 VISIBLE_DEADLINE_S = 30.0
 PAUSE_S = 0.05
+HALF_ID = (1 << 64) - 1
+NOT_SHOWN = ("UNKNOWN_TOPIC_OR_PART", "TOPIC_AUTHORIZATION_FAILED", "UNSUPPORTED_VERSION", "_UNSUPPORTED_FEATURE")
 
 
 class ConfluentAdmin:
     """Implements `streams.kafka.ports.Admin`."""
 
-    def __init__(self, config: Mapping[str, Any], clock: Clock | None = None) -> None:
+    def __init__(self, config: Mapping[str, Any], clock: Clock | None = None, timeout_s: float = TIMEOUT_S) -> None:
+        """:param timeout_s: how long a request may take."""
+        self._timeout_s = timeout_s
         self._clock = clock or SystemClock()
         self._servers = config.get("bootstrap.servers")
         self._config: dict[str, Any] = {**config, "error_cb": self._on_error}
@@ -54,16 +59,39 @@ class ConfluentAdmin:
             self._client = self._new_client()
 
     def topics(self, names: Collection[str] | None = None) -> dict[str, TopicInfo]:
-        try:
-            found = self._client.list_topics(timeout=TIMEOUT_S).topics
-        except KafkaException as error:
-            what = f"reach a broker at {self._servers} within {TIMEOUT_S:.0f} s"
-            raise mapped(error, what) from error
         return {
             name: TopicInfo(name, len(topic.partitions))
-            for name, topic in found.items()
+            for name, topic in self._listed().items()
             if (names is None or name in names) and topic.error is None
         }
+
+    def _listed(self) -> dict[str, Any]:
+        """The client's metadata of all topics."""
+        try:
+            return self._client.list_topics(timeout=self._timeout_s).topics
+        except KafkaException as error:
+            what = f"reach a broker at {self._servers} within {self._timeout_s:g} s"
+            raise mapped(error, what) from error
+
+    @mapping("describe topics")
+    def topic_ids(self, names: Collection[str]) -> dict[str, str]:
+        if not names:
+            return {}
+        self._renew_if_stale()
+        found: dict[str, str] = {}
+        asked = self._client.describe_topics(TopicCollection(sorted(names)), request_timeout=DESCRIBE_S)
+        for name, future in asked.items():
+            try:
+                topic = self._result(future, f"describe topic {name!r}")
+            except KafkaException as error:
+                reason = kafka_error(error)
+                if reason is None or reason.name() not in NOT_SHOWN:
+                    raise
+            else:
+                raw = _raw_id(topic.topic_id)
+                if any(raw):
+                    found[name] = urlsafe_b64encode(raw).decode().rstrip("=")
+        return found
 
     def create_topics(self, topics: Collection[NewTopic]) -> None:
         if not topics:
@@ -74,7 +102,7 @@ class ConfluentAdmin:
         counts = {one.name: one.partitions for one in topics}
         for name, future in self._client.create_topics(wanted).items():
             try:
-                future.result(TIMEOUT_S)
+                self._result(future, f"create topic {name!r}", topic=name)
             except KafkaException as error:
                 found = kafka_error(error)
                 if found is None or found.name() != "TOPIC_ALREADY_EXISTS":
@@ -88,7 +116,7 @@ class ConfluentAdmin:
             return
         future = self._client.create_partitions([NewPartitions(topic, partitions)])[topic]
         try:
-            future.result(TIMEOUT_S)
+            self._result(future, f"add partitions to topic {topic!r}", topic=topic)
         except KafkaException as error:
             found = kafka_error(error)
             grown = self.topics([topic]).get(topic) if found and found.name() == "INVALID_PARTITIONS" else None
@@ -99,7 +127,7 @@ class ConfluentAdmin:
     def _wait_visible(self, wanted: Mapping[str, int]) -> None:
         deadline = self._clock.monotonic() + VISIBLE_DEADLINE_S
         while True:
-            found = self._client.list_topics(timeout=TIMEOUT_S).topics
+            found = self._listed()
             ready = [
                 name
                 for name in wanted
@@ -119,7 +147,7 @@ class ConfluentAdmin:
             return
         for name, future in self._client.delete_topics(list(names)).items():
             try:
-                future.result(TIMEOUT_S)
+                self._result(future, f"delete topic {name!r}", topic=name)
             except KafkaException as error:
                 found = kafka_error(error)
                 if found is None or found.name() != "UNKNOWN_TOPIC_OR_PART":
@@ -131,7 +159,7 @@ class ConfluentAdmin:
         wanted = [ClientPartition(*name, offset) for name, offset in before.items()]
         for name, future in self._client.delete_records(wanted).items():
             try:
-                future.result(TIMEOUT_S)
+                self._result(future, "delete records", topic=name.topic, partition=name.partition)
             except KafkaException as error:
                 raise mapped(error, "delete records", topic=name.topic, partition=name.partition) from error
 
@@ -140,7 +168,7 @@ class ConfluentAdmin:
         self._renew_if_stale()
         future = self._client.describe_consumer_groups([group], request_timeout=DESCRIBE_S)[group]
         try:
-            found = future.result(TIMEOUT_S)
+            found = self._result(future, "describe the group")
         except KafkaException as error:
             reason = kafka_error(error)
             if reason is not None and reason.name() in ("GROUP_ID_NOT_FOUND", "_NOENT"):
@@ -161,5 +189,41 @@ class ConfluentAdmin:
             for member in found.members
         ]
 
+    @mapping("read the offsets of the group")
+    def group_offsets(
+        self, group: str, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        if not partitions:
+            return {}
+        self._renew_if_stale()
+        asked = [ConsumerGroupTopicPartitions(group, [ClientPartition(*name) for name in partitions])]
+        future = self._client.list_consumer_group_offsets(asked, request_timeout=DESCRIBE_S)[group]
+        found = self._result(future, "read the offsets of the group").topic_partitions
+        for one in found:
+            if one.error is not None:
+                raise KafkaException(one.error)
+        return {
+            TopicPartition(one.topic, one.partition): OffsetAndMetadata(one.offset, one.metadata or "")
+            for one in found
+            if one.offset >= 0
+        }
+
+    def _result(self, future: Any, what: str, **place: Any) -> Any:
+        """What the cluster answered to a request.
+
+        :raises KafkaException: if that is an error.
+        :raises RetryableError: if there is no answer in time; the request may have been carried out.
+        """
+        try:
+            return future.result(self._timeout_s)
+        except TimeoutError as error:
+            raise RetryableError(f"cannot {what}: no answer within {self._timeout_s:g} s", **place) from error
+
     def close(self) -> None:
         """The client closes with its last reference."""
+
+
+def _raw_id(topic_id: Any) -> bytes:
+    """The 16 bytes of a topic's id; all are 0 if the broker gives topics none."""
+    halves = (topic_id.get_most_significant_bits(), topic_id.get_least_significant_bits())
+    return b"".join((half & HALF_ID).to_bytes(8, "big") for half in halves)

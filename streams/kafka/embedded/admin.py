@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from processor_api.errors import StreamsError
 from processor_api.task_id import TopicPartition
 from streams.kafka.embedded.broker import EmbeddedBroker
-from streams.kafka.ports import GroupMember, NewTopic, TopicInfo
+from streams.kafka.ports import GroupMember, NewTopic, OffsetAndMetadata, TopicInfo
 
 __all__ = ["EmbeddedAdmin"]
 
@@ -25,6 +25,13 @@ class EmbeddedAdmin:
                 for name, topic in self._broker.topics.items()
                 if names is None or name in names
             }
+
+    def topic_ids(self, names: Collection[str]) -> dict[str, str]:
+        with self._broker.lock:
+            if not self._broker.gives_ids:
+                return {}
+            found = ((name, self._broker.topics.get(name)) for name in names)
+            return {name: topic.id for name, topic in found if topic is not None and topic.id is not None}
 
     def create_topics(self, topics: Collection[NewTopic]) -> None:
         for topic in topics:
@@ -69,6 +76,13 @@ class EmbeddedAdmin:
                 GroupMember(member.client_id, member.member_id, member.instance, member.owned)
                 for member in self._broker.groups.group(group).members.values()
             ]
+
+    def group_offsets(
+        self, group: str, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        with self._broker.lock:
+            offsets = self._broker.groups.group(group).offsets
+            return {partition: offsets[partition] for partition in partitions if partition in offsets}
 
     def close(self) -> None:
         """Nothing to give back."""

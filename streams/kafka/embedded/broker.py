@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import StreamsError
@@ -16,6 +17,8 @@ from streams.threads import SYSTEM_THREADS, Threads
 
 __all__ = ["EmbeddedBroker"]
 
+FIRST_TOPIC_NUMBER = 2
+"""Kafka keeps the ids 0 and 1 for itself."""
 _LONGEST_NAP_S = 0.05
 """How long a waiting client may not notice that a manual clock was moved."""
 
@@ -50,6 +53,9 @@ class EmbeddedBroker:
         self.auto_create_topics = auto_create_topics
         self.lock = threads.lock()
         self.topics: dict[str, Topic] = {}
+        self.gives_ids = True
+        """Whether topics are told with ids, as by brokers since Kafka 2.8."""
+        self._topic_numbers = count(FIRST_TOPIC_NUMBER)
         self.groups = GroupCoordinator(self._partition_counts)
         self.transactions = TransactionCoordinator(self.groups.decide)
         self._blocking = blocking
@@ -71,8 +77,8 @@ class EmbeddedBroker:
         """
         with self.lock:
             if name not in self.topics:
-                count = self.default_partitions if partitions is None else partitions
-                self.topics[name] = Topic(name, count, configs or {})
+                wanted = self.default_partitions if partitions is None else partitions
+                self.topics[name] = Topic(name, wanted, configs or {}, next(self._topic_numbers))
                 self.groups.topics_changed([name])
                 self.changed()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -42,6 +43,7 @@ class Topic:
     settings of Kafka's are kept and ignored. Unlike a broker since Kafka 4.0, which refuses what is more than an hour
     ahead, timestamps have no limit unless one is set, because a test's records are seldom of today.
 
+    :param number: what its id is made of, unlike those of all other topics; 0: it has no id.
     :raises StreamsError: if the name or a setting is not one that Kafka takes.
     """
 
@@ -57,6 +59,7 @@ class Topic:
         "delete_retention_ms",
         "deleted",
         "expires",
+        "id",
         "min_compaction_lag_ms",
         "name",
         "partitions",
@@ -64,7 +67,7 @@ class Topic:
         "retention_ms",
     )
 
-    def __init__(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
+    def __init__(self, name: str, partitions: int, configs: Mapping[str, str], number: int = 0) -> None:
         if not _LEGAL_NAME.fullmatch(name) or name in (".", ".."):
             raise StreamsError(
                 f"topic {name!r} cannot be created: a name has 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_', '-'"
@@ -74,6 +77,8 @@ class Topic:
         if unknown := sorted(set(configs) - SETTINGS):
             raise StreamsError(f"topic {name!r} cannot be created: Kafka has no setting {unknown[0]!r} of a topic")
         self.name = name
+        self.id = urlsafe_b64encode(number.to_bytes(16, "big")).decode().rstrip("=") if number else None
+        """The topic's id as Kafka's tools print it; ``None`` where topics have none."""
         self.configs = dict(configs)
         self.deleted = False
         self._read_policies()

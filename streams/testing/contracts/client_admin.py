@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64decode
+
 from processor_api.errors import StreamsError
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import AT_BEGINNING, NewTopic, TopicInfo
@@ -97,6 +99,21 @@ class AdminContract:
         partition = TopicPartition(topic, 0)
         assert self.cluster.admin.topics([topic]) == {topic: TopicInfo(topic, 2)}
         assert self.cluster.consumer().end_offsets([partition]) == {partition: 0}
+
+    def test_a_topic_made_again_has_another_id(self) -> None:
+        """All are told in one call; one that does not exist is left out."""
+        topic, other, missing = self.cluster.topic(1), self.cluster.topic(2), self.cluster.name("missing")
+        before = self.cluster.admin.topic_ids([topic, other, missing])
+        assert before.keys() == {topic, other}
+        assert before[topic] != before[other]
+        assert all(len(urlsafe_b64decode(found + "==")) == 16 for found in before.values())
+        self.cluster.admin.delete_topics([topic])
+        self.cluster.until("the topic is gone", lambda: not self.cluster.admin.topics([topic]))
+        self.cluster.admin.create_topics([NewTopic(name=topic, partitions=1)])
+        after = self.cluster.admin.topic_ids([topic, other])
+        assert after[topic] != before[topic]
+        assert after[other] == before[other]
+        assert self.cluster.admin.topic_ids([]) == {}
 
     def test_deleted_records_are_not_read(self) -> None:
         """The log starts at the offset given; other partitions keep theirs; offsets go on."""

@@ -363,6 +363,16 @@ class GroupContract:
         self.settle([second], [4])
         self.cluster.clients.leave_group({"group.id": group}, group, "one")
 
+    def test_the_offsets_of_a_group_are_read_from_outside(self) -> None:
+        """With their metadata; partitions without one are left out."""
+        topic, group = self.cluster.topic(3), self.cluster.name("group")
+        partitions = [TopicPartition(topic, number) for number in range(3)]
+        assert self.cluster.admin.group_offsets(group, partitions) == {}
+        offsets = {partitions[0]: OffsetAndMetadata(4, "text"), partitions[2]: OffsetAndMetadata(0)}
+        self.cluster.consumer(group_id=group).commit(offsets)
+        assert self.cluster.admin.group_offsets(group, partitions) == offsets
+        assert self.cluster.admin.group_offsets(group, []) == {}
+
     def test_members_are_described(self) -> None:
         """The admin client tells each member's client id, instance id and partitions."""
         topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()

@@ -134,6 +134,30 @@ class MembershipContract:
         second.membership.leave()
         self.kit.until(lambda: first.owned == ALL, [first], "the tasks of the one that left are taken over")
 
+    def test_each_subtopology_is_spread_evenly(self) -> None:
+        """By one task at most, after starts one by one, a restart, and a worker that leaves."""
+        (first,) = self._joined("one")
+        self._settled([first])
+        (second,) = self._joined("two")
+        self._even([first, second])
+        first.membership.leave()
+        (again,) = self._joined("one")
+        self._even([again, second])
+        (third,) = self._joined("three")
+        self._even([again, second, third])
+        second.membership.leave()
+        self._even([again, third])
+        self._never_twice()
+
+    def _even(self, workers: Collection[Worker]) -> None:
+        def even() -> bool:
+            owned = [worker.owned for worker in workers]
+            by_part = [[sum(task.subtopology == part for task in one) for one in owned] for part in COUNTS]
+            whole = sum(map(len, owned)) == len(ALL) and frozenset().union(*owned) == ALL
+            return whole and all(max(counts) - min(counts) <= 1 for counts in by_part)
+
+        self.kit.until(even, workers, "every subtopology is spread evenly")
+
     def test_commits_of_a_member_are_the_groups(self) -> None:
         """They are found by whoever owns the task next."""
         (worker,) = self._joined("one")

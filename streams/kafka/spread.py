@@ -1,0 +1,164 @@
+"""Which tasks the members of a group should exchange, so that each subtopology is spread evenly: a pure function.
+
+The group gives every member as many tasks as any other, or one more, and does not look at what they are. An exchange of
+two tasks leaves these numbers as they are. While one member has two tasks of a subtopology more than another, it has
+fewer of some other subtopology, since their totals differ by one at most; to exchange one for one of those makes the
+sum of the squares of all counts smaller. So exchanges always end, and then no two members differ by more than one task
+in any subtopology.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from typing import NamedTuple
+
+from processor_api.task_id import TaskId
+
+__all__ = ["spread"]
+
+COMPARED_MAX = 50
+"""Of so many members each is compared with each other one, to find the exchange that costs least; of more only those
+with the most and the fewest tasks of a subtopology."""
+
+
+class _Exchange(NamedTuple):
+    """A task of a member for a task of another one."""
+
+    giver: str
+    given: TaskId
+    taker: str
+    taken: TaskId
+
+
+def spread(
+    held: Mapping[str, Collection[TaskId]],
+    workers: Mapping[str, str] | None = None,
+    former: Mapping[TaskId, str] | None = None,
+) -> list[tuple[TaskId, TaskId]]:
+    """The exchanges to make, in order: each of a task of one member for a task of another.
+
+    No two members have then more than one task of difference in any subtopology, if their totals differ by one at most.
+    Where members could still even it out between their workers, those with as many members, they do. Of exchanges that
+    are as good, those come first that give tasks back to the members that had them. The same tasks always give the same
+    answer.
+
+    :param held: the tasks of each member.
+    :param workers: the process of each member; each by itself if not given.
+    :param former: the members that had the tasks before the group gave them out, as far as they are known.
+    """
+    state = _Spread(held, workers or {}, former or {})
+    while (found := state.between_members() or state.between_workers()) is not None:
+        state.make(found)
+    return state.exchanges
+
+
+class _Spread:
+    def __init__(
+        self, held: Mapping[str, Collection[TaskId]], workers: Mapping[str, str], former: Mapping[TaskId, str]
+    ) -> None:
+        self.exchanges: list[tuple[TaskId, TaskId]] = []
+        self._former = former
+        self._members = sorted(held)
+        self._held = {name: sorted(tasks, reverse=True) for name, tasks in held.items()}
+        self._parts = sorted({task.subtopology for tasks in held.values() for task in tasks})
+        self._counts = {name: Counter(task.subtopology for task in tasks) for name, tasks in held.items()}
+        self._workers = {name: workers.get(name, name) for name in held}
+        self._threads = Counter(self._workers.values())
+        self._of_worker: dict[str, Counter[int]] = {worker: Counter() for worker in self._threads}
+        for name, counts in self._counts.items():
+            self._of_worker[self._workers[name]] += counts
+
+    def _worker_count(self, name: str, part: int) -> int:
+        return self._of_worker[self._workers[name]][part]
+
+    # ------------------------------------------------------------------ between members
+
+    def between_members(self) -> _Exchange | None:
+        """The best exchange between members that differ by two or more in a subtopology."""
+        best: tuple[tuple[int, int, int], _Exchange] | None = None
+        for part in self._parts:
+            for giver, taker in self._uneven(part):
+                for other in self._parts:
+                    if self._counts[taker][other] > self._counts[giver][other]:
+                        found = self._cheapest(giver, part, taker, other)
+                        rank = (self._cost(found), -self._gain(found), self._worker_gain(found))
+                        if best is None or rank < best[0]:
+                            best = rank, found
+        return None if best is None else best[1]
+
+    def _uneven(self, part: int) -> Iterator[tuple[str, str]]:
+        counts = self._counts
+        givers = takers = self._members
+        if len(self._members) > COMPARED_MAX:
+            givers = [max(self._members, key=lambda name: counts[name][part])]
+            takers = [min(self._members, key=lambda name: counts[name][part])]
+        for giver in givers:
+            for taker in takers:
+                if counts[giver][part] - counts[taker][part] >= 2:
+                    yield giver, taker
+
+    def _cheapest(self, giver: str, part: int, taker: str, other: int) -> _Exchange:
+        """Of the tasks of these subtopologies those whose exchange takes the fewest to another owner than before."""
+        given = min(self._of(giver, part), key=lambda task: self._moves(task, giver, taker))
+        taken = min(self._of(taker, other), key=lambda task: self._moves(task, taker, giver))
+        return _Exchange(giver, given, taker, taken)
+
+    def _of(self, name: str, part: int) -> list[TaskId]:
+        return [task for task in self._held[name] if task.subtopology == part]
+
+    def _moves(self, task: TaskId, giver: str, taker: str) -> int:
+        """How many tasks more are elsewhere than before when this one moves."""
+        before = self._former.get(task, giver)
+        return (before != taker) - (before != giver)
+
+    def _cost(self, one: _Exchange) -> int:
+        return self._moves(one.given, one.giver, one.taker) + self._moves(one.taken, one.taker, one.giver)
+
+    def _gain(self, one: _Exchange) -> int:
+        """By how much the exchange brings the two members together."""
+        giver, taker = self._counts[one.giver], self._counts[one.taker]
+        part, other = one.given.subtopology, one.taken.subtopology
+        return giver[part] - taker[part] + taker[other] - giver[other]
+
+    def _worker_gain(self, one: _Exchange) -> int:
+        """The smaller, the more it brings their workers together."""
+        part, other = one.given.subtopology, one.taken.subtopology
+        apart = self._worker_count(one.taker, part) - self._worker_count(one.giver, part)
+        return apart + self._worker_count(one.giver, other) - self._worker_count(one.taker, other)
+
+    # ------------------------------------------------------------------ between workers
+
+    def between_workers(self) -> _Exchange | None:
+        """An exchange between workers with as many members that differ by two or more, where members stay even."""
+        if len(self._threads) == len(self._members):
+            return None
+        for part in self._parts:
+            for giver in self._members:
+                for taker in self._members:
+                    other = self._even_part(giver, taker, part)
+                    if other is not None:
+                        return self._cheapest(giver, part, taker, other)
+        return None
+
+    def _even_part(self, giver: str, taker: str, part: int) -> int | None:
+        alike = self._threads[self._workers[giver]] == self._threads[self._workers[taker]]
+        apart = self._worker_count(giver, part) - self._worker_count(taker, part) >= 2
+        if not (alike and apart and self._counts[giver][part] > self._counts[taker][part]):
+            return None
+        for other in self._parts:
+            even = self._counts[taker][other] > self._counts[giver][other]
+            if even and self._worker_count(taker, other) > self._worker_count(giver, other):
+                return other
+        return None
+
+    # ------------------------------------------------------------------ making it
+
+    def make(self, one: _Exchange) -> None:
+        self.exchanges.append((one.given, one.taken))
+        for name, gone, come in ((one.giver, one.given, one.taken), (one.taker, one.taken, one.given)):
+            self._held[name].remove(gone)
+            self._held[name] = sorted([*self._held[name], come], reverse=True)
+            for counts in (self._counts[name], self._of_worker[self._workers[name]]):
+                counts[gone.subtopology] -= 1
+                counts[come.subtopology] += 1

@@ -1,0 +1,88 @@
+"""Exchanges of tasks that spread every subtopology evenly."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import combinations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from processor_api.task_id import TaskId
+from streams.kafka.spread import spread
+
+
+def dealt(counts: list[int], members: int, order: list[int]) -> dict[str, list[TaskId]]:
+    """All tasks, dealt out in some order; the first members have one more."""
+    tasks = [TaskId(part, partition) for part, count in enumerate(counts) for partition in range(count)]
+    tasks = [task for _, task in sorted(zip(order, tasks, strict=False))]
+    size, more = divmod(len(tasks), members)
+    held, at = {}, 0
+    for number in range(members):
+        end = at + size + (number < more)
+        held[f"m{number}"] = tasks[at:end]
+        at = end
+    return held
+
+
+def after(held: dict[str, list[TaskId]], exchanges: list[tuple[TaskId, TaskId]]) -> dict[str, set[TaskId]]:
+    owner = {task: name for name, tasks in held.items() for task in tasks}
+    for first, second in exchanges:
+        assert owner[first] != owner[second]
+        owner[first], owner[second] = owner[second], owner[first]
+    return {name: {task for task, one in owner.items() if one == name} for name in held}
+
+
+GROUPS = st.integers(1, 6).flatmap(
+    lambda members: st.lists(st.integers(1, 9), min_size=1, max_size=5).flatmap(
+        lambda counts: st.permutations(range(sum(counts))).map(lambda order: (counts, members, list(order)))
+    )
+)
+
+
+@given(GROUPS)
+def test_no_two_members_differ_by_more_than_a_task_in_any_subtopology(group: tuple[list[int], int, list[int]]) -> None:
+    """Whatever the group dealt out; each has as many tasks as before."""
+    counts, members, order = group
+    held = dealt(counts, members, order)
+    found = after(held, spread(held))
+    for name, tasks in found.items():
+        assert len(tasks) == len(held[name])
+    by_part = [Counter(task.subtopology for task in tasks) for tasks in found.values()]
+    for part in range(len(counts)):
+        numbers = [one[part] for one in by_part]
+        assert max(numbers) - min(numbers) <= 1
+
+
+@given(GROUPS)
+def test_what_is_even_stays(group: tuple[list[int], int, list[int]]) -> None:
+    """A second look asks for nothing; no task is exchanged twice without need."""
+    counts, members, order = group
+    held = dealt(counts, members, order)
+    found = after(held, spread(held))
+    assert spread(found) == []
+
+
+def test_as_few_tasks_move_as_that_takes() -> None:
+    """Half of each subtopology."""
+    held = {"a": [TaskId(0, n) for n in range(4)], "b": [TaskId(1, n) for n in range(4)]}
+    assert len(spread(held)) == 2
+
+
+@given(st.integers(2, 3), st.integers(2, 3), GROUPS)
+def test_members_of_a_worker_even_it_out_with_other_workers(
+    workers: int, threads: int, group: tuple[list[int], int, list[int]]
+) -> None:
+    """Members stay even; what workers differ by is never more than their totals and threads leave open."""
+    counts, _, order = group
+    held = dealt(counts, workers * threads, order)
+    processes = {name: f"w{number % workers}" for number, name in enumerate(sorted(held))}
+    found = after(held, spread(held, processes))
+    by_member = {name: Counter(task.subtopology for task in tasks) for name, tasks in found.items()}
+    for part in range(len(counts)):
+        for first, second in combinations(found, 2):
+            assert abs(by_member[first][part] - by_member[second][part]) <= 1
+        by_worker = Counter[str]()
+        for name, one in by_member.items():
+            by_worker[processes[name]] += one[part]
+        assert max(by_worker.values()) - min(by_worker.values()) <= threads
