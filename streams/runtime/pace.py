@@ -15,7 +15,7 @@ from processor_api.task_id import TaskId, TopicPartition
 
 __all__ = ["Pace", "SlowCall"]
 
-LOOK_INTERVAL_S = 100e-6
+LOOK_INTERVAL_S = 200e-6
 """Of work between two looks, which cost about a microsecond each."""
 RUN_MAX = 128
 """Records between two looks, at most."""
