@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from processor_api.texts import MOST_MESSAGE, MOST_VALUE, cut, printable, shown
+
 __all__ = [
     "ConfigError",
     "DamagedStateError",
@@ -48,6 +50,9 @@ class StreamsError(Exception):
 
     ``message`` says what went wrong and what to do; the keyword arguments name the place, and the known ones are
     readable as attributes (``None`` when unknown).
+
+    What a message tells of data or peers may be anything: characters that are not to be printed are escaped but for
+    line breaks, and it ends after 10,000 characters; in the text of the error, values of the place end after 500.
     """
 
     topic: str | None = None
@@ -60,8 +65,8 @@ class StreamsError(Exception):
     key: Any = None
 
     def __init__(self, message: str, **place: Any) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = printable(cut(message, MOST_MESSAGE), keep="\n")
+        super().__init__(self.message)
         self.locate(**place)
 
     def locate(self, **place: Any) -> StreamsError:
@@ -78,7 +83,7 @@ class StreamsError(Exception):
         return {name: value for name in PLACE_FIELDS if (value := getattr(self, name)) is not None}
 
     def __str__(self) -> str:
-        where = ", ".join(f"{name}={value!r}" for name, value in self.place().items())
+        where = ", ".join(f"{name}={shown(repr(value), MOST_VALUE)}" for name, value in self.place().items())
         return f"{self.message} [{where}]" if where else self.message
 
 
