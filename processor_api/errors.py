@@ -3,6 +3,8 @@
 * :class:`UserCodeError`: the user's functions or serdes failed on a record.
 * :class:`ConfigError`, :class:`TopologyError`: the user's settings or topology are wrong; nothing was started.
 * :class:`RetryableError`: the outside world (broker, disk) may answer later.
+* :class:`AuthorizationError`, :class:`AuthenticationError`: Kafka refuses the application; its rights, login or
+  certificates have to be mended.
 * :class:`StateError`: local state needs a migration, a restore or a repair.
 * :class:`InternalError`: a bug of this project.
 
@@ -17,6 +19,8 @@ from typing import Any
 from processor_api.texts import MOST_MESSAGE, MOST_VALUE, cut, printable, shown
 
 __all__ = [
+    "AuthenticationError",
+    "AuthorizationError",
     "ConfigError",
     "DamagedStateError",
     "DeserializationError",
@@ -117,6 +121,16 @@ class MissingTopicError(TopologyError):
 
 class RetryableError(StreamsError):
     """The broker or the disk did not answer in time; the same call may succeed later."""
+
+
+class AuthorizationError(StreamsError):
+    """The rights (ACLs) of the application do not allow what it has to do. The message names the right and what it is
+    on; once it is given, start again."""
+
+
+class AuthenticationError(StreamsError):
+    """No broker could be talked to, since TLS or the login failed. Look at the settings under ``ssl.`` and ``sasl.``,
+    and at ``security.protocol``."""
 
 
 class ProductionError(StreamsError):
