@@ -19,6 +19,7 @@ from processor_api.topology import Topology
 from streams.cli import logs, run
 from streams.cli.failures import CannotRun
 from streams.cli.main import main
+from streams.cli.supervision import SupervisorLine
 from streams.cli.worker import StopRequest, stop_with_supervisor
 from streams.config import StreamsConfig
 from streams.log import working_on
@@ -273,7 +274,7 @@ def test_losing_the_supervisor_asks_to_stop_and_then_ends_the_process(capfd: pyt
 
     read_end, write_end = os.pipe()
     stop = StopRequest()
-    watch = stop_with_supervisor(read_end, stop, close_timeout_ms=1, end=end)
+    watch = stop_with_supervisor(SupervisorLine(read_end), stop, close_timeout_ms=1, end=end)
     assert not stop.asked.is_set()
     os.close(write_end)
     assert stop.asked.wait(30)
@@ -288,7 +289,9 @@ def test_losing_the_supervisor_asks_to_stop_and_then_ends_the_process(capfd: pyt
 def test_an_application_that_closed_is_not_ended_by_the_supervisors_death() -> None:
     read_end, write_end = os.pipe()
     stop = StopRequest()
-    watch = stop_with_supervisor(read_end, stop, close_timeout_ms=600_000, end=lambda _: pytest.fail("ended"))
+    watch = stop_with_supervisor(
+        SupervisorLine(read_end), stop, close_timeout_ms=600_000, end=lambda _: pytest.fail("ended")
+    )
     stop.closed.set()
     os.close(write_end)
     watch.join(30)
