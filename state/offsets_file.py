@@ -11,6 +11,7 @@ from processor_api.errors import StateError
 from processor_api.task_id import TopicPartition
 from state.directory_errors import explained
 from state.formats.checkpoint import read_checkpoint, write_checkpoint
+from state.own_files import read_own, write_own
 
 __all__ = ["CHECKPOINT", "OffsetsFile"]
 
@@ -34,9 +35,10 @@ class OffsetsFile:
     def read(self) -> dict[TopicPartition, int]:
         """The offsets in it; none if there is no file or it is damaged, which is logged."""
         try:
-            text = self._path.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return {}
+            with explained(self._path.parent):
+                if not os.path.lexists(self._path):
+                    return {}
+                text = read_own(self._path).decode("utf-8")
         except UnicodeDecodeError:
             text = ""
         try:
@@ -53,13 +55,8 @@ class OffsetsFile:
         text = write_checkpoint(offsets)
         if text is None or offsets == self._held:
             return
-        aside = self._path.with_name(self._path.name + ".tmp")
         with explained(self._path.parent):
-            with aside.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            aside.replace(self._path)
+            write_own(self._path, text)
             _sync(self._path.parent)
         self._held = dict(offsets)
 

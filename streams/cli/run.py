@@ -22,7 +22,7 @@ from streams.cli.worker import Application, Stopped, StopRequest, run_until_stop
 if TYPE_CHECKING:  # pydantic is not needed to look at the help
     from streams.config import StreamsConfig
 
-__all__ = ["Runner", "add_parser", "refuse_free_threading", "run"]
+__all__ = ["Runner", "add_parser", "keep_files_private", "refuse_free_threading", "run"]
 
 log = logging.getLogger("streams.cli")
 
@@ -111,8 +111,16 @@ def _run_here(arguments: argparse.Namespace, stop: StopRequest, line: Supervisor
         return report(error, trace=arguments.log_level == "debug")
 
 
+def keep_files_private(*, group_write: bool) -> None:
+    """What this process makes from now on, the files of databases too, others may neither read nor write, and the group
+    may only read unless the setting lets it write."""
+    before = os.umask(0o077)
+    os.umask((before | 0o007) & ~0o070 if group_write else before | 0o027)
+
+
 def _load(arguments: argparse.Namespace) -> Application:
     config = _config(arguments)
+    keep_files_private(group_write=config.allow_os_group_write_access)
     topology = load_topology(arguments.topology, lambda: config)
     make: Runner = arguments.runner or _kafka_streams
     return make(topology, config)

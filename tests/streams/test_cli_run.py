@@ -67,9 +67,11 @@ def user_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
         "def nothing(): return None\n"
     )
     monkeypatch.chdir(tmp_path)
-    path, root = list(sys.path), logging.getLogger()
+    path, root, umask = list(sys.path), logging.getLogger(), os.umask(0o022)
+    os.umask(umask)
     handlers, level = list(root.handlers), root.level
     yield
+    os.umask(umask)
     sys.path[:], root.handlers[:] = path, handlers
     root.setLevel(level)
     sys.modules.pop("run_app", None)
@@ -251,6 +253,21 @@ def test_settings_come_from_the_file_then_c_then_options(tmp_path: Path) -> None
     assert (application.config.poll_ms, application.config.consumer) == (6, {"fetch.min.bytes": 3})
     assert run_app(application, "-c", "num.stream.threads=3", "--threads", "4") == 0
     assert application.config.num_stream_threads == 4
+
+
+@pytest.mark.parametrize(
+    ("before", "group_write", "expected"),
+    [(0o022, False, 0o640), (0o000, False, 0o640), (0o077, False, 0o600), (0o022, True, 0o660), (0o077, True, 0o660)],
+)
+def test_files_of_a_worker_are_not_for_others(before: int, group_write: bool, expected: int, tmp_path: Path) -> None:
+    """Those of databases too, which are made in the background as they come."""
+    umask = os.umask(before)
+    try:
+        run.keep_files_private(group_write=group_write)
+        (tmp_path / "made").touch()
+    finally:
+        os.umask(umask)
+    assert (tmp_path / "made").stat().st_mode & 0o777 == expected
 
 
 def test_python_without_the_gil_is_refused() -> None:
