@@ -131,7 +131,11 @@ def _config(arguments: argparse.Namespace) -> StreamsConfig:
     from streams.config.secrets import is_secret
 
     given = given_settings(arguments)
+    remarks = logging.getLogger("streams.config")
+    if arguments.supervised_by is not None:
+        remarks.setLevel(logging.ERROR)  # the supervisor has made them
     config = StreamsConfig.of(given.settings)
+    remarks.setLevel(logging.NOTSET)
     name_application(config.application_id)
     shown = sorted(name for name, origin in given.origins.items() if origin == "-c" and is_secret(name))
     if shown and arguments.supervised_by is None:
