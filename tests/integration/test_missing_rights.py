@@ -22,8 +22,6 @@ from integration_support.secured_broker import SecuredBroker
 from integration_support.workers import Workers, wait_until
 from wire_support.fake_broker import CERTIFICATES
 
-EVERYTHING = (AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE, AclOperation.DELETE)
-
 
 @pytest.fixture
 def workers(secured: SecuredBroker, unique_name: Callable[[str], str], tmp_path: Path) -> Iterator[Workers]:
@@ -76,12 +74,17 @@ def test_a_worker_without_a_right_ends_and_names_it(
             wait_until(expected, said, 60)
 
         says(f"topics may not be seen, whether they exist or not: '{topics[0]}'; allow READ")
-        rights.allow(ResourceType.TOPIC, *EVERYTHING)
+        rights.allow(ResourceType.TOPIC, AclOperation.DESCRIBE)
         says("cannot start transactions: ")
         says(f"allow WRITE on transactional id '{workers.application}-")
         rights.allow(ResourceType.TRANSACTIONAL_ID, AclOperation.WRITE)
         says(f"allow READ on group '{workers.application}'")
         rights.allow(ResourceType.GROUP, AclOperation.READ)
+        says(f"allow CREATE on topic '{workers.application}-0-tasks'")
+        rights.allow(ResourceType.TOPIC, AclOperation.CREATE, AclOperation.WRITE)
+        says(f"cannot read {topics[0]}-0: ")
+        says("; allow READ on the topic")
+        rights.allow(ResourceType.TOPIC, AclOperation.READ)
         workers.start("copy_values:topology", settings=given, env=environment).wait_running().stop()
 
 
