@@ -3,6 +3,8 @@
 * :class:`UserCodeError`: the user's functions or serdes failed on a record.
 * :class:`ConfigError`, :class:`TopologyError`: the user's settings or topology are wrong; nothing was started.
 * :class:`RetryableError`: the outside world (broker, disk) may answer later.
+* :class:`AuthorizationError`, :class:`AuthenticationError`: Kafka refuses the application; its rights, login or
+  certificates have to be mended.
 * :class:`StateError`: local state needs a migration, a restore or a repair.
 * :class:`InternalError`: a bug of this project.
 
@@ -14,7 +16,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from processor_api.texts import MOST_MESSAGE, MOST_VALUE, cut, printable, shown
+
 __all__ = [
+    "AuthenticationError",
+    "AuthorizationError",
     "ConfigError",
     "DamagedStateError",
     "DeserializationError",
@@ -48,6 +54,9 @@ class StreamsError(Exception):
 
     ``message`` says what went wrong and what to do; the keyword arguments name the place, and the known ones are
     readable as attributes (``None`` when unknown).
+
+    What a message tells of data or peers may be anything: characters that are not to be printed are escaped but for
+    line breaks, and it ends after 10,000 characters; in the text of the error, values of the place end after 500.
     """
 
     topic: str | None = None
@@ -60,8 +69,8 @@ class StreamsError(Exception):
     key: Any = None
 
     def __init__(self, message: str, **place: Any) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = printable(cut(message, MOST_MESSAGE), keep="\n")
+        super().__init__(self.message)
         self.locate(**place)
 
     def locate(self, **place: Any) -> StreamsError:
@@ -78,7 +87,7 @@ class StreamsError(Exception):
         return {name: value for name in PLACE_FIELDS if (value := getattr(self, name)) is not None}
 
     def __str__(self) -> str:
-        where = ", ".join(f"{name}={value!r}" for name, value in self.place().items())
+        where = ", ".join(f"{name}={shown(repr(value), MOST_VALUE)}" for name, value in self.place().items())
         return f"{self.message} [{where}]" if where else self.message
 
 
@@ -112,6 +121,16 @@ class MissingTopicError(TopologyError):
 
 class RetryableError(StreamsError):
     """The broker or the disk did not answer in time; the same call may succeed later."""
+
+
+class AuthorizationError(StreamsError):
+    """The rights (ACLs) of the application do not allow what it has to do. The message names the right and what it is
+    on; once it is given, start again."""
+
+
+class AuthenticationError(StreamsError):
+    """No broker could be talked to, since TLS or the login failed. Look at the settings under ``ssl.`` and ``sasl.``,
+    and at ``security.protocol``."""
 
 
 class ProductionError(StreamsError):

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from processor_api.errors import RetryableError
 from processor_api.record import HeaderList, Record
 from processor_api.task_id import TaskId
+from processor_api.texts import MOST_MESSAGE, cut
 from processor_api.timestamps import ConsumedRecord
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
 log = logging.getLogger("streams.errors")
 
 HEADER_PREFIX = "__streams.errors."
+_MOST_STACKTRACE = 30_000
 
 
 class Result(enum.Enum):
@@ -147,7 +149,8 @@ def dead_letter_queue_records(
     """The dead letter that Kafka Streams would send, or nothing without a topic (reference 3.12).
 
     It has the source record's bytes, and its headers followed by ``__streams.errors.`` ``exception``, ``message``,
-    ``stacktrace``, ``topic``, ``partition`` and ``offset``.
+    ``stacktrace``, ``topic``, ``partition`` and ``offset``. Message and stacktrace are cut after 10,000 and 30,000
+    characters, since an error that repeats a large value would make a letter that the broker refuses.
 
     :param topic: the configured one (``errors.dead.letter.queue.topic.name``) if not given.
     """
@@ -156,8 +159,8 @@ def dead_letter_queue_records(
         return ()
     described = {
         "exception": class_name(error),
-        "message": str(error),
-        "stacktrace": "".join(traceback.format_exception(error)),
+        "message": cut(str(error), MOST_MESSAGE),
+        "stacktrace": cut("".join(traceback.format_exception(error)), _MOST_STACKTRACE),
         "topic": context.topic,
         "partition": str(context.partition),
         "offset": str(context.offset),

@@ -8,6 +8,9 @@
 * ``<subtopology>_<partition>/``: the state of a task;
 * ``global/<slot>/``: the global stores of a process.
 
+None of them is reached through a symbolic link; directories have the mode 750 and these files 640, with
+``allow.os.group.write.access`` 770 and 660.
+
 Locks end with the process, also when it is killed (:mod:`state.file_lock`); lock files are never deleted. A directory
 is taken away by renaming it first, so that a crash never leaves half of a task's state under its name.
 """
@@ -26,7 +29,8 @@ from processor_api.errors import StateDirectoryError
 from processor_api.task_id import TaskId
 from state.directory_errors import explained
 from state.directory_metadata import DATABASE, FORMAT_VERSION, METADATA_FILE, read_metadata, refuse_java, task_ids
-from state.file_lock import FileLock, FileLocks, Held, set_mode
+from state.file_lock import FileLock, FileLocks, Held
+from state.own_files import make_own_directory, refuse_link, write_own
 
 __all__ = ["FORMAT_VERSION", "METADATA_FILE", "ProcessIdentity", "Slot", "StateDirectory", "TaskLock"]
 
@@ -96,8 +100,8 @@ class StateDirectory:
 
         :param group_write: lets the group write (``allow.os.group.write.access``); else it may only read.
         :param locks: makes the locks that keep processes apart.
-        :raises StateDirectoryError: if it cannot be written, or belongs to another application, to Kafka Streams in
-            Java, or to a newer version of this library.
+        :raises StateDirectoryError: if it cannot be written, has a symbolic link in place of something of ours, or
+            belongs to another application, to Kafka Streams in Java, or to a newer version of this library.
         """
         path = root / application_id
         mode = 0o770 if group_write else 0o750
@@ -105,7 +109,7 @@ class StateDirectory:
             root.mkdir(parents=True, exist_ok=True)
             refuse_java(path)
             for directory in (path, path / "slots", path / "locks"):
-                _make(directory, mode)
+                make_own_directory(directory, mode)
             with locks.acquire(path / "locks" / "directory.lock", mode & 0o666):
                 process_uuid = read_metadata(path, application_id) or _write_metadata(path, application_id, mode)
                 for leftover in path.glob(_REMOVING + "*"):
@@ -160,7 +164,8 @@ class StateDirectory:
         :raises StateDirectoryError: if it cannot be written.
         """
         with explained(lock.path):
-            _make(lock.path, self._mode)
+            make_own_directory(lock.path, self._mode)
+            refuse_link(lock.path / DATABASE)
 
     def task_directory(self, task: TaskId) -> Path:
         return self.path / str(task)
@@ -172,8 +177,9 @@ class StateDirectory:
         """
         path = self.path / "global" / str(slot.number)
         with explained(path):
-            _make(path.parent, self._mode)
-            _make(path, self._mode)
+            make_own_directory(path.parent, self._mode)
+            make_own_directory(path, self._mode)
+            refuse_link(path / DATABASE)
         return path
 
     def tasks(self) -> list[TaskId]:
@@ -280,12 +286,6 @@ class StateDirectory:
         return self.path / "slots" / f"{number}.lock"
 
 
-def _make(path: Path, mode: int) -> None:
-    """A directory of that mode, whatever the umask; that of another owner is left as it is."""
-    path.mkdir(exist_ok=True)
-    set_mode(path, mode)
-
-
 def _last_written_ms(path: Path) -> int:
     """The newest change below a directory; stores write deep in it, which leaves its own time as it was."""
     newest = 0
@@ -305,11 +305,5 @@ def _write_metadata(path: Path, application_id: str, mode: int) -> uuid.UUID:
         "application_id": application_id,
         "process_uuid": str(process_uuid),
     }
-    aside = path / (METADATA_FILE + ".tmp")
-    with aside.open("w", encoding="utf-8") as file:
-        file.write(json.dumps(metadata, indent=2) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    set_mode(aside, mode & 0o666)
-    aside.replace(path / METADATA_FILE)
+    write_own(path / METADATA_FILE, json.dumps(metadata, indent=2) + "\n", mode & 0o666)
     return process_uuid

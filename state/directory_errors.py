@@ -27,6 +27,11 @@ def directory_error(error: OSError, path: Path) -> StateDirectoryError:
         return StateDirectoryError(
             f"this user may not write {where}: change its owner or mode, or set state.dir to another directory"
         )
+    if error.errno == errno.ELOOP:
+        return StateDirectoryError(
+            f"{where} is a symbolic link, and nothing of a state directory is reached through one: remove it, and set"
+            " state.dir to where the state is to be kept"
+        )
     if error.errno in _NOT_A_DIRECTORY:
         return StateDirectoryError(
             f"{where} is not a directory: move it out of the way, or set state.dir to another directory"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import uuid
 from pathlib import Path
 
 from processor_api.errors import StateDirectoryError
 from processor_api.task_id import TaskId
+from state.directory_errors import directory_error
+from state.own_files import read_own
 
 __all__ = ["DATABASE", "FORMAT_VERSION", "METADATA_FILE", "owner_of", "read_metadata", "refuse_java", "task_ids"]
 
@@ -45,9 +48,13 @@ def read_metadata(path: Path, application_id: str) -> uuid.UUID | None:
 
 def _read(path: Path) -> tuple[uuid.UUID, str] | None:
     try:
-        text = (path / METADATA_FILE).read_text(encoding="utf-8")
+        text = read_own(path / METADATA_FILE).decode("utf-8")
     except FileNotFoundError:
         return None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise directory_error(error, path) from error
+        raise
     try:
         metadata = json.loads(text)
         version, owner = int(metadata["format_version"]), str(metadata["application_id"])

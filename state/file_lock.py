@@ -9,13 +9,14 @@ Where the platform has no ``flock``, only the locks of one process exclude each 
 from __future__ import annotations
 
 import os
-import stat
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol, Self
 
-__all__ = ["FileLock", "FileLocks", "Held", "has_process_locks", "set_mode"]
+from state.own_files import open_own, set_mode
+
+__all__ = ["FileLock", "FileLocks", "Held", "has_process_locks"]
 
 
 def _module_of_flock() -> ModuleType | None:
@@ -32,13 +33,6 @@ _held_without_flock: set[str] = set()
 def has_process_locks() -> bool:
     """Whether several processes may share a state directory on this platform."""
     return _fcntl is not None
-
-
-def set_mode(path: Path, mode: int) -> None:
-    """Gives a file or directory of ours that mode, whatever the umask; another user's is left as it is."""
-    found = path.stat()
-    if stat.S_IMODE(found.st_mode) != mode and (not hasattr(os, "geteuid") or found.st_uid == os.geteuid()):
-        path.chmod(mode)
 
 
 class Held(Protocol):
@@ -74,7 +68,7 @@ class FileLock:
     def try_acquire(cls, path: Path, mode: int = 0o640) -> FileLock | None:
         """The lock on a file, which is made if it is missing; ``None`` if someone holds it.
 
-        :raises OSError: if the file cannot be opened for writing.
+        :raises OSError: if the file cannot be opened for writing, or is a symbolic link.
         """
         return cls._locked(path, mode, wait=False)
 
@@ -82,7 +76,7 @@ class FileLock:
     def acquire(cls, path: Path, mode: int = 0o640) -> FileLock:
         """The same, waiting until whoever holds it lets go. For sections of a few milliseconds only.
 
-        :raises OSError: if the file cannot be opened for writing.
+        :raises OSError: if the file cannot be opened for writing, or is a symbolic link.
         """
         lock = cls._locked(path, mode, wait=True)
         assert lock is not None
@@ -90,9 +84,9 @@ class FileLock:
 
     @classmethod
     def _locked(cls, path: Path, mode: int, *, wait: bool) -> FileLock | None:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), mode)
+        descriptor = open_own(path, os.O_RDWR | os.O_CREAT, mode)
         try:
-            set_mode(path, mode)
+            set_mode(path, mode, descriptor)
             if _fcntl is None:
                 if str(path) in _held_without_flock:
                     raise BlockingIOError

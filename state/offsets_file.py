@@ -11,6 +11,7 @@ from processor_api.errors import StateError
 from processor_api.task_id import TopicPartition
 from state.directory_errors import explained
 from state.formats.checkpoint import read_checkpoint, write_checkpoint
+from state.own_files import read_own, write_own
 
 __all__ = ["CHECKPOINT", "OffsetsFile", "TopicIdFile"]
 
@@ -36,9 +37,10 @@ class OffsetsFile:
     def read(self) -> dict[TopicPartition, int]:
         """The offsets in it; none if there is no file or it is damaged, which is logged."""
         try:
-            text = self._path.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return {}
+            with explained(self._path.parent):
+                if not os.path.lexists(self._path):
+                    return {}
+                text = read_own(self._path).decode("utf-8")
         except UnicodeDecodeError:
             text = ""
         try:
@@ -96,14 +98,8 @@ class TopicIdFile:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Writes a file in place of the one that is there: all or nothing, and on disk when this returns."""
-    aside = path.with_name(path.name + ".tmp")
     with explained(path.parent):
-        with aside.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
+        write_own(path, text)
         _sync(path.parent)
 
 

@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     )
     from processor_api.durations import Duration
     from processor_api.errors import (
+        AuthenticationError,
+        AuthorizationError,
         ConfigError,
         DamagedStateError,
         DeserializationError,
@@ -188,6 +190,8 @@ __all__ = [
     "PUT_RETURN_CODE_NOT_PUT",
     "PUT_RETURN_CODE_VALID_TO_UNDEFINED",
     "AggregationWithHeaders",
+    "AuthenticationError",
+    "AuthorizationError",
     "AutoOffsetReset",
     "Batch",
     "Branched",
@@ -384,7 +388,8 @@ _HOMES = {
     ),
     "processor_api.durations": "Duration",
     "processor_api.errors": (
-        "ConfigError DamagedStateError DeserializationError InternalError InvalidStateStoreError "
+        "AuthenticationError AuthorizationError ConfigError DamagedStateError DeserializationError InternalError "
+        "InvalidStateStoreError "
         "InvalidStateStorePartitionError MissingTopicError ProcessingError ProductionError RetryableError "
         "SerializationError StateDirectoryError StateError StateStoreMigratedError StoreError StreamsError "
         "StreamsNotStartedError StreamsRebalancingError StreamsStoppedError TaskMigratedError TopologyError "

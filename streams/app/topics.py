@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from processor_api.errors import TopologyError
+from processor_api.errors import MissingTopicError, TopologyError
 from processor_api.nodes import SourceNode
 from processor_api.subtopology import subtopologies
 from processor_api.topology import Topology
@@ -68,6 +68,8 @@ class TopicFitter:
         own = {control_topic(self._prefix, part.id) for part in parts} | internal_topics(topology, settings).keys()
         self._own = own
         self._named = {topic for node in sources for topic in node.topics}
+        global_topics = {store.topic for store in topology.global_stores.values()}
+        self._read = (self._named | global_topics) - set(topology.repartition_topics)
 
     def existing(self) -> dict[str, int]:
         """Partition counts of all topics of the cluster."""
@@ -98,9 +100,14 @@ class TopicFitter:
         """The plans; internal topics exist when it returns.
 
         :raises MissingTopicError: if a source topic does not exist.
+        :raises AuthorizationError: if it may not be seen, or an internal one may not be made.
         :raises TopologyError: if partition counts do not fit.
         """
-        counts = internal_topic_counts(self._topology, self._settings, readable)
+        try:
+            counts = internal_topic_counts(self._topology, self._settings, readable)
+        except MissingTopicError:
+            self._admin.topics(self._read - readable.keys())  # which says whether it is a right that is missing
+            raise
         expected = {name: count for name, count in counts.items() if count}
         missing = check_existing_topics(expected, existing, self._named | self.matched(readable))
         known = internal_topics(self._topology, self._settings)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from processor_api.errors import ConfigError, StreamsError
 from processor_api.nodes import SinkNode, SourceNode
 from processor_api.topology import Topology
 from streams.cli.findings import Finding, Verdict, fail, fails, ok, warn
-from streams.cli.right_checks import needed_rights, right_findings
-from streams.kafka.internal_topics import check_existing_topics, internal_topic_counts
+from streams.cli.right_checks import RightsOfClient, needed_rights, right_findings
+from streams.kafka.internal_topics import check_existing_topics, internal_topic_counts, topic_prefix
 from streams.kafka.ports import Admin
 from streams.kafka.wire import error_codes
 from streams.kafka.wire.client_settings import ClientSettings
@@ -27,16 +27,6 @@ __all__ = ["Cluster", "check_cluster"]
 OWN_PROTOCOLS = ("", "cooperative-sticky")
 
 
-class RightsOfClient(Protocol):
-    """As :class:`streams.kafka.confluent.rights.Rights`."""
-
-    @property
-    def topics(self) -> Mapping[str, frozenset[str] | None]: ...
-
-    @property
-    def cluster(self) -> frozenset[str] | None: ...
-
-
 @dataclass(frozen=True)
 class Cluster:
     """Where to look, and for what."""
@@ -50,8 +40,8 @@ class Cluster:
     """``None`` if the application has no name yet."""
     topology: Topology | None
     timeout_s: float = 10.0
-    read_rights: Callable[[Collection[str]], RightsOfClient] | None = None
-    """On topics that exist, and on the cluster; ``None`` does not look at rights."""
+    read_rights: Callable[[Collection[str], Collection[str]], RightsOfClient] | None = None
+    """On topics, the second of which are to be made, and on the cluster; ``None`` does not look at rights."""
 
 
 def check_cluster(cluster: Cluster) -> Iterable[Finding]:
@@ -138,33 +128,48 @@ def _by_librdkafka(cluster: Cluster, group: str | None) -> Iterable[Finding]:
     if members is not None:
         yield ok("group", f"{group!r} may be described; {members} members")
     if cluster.topology is not None:
-        yield from topic_findings(cluster.topology, cluster.settings, existing)
-        yield from _rights(cluster, cluster.topology, existing)
+        yield from _topics_and_rights(cluster, cluster.topology, existing)
 
 
-def _rights(cluster: Cluster, topology: Topology, existing: Mapping[str, int]) -> Iterable[Finding]:
+def _topics_and_rights(cluster: Cluster, topology: Topology, existing: Mapping[str, int]) -> Iterable[Finding]:
     if cluster.read_rights is None:
-        return []
+        yield from topic_findings(topology, cluster.settings, existing)
+        return
     needed, to_be_made = needed_rights(topology, cluster.settings, existing)
     try:
-        found = cluster.read_rights(list(needed))
+        found = cluster.read_rights(list(needed), to_be_made)
     except StreamsError as error:
-        return fails("rights", error)
-    return right_findings(needed, to_be_made, found.topics, found.cluster)
+        yield from topic_findings(topology, cluster.settings, existing)
+        yield from fails("rights", error)
+        return
+    yield from topic_findings(topology, cluster.settings, existing, found.hidden)
+    yield from right_findings(needed, to_be_made, found, f"{topic_prefix(cluster.settings)}-")
 
 
-def topic_findings(topology: Topology, settings: Mapping[str, Any], existing: Mapping[str, int]) -> Iterable[Finding]:
-    """Whether a topology fits the topics that exist, by their partition counts."""
+def topic_findings(
+    topology: Topology,
+    settings: Mapping[str, Any],
+    existing: Mapping[str, int],
+    hidden: Collection[str] | None = None,
+) -> Iterable[Finding]:
+    """Whether a topology fits the topics that exist, by their partition counts.
+
+    :param hidden: topics that may not be seen, whether they exist or not; ``None`` if that is not known.
+    """
     sources = _named(node.topics for node in topology.nodes.values() if isinstance(node, SourceNode))
     missing = [name for name in sources if name not in existing and name not in topology.repartition_topics]
     for name in missing:
-        yield fail("topics", f"source topic {name!r} does not exist, or may not be seen: create it, or allow DESCRIBE")
+        if hidden is None:
+            text = "does not exist, or may not be seen: create it, or allow DESCRIBE"
+        else:
+            text = "may not be seen: allow READ on it" if name in hidden else "does not exist: create it"
+        yield fail("topics", f"source topic {name!r} {text}")
     for name in sources:
         if name in existing:
             yield ok("topics", f"source topic {name!r} has {existing[name]} partitions")
     sinks = _named((node.topic,) for node in topology.nodes.values() if isinstance(node, SinkNode) and node.topic)
     for name in sinks:
-        if name not in existing and name not in topology.repartition_topics:
+        if name not in existing and name not in topology.repartition_topics and name not in (hidden or ()):
             yield warn(
                 "topics", f"output topic {name!r} does not exist: it is made by writing only if brokers allow that"
             )
@@ -172,7 +177,8 @@ def topic_findings(topology: Topology, settings: Mapping[str, Any], existing: Ma
         return
     try:
         expected = internal_topic_counts(topology, settings, existing)
-        new = check_existing_topics(expected, existing, sources)
+        absent = check_existing_topics(expected, existing, sources)
+        new = [name for name in absent if name not in (hidden or ())]
     except StreamsError as error:
         yield from fails("topics", error)
         return

@@ -95,6 +95,6 @@ def _on_the_cluster(config: StreamsConfig, topology: Topology | None, *, named: 
             settings=config.dotted(),
             group=config.application_id if named else None,
             topology=topology,
-            read_rights=lambda topics: read_rights(clients.admin(config, _CLIENT_ID), topics),
+            read_rights=lambda topics, new: read_rights(clients.admin(config, _CLIENT_ID), topics, new),
         )
     )

@@ -8,16 +8,33 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 import traceback
 from types import TracebackType
 
 from processor_api.errors import ConfigError, MissingTopicError, StreamsError, TopologyError
+from processor_api.texts import MOST_MESSAGE, MOST_TEXT, cut, printable, shown
 
-__all__ = ["CANNOT_RUN", "CLEAN", "FAILED", "CannotRun", "described", "place_of", "report"]
+__all__ = [
+    "CANNOT_RUN",
+    "CLEAN",
+    "FAILED",
+    "MOST_TRACE",
+    "CannotRun",
+    "described",
+    "indented",
+    "kind_and_text",
+    "place_of",
+    "report",
+    "trace_of",
+]
 
 CLEAN = 0
 FAILED = 1
 CANNOT_RUN = 2
+
+MOST_TRACE = 32_000
+"""Characters of a traceback; what is more is left out of its middle."""
 
 _HOME = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _PACKAGES = ("streams", "dsl", "state", "processor_api")
@@ -29,15 +46,37 @@ class CannotRun(Exception):
 
 
 def described(error: BaseException) -> str:
-    """An error in one line, with what caused it."""
-    if isinstance(error, (CannotRun, StreamsError)):
-        text = str(error)
+    """An error in one line, with what caused it; one of the user's own settings and code may list several, one a line.
+
+    What comes from data or peers is escaped and cut (:mod:`processor_api.texts`).
+    """
+    if isinstance(error, (CannotRun, ConfigError, TopologyError)):
+        text = printable(cut(str(error), MOST_MESSAGE), keep="\n")
+    elif isinstance(error, StreamsError):
+        text = shown(str(error), MOST_MESSAGE)
     else:
-        text = _kind_and_text(error)
+        text = kind_and_text(error)
     cause = error.__cause__
-    if cause is not None and str(cause) not in text:
-        text += f"; caused by {_kind_and_text(cause)}"
+    if cause is not None and shown(str(cause)) not in text and str(cause) not in text:
+        text += f"; caused by {kind_and_text(cause)}"
     return text
+
+
+def trace_of(error: BaseException, *, indent: str = "") -> str:
+    """The plain traceback of an error, as Python prints it and without local variables, escaped and cut in its middle.
+
+    :param indent: in front of each line, so that no text inside of it is taken for a line of the log.
+    """
+    return indented("".join(traceback.format_exception(error)), indent)
+
+
+def indented(text: str, indent: str) -> str:
+    """Several lines, escaped, cut in their middle, and each with something in front."""
+    text = text.rstrip("\n")
+    if len(text) > MOST_TRACE:
+        half = MOST_TRACE // 2
+        text = f"{text[:half]}\n... ({len(text) - 2 * half} more characters) ...\n{text[-half:]}"
+    return textwrap.indent(printable(text, keep="\n"), indent)
 
 
 def place_of(error: BaseException) -> str:
@@ -49,8 +88,9 @@ def place_of(error: BaseException) -> str:
     return f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})" if frames else ""
 
 
-def _kind_and_text(error: BaseException) -> str:
-    text = " ".join(str(error).split())
+def kind_and_text(error: BaseException) -> str:
+    """What an error is and says, on one line."""
+    text = shown(" ".join(cut(str(error), MOST_TEXT).split()))
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
@@ -61,7 +101,7 @@ def _is_ours(filename: str) -> bool:
 def report(error: BaseException, *, trace: bool) -> int:
     """Writes an error to standard error as one line, and its traceback if asked; returns the exit status."""
     if trace:
-        traceback.print_exception(error)
+        sys.stderr.write(trace_of(error) + "\n")
     sys.stderr.write(f"error: {described(error)}\n")
     sys.stderr.flush()
     hopeless = isinstance(error, (CannotRun, ConfigError, TopologyError)) and not isinstance(error, MissingTopicError)

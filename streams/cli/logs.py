@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from typing import TextIO
 
 import structlog
 
+from streams.cli.failures import described
+from streams.cli.log_fields import ErrorFields, bounded
 from streams.log import in_work
 
 __all__ = ["FORMATS", "LEVELS", "configure", "name_application"]
@@ -20,33 +23,53 @@ def configure(log_format: str, level: str, stream: TextIO | None = None) -> None
     """Sends what any module logs to ``stream`` (standard error); replaces what was configured before.
 
     The packages log by the standard library, with fields in ``extra``; they come out as fields here. Every line has the
-    application, the thread and the task; in JSON they are null where there is none.
+    application, the thread and the task; in JSON they are null where there is none. Texts are escaped and cut
+    (:mod:`streams.cli.log_fields`), and tracebacks are shown at level ``debug`` only.
     """
+    target = stream or sys.stderr
     renderer: structlog.typing.Processor
     if log_format == "json":
         renderer = structlog.processors.JSONRenderer(default=str)
     else:
-        target = stream or sys.stderr
-        renderer = structlog.dev.ConsoleRenderer(colors=target.isatty(), pad_event_to=0)
+        # The formatter of exceptions is named, since the default one changes with what else is installed.
+        renderer = structlog.dev.ConsoleRenderer(
+            colors=target.isatty(), pad_event_to=0, exception_formatter=structlog.dev.plain_traceback
+        )
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.ExtraAdder(),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _with_place,
-        structlog.processors.format_exc_info if log_format == "json" else _without_blanks,
+        *(() if log_format == "json" else (_without_blanks,)),
     ]
     formatter = structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=shared,
-        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        processors=[
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            bounded,
+            ErrorFields(traces=level == "debug", indent=log_format != "json"),
+            renderer,
+        ],
     )
-    handler = logging.StreamHandler(stream or sys.stderr)
+    handler = _Handler(target)
     handler.setFormatter(formatter)
     root = logging.getLogger()
     for old in list(root.handlers):
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(level.upper())
+
+
+class _Handler(logging.StreamHandler[TextIO]):
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is logging's
+        """One line; the standard library would print the arguments of the line and the stack."""
+        error = sys.exc_info()[1]
+        if isinstance(error, BrokenPipeError) or error is None:
+            return
+        with contextlib.suppress(OSError, ValueError):
+            self.stream.write(f"error: a line of {record.name} could not be logged: {described(error)}\n")
+            self.flush()
 
 
 _application: list[str | None] = [None]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import Any, Protocol
 
 from processor_api.nodes import SinkNode, SourceNode
+from processor_api.subtopology import task_subtopologies
 from processor_api.topology import Topology
 from streams.cli.findings import Finding, fail, ok, warn
+from streams.kafka.group import control_topic
 from streams.kafka.internal_topics import TopicRole, internal_topics, source_topics, topic_prefix
 
-__all__ = ["needed_rights", "right_findings"]
+__all__ = ["RightsOfClient", "needed_rights", "right_findings"]
 
 Operations = frozenset[str] | None
 
@@ -20,10 +22,26 @@ _OF_ROLE = {
 }
 
 
+class RightsOfClient(Protocol):
+    """As :class:`streams.kafka.confluent.rights.Rights`."""
+
+    @property
+    def topics(self) -> Mapping[str, Operations]: ...
+
+    @property
+    def hidden(self) -> Collection[str]: ...
+
+    @property
+    def cluster(self) -> Operations: ...
+
+    @property
+    def refused(self) -> Mapping[str, str]: ...
+
+
 def needed_rights(
     topology: Topology, settings: Mapping[str, Any], existing: Mapping[str, int]
 ) -> tuple[dict[str, set[str]], list[str]]:
-    """What the application does with each topic that exists, and the internal topics that it has to make."""
+    """What the application does with each topic, and the topics that it has to make."""
     needed: dict[str, set[str]] = {}
     internal = internal_topics(topology, settings)
     prefix = topic_prefix(settings)
@@ -33,39 +51,62 @@ def needed_rights(
                 needed.setdefault(read, set()).add("READ")
         elif isinstance(node, SinkNode) and node.topic is not None:
             needed.setdefault(node.topic, set()).add("WRITE")
+    for store in topology.global_stores.values():
+        needed.setdefault(store.topic, set()).add("READ")
     short = set(topology.repartition_topics)
     needed = {name: operations for name, operations in needed.items() if name not in short}
     for name, topic in internal.items():
         if topic.role in _OF_ROLE:
             needed.setdefault(name, set()).update(_OF_ROLE[topic.role])
-    missing = sorted(name for name in internal if name.startswith(prefix) and name not in existing)
-    return {name: operations for name, operations in needed.items() if name in existing}, missing
+    control = _control_topics(topology, prefix)
+    needed |= control
+    own = [name for name, topic in internal.items() if topic.role in _OF_ROLE] + list(control)
+    return needed, sorted(name for name in own if name not in existing)
+
+
+def _control_topics(topology: Topology, prefix: str) -> dict[str, set[str]]:
+    """Those that the group shares its tasks by; they grow where a pattern is read."""
+    found = {}
+    for part in task_subtopologies(topology):
+        nodes = [topology.nodes[name] for name in part.sources]
+        grows = any(isinstance(node, SourceNode) and node.pattern is not None for node in nodes)
+        found[control_topic(prefix, part.id)] = {"READ", "WRITE", *(["ALTER"] if grows else [])}
+    return found
 
 
 def right_findings(
     needed: Mapping[str, set[str]],
-    to_be_made: Iterable[str],
-    topics: Mapping[str, Operations],
-    cluster: Operations,
+    to_be_made: Collection[str],
+    rights: RightsOfClient,
+    prefix: str,
 ) -> list[Finding]:
     """Whether the application may do what it has to.
 
-    :param needed: operations by topic.
-    :param topics: the rights on topics; those that nobody tells are not looked at.
-    :param cluster: the rights on the cluster.
+    :param needed: operations by topic; of topics that do not exist, only whether they could be seen is known.
+    :param prefix: what the names of its own topics start with.
     """
     what, findings = "rights", []
+    usable = 0
     for topic, operations in sorted(needed.items()):
-        found = topics.get(topic)
-        if found is None:
+        found = rights.topics.get(topic)
+        if topic in rights.hidden:
+            place = f"it, or on topics with the prefix {prefix!r}" if topic in to_be_made else "it"
+            words = " and ".join(sorted(operations))
+            findings.append(fail(what, f"topic {topic!r} may not be seen: allow {words} on {place}"))
+        elif topic not in rights.topics:
+            continue
+        elif found is None:
             findings.append(warn(what, f"the broker does not tell what may be done with topic {topic!r}"))
         elif lacking := sorted(operations - found):
             words = " and ".join(lacking)
             findings.append(fail(what, f"topic {topic!r} may not be used as needed: allow {words} on it"))
+        else:
+            usable += 1
+    if rights.refused:
+        names = ", ".join(sorted(rights.refused))
+        advice = f"allow CREATE on topics with the prefix {prefix!r}, or on the cluster"
+        findings.append(fail(what, f"topics may not be made: {advice}: {names}"))
     if not findings:
-        findings.append(ok(what, f"{len(needed)} topics may be used as needed"))
-    made = ", ".join(sorted(to_be_made))
-    if made and cluster is not None and "CREATE" not in cluster:
-        text = "topics may not be created by the rights on the cluster: allow CREATE on it, or on topics with the"
-        findings.append(warn(what, f"{text} application's prefix (a right that cannot be seen); to be made: {made}"))
+        made = f"; those to be made ({len(to_be_made)}) may be made" if to_be_made else ""
+        findings.append(ok(what, f"{usable} topics may be used as needed{made}"))
     return findings

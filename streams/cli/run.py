@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -14,13 +15,16 @@ from streams.cli.failures import CLEAN, CannotRun, report
 from streams.cli.logs_options import add_log_options, name_application
 from streams.cli.settings_options import add_settings_options, given_settings
 from streams.cli.signals import on_stop_signals
+from streams.cli.supervision import SupervisorLine
 from streams.cli.topology_function import load_topology
 from streams.cli.worker import Application, Stopped, StopRequest, run_until_stopped, stop_with_supervisor
 
 if TYPE_CHECKING:  # pydantic is not needed to look at the help
     from streams.config import StreamsConfig
 
-__all__ = ["Runner", "add_parser", "refuse_free_threading", "run"]
+__all__ = ["Runner", "add_parser", "keep_files_private", "refuse_free_threading", "run"]
+
+log = logging.getLogger("streams.cli")
 
 Runner = Callable[[Topology, "StreamsConfig"], Application]
 """Makes the application to run; not started."""
@@ -70,27 +74,53 @@ def run(
             raise CannotRun("--workers needs file locks, which this platform does not have: start one worker")
         return _supervise(arguments)
     stop = StopRequest()
+    line: SupervisorLine | None = None
     if arguments.supervised_by is not None:
-        stop_with_supervisor(arguments.supervised_by, stop, close_timeout_ms=arguments.close_timeout_ms)
-    with on_stop_signals(stop.on_signal):
-        try:
-            with stop.loading():
-                application = _load(arguments)
-        except Stopped:
+        line = SupervisorLine(arguments.supervised_by)
+        settings = line.settings()
+        if settings is None:  # the supervisor died in the same moment
             return CLEAN
-        try:
-            run_until_stopped(application, stop, close_timeout_ms=arguments.close_timeout_ms)
-            status = CLEAN
-        except Exception as error:
-            status = report(error, trace=arguments.log_level == "debug")
+        arguments.set = settings
+        stop_with_supervisor(line, stop, close_timeout_ms=arguments.close_timeout_ms)
+    with on_stop_signals(stop.on_signal):
+        status = _run_here(arguments, stop, line)
     if not stop.closed.is_set():
         sys.stdout.flush()
         hard_exit(status)
     return status
 
 
+def _run_here(arguments: argparse.Namespace, stop: StopRequest, line: SupervisorLine | None) -> int:
+    """In this process; returns the exit status."""
+    try:
+        with stop.loading():
+            application = _load(arguments)
+    except Stopped:
+        return CLEAN
+    except Exception as error:
+        if line is not None:
+            line.failed(error)
+        raise
+    try:
+        running = (lambda: None) if line is None else line.running
+        run_until_stopped(application, stop, close_timeout_ms=arguments.close_timeout_ms, running=running)
+        return CLEAN
+    except Exception as error:
+        if line is not None:
+            line.failed(error)
+        return report(error, trace=arguments.log_level == "debug")
+
+
+def keep_files_private(*, group_write: bool) -> None:
+    """What this process makes from now on, the files of databases too, others may neither read nor write, and the group
+    may only read unless the setting lets it write."""
+    before = os.umask(0o077)
+    os.umask((before | 0o007) & ~0o070 if group_write else before | 0o027)
+
+
 def _load(arguments: argparse.Namespace) -> Application:
     config = _config(arguments)
+    keep_files_private(group_write=config.allow_os_group_write_access)
     topology = load_topology(arguments.topology, lambda: config)
     make: Runner = arguments.runner or _kafka_streams
     return make(topology, config)
@@ -98,9 +128,22 @@ def _load(arguments: argparse.Namespace) -> Application:
 
 def _config(arguments: argparse.Namespace) -> StreamsConfig:
     from streams.config import StreamsConfig
+    from streams.config.secrets import is_secret
 
-    config = StreamsConfig.of(given_settings(arguments).settings)
+    given = given_settings(arguments)
+    remarks = logging.getLogger("streams.config")
+    if arguments.supervised_by is not None:
+        remarks.setLevel(logging.ERROR)  # the supervisor has made them
+    config = StreamsConfig.of(given.settings)
+    remarks.setLevel(logging.NOTSET)
     name_application(config.application_id)
+    shown = sorted(name for name, origin in given.origins.items() if origin == "-c" and is_secret(name))
+    if shown and arguments.supervised_by is None:
+        log.warning(
+            "a secret is among the arguments of this process, which every user of the machine can read: put it into a"
+            " file that only you may read, and name that by --config",
+            extra={"settings": ", ".join(shown)},
+        )
     return config
 
 
@@ -108,10 +151,15 @@ def _supervise(arguments: argparse.Namespace) -> int:
     from streams.cli.supervisor import Supervisor, worker_command
 
     stop_timeout_s = arguments.close_timeout_ms / 1000 + _STOP_MARGIN_S
-    supervisor = Supervisor(worker_command(arguments.words), arguments.workers, stop_timeout_s=stop_timeout_s)
+    command, settings = worker_command(arguments.words), arguments.set
+    supervisor = Supervisor(command, arguments.workers, stop_timeout_s=stop_timeout_s, settings=settings)
     with on_stop_signals(supervisor.on_signal):
         _config(arguments)  # what is wrong is told once, not by each worker
-        return supervisor.run()
+        status = supervisor.run()
+    if supervisor.failure is not None:
+        sys.stderr.write(f"error: none of {arguments.workers} workers came to run: {supervisor.failure}\n")
+        sys.stderr.flush()
+    return status
 
 
 def _kafka_streams(topology: Topology, config: StreamsConfig) -> Application:

@@ -1,14 +1,14 @@
 """Keeps a number of worker processes running: one application on several cores (design, decision 7).
 
-Workers are started anew, never forked. Each inherits the read end of a pipe whose write end only the supervisor has:
-when the supervisor dies, however it does, each worker sees the end of the pipe and closes. Which slot a worker has is
-not decided here but by the locks of the state directory.
+Workers are started anew, never forked. Each inherits one end of a pair of sockets whose other end only the supervisor
+has (:mod:`streams.cli.supervision`): when the supervisor dies, however it does, each worker sees the end of it and
+closes. Which slot a worker has is not decided here but by the locks of the state directory.
 """
 
 from __future__ import annotations
 
 import logging
-import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from processor_api.clock import Clock, SystemClock
 from streams.cli.failures import CANNOT_RUN, CLEAN, FAILED
 from streams.cli.signals import on_stop_signals
+from streams.cli.supervision import WorkerLine, without_settings
 
 __all__ = ["Command", "RestartPolicy", "Supervisor", "worker_command"]
 
@@ -27,7 +28,7 @@ log = logging.getLogger("streams.cli.supervisor")
 _SLICE_S = 0.05
 
 Command = Callable[[int], Sequence[str]]
-"""From the descriptor of the pipe's read end to the command of a worker."""
+"""From the descriptor that a worker inherits to its command."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,10 @@ class _Worker:
     """When to start it, if it has no process and is not done."""
     deaths: deque[float] = field(default_factory=deque)
     done: bool = False
+    line: WorkerLine | None = None
+    """To its process."""
+    failed_early: str | None = None
+    """What its last life ended by before it ran, if that will not pass by itself."""
 
 
 class Supervisor:
@@ -62,12 +67,17 @@ class Supervisor:
         *,
         policy: RestartPolicy = RestartPolicy(),
         stop_timeout_s: float = 40.0,
+        settings: Sequence[str] = (),
         clock: Clock | None = None,
     ) -> None:
         """
         :param stop_timeout_s: how long workers may take to close before they are killed.
+        :param settings: pairs ``key=value`` that each worker gets, but not among its arguments.
         """
+        self.failure: str | None = None
+        """The error that every worker ended by before it ran: to start them again would not help."""
         self._command = command
+        self._settings = settings
         self._policy = policy
         self._stop_timeout_s = stop_timeout_s
         self._clock = clock or SystemClock()
@@ -77,17 +87,16 @@ class Supervisor:
 
     def run(self) -> int:
         """Runs until every worker has ended; returns the exit status. For the main thread."""
-        read_end, write_end = os.pipe()
         try:
             with on_stop_signals(self.on_signal):
-                self._run(read_end)
+                self._run()
         finally:
             for worker in self._workers:
                 if worker.process is not None and worker.process.poll() is None:
                     worker.process.kill()
                     worker.process.wait()
-            os.close(read_end)
-            os.close(write_end)
+                if worker.line is not None:
+                    worker.line.close()
         return self._outcome
 
     def stop(self, reason: str, *, at_once: bool = False) -> None:
@@ -101,7 +110,7 @@ class Supervisor:
         """A second Ctrl-C ends the workers; SIGTERM may come any number of times, as some tools send it twice."""
         self.stop(number.name, at_once=number is signal.SIGINT)
 
-    def _run(self, read_end: int) -> None:
+    def _run(self) -> None:
         deadline: float | None = None
         while True:
             now = self._clock.monotonic()
@@ -115,7 +124,7 @@ class Supervisor:
                 elif at_once:
                     deadline = now
             for worker in self._workers:
-                self._look_after(worker, read_end, now, stopping=deadline is not None)
+                self._look_after(worker, now, stopping=deadline is not None)
             running = [worker for worker in self._workers if worker.process is not None]
             if not running and all(worker.done for worker in self._workers):
                 return
@@ -123,16 +132,17 @@ class Supervisor:
                 self._kill(running)
             self._clock.wait(_SLICE_S)
 
-    def _look_after(self, worker: _Worker, read_end: int, now: float, *, stopping: bool) -> None:
+    def _look_after(self, worker: _Worker, now: float, *, stopping: bool) -> None:
         if worker.done:
             return
         if worker.process is None:
             if stopping:
                 worker.done = True
             elif now >= worker.start_at:
-                self._start(worker, read_end)
+                self._start(worker)
             return
         status = worker.process.poll()
+        self._hear(worker, ended=status is not None)
         if status is None:
             return
         worker.process = None
@@ -144,10 +154,32 @@ class Supervisor:
         else:
             self._died(worker, status, now)
 
-    def _start(self, worker: _Worker, read_end: int) -> None:
+    def _start(self, worker: _Worker) -> None:
+        line = worker.line = WorkerLine()
+        command = self._command(line.descriptor)
         # A group of its own: Ctrl-C in a terminal reaches the supervisor alone, which passes it on once.
-        worker.process = subprocess.Popen(self._command(read_end), pass_fds=(read_end,), process_group=0)
+        worker.process = subprocess.Popen(command, pass_fds=(line.descriptor,), process_group=0)
+        line.send_settings(self._settings)
         log.info("worker started", extra={"worker": worker.number, "pid": worker.process.pid})
+
+    def _hear(self, worker: _Worker, *, ended: bool) -> None:
+        """What a worker tells; what it told last, when it has ended."""
+        line = worker.line
+        if line is None:
+            return
+        line.listen()
+        if line.ran:
+            worker.failed_early = None
+        if ended:
+            worker.failed_early = None if line.ran else line.error
+            line.close()
+            worker.line = None
+
+    def _same_failure(self) -> str | None:
+        """The error that every worker ended by before it ran. Numbers may differ: each has tasks of its own."""
+        errors = [worker.failed_early for worker in self._workers]
+        kinds = {None if error is None else re.sub(r"\d+", "0", error) for error in errors}
+        return errors[0] if len(kinds) == 1 else None
 
     def _died(self, worker: _Worker, status: int, now: float) -> None:
         fields = {"worker": worker.number, "status": _status(status)}
@@ -160,6 +192,11 @@ class Supervisor:
             self._outcome = CANNOT_RUN if status == CANNOT_RUN else FAILED
             reason = "it cannot run" if status == CANNOT_RUN else f"it died {restarts} times"
             log.error("worker given up, stopping all", extra={**fields, "reason": reason})
+            return
+        if (same := self._same_failure()) is not None:
+            worker.done = True
+            self._outcome, self.failure = FAILED, same
+            log.error("every worker ended before it ran, by the same error; stopping all", extra=fields)
             return
         delay = min(self._policy.first_delay_s * 2 ** (restarts - 1), self._policy.longest_delay_s)
         worker.start_at = now + delay
@@ -185,6 +222,6 @@ def _status(status: int) -> str:
 
 
 def worker_command(arguments: Sequence[str]) -> Command:
-    """The command of a worker: this Python, `streams run` with the same arguments, and the pipe."""
-    own = [sys.executable, "-m", "streams", "run", *arguments, "--workers", "1"]
+    """The command of a worker: this Python, and `streams run` with the same arguments but for settings by ``-c``."""
+    own = [sys.executable, "-m", "streams", "run", *without_settings(arguments), "--workers", "1"]
     return lambda descriptor: [*own, "--supervised-by", str(descriptor)]

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from processor_api.errors import StreamsError
 from streams.cli.failures import FAILED
+from streams.cli.supervision import SupervisorLine
 
 __all__ = ["Application", "StopRequest", "Stopped", "run_until_stopped", "stop_with_supervisor"]
 
@@ -94,15 +95,24 @@ class StopRequest:
         self.closed.clear()
 
 
-def run_until_stopped(application: Application, stop: StopRequest, *, close_timeout_ms: int) -> None:
+def run_until_stopped(
+    application: Application,
+    stop: StopRequest,
+    *,
+    close_timeout_ms: int,
+    running: Callable[[], None] = lambda: None,
+) -> None:
     """Starts it and returns when it is closed, cleanly.
 
+    :param running: called when it runs, perhaps more than once.
     :raises StreamsError: if it failed, or did not close in time; ``stop.closed`` tells whether threads still run.
     """
     if not _started(application, stop, close_timeout_ms):
         return
     try:
         while not application.wait(_SLICE_S):
+            if application.state == "RUNNING":
+                running()
             if stop.asked.is_set():
                 log.info("closing", extra={"reason": stop.reason, "timeout_ms": close_timeout_ms})
                 break
@@ -148,18 +158,15 @@ def _started(application: Application, stop: StopRequest, close_timeout_ms: int)
 
 
 def stop_with_supervisor(
-    descriptor: int, stop: StopRequest, *, close_timeout_ms: int, end: Callable[[int], None] = os._exit
+    line: SupervisorLine, stop: StopRequest, *, close_timeout_ms: int, end: Callable[[int], None] = os._exit
 ) -> threading.Thread:
-    """Asks to stop when the other end of a pipe is gone, which is when the supervisor has died, however it did.
+    """Asks to stop when the supervisor has died, however it did.
 
     If the application is still open some time after that, the process is ended: no orphan holds a task.
-
-    :param descriptor: the read end; nothing is ever written to it.
     """
 
     def wait_for_the_end() -> None:
-        while os.read(descriptor, 1):
-            pass
+        line.wait_for_the_end()
         stop.ask("the supervisor died")
         timeout_s = close_timeout_ms / 1000
         if not stop.closed.wait(timeout_s + min(timeout_s, _MOST_GRACE_S)):

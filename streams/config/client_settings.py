@@ -67,7 +67,7 @@ def client_setting(name: str, value: Any, *, exactly_once: bool, scope: str = "*
         raise ValueError(f"cannot be set for a client: {OURS[name].replace('`', '')}")
     if name in CALLBACKS:
         if not callable(value):
-            raise ValueError(f"must be a function, got {value!r}")
+            raise ValueError(f"must be a function, got {MASK}")
         return {name: value}
     if name == "auto.offset.reset":
         offset_reset(value)

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, ValidationError
+from pydantic_core import InitErrorDetails
 
 from processor_api.errors import ConfigError
 from processor_api.handlers import (
@@ -24,8 +25,9 @@ from processor_api.serde import Serde
 from processor_api.timestamps import TimestampExtractor
 from streams.config import values
 from streams.config.client_settings import client_setting
+from streams.config.insecure import insecure
 from streams.config.keys import KEYS, PREFIXES
-from streams.config.secrets import MASK, is_secret
+from streams.config.secrets import MASK, SecretSettings, is_secret, masked
 from streams.config.settings import kafka_name, sort_settings
 
 __all__ = ["REQUIRED", "StreamsConfig"]
@@ -39,7 +41,7 @@ Text = Annotated[str, PlainValidator(values.text)]
 Count = Annotated[int, PlainValidator(values.whole(0))]
 PositiveCount = Annotated[int, PlainValidator(values.whole(1))]
 AnySerde = Annotated[Serde[Any] | None, PlainValidator(values.optional(values.serde))]
-Settings = Mapping[str, Any]
+Settings = Annotated[Mapping[str, Any], AfterValidator(SecretSettings), PlainSerializer(masked)]
 
 _INT = (1 << 31) - 1
 _TRANSACTION_TIMEOUT_MS = 10_000
@@ -74,7 +76,9 @@ class StreamsConfig(BaseModel):
     :raises ConfigError: with one sentence for each setting that is wrong.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", defer_build=True, arbitrary_types_allowed=True, hide_input_in_errors=True
+    )
 
     application_id: Annotated[str, PlainValidator(values.application_id)]
     bootstrap_servers: Annotated[str, PlainValidator(values.servers)]
@@ -208,8 +212,13 @@ class StreamsConfig(BaseModel):
                 problems += self._contradictions()
         if problems:
             raise ConfigError(_joined(problems))
-        for remark in found.remarks:
+        for remark in found.remarks + insecure(self):
             log.warning(remark)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """:raises ValidationError: always, since it is frozen; pydantic's own would show the value."""
+        line: InitErrorDetails = {"type": "frozen_instance", "loc": (name,), "input": None}
+        raise ValidationError.from_exception_data(type(self).__name__, [line], hide_input=True)
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> StreamsConfig:
@@ -255,9 +264,7 @@ class StreamsConfig(BaseModel):
         for name in type(self).model_fields:
             if name in self.model_fields_set:
                 value = getattr(self, name)
-                if isinstance(value, dict):
-                    value = {each: MASK if is_secret(each) else setting for each, setting in value.items()}
-                yield name, value
+                yield name, masked(value) if isinstance(value, dict) else value
 
     def _contradictions(self) -> list[str]:
         """What each setting alone does not show."""

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-__all__ = ["MASK", "is_secret"]
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["MASK", "SecretSettings", "is_secret", "masked"]
 
 MASK = "********"
 
-_PARTS = ("password", "passphrase", "secret", "jaas.config", "key.pem", "keystore.key", "oauthbearer.config")
+_PARTS = (
+    "password", "passphrase", "secret", "jaas.config", "key.pem", "keystore.key", "oauthbearer.config",
+    # A function that holds a token, an address with a password or a key in it, a command and pairs that may have one.
+    "oauth.cb", "token.endpoint.url", "kinit.cmd", "oauthbearer.extensions",
+)  # fmt: skip
 _WHOLE_WORDS = frozenset({"token", "tokens", "credentials"})
 
 
@@ -14,3 +21,15 @@ def is_secret(name: str) -> bool:
     """Whether the value of a setting, under any prefix, must stay hidden; decided by the name alone."""
     dotted = name.replace("_", ".").lower()
     return any(part in dotted for part in _PARTS) or dotted.rpartition(".")[2] in _WHOLE_WORDS
+
+
+def masked(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by name, with secrets masked."""
+    return {name: MASK if is_secret(name) and value else value for name, value in settings.items()}
+
+
+class SecretSettings(dict[str, Any]):
+    """Settings of clients, whose secrets are not in their text."""
+
+    def __repr__(self) -> str:
+        return repr(masked(self))

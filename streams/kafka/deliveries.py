@@ -37,11 +37,19 @@ RETRIABLE = frozenset({
 """A later try may succeed."""
 
 
+_RIGHTS = {
+    "CLUSTER_AUTHORIZATION_FAILED": "IDEMPOTENT_WRITE on the cluster",
+    "TOPIC_AUTHORIZATION_FAILED": "WRITE on it",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "WRITE on all transactional ids that start with the application.id",
+}
+
+
 def not_delivered(error: Any, topic: str | None, partition: int | None) -> StreamsError:
     """What a client's error means: :class:`NotDelivered`, :class:`~processor_api.errors.TaskMigratedError`, else
     :class:`~processor_api.errors.ProductionError`."""
     name = _name(error)
-    what = f"the broker refused a record for topic {topic!r}: {error}; no offset after it was committed"
+    advice = f"; allow {_RIGHTS[name]}" if name in _RIGHTS else ""
+    what = f"the broker refused a record for topic {topic!r}: {error}; no offset after it was committed{advice}"
     place = {"topic": topic, "partition": partition if partition is not None and partition >= 0 else None}
     if name in FENCED:
         return TaskMigratedError(what, **place)

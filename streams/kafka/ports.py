@@ -7,8 +7,9 @@ Messages are used as the client gives them: methods, not attributes, and no wrap
 the client's own bound methods where a call is made per record or per batch (`consume`, `produce`).
 
 Errors of the client are mapped at the adapter to `processor_api.errors`: `RetryableError` (the same call may succeed
-later), `TaskMigratedError` (fenced; another owns the tasks), `TransactionAborted` (abort and rebuild), and
-`StreamsError` for all else. What a delivery callback is told is mapped by `streams.kafka.deliveries`.
+later), `TaskMigratedError` (fenced; another owns the tasks), `TransactionAborted` (abort and rebuild),
+`AuthorizationError` and `AuthenticationError` (a right, or the login), and `StreamsError` for all else. What a delivery
+callback is told is mapped by `streams.kafka.deliveries`.
 """
 
 from __future__ import annotations
@@ -308,7 +309,10 @@ class Admin(Protocol):
     """Cluster-wide calls; may be used by any thread."""
 
     def topics(self, names: Collection[str] | None = None) -> dict[str, TopicInfo]:
-        """The topics that exist, of all or of those named."""
+        """The topics that exist, of all that may be seen or of those named.
+
+        :raises AuthorizationError: if one that is named may not be seen.
+        """
         ...
 
     def topic_ids(self, names: Collection[str]) -> dict[str, str]:

@@ -12,7 +12,14 @@ from functools import partial
 from typing import Any, Protocol
 
 from processor_api.clock import Clock
-from processor_api.errors import InternalError, ProductionError, RetryableError, StreamsError, TaskMigratedError
+from processor_api.errors import (
+    AuthorizationError,
+    InternalError,
+    ProductionError,
+    RetryableError,
+    StreamsError,
+    TaskMigratedError,
+)
 from processor_api.handlers import ProducerRecord
 from processor_api.nodes import RecordContext, SinkNode
 from processor_api.partitioner import StreamPartitioner
@@ -146,7 +153,7 @@ class RecordCollector:
             raise error
         try:
             self._producer.refused(error, topic)
-        except (RetryableError, TaskMigratedError):
+        except (AuthorizationError, RetryableError, TaskMigratedError):
             raise
         except StreamsError:
             return
@@ -422,7 +429,7 @@ class RecordCollector:
     def _partition_count(self, topic: str, node: str) -> int:
         try:
             return self._producer.partition_count(topic)
-        except (RetryableError, TaskMigratedError):
+        except (AuthorizationError, RetryableError, TaskMigratedError):
             raise
         except StreamsError as error:
             raise ProductionError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from processor_api.errors import StreamsError
+from processor_api.errors import AuthorizationError, StreamsError
 from processor_api.task_id import TopicPartition
 from streams.kafka.passing_errors import PASSING
 from streams.kafka.ports import InstanceFenced
@@ -20,10 +20,17 @@ def is_event(message: Any) -> bool:
     return message.error() is not None
 
 
+RIGHTS = {
+    "GROUP_AUTHORIZATION_FAILED": "READ on the group, which is named by the application.id",
+    "TOPIC_AUTHORIZATION_FAILED": "READ on the topic",
+}
+
+
 def client_event(error: Any, partition: TopicPartition) -> None:
     """Logs what the client gets over by itself.
 
     :raises InstanceFenced: if another consumer has taken the place of this one.
+    :raises AuthorizationError: if a right is missing.
     :raises StreamsError: if reading cannot go on.
     """
     name = error.name()
@@ -31,5 +38,8 @@ def client_event(error: Any, partition: TopicPartition) -> None:
         raise InstanceFenced("another process has taken the place of this thread in the group")
     if name not in PASSING:
         what = f"read {partition}" if partition.topic else "go on as a member of the group"
+        if name in RIGHTS:
+            text = f"cannot {what}: {error.str()} ({name}); allow {RIGHTS[name]}"
+            raise AuthorizationError(text, topic=partition.topic or None)
         raise StreamsError(f"cannot {what}: {error.str()} ({name})", topic=partition.topic or None)
     log.warning("client event", extra={"partition": str(partition), "error": error.str()})

@@ -1,5 +1,6 @@
 """The real Kafka that the other tests here rely on."""
 
+import os
 import re
 import signal
 import socket
@@ -12,7 +13,9 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from integration_support.workers import wait_until
 from tools.kafka.broker import HOST, Broker, BrokerError, is_live
+from tools.kafka.folder_lock import FolderInUse, FolderLock
 
 
 def create_topic(address: str, name: str) -> None:
@@ -66,6 +69,48 @@ def test_data_in_a_folder_of_ones_own_outlives_the_broker(tmp_path: Path, unique
     with Broker(folder=tmp_path) as second:
         assert second.bootstrap != first.bootstrap
         assert partition_count(second.bootstrap, topic) == 3
+
+
+def test_a_folder_has_one_broker_at_a_time(tmp_path: Path) -> None:
+    """A second one on the same data damaged those of the first."""
+    with Broker(folder=tmp_path) as first:
+        before = {path: path.stat().st_mtime_ns for path in (tmp_path / "server.properties", tmp_path / "data")}
+        with pytest.raises(BrokerError, match=rf"is in use: process {os.getpid()}, by its broker, process \d+, has it"):
+            Broker(folder=tmp_path).start()
+        assert {path: path.stat().st_mtime_ns for path in before} == before
+        assert is_live(HOST, first.port)
+        command = [sys.executable, "-m", "tools.kafka.broker", "--port", "0", "--dir", str(tmp_path)]
+        second = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert second.returncode == 1
+        assert second.stderr.startswith(f"{tmp_path} is in use: process {os.getpid()}, ")
+        assert second.stderr.count("\n") == 1
+
+
+def test_a_folder_stays_taken_while_a_broker_outlives_its_program(tmp_path: Path) -> None:
+    """Which was killed. Once the broker ends too, the folder is free."""
+    code = (
+        "import subprocess, sys; from pathlib import Path; from tools.kafka.folder_lock import FolderLock\n"
+        f"lock = FolderLock(Path({str(tmp_path)!r}))\n"
+        "broker = subprocess.Popen([sys.executable, '-c', 'input()'], stdin=0, pass_fds=(lock.descriptor,))\n"
+        "lock.note('the broker'); print(broker.pid, flush=True); broker.wait()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        broker = int(program.stdout.readline())
+        program.kill()
+        program.wait()
+        with pytest.raises(FolderInUse, match="is in use: the broker has it; end that first, or give another folder"):
+            FolderLock(tmp_path)
+        os.kill(broker, signal.SIGKILL)
+
+        def free() -> bool:
+            try:
+                FolderLock(tmp_path).release()
+            except FolderInUse:
+                return False
+            return True
+
+        wait_until("the folder is free", free, 30)
 
 
 def test_a_broker_that_cannot_start_says_why_and_leaves_nothing() -> None:

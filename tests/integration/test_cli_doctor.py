@@ -67,7 +67,9 @@ def test_missing_rights_and_a_wrong_password_are_told(secured: SecuredBroker, tm
     assert status == 1
     assert "ok    broker: " in lines
     assert re.search(r"^fail  group: .*GROUP_AUTHORIZATION_FAILED \(30\); allow READ and DESCRIBE", lines, re.MULTILINE)
-    assert "fail  topics: source topic 'a-in' does not exist, or may not be seen" in lines
+    assert "fail  topics: source topic 'a-in' may not be seen: allow READ on it" in lines
+    assert "fail  rights: topic 'a-0-tasks' may not be seen: allow READ and WRITE on it, or on topics with" in lines
+    assert "fail  rights: topics may not be made: allow CREATE on topics with the prefix 'a-', or on the c" in lines
     status, lines = doctor(tmp_path, *given, "-c", "sasl.password=crayon")
     assert status == 1
     assert "fail  broker: " in lines
@@ -103,7 +105,12 @@ def test_missing_rights_on_topics_and_transactions_are_told(
     found = lines_with(f"fail  rights: topic '{topic}' may not be used as needed: allow READ on it")
     assert f"allow WRITE on transactional ids with the prefix '{application}-'" in found
     allow(ResourceType.TOPIC, topic, AclOperation.READ)
+    for operation in (AclOperation.READ, AclOperation.WRITE):
+        allow(ResourceType.TOPIC, f"{application}-", operation, ResourcePatternType.PREFIXED)
+    found = lines_with("fail  rights: topics may not be made: allow CREATE on topics with the prefix")
+    assert "may not be seen" not in found
+    allow(ResourceType.TOPIC, f"{application}-", AclOperation.CREATE, ResourcePatternType.PREFIXED)
     allow(ResourceType.TRANSACTIONAL_ID, f"{application}-", AclOperation.WRITE, ResourcePatternType.PREFIXED)
-    found = lines_with("ok    rights: 1 topics may be used as needed")
+    found = lines_with("ok    rights: 1 topics may be used as needed; those to be made (1) may be made")
     assert f"ok    transactions: transactional ids with the prefix '{application}-' may be used" in found
     assert "fail" not in found

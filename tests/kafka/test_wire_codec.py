@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.kafka.wire.codec import (
+    AtMost,
     Int8,
     Int16,
     Int32,
@@ -167,6 +168,33 @@ def test_what_no_broker_writes_is_refused(message: type, flexible: bool, data: s
     """Before memory is taken for it."""
     with pytest.raises(MalformedMessage, match=reason):
         codec_of(message, 0, flexible=flexible).read(Reader(bytes.fromhex(data)))
+
+
+@dataclass(frozen=True)
+class Few:
+    numbers: Annotated[tuple[Int8, ...], AtMost(2)]
+
+
+@pytest.mark.parametrize(
+    ("message", "flexible", "data"),
+    [
+        (Few, False, "00000003 010203"),
+        (Few, True, "04 010203 00"),
+        (OneArray, False, "000003e9" + "00" * 1001),
+        (OneArray, True, "01 ea07" + "0000" * 1002),
+        (OneArray, True, "01 ffffffff0f"),
+    ],
+)
+def test_more_than_there_may_be_is_refused(message: type, flexible: bool, data: str) -> None:
+    """Also where the bytes are there: elements and tagged fields cost many times their bytes."""
+    with pytest.raises(MalformedMessage, match=r"announces \d+ elements"):
+        codec_of(message, 0, flexible=flexible).read(Reader(bytes.fromhex(data)))
+
+
+def test_as_many_as_there_may_be_are_read() -> None:
+    assert codec_of(Few, 0, flexible=True).read(Reader(b"\x03\x01\x02\x00")) == Few((1, 2))
+    many = b"\0\0\x03\xe8" + bytes(1000)
+    assert codec_of(OneArray, 0, flexible=False).read(Reader(many)) == OneArray((0,) * 1000)
 
 
 def test_none_is_not_written_where_a_value_must_be() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -16,14 +17,19 @@ from processor_api.errors import RetryableError, StreamsError
 from streams.kafka.wire.addresses import Address
 from streams.kafka.wire.client_settings import ClientSettings
 from streams.kafka.wire.codec import MalformedMessage
-from streams.kafka.wire.connection import MOST_ANSWER_BYTES, Connection, connect
+from streams.kafka.wire.connection import Connection, connect
 from streams.kafka.wire.deadline import Deadline
 from streams.kafka.wire.messages import (
     API_VERSIONS,
+    DESCRIBE_GROUPS,
     LEAVE_GROUP,
     SASL_AUTHENTICATE,
     SASL_HANDSHAKE,
     ApiVersionsResponse,
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
     LeaveGroupRequest,
     LeavingMember,
     SaslAuthenticateResponse,
@@ -111,7 +117,7 @@ def wrong_id(request: Request) -> bytes:
         (b"\0\0\0\0", MalformedMessage, "to LeaveGroup cannot be read: 4 more bytes"),
         (b"\0\0\0\x02\0\0", MalformedMessage, "to LeaveGroup cannot be read: 4 more bytes"),
         (b"\0\0\0\x05\0\0\0\x01\0", MalformedMessage, "to LeaveGroup cannot be read"),
-        (struct.pack(">i", MOST_ANSWER_BYTES + 1), StreamsError, "announces an answer of 16777217 bytes"),
+        (struct.pack(">i", LEAVE_GROUP.most_answer_bytes + 1), StreamsError, "answer of 65537 bytes to LeaveGroup"),
         (b"HTTP/1.1 400", StreamsError, "security.protocol"),
         (b"\x15\x03\x03\x00\x02\x02\x50", StreamsError, "announces an answer of 352518912 bytes"),
         (b"\xff\xff\xff\xff", StreamsError, "announces an answer of -1 bytes"),
@@ -164,6 +170,47 @@ def test_a_broker_that_does_not_answer_in_time_is_told(pair: tuple[socket.socket
     assert connection.versions
     with pytest.raises(RetryableError, match=r"the connection to .* is closed"):
         connection.call(LEAVE_GROUP, LEAVE, soon())
+
+
+@pytest.mark.parametrize("api", [API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE], ids=lambda api: api.name)
+def test_who_has_not_proved_who_it_is_cannot_send_much(api: Any) -> None:
+    """Whatever it claims to be."""
+    assert api.most_answer_bytes == 65536
+
+
+class Jumping:
+    """A clock that goes on by a second each time that it is read."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+
+    def monotonic(self) -> float:
+        self._now += 1.0
+        return self._now
+
+    def time_ms(self) -> int:
+        return 0
+
+    def wait(self, seconds: float) -> None: ...
+
+
+def test_reading_an_answer_does_not_go_on_after_the_deadline(pair: tuple[socket.socket, Connection]) -> None:
+    """It has as many small things as it may, which took 10 s and more to be read."""
+    theirs, connection = pair
+    connection.versions = {DESCRIBE_GROUPS.key: (5, 5)}
+    member = DescribedGroupMember("", None, "", "", b"", b"")
+    described = DescribeGroupsResponse(0, (DescribedGroup(0, "g", "", "", "", (member,) * 10_000),))
+    request = DescribeGroupsRequest(("g",), False)
+    answer = Request(DESCRIBE_GROUPS, 5, 0, "", request, connection.address).answer(described)
+
+    def send() -> None:
+        theirs.sendall(answer)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    with pytest.raises(RetryableError, match="kafka:9092 did not answer in time"):
+        connection.call(DESCRIBE_GROUPS, request, Deadline(30.0, Jumping()))
+    sender.join(30)
 
 
 def test_no_time_is_left_for_a_request(pair: tuple[socket.socket, Connection]) -> None:

@@ -78,6 +78,11 @@ def altered(change: Callable[[str], str | bytes], when: int) -> Callable[[bytes]
     [
         (0, lambda answer: "r=theirs" + answer[2:], "a nonce that is not ours"),
         (0, lambda answer: "s=c2FsdA==,i=4096", "a nonce that is not ours"),
+        (0, lambda answer: answer.replace("theirs,", ","), "added no part of its own to the nonce"),
+        (0, lambda answer: f"m=x,{answer}", "an extension that is not known here"),
+        (0, lambda answer: f"{answer},m=x", "an extension that is not known here"),
+        (0, lambda answer: f"{answer},i=8192", "not SCRAM"),
+        (1, lambda answer: f"{answer},m=", "an extension that is not known here"),
         (0, lambda answer: answer.replace("i=4096", "i=4095"), "asked for '4095' iterations"),
         (0, lambda answer: answer.replace("i=4096", "i=2000000000"), "asked for '2000000000' iterations"),
         (0, lambda answer: answer.replace("i=4096", "i=-1"), "asked for '-1' iterations"),

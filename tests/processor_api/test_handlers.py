@@ -54,6 +54,12 @@ def raised(error: Exception) -> Exception:
         return caught
 
 
+def test_a_dead_letter_does_not_grow_with_the_text_of_the_error() -> None:
+    """Which may repeat a large value, twice: the broker would refuse a letter of three times that size."""
+    (letter,) = dead_letter_queue_records(CONTEXT, raised(ValueError("v" * 900_000)))
+    assert sum(len(value or b"") for _, value in letter.headers or ()) < 50_000
+
+
 def test_a_dead_letter_has_the_source_record_and_says_what_happened() -> None:
     """The source's bytes, timestamp and headers, then the headers of the error in Kafka Streams' order."""
     (letter,) = dead_letter_queue_records(CONTEXT, raised(ValueError("bäd")))

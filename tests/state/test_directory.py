@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from processor_api.errors import StateDirectoryError
-from processor_api.task_id import TaskId
+from processor_api.task_id import TaskId, TopicPartition
 from state.directory import METADATA_FILE, ProcessIdentity, StateDirectory
 from state.directory_errors import directory_error, explained
+from state.offsets_file import CHECKPOINT, OffsetsFile
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TASK = TaskId(0, 1)
@@ -110,6 +111,90 @@ def test_modes_are_those_of_kafka_streams_whatever_the_umask(
 def test_the_mode_follows_the_setting_of_a_directory_that_exists(root: Path, directory: StateDirectory) -> None:
     StateDirectory.open(root, "app", group_write=True)
     assert mode(directory.path) == 0o770
+
+
+# ---------------------------------------------------------------- symbolic links
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Path:
+    """A directory with a file, which somebody else would have us change."""
+    found = tmp_path / "elsewhere"
+    found.mkdir(mode=0o700)
+    (found / "file").write_text("precious")
+    (found / "file").chmod(0o600)
+    return found
+
+
+def untouched(elsewhere: Path) -> bool:
+    same = (elsewhere / "file").read_text() == "precious" and [path.name for path in elsewhere.iterdir()] == ["file"]
+    return same and (mode(elsewhere), mode(elsewhere / "file")) == (0o700, 0o600)
+
+
+@pytest.mark.parametrize("name", ["slots/0.lock", "locks/0_1.lock", "locks/directory.lock", METADATA_FILE])
+@pytest.mark.parametrize("dangling", [False, True])
+def test_no_file_is_reached_through_a_symbolic_link(root: Path, elsewhere: Path, name: str, dangling: bool) -> None:
+    """The mode of what it leads to was changed, or a file made there."""
+    link = StateDirectory.open(root, "app").path / name
+    link.unlink(missing_ok=True)
+    link.symlink_to(elsewhere / ("none" if dangling else "file"))
+
+    def use() -> None:
+        found = StateDirectory.open(root, "app")
+        found.try_lock_task(TASK)
+        found.claim_slot()
+
+    with pytest.raises(StateDirectoryError, match=r"is a symbolic link, .*: remove it, and set state\.dir to where"):
+        use()
+    assert untouched(elsewhere)
+
+
+@pytest.mark.parametrize("name", ["", "slots", "locks", "0_1", "0_1/rocksdb", "global", "global/0", "global/0/rocksdb"])
+def test_no_directory_is_reached_through_a_symbolic_link(root: Path, elsewhere: Path, name: str) -> None:
+    link = root / "app" / name
+    if name == "0_1/rocksdb":  # a directory that is not ours yet would be taken for one of Kafka Streams in Java
+        StateDirectory.open(root, "app")
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(elsewhere)
+
+    def use() -> None:
+        found = StateDirectory.open(root, "app")
+        found.try_lock_task(TASK)
+        found.global_directory(found.claim_slot())
+
+    with pytest.raises(StateDirectoryError, match="is a symbolic link"):
+        use()
+    assert untouched(elsewhere)
+
+
+def test_the_metadata_are_not_written_through_a_symbolic_link(root: Path, elsewhere: Path) -> None:
+    """One that lies where they are prepared is taken away, as what a crash leaves there is."""
+    (root / "app").mkdir(parents=True)
+    (root / "app" / f"{METADATA_FILE}.tmp").symlink_to(elsewhere / "file")
+    assert StateDirectory.open(root, "app").process_uuid == StateDirectory.open(root, "app").process_uuid
+    assert untouched(elsewhere)
+    assert not (root / "app" / METADATA_FILE).is_symlink()
+
+
+def test_offsets_of_a_custom_store_are_not_reached_through_a_symbolic_link(tmp_path: Path, elsewhere: Path) -> None:
+    file, place = OffsetsFile(tmp_path, "store"), TopicPartition("t", 0)
+    (tmp_path / f"{CHECKPOINT}store.tmp").symlink_to(elsewhere / "file")
+    file.write({place: 5})
+    assert file.read() == {place: 5}
+    assert mode(tmp_path / f"{CHECKPOINT}store") == 0o640
+    (tmp_path / f"{CHECKPOINT}store").unlink()
+    (tmp_path / f"{CHECKPOINT}store").symlink_to(elsewhere / "file")
+    with pytest.raises(StateDirectoryError, match="is a symbolic link"):
+        file.read()
+    assert untouched(elsewhere)
+
+
+def test_state_may_be_kept_behind_a_link_of_the_users_own(tmp_path: Path) -> None:
+    """``state.dir`` itself is the user's to choose."""
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "disk")
+    StateDirectory.open(tmp_path / "link", "app")
+    assert (tmp_path / "disk" / "app" / METADATA_FILE).exists()
 
 
 # ---------------------------------------------------------------- refusals

@@ -21,6 +21,7 @@ from streams.cli.failures import CannotRun
 from streams.cli.findings import fail, fails, ok, warn
 from streams.cli.machine_checks import open_files, space
 from streams.cli.right_checks import needed_rights, right_findings
+from streams.kafka.confluent.rights import Rights
 from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.internal_topics import RESET_ADVICE
 from streams.kafka.ports import Admin
@@ -281,33 +282,68 @@ def test_topics(existing: Mapping[str, int], findings: list[object]) -> None:
     assert list(topic_findings(counts(), SETTINGS, existing)) == findings
 
 
+def test_a_topic_that_may_not_be_seen_is_not_said_to_be_absent() -> None:
+    """Where the broker was asked by its name."""
+    topology = Topology().add_source("source", "in", "other").add_sink("sink", "out", "source")
+    assert list(topic_findings(topology, SETTINGS, {}, {"in", "out"})) == [
+        fail("topics", "source topic 'in' may not be seen: allow READ on it"),
+        fail("topics", "source topic 'other' does not exist: create it"),
+    ]
+    found = [str(one) for one in topic_findings(counts(), SETTINGS, {"in": 3}, {CHANGELOG})]
+    assert f"ok    topics: 1 internal topics exist; to be made at the start: {REPARTITION}" in found
+
+
 def test_a_topology_without_internal_topics() -> None:
     topology = Topology().add_source("source", "in").add_sink("sink", "out", "source")
     found = list(topic_findings(topology, SETTINGS, {"in": 1, "out": 1}))
     assert found == [ok("topics", "source topic 'in' has 1 partitions")]
 
 
-NEEDED = {"in": {"READ"}, "out": {"WRITE"}, REPARTITION: {"READ", "WRITE", "DELETE"}, CHANGELOG: {"READ", "WRITE"}}
+CONTROL = ["a-0-tasks", "a-1-tasks"]
+NEEDED = {
+    "in": {"READ"},
+    "out": {"WRITE"},
+    REPARTITION: {"READ", "WRITE", "DELETE"},
+    CHANGELOG: {"READ", "WRITE"},
+    **{name: {"READ", "WRITE"} for name in CONTROL},
+}
 
 
 def test_what_an_application_does_with_its_topics() -> None:
-    """Those that are not there yet have to be made."""
-    existing = {"in": 3, "out": 1, REPARTITION: 3, CHANGELOG: 3}
-    assert needed_rights(counts(), SETTINGS, existing) == (NEEDED, [])
-    found, made = needed_rights(counts(), SETTINGS, {"in": 3})
-    assert (found, made) == ({"in": {"READ"}}, sorted([REPARTITION, CHANGELOG]))
+    """Those of its own that are not there yet have to be made; the topics that tasks are shared by are among them."""
+    assert needed_rights(counts(), SETTINGS, dict.fromkeys(NEEDED, 3)) == (NEEDED, [])
+    assert needed_rights(counts(), SETTINGS, {"in": 3}) == (NEEDED, sorted([REPARTITION, CHANGELOG, *CONTROL]))
+    pattern = Topology().add_source("source", re.compile("in-.*"))
+    assert needed_rights(pattern, SETTINGS, {"in-1": 1}) == (
+        {"in-1": {"READ"}, "a-0-tasks": {"READ", "WRITE", "ALTER"}},
+        ["a-0-tasks"],
+    )
 
 
+NONE: frozenset[str] = frozenset()
 ALL = frozenset({"READ", "WRITE", "DELETE", "CREATE", "DESCRIBE"})
 
 
 @pytest.mark.parametrize(
-    ("topics", "cluster", "made", "findings"),
+    ("rights", "made", "findings"),
     [
-        (dict.fromkeys(NEEDED, ALL), ALL, ["x"], [ok("rights", "4 topics may be used as needed")]),
         (
-            {**dict.fromkeys(NEEDED, ALL), "in": frozenset({"DESCRIBE"}), REPARTITION: frozenset({"READ"})},
-            None,
+            Rights(dict.fromkeys(NEEDED, ALL), frozenset(), ALL, {}),
+            [],
+            [ok("rights", "6 topics may be used as needed")],
+        ),
+        (
+            Rights({"in": ALL, "out": ALL}, frozenset(), None, {}),
+            [REPARTITION, CHANGELOG],
+            [ok("rights", "2 topics may be used as needed; those to be made (2) may be made")],
+        ),
+        (
+            Rights(
+                {**dict.fromkeys(NEEDED, ALL), "in": frozenset({"DESCRIBE"}), REPARTITION: frozenset({"READ"})},
+                frozenset(),
+                None,
+                {},
+            ),
             [],
             [
                 fail("rights", f"topic '{REPARTITION}' may not be used as needed: allow DELETE and WRITE on it"),
@@ -315,25 +351,27 @@ ALL = frozenset({"READ", "WRITE", "DELETE", "CREATE", "DESCRIBE"})
             ],
         ),
         (
-            {**dict.fromkeys(NEEDED, ALL), "out": None},
-            frozenset({"DESCRIBE"}),
-            ["a-new-changelog"],
+            Rights({"in": ALL, "out": None}, frozenset({CHANGELOG}), None, {CHANGELOG: "x", REPARTITION: "y"}),
+            [CHANGELOG, REPARTITION],
             [
-                warn("rights", "the broker does not tell what may be done with topic 'out'"),
-                warn(
+                fail(
                     "rights",
-                    "topics may not be created by the rights on the cluster: allow CREATE on it, or on topics with the"
-                    " application's prefix (a right that cannot be seen); to be made: a-new-changelog",
+                    f"topic '{CHANGELOG}' may not be seen: allow READ and WRITE on it, or on topics with the prefix"
+                    " 'a-'",
+                ),
+                warn("rights", "the broker does not tell what may be done with topic 'out'"),
+                fail(
+                    "rights",
+                    "topics may not be made: allow CREATE on topics with the prefix 'a-', or on the cluster:"
+                    f" {CHANGELOG}, {REPARTITION}",
                 ),
             ],
         ),
     ],
 )
-def test_rights(
-    topics: Mapping[str, frozenset[str] | None], cluster: frozenset[str] | None, made: list[str], findings: list[object]
-) -> None:
-    """Each missing one says what to allow."""
-    assert right_findings(NEEDED, made, topics, cluster) == findings
+def test_rights(rights: Rights, made: list[str], findings: list[object]) -> None:
+    """Each missing one says what to allow, also of topics that are not there yet."""
+    assert right_findings(NEEDED, made, rights, "a-") == findings
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from processor_api.topology import Topology
 from streams.cli import logs, run
 from streams.cli.failures import CannotRun
 from streams.cli.main import main
+from streams.cli.supervision import SupervisorLine
 from streams.cli.worker import StopRequest, stop_with_supervisor
 from streams.config import StreamsConfig
 from streams.log import working_on
@@ -66,9 +67,11 @@ def user_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
         "def nothing(): return None\n"
     )
     monkeypatch.chdir(tmp_path)
-    path, root = list(sys.path), logging.getLogger()
+    path, root, umask = list(sys.path), logging.getLogger(), os.umask(0o022)
+    os.umask(umask)
     handlers, level = list(root.handlers), root.level
     yield
+    os.umask(umask)
     sys.path[:], root.handlers[:] = path, handlers
     root.setLevel(level)
     sys.modules.pop("run_app", None)
@@ -252,6 +255,21 @@ def test_settings_come_from_the_file_then_c_then_options(tmp_path: Path) -> None
     assert application.config.num_stream_threads == 4
 
 
+@pytest.mark.parametrize(
+    ("before", "group_write", "expected"),
+    [(0o022, False, 0o640), (0o000, False, 0o640), (0o077, False, 0o600), (0o022, True, 0o660), (0o077, True, 0o660)],
+)
+def test_files_of_a_worker_are_not_for_others(before: int, group_write: bool, expected: int, tmp_path: Path) -> None:
+    """Those of databases too, which are made in the background as they come."""
+    umask = os.umask(before)
+    try:
+        run.keep_files_private(group_write=group_write)
+        (tmp_path / "made").touch()
+    finally:
+        os.umask(umask)
+    assert (tmp_path / "made").stat().st_mode & 0o777 == expected
+
+
 def test_python_without_the_gil_is_refused() -> None:
     with pytest.raises(CannotRun, match="runs without the GIL, for which the Kafka client and RocksDB are not built"):
         run.refuse_free_threading(lambda: False)
@@ -273,7 +291,7 @@ def test_losing_the_supervisor_asks_to_stop_and_then_ends_the_process(capfd: pyt
 
     read_end, write_end = os.pipe()
     stop = StopRequest()
-    watch = stop_with_supervisor(read_end, stop, close_timeout_ms=1, end=end)
+    watch = stop_with_supervisor(SupervisorLine(read_end), stop, close_timeout_ms=1, end=end)
     assert not stop.asked.is_set()
     os.close(write_end)
     assert stop.asked.wait(30)
@@ -288,7 +306,9 @@ def test_losing_the_supervisor_asks_to_stop_and_then_ends_the_process(capfd: pyt
 def test_an_application_that_closed_is_not_ended_by_the_supervisors_death() -> None:
     read_end, write_end = os.pipe()
     stop = StopRequest()
-    watch = stop_with_supervisor(read_end, stop, close_timeout_ms=600_000, end=lambda _: pytest.fail("ended"))
+    watch = stop_with_supervisor(
+        SupervisorLine(read_end), stop, close_timeout_ms=600_000, end=lambda _: pytest.fail("ended")
+    )
     stop.closed.set()
     os.close(write_end)
     watch.join(30)

@@ -1,5 +1,6 @@
 """Workers are started, restarted, stopped, and never outlive their supervisor."""
 
+import itertools
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,15 +32,16 @@ def note(what):
     (NOTES / f"{what}-{os.getpid()}").touch()
 
 class Application:
-    state, failure = "RUNNING", None
+    state, failure, waited = "RUNNING", None, False
     def __init__(self, topology, config):
         note("made")
     def start(self):
-        if BEHAVIOUR == "fails":
-            raise RuntimeError("cannot start")
         note("started")
     def wait(self, timeout_s):
         time.sleep(timeout_s)
+        if BEHAVIOUR == "fails" and self.waited:
+            raise RuntimeError("cannot go on")
+        self.waited = True
         return False
     def close(self, timeout_ms=None):
         if BEHAVIOUR == "stuck":
@@ -262,20 +265,146 @@ def test_only_deaths_within_the_window_count(tmp_path: Path) -> None:
     assert log.read_text() == "xxxx"
 
 
-def test_a_worker_is_this_python_running_the_same_arguments() -> None:
-    command = worker_command(["app:topology", "--workers", "4", "-c", "poll.ms=5"])(7)
+@pytest.mark.parametrize(
+    "given", [("-c", "poll.ms=5"), ("-cpoll.ms=5",), ("-c=poll.ms=5",), ("-c", "-c", "--threads", "2")]
+)
+def test_a_worker_is_this_python_running_the_same_arguments(given: tuple[str, ...]) -> None:
+    """But for settings, which may be secrets: the arguments of a process can be read by every user."""
+    command = worker_command(["app:topology", "--workers", "4", *given, "--config", "c.toml"])(7)
     assert command[:4] == [sys.executable, "-m", "streams", "run"]
     assert command[4:] == [
-        *("app:topology", "--workers", "4", "-c", "poll.ms=5"),
+        *("app:topology", "--workers", "4", *given[2:], "--config", "c.toml"),
         *("--workers", "1", "--supervised-by", "7"),
     ]
 
 
-def test_the_pipe_of_a_worker_is_at_its_end_only_when_the_supervisor_is_gone(tmp_path: Path) -> None:
-    """While the supervisor lives, a worker's read finds neither data nor an end."""
+def test_the_line_of_a_worker_is_at_its_end_only_when_the_supervisor_is_gone(tmp_path: Path) -> None:
+    """While the supervisor lives, a worker's read finds its settings, and then neither data nor an end."""
     code = (
-        "import json, os, select, sys; fd = int(sys.argv[1])\n"
-        f"json.dump(select.select([fd], [], [], 0)[0], open({str(tmp_path / 'seen')!r}, 'w'))\n"
+        "import json, os, select, sys; fd = int(sys.argv[1]); line = b''\n"
+        "while not line.endswith(b'\\n'): line += os.read(fd, 1)\n"
+        f"json.dump([json.loads(line), select.select([fd], [], [], 0)[0]], open({str(tmp_path / 'seen')!r}, 'w'))\n"
     )
-    assert Supervisor(lambda fd: [sys.executable, "-c", code, str(fd)], 1, policy=SOON).run() == 0
-    assert json.loads((tmp_path / "seen").read_text()) == []
+    command = [sys.executable, "-c", code]
+    assert Supervisor(lambda fd: [*command, str(fd)], 1, policy=SOON, settings=["a=ö"]).run() == 0
+    assert json.loads((tmp_path / "seen").read_text()) == [{"settings": ["a=ö"]}, []]
+
+
+@linux
+def test_settings_reach_workers_and_are_in_no_workers_arguments(tmp_path: Path) -> None:
+    """As a user of the machine sees them. Many of them are more than a socket takes at once."""
+    padding = [word for number in range(100) for word in ("-c", f"topic.note{number}={'x' * 1000}")]
+    (tmp_path / "secret_app.py").write_text(
+        "import os, time\nfrom pathlib import Path\n"
+        "def topology(config):\n"
+        "    assert config.clients['sasl.password'] == 'hunter2' and len(config.topic) == 100\n"
+        "    Path(f'seen-{os.getpid()}').touch()\n"
+        "    time.sleep(600)\n"
+    )
+    command = [sys.executable, "-m", "streams", "run", "secret_app:topology", "--workers", "2", *padding]
+    command += ["--application-id", "a", "--bootstrap-servers", "b:1", "-c", "sasl.password=hunter2"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        wait_until(lambda: len(list(tmp_path.glob("seen-*"))) == 2)
+        for seen in tmp_path.glob("seen-*"):
+            arguments = Path(f"/proc/{seen.name.removeprefix('seen-')}/cmdline").read_text().split("\0")
+            assert "secret_app:topology" in arguments
+            assert not any("hunter2" in word or word.startswith("-c") for word in arguments)
+        process.terminate()
+        _, errors = process.communicate(timeout=DEADLINE_S)
+        assert process.returncode == 0
+        assert errors.count("a secret is among the arguments") == 1
+        assert "hunter2" not in errors
+    finally:
+        process.kill()
+        process.communicate()
+
+
+# ---------------------------------------------------------------------- the same error again and again
+
+
+def dying(tmp_path: Path, *lives: list[dict[str, Any]], default: str = "1") -> Callable[[int], list[str]]:
+    """A command whose n-th process tells these things and dies."""
+    log = tmp_path / "starts"
+    code = (
+        "import json, os, sys\n"
+        f"lives = json.loads({json.dumps(json.dumps(lives))})\n"
+        "number = int(sys.argv[2])\n"
+        f"open({str(log)!r}, 'a').write('x')\n"
+        "for one in lives[min(number, len(lives) - 1)]: os.write(int(sys.argv[1]), json.dumps(one).encode() + b'\\n')\n"
+        f"sys.exit({default})"
+    )
+    started = itertools.count()
+    return lambda descriptor: [sys.executable, "-c", code, str(descriptor), str(next(started))]
+
+
+def told(text: str, *, passes: bool = False) -> dict[str, Any]:
+    return {"error": text, "passes": passes}
+
+
+RUNS = {"state": "RUNNING"}
+
+
+def test_workers_that_all_die_of_the_same_before_they_run_are_not_started_again(tmp_path: Path) -> None:
+    """But for numbers, since each has its own tasks. That a worker was started twice meanwhile changes nothing."""
+    command = dying(tmp_path, [told("no topic for task 0_1")], [told("no topic for task 0_17")])
+    supervisor = Supervisor(command, 2, policy=RestartPolicy(first_delay_s=600.0))
+    assert supervisor.run() == 1
+    assert supervisor.failure == "no topic for task 0_1"
+    assert (tmp_path / "starts").read_text() == "xx"
+
+
+@pytest.mark.parametrize(
+    "lives",
+    [
+        tuple([told(f"of {word}")] for word in ["one", "two", "three", "four", "five", "six", "seven", "eight"]),
+        ([told("no broker", passes=True)],),
+        ([RUNS, told("division by zero")],),
+        ([],),
+        ([told("division by zero")], [RUNS, told("division by zero")]),
+    ],
+    ids=["different", "passing", "after they ran", "killed", "one ran"],
+)
+def test_workers_that_die_of_anything_else_are_started_again(tmp_path: Path, lives: Any) -> None:
+    """Until one of them has died too often."""
+    supervisor = Supervisor(dying(tmp_path, *lives), 2, policy=SOON)
+    assert supervisor.run() == 1
+    assert supervisor.failure is None
+    assert len((tmp_path / "starts").read_text()) > 2
+
+
+@linux
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("def topology(): return 1 / 0\n", 2),
+        (
+            "from streams import KafkaStreams, Topology\n"
+            "def fails(self): return 1 / 0\n"
+            "KafkaStreams.start = fails\n"
+            "def topology(): return Topology().add_source('s', 't')\n",
+            1,
+        ),
+    ],
+)
+def test_an_error_before_it_runs_ends_the_command_with_its_words(tmp_path: Path, code: str, status: int) -> None:
+    """It restarted its workers for ever, or until one had died six times."""
+    (tmp_path / "zero_app.py").write_text(code)
+    command = [sys.executable, "-m", "streams", "run", "zero_app:topology", "--workers", "2"]
+    command += ["--application-id", "a", "--bootstrap-servers", "b:1"]
+    found = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+    )
+    assert found.returncode == status
+    assert "division by zero" in found.stderr
+    assert found.stderr.count("worker started") == 2
+    if status == 1:
+        last = found.stderr.splitlines()[-1]
+        assert last == "error: none of 2 workers came to run: ZeroDivisionError: division by zero"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from bad_input_support.rows import run_python
 from processor_api.errors import ConfigError, StreamsError
@@ -122,9 +123,10 @@ def test_the_names_of_secrets_are_known() -> None:
     open_ones = {
         "sasl.oauthbearer.assertion.private.key.file",
         "sasl.oauthbearer.client.credentials.client.id",
-        "sasl.oauthbearer.token.endpoint.url",
     }
     assert suspects - set(SECRETS) == open_ones
+    others = {"oauth_cb", "sasl.kerberos.kinit.cmd", "sasl.oauthbearer.extensions"}
+    assert {name for name in others if not is_secret(name) or not is_secret(f"producer.{name}")} == set()
 
 
 @pytest.mark.parametrize("prefix", ["", "consumer.", "producer.", "admin.", "main.consumer."])
@@ -132,6 +134,7 @@ def test_the_names_of_secrets_are_known() -> None:
 def test_a_secret_is_in_no_text_of_a_configuration(name: str, prefix: str) -> None:
     config = StreamsConfig.of({**BASE, f"{prefix}{name}": SECRET})
     texts = [repr(config), str(config), f"{config}", pprint.pformat(config), *config.shown().values()]
+    texts += [repr(config.model_dump()), config.model_dump_json(warnings=False), repr(vars(config)), repr(dict(config))]
     assert [text for text in texts if SECRET in text] == []
     assert config.dotted()[f"{prefix}{name}"] == SECRET
 
@@ -144,6 +147,87 @@ def test_a_secret_that_is_refused_is_in_no_error(name: str, given: Any) -> None:
         StreamsConfig.of({**BASE, name: given})
     assert SECRET not in "".join(traceback.format_exception(caught.value))
     assert "object at" not in str(caught.value)
+
+
+class Token:
+    """A function of the user's that would show what it holds."""
+
+    def __call__(self, _: Any) -> tuple[str, float]:
+        return SECRET, 0.0
+
+    def __repr__(self) -> str:
+        return f"Token({SECRET})"
+
+
+def test_a_function_that_gives_tokens_is_not_shown() -> None:
+    config = StreamsConfig.of({**BASE, "oauth_cb": Token(), "consumer.oauth_cb": Token()})
+    texts = [repr(config), *config.shown().values(), repr(config.model_dump()), repr(vars(config))]
+    assert [text for text in texts if SECRET in text] == []
+    with pytest.raises(ConfigError) as caught:
+        StreamsConfig.of({**BASE, "oauth_cb": SECRET})
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+def test_what_pydantic_says_shows_no_input() -> None:
+    config = StreamsConfig.of({**BASE, "sasl.password": SECRET})
+    with pytest.raises(ValidationError) as caught:
+        config.clients = {"sasl.password": SECRET}  # type: ignore[misc]
+    assert SECRET not in str(caught.value)
+    for given in ({**BASE, "sasl.password": object(), "clients": {SECRET: 1}}, {"sasl_password": SECRET}):
+        with pytest.raises((ConfigError, ValidationError)) as refused:
+            StreamsConfig.model_validate(given)
+        assert SECRET not in str(refused.value).replace(f"{SECRET} is not a setting", "")
+
+
+# ---------------------------------------------------------------------- warnings
+
+
+CLEAR = "sends the password in clear"
+UNCHECKED = "enable.ssl.certificate.verification is false"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}, CLEAR),
+        ({"security.protocol": "sasl_plaintext", "sasl.mechanisms": "plain"}, CLEAR),
+        (
+            {
+                "security.protocol": "sasl_ssl",
+                "producer.security.protocol": "sasl_plaintext",
+                "sasl.mechanism": "PLAIN",
+            },
+            CLEAR,
+        ),
+        ({"security.protocol": "sasl_plaintext", "sasl.mechanism": "OAUTHBEARER"}, "sends the token in clear"),
+        ({"security.protocol": "ssl", "enable.ssl.certificate.verification": "false"}, UNCHECKED),
+        ({"security.protocol": "sasl_ssl", "admin.enable.ssl.certificate.verification": False}, UNCHECKED),
+        ({"security.protocol": "ssl", "ssl.endpoint.identification.algorithm": ""}, "identification.algorithm is off"),
+        ({"security.protocol": "sasl_plaintext", "sasl.mechanism": "SCRAM-SHA-256"}, None),
+        ({"security.protocol": "sasl_ssl", "sasl.mechanism": "PLAIN"}, None),
+        ({"security.protocol": "plaintext", "enable.ssl.certificate.verification": "false"}, None),
+        ({}, None),
+    ],
+)
+def test_what_is_open_to_others_is_warned_of_once(
+    given: dict[str, Any], expected: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However many clients have it."""
+    user = {"sasl.username": "u", "sasl.password": SECRET} if "sasl.mechanism" in given else {}
+    StreamsConfig.of({**BASE, **user, **given})
+    found = [record.getMessage() for record in caplog.records]
+    assert len(found) == int(expected is not None)
+    assert expected is None or expected in found[0]
+    assert SECRET not in caplog.text
+
+
+def test_workers_leave_warnings_to_their_supervisor(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("def topology(): raise SystemExit(0)\n")
+    words = ("-c", "security.protocol=ssl", "-c", "enable.ssl.certificate.verification=false", "--workers", "3")
+    where = ("--application-id", "a", "--bootstrap-servers", "127.0.0.1:1", "-c", f"state.dir={tmp_path}")
+    found = run_python(["-m", "streams", "run", "app:topology", *where, *words], tmp_path)
+    assert found.err.count("worker started") == 3
+    assert found.err.count(UNCHECKED) == 1
 
 
 def test_a_client_that_cannot_be_made_does_not_tell_its_secrets(caplog: pytest.LogCaptureFixture) -> None:

@@ -20,6 +20,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
+from tools.kafka.folder_lock import FolderInUse, FolderLock
 from tools.kafka.jars import JarsError, libs
 
 HOST = "127.0.0.1"
@@ -85,6 +86,7 @@ class Broker:
         self._heap = heap
         self._start_timeout_s = start_timeout_s
         self._process: subprocess.Popen[bytes] | None = None
+        self._lock: FolderLock | None = None
 
     def __enter__(self) -> Self:
         with ExitStack() as unless_started:
@@ -101,11 +103,24 @@ class Broker:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Returns when the node answers and counts itself among the living; raises BrokerError when it does not."""
+        """Returns when the node answers and counts itself among the living; raises BrokerError when it does not, and
+        before anything is touched where another broker runs on the folder."""
         assert not self.is_running
         self._require_port()
-        java = [_java(), "-cp", f"{libs()}/*", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
         self.folder.mkdir(parents=True, exist_ok=True)
+        self._release()  # of a node that ended by itself
+        try:
+            self._lock = FolderLock(self.folder)
+        except FolderInUse as error:
+            raise BrokerError(str(error)) from None
+        try:
+            self._start(self._lock)
+        except BaseException:
+            self.kill()
+            raise
+
+    def _start(self, lock: FolderLock) -> None:
+        java = [_java(), "-cp", f"{libs()}/*", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
         config = self.folder / "server.properties"
         config.write_text("".join(f"{name}={value}\n" for name, value in self._properties.items()))
         with open(self._log, "ab") as log:
@@ -118,12 +133,10 @@ class Broker:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                pass_fds=(lock.descriptor,),
             )
-        try:
-            self._wait_until_live()
-        except BaseException:
-            self.kill()
-            raise
+        lock.note(f"process {os.getpid()}, by its broker, process {self._process.pid},")
+        self._wait_until_live()
 
     def wait(self) -> None:
         """Waits for as long as the node runs; raises BrokerError when it has ended by itself."""
@@ -133,22 +146,22 @@ class Broker:
 
     def stop(self) -> None:
         """Ends the node in order."""
-        if self._process is None:
-            return
-        self._process.terminate()
-        try:
-            self._process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self.kill()
-        self._process = None
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self.kill()
+            self._process = None
+        self._release()
 
     def kill(self) -> None:
         """Ends the node as a power cut would."""
-        if self._process is None:
-            return
-        self._process.kill()
-        self._process.wait()
-        self._process = None
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+        self._release()
 
     def close(self) -> None:
         """Ends the node and removes its data, unless the folder was given. May be called again."""
@@ -157,6 +170,11 @@ class Broker:
             shutil.rmtree(self.folder, ignore_errors=True)
         else:
             self.stop()
+
+    def _release(self) -> None:
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()
 
     @property
     def _data(self) -> Path:

@@ -14,9 +14,9 @@ from confluent_kafka.cimpl import NewPartitions
 from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 
 from processor_api.clock import Clock, SystemClock
-from processor_api.errors import RetryableError
+from processor_api.errors import AuthenticationError, AuthorizationError, RetryableError
 from processor_api.task_id import TopicPartition
-from streams.kafka.confluent.errors import kafka_error, mapped, mapping
+from streams.kafka.confluent.errors import AUTHENTICATION, Resources, kafka_error, mapped, mapping
 from streams.kafka.ports import GroupMember, NewTopic, OffsetAndMetadata, TopicInfo
 
 __all__ = ["ConfluentAdmin"]
@@ -24,6 +24,8 @@ __all__ = ["ConfluentAdmin"]
 log = logging.getLogger("streams.kafka.client")
 
 TIMEOUT_S = 30.0
+REFUSED_S = 3.0
+"""After this time of failed logins or TLS handshakes, and nothing else, no more is waited for."""
 DESCRIBE_S = 5.0
 VISIBLE_DEADLINE_S = 30.0
 PAUSE_S = 0.05
@@ -38,7 +40,11 @@ class ConfluentAdmin:
         """:param timeout_s: how long a request may take."""
         self._timeout_s = timeout_s
         self._clock = clock or SystemClock()
+        self.resources = Resources.of(config, "DESCRIBE", "DESCRIBE")
         self._servers = config.get("bootstrap.servers")
+        self._refused = ""
+        """What the client told last of TLS or a login that failed."""
+        self._last_trouble = ""
         self._config: dict[str, Any] = {**config, "error_cb": self._on_error}
         self._client = self._new_client()
 
@@ -50,7 +56,12 @@ class ConfluentAdmin:
             raise mapped(error, "make an admin client") from error
 
     def _on_error(self, error: KafkaError) -> None:
-        self._stale = self._stale or error.code() == KafkaError._ALL_BROKERS_DOWN
+        down = error.code() == KafkaError._ALL_BROKERS_DOWN
+        self._stale = self._stale or down
+        if not down:
+            self._last_trouble = error.str()
+            if error.name() in AUTHENTICATION or "certificate" in error.str():
+                self._refused = error.str()
 
     def _renew_if_stale(self) -> None:
         """A client that was without any broker, or asked for a coordinator that was away, may never find it again."""
@@ -59,19 +70,14 @@ class ConfluentAdmin:
             self._client = self._new_client()
 
     def topics(self, names: Collection[str] | None = None) -> dict[str, TopicInfo]:
+        found = self._list_topics()
+        if names is not None and (absent := sorted(set(names) - found.keys())):
+            self._refuse_hidden(absent)
         return {
             name: TopicInfo(name, len(topic.partitions))
-            for name, topic in self._listed().items()
+            for name, topic in found.items()
             if (names is None or name in names) and topic.error is None
         }
-
-    def _listed(self) -> dict[str, Any]:
-        """The client's metadata of all topics."""
-        try:
-            return self._client.list_topics(timeout=self._timeout_s).topics
-        except KafkaException as error:
-            what = f"reach a broker at {self._servers} within {self._timeout_s:g} s"
-            raise mapped(error, what) from error
 
     @mapping("describe topics")
     def topic_ids(self, names: Collection[str]) -> dict[str, str]:
@@ -93,6 +99,52 @@ class ConfluentAdmin:
                     found[name] = urlsafe_b64encode(raw).decode().rstrip("=")
         return found
 
+    def _refuse_hidden(self, names: list[str]) -> None:
+        """A list of all topics leaves out those that may not be seen; asked for by name, the broker says so."""
+        hidden = []
+        futures = self._client.describe_topics(TopicCollection(names), request_timeout=self._timeout_s)
+        for name, future in futures.items():
+            try:
+                future.result(self._timeout_s)
+            except KafkaException as error:
+                reason = kafka_error(error)
+                if reason is not None and reason.name() == "TOPIC_AUTHORIZATION_FAILED":
+                    hidden.append(name)
+        if hidden:
+            raise AuthorizationError(
+                f"topics may not be seen, whether they exist or not: {', '.join(map(repr, hidden))}; allow READ on"
+                " those that are read and WRITE on those that are written",
+                topic=hidden[0] if len(hidden) == 1 else None,
+            )
+
+    def _list_topics(self) -> Mapping[str, Any]:
+        """The client tries TLS and login again for as long as it is let, so that what they fail of is looked for."""
+        start = self._clock.monotonic()
+        early, late = start + min(REFUSED_S, self._timeout_s), start + self._timeout_s
+        self._refused = self._last_trouble = ""
+        while True:
+            now = self._clock.monotonic()
+            try:
+                topics: Mapping[str, Any] = self._client.list_topics(
+                    timeout=max(PAUSE_S, (early if now < early else late) - now)
+                ).topics
+                return topics
+            except KafkaException as error:
+                self._client.poll(PAUSE_S)  # says why
+                now, reason = self._clock.monotonic(), self._last_trouble
+                found = mapped(error, f"reach a broker at {self._servers}", self.resources)
+                if self._refused and now >= early:
+                    raise AuthenticationError(
+                        f"cannot reach a broker at {self._servers}, since TLS or the login fails: {self._refused}"
+                    ) from error
+                if not isinstance(found, RetryableError):
+                    raise found from error
+                if now >= late:
+                    raise RetryableError(
+                        f"cannot reach a broker at {self._servers} within {self._timeout_s:g} s:"
+                        f" {reason or found.message}; see whether it runs, and security.protocol is that of its listener"
+                    ) from error
+
     def create_topics(self, topics: Collection[NewTopic]) -> None:
         if not topics:
             return
@@ -106,7 +158,7 @@ class ConfluentAdmin:
             except KafkaException as error:
                 found = kafka_error(error)
                 if found is None or found.name() != "TOPIC_ALREADY_EXISTS":
-                    raise mapped(error, f"create topic {name!r}", topic=name) from error
+                    raise mapped(error, f"create topic {name!r}", Resources("CREATE", "CREATE"), topic=name) from error
                 counts[name] = 1  # somebody else's, with as many partitions as it has
         self._wait_visible(counts)
 
@@ -121,13 +173,13 @@ class ConfluentAdmin:
             found = kafka_error(error)
             grown = self.topics([topic]).get(topic) if found and found.name() == "INVALID_PARTITIONS" else None
             if grown is None or grown.partitions < partitions:  # else somebody else has done it
-                raise mapped(error, f"add partitions to topic {topic!r}", topic=topic) from error
+                raise mapped(error, f"add partitions to topic {topic!r}", Resources("ALTER"), topic=topic) from error
         self._wait_visible({topic: partitions})
 
     def _wait_visible(self, wanted: Mapping[str, int]) -> None:
         deadline = self._clock.monotonic() + VISIBLE_DEADLINE_S
         while True:
-            found = self._listed()
+            found = self._list_topics()
             ready = [
                 name
                 for name in wanted
@@ -151,7 +203,7 @@ class ConfluentAdmin:
             except KafkaException as error:
                 found = kafka_error(error)
                 if found is None or found.name() != "UNKNOWN_TOPIC_OR_PART":
-                    raise mapped(error, f"delete topic {name!r}", topic=name) from error
+                    raise mapped(error, f"delete topic {name!r}", Resources("DELETE"), topic=name) from error
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         if not before:
@@ -161,7 +213,8 @@ class ConfluentAdmin:
             try:
                 self._result(future, "delete records", topic=name.topic, partition=name.partition)
             except KafkaException as error:
-                raise mapped(error, "delete records", topic=name.topic, partition=name.partition) from error
+                place = {"topic": name.topic, "partition": name.partition}
+                raise mapped(error, "delete records", Resources("DELETE"), **place) from error
 
     @mapping("describe the group")
     def group_members(self, group: str) -> list[GroupMember]:
@@ -175,7 +228,7 @@ class ConfluentAdmin:
                 return []
             if reason is not None and reason.name() == "_TIMED_OUT":
                 self._stale = True
-            raise
+            raise mapped(error, "describe the group", Resources(group=group)) from error
         return [
             GroupMember(
                 client_id=member.client_id,

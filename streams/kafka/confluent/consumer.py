@@ -14,7 +14,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from processor_api.clock import SystemClock
 from processor_api.errors import RetryableError, TaskMigratedError
 from processor_api.task_id import TopicPartition
-from streams.kafka.confluent.errors import ErrorLog, instance_fenced, kafka_error, mapped, mapping
+from streams.kafka.confluent.errors import ErrorLog, Resources, instance_fenced, kafka_error, mapped, mapping
 from streams.kafka.confluent.known_topics import learn_topics
 from streams.kafka.confluent.read_ahead import ReadAhead
 from streams.kafka.ports import AT_BEGINNING, AT_END, OffsetAndMetadata, RebalanceListener
@@ -58,6 +58,7 @@ class ConfluentConsumer:
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._fenced = False
+        self.resources = Resources.of(config, "READ", "DESCRIBE")
         self._log_error = ErrorLog()
         self._assigned: set[TopicPartition] = set()
         self._owned: set[TopicPartition] = set()
@@ -66,7 +67,7 @@ class ConfluentConsumer:
         try:
             self._client = Client({**config, "error_cb": self._on_error}, logger=log)
         except KafkaException as error:
-            raise mapped(error, "make a consumer") from error
+            raise mapped(error, "make a consumer", self.resources) from error
         self._consume: Callable[..., list[Any]] = self._client.consume
         self._poll: Callable[..., Any] = self._client.poll
 
@@ -103,7 +104,7 @@ class ConfluentConsumer:
         try:
             messages = self._consume(max_messages, timeout_s)
         except (KafkaException, SystemError) as error:
-            raise mapped(error, "consume") from error
+            raise mapped(error, "consume", self.resources) from error
         if self._fenced or messages:
             self._check(messages[-1] if messages else None)
         return messages
@@ -127,7 +128,7 @@ class ConfluentConsumer:
         try:
             message = self._poll(timeout_s)
         except (KafkaException, SystemError) as error:
-            raise mapped(error, "consume") from error
+            raise mapped(error, "consume", self.resources) from error
         if self._fenced or message is not None:
             self._check(message)
         return message
@@ -153,7 +154,7 @@ class ConfluentConsumer:
         try:
             self._client.subscribe(sorted(topics), on_assign=on_assign, on_revoke=on_revoke, on_lost=on_lost)
         except KafkaException as error:
-            raise mapped(error, "subscribe") from error
+            raise mapped(error, "subscribe", self.resources) from error
 
     @mapping("read the group's metadata")
     def group_metadata(self) -> Any:
@@ -249,7 +250,7 @@ class ConfluentConsumer:
             if found is not None and found.code() == KafkaError._FATAL:
                 self._fenced = True
                 raise instance_fenced() from error
-            raise mapped(error, "commit offsets") from error
+            raise mapped(error, "commit offsets", self.resources) from error
 
     def _raise_first(self, partitions: Sequence[ClientPartition] | None) -> None:
         for one in partitions or ():

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
 from processor_api.clock import Clock, SystemClock
-from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
+from processor_api.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    RetryableError,
+    StreamsError,
+    TaskMigratedError,
+)
 from streams.kafka.ports import CommitAgain, InstanceFenced, TransactionAborted
 
-__all__ = ["ErrorLog", "instance_fenced", "kafka_error", "mapped", "mapping"]
+__all__ = ["AUTHENTICATION", "ErrorLog", "Resources", "instance_fenced", "kafka_error", "mapped", "mapping"]
 
 log = logging.getLogger("streams.kafka.client")
 
@@ -22,6 +29,18 @@ T = TypeVar("T")
 REPEAT_S = 10.0
 AGAIN = {"ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS"}
 MIGRATED = {"UNKNOWN_MEMBER_ID", "_FATAL", "_FENCED", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"}
+RENEWED = {
+    "_GAPLESS_GUARANTEE", "_INCONSISTENT", "INVALID_PRODUCER_ID_MAPPING", "INVALID_TXN_STATE",
+    "OUT_OF_ORDER_SEQUENCE_NUMBER", "TRANSACTION_COORDINATOR_FENCED", "UNKNOWN_PRODUCER_ID",
+}  # fmt: skip
+"""Fatal to a producer; a new one may go on. Any other fatal error would meet the next one too."""
+AUTHORIZATION = {
+    "CLUSTER_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "TOPIC_AUTHORIZATION_FAILED",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+}  # fmt: skip
+AUTHENTICATION = {
+    "_AUTHENTICATION", "_SSL", "ILLEGAL_SASL_STATE", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM",
+}  # fmt: skip
 RETRY = {
     "_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN", "_TIMED_OUT_QUEUE", "_WAIT_COORD", "_RESOLVE",
     "REQUEST_TIMED_OUT", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR",
@@ -38,19 +57,56 @@ def kafka_error(error: BaseException) -> KafkaError | None:
     return None
 
 
-def mapped(error: BaseException, what: str, **place: Any) -> StreamsError:
+@dataclass(frozen=True)
+class Resources:
+    """What a client works on, by which an error about a missing right says what to allow."""
+
+    on_topics: str = "READ"
+    """The operation on topics that it needs."""
+    on_cluster: str = "DESCRIBE"
+    group: str | None = None
+    transactional_id: str | None = None
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any], on_topics: str, on_cluster: str) -> Resources:
+        """Of a client with that configuration."""
+        return cls(on_topics, on_cluster, config.get("group.id"), config.get("transactional.id"))
+
+    def right(self, name: str, topic: str | None) -> str:
+        """The right that the broker missed, by the name of its error."""
+        match name:
+            case "TOPIC_AUTHORIZATION_FAILED":
+                return f"{self.on_topics} on {'its topics' if topic is None else f'topic {topic!r}'}"
+            case "GROUP_AUTHORIZATION_FAILED":
+                return f"READ on {'the group of the application.id' if self.group is None else f'group {self.group!r}'}"
+            case "TRANSACTIONAL_ID_AUTHORIZATION_FAILED":
+                own = "that of the producer" if self.transactional_id is None else repr(self.transactional_id)
+                return f"WRITE on transactional id {own}, or on all that start with the application.id"
+            case _:
+                return f"{self.on_cluster} on the cluster"
+
+
+def mapped(error: BaseException, what: str, resources: Resources = Resources(), **place: Any) -> StreamsError:
     """The error to raise in place of the client's."""
     found = kafka_error(error)
     if found is None:
         return StreamsError(f"cannot {what}: {error}", **place)
     name = found.name()
     text = f"cannot {what}: {found.str()} ({name})"
+    if name in AUTHORIZATION:  # also where it asks for an abort: the next transaction would meet it again
+        return AuthorizationError(f"{text}; allow {resources.right(name, place.get('topic'))}", **place)
+    if name in AUTHENTICATION:
+        return AuthenticationError(text, **place)
     if found.txn_requires_abort():  # the producer goes on after that, also when the member is known to be gone
         return TransactionAborted(text, **place)
     if name == "FENCED_INSTANCE_ID":
         return instance_fenced(**place)
-    if found.fatal() or name in MIGRATED:
+    if name in MIGRATED:
         return TaskMigratedError(f"{text}; another member owns the tasks of this thread now", **place)
+    if found.fatal() and name in RENEWED:
+        return TaskMigratedError(f"{text}; the producer cannot go on, and a new one takes its place", **place)
+    if found.fatal():
+        return StreamsError(text, **place)
     if name in AGAIN:
         return CommitAgain(text, **place)
     if found.retriable() or name in RETRY:
@@ -84,14 +140,14 @@ def instance_fenced(**place: Any) -> InstanceFenced:
 
 
 def mapping(what: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """A decorator that maps what a call of the client raises."""
+    """A decorator of methods that maps what a call of the client raises, by the object's ``resources``."""
 
     def decorate(call: Callable[P, T]) -> Callable[P, T]:
         def run(*args: P.args, **kwargs: P.kwargs) -> T:
             try:
                 return call(*args, **kwargs)
             except (KafkaException, SystemError) as error:
-                raise mapped(error, what) from error
+                raise mapped(error, what, getattr(args[0], "resources", Resources())) from error
 
         run.__doc__, run.__name__ = call.__doc__, call.__name__
         return run

@@ -12,10 +12,10 @@ from confluent_kafka import Producer as Client
 from confluent_kafka import TopicPartition as ClientPartition
 
 from processor_api.clock import Clock, SystemClock
-from processor_api.errors import ProductionError, RetryableError, StreamsError, TaskMigratedError
+from processor_api.errors import AuthorizationError, ProductionError, RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.courier import Courier, Overdue
-from streams.kafka.confluent.errors import ErrorLog, mapped, mapping
+from streams.kafka.confluent.errors import ErrorLog, Resources, kafka_error, mapped, mapping
 from streams.kafka.confluent.known_topics import learn_topics
 from streams.kafka.ports import OffsetAndMetadata, TransactionAborted
 
@@ -40,6 +40,7 @@ class ConfluentProducer:
 
     def __init__(self, config: Mapping[str, Any], clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
+        self.resources = Resources.of(config, "WRITE", "IDEMPOTENT_WRITE")
         self._fatal: KafkaError | None = None
         self._log_error = ErrorLog(self._clock)
         self._courier = Courier(f"{config.get('client.id', 'producer')}-courier")
@@ -52,7 +53,7 @@ class ConfluentProducer:
         try:
             self._client = Client({**DEFAULTS, **config, "error_cb": self._on_error}, logger=log)
         except KafkaException as error:
-            raise mapped(error, "make a producer") from error
+            raise mapped(error, "make a producer", self.resources) from error
         self.produce: Callable[..., None] = self._client.produce
         self._poll: Callable[[float], int] = self._client.poll
 
@@ -65,16 +66,22 @@ class ConfluentProducer:
             self._stale = "all brokers were gone meanwhile"
 
     def refused(self, error: Exception, topic: str) -> NoReturn:
-        found = mapped(error, f"send a record to topic {topic!r}", topic=topic)
-        if not isinstance(found, (RetryableError, TaskMigratedError)):
+        found = mapped(self._reason(error), f"send a record to topic {topic!r}", self.resources, topic=topic)
+        if not isinstance(found, (AuthorizationError, RetryableError, TaskMigratedError)):
             found = ProductionError(f"{found.message}; no offset after it was committed", topic=topic)
         raise found from error
+
+    def _reason(self, error: Exception) -> Exception:
+        """After a fatal error the client says only that there was one."""
+        found = kafka_error(error)
+        fatal = found is not None and found.code() == KafkaError._FATAL and self._fatal is not None
+        return KafkaException(self._fatal) if fatal else error
 
     def poll(self, timeout_s: float) -> int:
         try:
             return self._poll(timeout_s)
         except (KafkaException, SystemError) as error:
-            raise mapped(error, "send records") from error
+            raise mapped(error, "send records", self.resources) from error
 
     def flush(self, timeout_s: float = math.inf) -> bool:
         """Waits in slices, so that signals are seen; a record ends by ``delivery.timeout.ms`` one way or the other."""
@@ -87,7 +94,7 @@ class ConfluentProducer:
                 if left_s <= FLUSH_SLICE_S:
                     return False
             except (KafkaException, SystemError) as error:
-                raise mapped(error, "send records") from error
+                raise mapped(error, "send records", self.resources) from error
 
     # ------------------------------------------------------------------ transactions
 
@@ -99,7 +106,7 @@ class ConfluentProducer:
                 call()
                 return
             except (KafkaException, SystemError) as error:
-                found = mapped(error, what)
+                found = mapped(error, what, self.resources)
                 again = isinstance(found, RetryableError) and not isinstance(found, TransactionAborted)
                 if not again or self._clock.monotonic() > deadline:
                     raise found from error
@@ -155,7 +162,7 @@ class ConfluentProducer:
         try:
             found = self._client.list_topics(topic, timeout=10.0).topics[topic]
         except KafkaException as error:
-            raise mapped(error, f"look up topic {topic!r}", topic=topic) from error
+            raise mapped(error, f"look up topic {topic!r}", self.resources, topic=topic) from error
         if found.error is not None:
             raise StreamsError(f"topic {topic!r} does not exist or cannot be read: {found.error}", topic=topic)
         self._counts[topic] = now, len(found.partitions)
@@ -171,7 +178,7 @@ class ConfluentProducer:
         except Overdue:
             log.info("the producer goes when a broker answers")
         except (KafkaException, SystemError, RuntimeError) as error:
-            found = mapped(error, "close the producer")
+            found = mapped(error, "close the producer", self.resources)
             if not isinstance(found, (RetryableError, TaskMigratedError)):
                 log.warning("producer not closed in order", extra={"error": str(error)})
         finally:

@@ -9,8 +9,9 @@ from typing import Any
 
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
-from streams.kafka.confluent.errors import mapped
+from streams.kafka.confluent.errors import kafka_error, mapped
 
 __all__ = ["Rights", "read_rights"]
 
@@ -27,27 +28,70 @@ class Rights:
     """Of one client."""
 
     topics: Mapping[str, Operations]
-    """Of those that it may see."""
+    """Of those that exist and that it may see."""
+    hidden: frozenset[str]
+    """Those that it may not see, whether they exist or not."""
     cluster: Operations
+    refused: Mapping[str, str]
+    """Those that it may not make, with the broker's reason."""
 
 
-def read_rights(config: Mapping[str, Any], topics: Collection[str]) -> Rights:
-    """Asks for the rights on topics that exist, and on the cluster.
+def read_rights(config: Mapping[str, Any], topics: Collection[str], to_be_made: Collection[str] = ()) -> Rights:
+    """Asks for the rights on topics and on the cluster.
 
     :param config: of a client, under librdkafka's names.
+    :param to_be_made: the broker is asked whether it would make these topics; none is made.
     :raises StreamsError: if the brokers cannot be asked.
     """
     found: dict[str, Operations] = {}
+    hidden: set[str] = set()
     try:
         client = AdminClient(dict(config), logger=log)
         asked = client.describe_cluster(include_authorized_operations=True, request_timeout=TIMEOUT_S)
-        if topics:
-            names = TopicCollection(sorted(topics))
-            futures = client.describe_topics(names, include_authorized_operations=True, request_timeout=TIMEOUT_S)
-            found = {name: _operations(future.result(TIMEOUT_S)) for name, future in futures.items()}
-        return Rights(found, _operations(asked.result(TIMEOUT_S)))
+        for name, future in _described(client, topics).items():
+            try:
+                found[name] = _operations(future.result(TIMEOUT_S))
+            except KafkaException as error:
+                match _name(error):
+                    case "TOPIC_AUTHORIZATION_FAILED":
+                        hidden.add(name)
+                    case "UNKNOWN_TOPIC_OR_PART":
+                        pass
+                    case _:
+                        raise
+        return Rights(found, frozenset(hidden), _operations(asked.result(TIMEOUT_S)), _refused(client, to_be_made))
     except KafkaException as error:
         raise mapped(error, "ask for the rights of this client") from error
+
+
+def _described(client: AdminClient, topics: Collection[str]) -> Mapping[str, Any]:
+    if not topics:
+        return {}
+    names = TopicCollection(sorted(topics))
+    futures: Mapping[str, Any] = client.describe_topics(
+        names, include_authorized_operations=True, request_timeout=TIMEOUT_S
+    )
+    return futures
+
+
+def _refused(client: AdminClient, topics: Collection[str]) -> dict[str, str]:
+    """A topic that exists but is hidden counts as one that may be made, if the right is there."""
+    found = {}
+    if topics:
+        wanted = [NewTopic(name, 1) for name in sorted(topics)]
+        for name, future in client.create_topics(wanted, validate_only=True, request_timeout=TIMEOUT_S).items():
+            try:
+                future.result(TIMEOUT_S)
+            except KafkaException as error:
+                reason = _name(error)
+                if reason.endswith("AUTHORIZATION_FAILED"):
+                    found[name] = reason
+    return found
+
+
+def _name(error: KafkaException) -> str:
+    found = kafka_error(error)
+    return "" if found is None else str(found.name())
 
 
 def _operations(description: Any) -> Operations:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -31,6 +32,9 @@ class Api(Generic[Q, R]):
     response: type[R]
     needs: str
     """The oldest Kafka that has the lowest version."""
+    most_answer_bytes: int = 64 * 1024
+    """An answer that announces more is not read: so much as the request may return, with room for what is not known
+    here."""
     old_response_header: bool = False
     """Whether the answer's header has no tagged fields even in flexible versions: so it is for ApiVersions, which must
     be readable by a client that does not know the broker's versions."""
@@ -48,13 +52,14 @@ class Api(Generic[Q, R]):
         codec_of(self.request, version, flexible=flexible).write(out, request)
         return struct.pack(">i", len(out)) + bytes(out)
 
-    def decode(self, answer: bytes, version: int) -> R:
+    def decode(self, answer: bytes, version: int, check: Callable[[], object] | None = None) -> R:
         """The answer; ``answer`` is without its size.
 
+        :param check: called now and then meanwhile; ends it by raising.
         :raises MalformedMessage: if it is no such answer.
         """
         flexible = self.is_flexible(version)
-        reader = Reader(answer)
+        reader = Reader(answer, check)
         reader.take(_CORRELATION_ID.size)
         if flexible and not self.old_response_header:
             reader.skip_tags()

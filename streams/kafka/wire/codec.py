@@ -4,7 +4,8 @@
 * ``str``, ``bytes`` and ``tuple[T, ...]`` carry their length, and may be ``| None``;
 * a dataclass inside a dataclass is a structure;
 * ``Since(n)`` is for fields that versions before ``n`` do not have, ``Tag(n)`` for tagged fields; both have a default,
-  which is what is read where they are absent.
+  which is what is read where they are absent;
+* ``AtMost(n)`` is for arrays that may have more elements than `MOST_ELEMENTS`.
 
 In a flexible version lengths are varints of one more than the length, and structures end with their tagged fields
 (KIP-482). Before it, lengths are two bytes for texts and four for bytes and arrays, and there are no tagged fields.
@@ -21,6 +22,8 @@ from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 from processor_api.errors import StreamsError
 
 __all__ = [
+    "MOST_ELEMENTS",
+    "AtMost",
     "Codec",
     "Int8",
     "Int16",
@@ -36,7 +39,11 @@ __all__ = [
 
 T = TypeVar("T")
 
+MOST_ELEMENTS = 1_000
+"""Of an array, unless its declaration says another number; and tagged fields of a structure."""
+
 _MOST_VARINT_BITS = 35
+_CHECK_EVERY = 1 << 10
 
 
 class MalformedMessage(StreamsError):
@@ -62,6 +69,13 @@ class Tag:
     number: int
 
 
+@dataclass(frozen=True)
+class AtMost:
+    """Marks an array with how many elements it may have; one that announces more is not read."""
+
+    elements: int
+
+
 Int8 = Annotated[int, _Fixed("b")]
 Int16 = Annotated[int, _Fixed("h")]
 Int32 = Annotated[int, _Fixed("i")]
@@ -69,13 +83,18 @@ Int64 = Annotated[int, _Fixed("q")]
 
 
 class Reader:
-    """Takes bytes off the front of a message."""
+    """Takes bytes off the front of a message.
 
-    __slots__ = ("_at", "_data")
+    :param check: called now and then, since what somebody else has written may take long to read; ends it by raising.
+    """
 
-    def __init__(self, data: bytes) -> None:
+    __slots__ = ("_at", "_check", "_data", "_taken")
+
+    def __init__(self, data: bytes, check: Callable[[], object] | None = None) -> None:
         self._data = data
         self._at = 0
+        self._check = check
+        self._taken = 0
 
     @property
     def left(self) -> int:
@@ -84,6 +103,9 @@ class Reader:
 
     def take(self, count: int) -> bytes:
         """:raises MalformedMessage: if there are fewer."""
+        self._taken += 1
+        if self._check is not None and not self._taken % _CHECK_EVERY:
+            self._check()
         if not 0 <= count <= self.left:
             raise MalformedMessage(f"{count} more bytes are needed where it has {self.left}")
         found = self._data[self._at : self._at + count]
@@ -100,8 +122,18 @@ class Reader:
                 return value
         raise MalformedMessage("it has a length of more than five bytes")
 
+    def count(self, most: int, found: int) -> int:
+        """:raises MalformedMessage: if these are more elements than there may be, or than there are bytes."""
+        if found > min(most, self.left):  # an element has at least a byte: refused before anything is made of it
+            raise MalformedMessage(f"it announces {found} elements and has {self.left} bytes; there may be {most}")
+        return found
+
+    def part(self, count: int) -> Reader:
+        """A reader of the next bytes alone."""
+        return Reader(self.take(count), self._check)
+
     def skip_tags(self) -> None:
-        for _ in range(self.varint()):
+        for _ in range(self.count(MOST_ELEMENTS, self.varint())):
             self.varint()
             self.take(self.varint())
 
@@ -181,9 +213,9 @@ def _write_tags(out: bytearray, value: Any, tagged: Mapping[int, tuple[str, Code
 
 
 def _read_tags(reader: Reader, tagged: Mapping[int, tuple[str, Codec[Any], Any]], found: dict[str, Any]) -> None:
-    for _ in range(reader.varint()):
+    for _ in range(reader.count(MOST_ELEMENTS, reader.varint())):
         tag = reader.varint()
-        content = Reader(reader.take(reader.varint()))
+        content = reader.part(reader.varint())
         if tag in tagged:
             name, codec, _ = tagged[tag]
             found[name] = codec.read(content)
@@ -212,7 +244,8 @@ def _value(kind: Any, marks: Mapping[type, Any], version: int, flexible: bool) -
         return _bytes(_length("i", flexible, nullable))
     if get_origin(kind) is tuple:
         element, marked = _unmarked(get_args(kind)[0])
-        return _array(_length("i", flexible, nullable), _value(element, marked, version, flexible))
+        most = marks[AtMost].elements if AtMost in marks else MOST_ELEMENTS
+        return _array(_length("i", flexible, nullable), _value(element, marked, version, flexible), most)
     if is_dataclass(kind) and not nullable:
         return _structure(kind, version, flexible)  # type: ignore[arg-type]
     raise TypeError(f"{kind!r} is no wire type")
@@ -276,16 +309,14 @@ def _text(length: Codec[int]) -> Codec[str | None]:
     return Codec(write, read)
 
 
-def _array(length: Codec[int], element: Codec[Any]) -> Codec[tuple[Any, ...] | None]:
+def _array(length: Codec[int], element: Codec[Any], most: int) -> Codec[tuple[Any, ...] | None]:
     def write(out: bytearray, values: tuple[Any, ...] | None) -> None:
         length.write(out, -1 if values is None else len(values))
         for value in values or ():
             element.write(out, value)
 
     def read(reader: Reader) -> tuple[Any, ...] | None:
-        count = length.read(reader)
-        if count > reader.left:  # an element has at least a byte: refused before anything is made of it
-            raise MalformedMessage(f"it announces {count} elements and has {reader.left} bytes")
+        count = reader.count(most, length.read(reader))
         return None if count < 0 else tuple(element.read(reader) for _ in range(count))
 
     return Codec(write, read)

@@ -27,13 +27,10 @@ from streams.kafka.wire.messages import (
 )
 from streams.kafka.wire.sasl import Login
 
-__all__ = ["MOST_ANSWER_BYTES", "Connection", "connect"]
+__all__ = ["Connection", "connect"]
 
 Q = TypeVar("Q")
 R = TypeVar("R")
-
-MOST_ANSWER_BYTES = 16 * 1024 * 1024
-"""An answer that announces more is not read. Four bytes of something else than Kafka announce more nearly always."""
 
 _SOFTWARE = ApiVersionsRequest("streams-for-kafka", "1")
 _SIZE = struct.Struct(">i")
@@ -142,12 +139,15 @@ class Connection:
         with self._closed_on_error():
             version = self._version(api)
             sent_id = next(self._ids) & _MOST_CORRELATION_ID
-            answer = self._exchange(api.encode(request, version, sent_id, self._client_id), deadline)
+            sent = api.encode(request, version, sent_id, self._client_id)
+            answer = self._exchange(sent, api.name, api.most_answer_bytes, deadline)
             try:
                 answered_id = correlation_id_of(answer)
                 if answered_id != sent_id:
                     raise RetryableError(f"{self.address} answered request {answered_id} instead of {sent_id}")
-                return api.decode(answer, version)
+                return api.decode(answer, version, lambda: _seconds(deadline))
+            except TimeoutError as error:
+                raise _trouble(self.address, error) from error
             except MalformedMessage as error:
                 raise MalformedMessage(f"the answer of {self.address} to {api.name} cannot be read: {error}") from error
 
@@ -161,15 +161,15 @@ class Connection:
             )
         return version
 
-    def _exchange(self, request: bytes, deadline: Deadline) -> bytes:
+    def _exchange(self, request: bytes, name: str, most_bytes: int, deadline: Deadline) -> bytes:
         try:
             self._line.settimeout(_seconds(deadline))
             self._line.sendall(request)
             size = _SIZE.unpack(self._exactly(_SIZE.size, deadline))[0]
-            if not 0 <= size <= MOST_ANSWER_BYTES:
+            if not 0 <= size <= most_bytes:  # so do four bytes of something else than Kafka, nearly always
                 raise StreamsError(
-                    f"{self.address} announces an answer of {size} bytes, as no broker does: see whether it is a Kafka"
-                    " listener, and security.protocol that of the listener"
+                    f"{self.address} announces an answer of {size} bytes to {name}, which has at most {most_bytes}: see"
+                    " whether it is a Kafka listener, and security.protocol that of the listener"
                 )
             return self._exactly(size, deadline)
         except OSError as error:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from streams.kafka.wire.api import Api
-from streams.kafka.wire.codec import Int8, Int16, Int32, Int64, Since, Tag
+from streams.kafka.wire.codec import AtMost, Int8, Int16, Int32, Int64, Since, Tag
 from streams.kafka.wire.error_codes import NONE
 
 __all__ = [
@@ -188,7 +188,7 @@ class DescribedGroup:
     group_state: str
     protocol_type: str
     protocol_data: str
-    members: tuple[DescribedGroupMember, ...]
+    members: Annotated[tuple[DescribedGroupMember, ...], AtMost(10_000)]
     authorized_operations: Int32 = UNKNOWN_OPERATIONS
     """A bit for each operation that we may do, by the numbers of Kafka's ``AclOperation``: 3 is READ."""
 
@@ -196,7 +196,7 @@ class DescribedGroup:
 @dataclass(frozen=True)
 class DescribeGroupsResponse:
     throttle_time_ms: Int32
-    groups: tuple[DescribedGroup, ...]
+    groups: Annotated[tuple[DescribedGroup, ...], AtMost(1)]
 
     @property
     def error_code(self) -> int:
@@ -223,7 +223,7 @@ class DescribeClusterResponse:
     error_message: str | None
     cluster_id: str
     controller_id: Int32
-    brokers: tuple[ClusterBroker, ...]
+    brokers: Annotated[tuple[ClusterBroker, ...], AtMost(10_000)]
     cluster_authorized_operations: Int32
 
 
@@ -287,6 +287,7 @@ DESCRIBE_GROUPS = Api(
     request=DescribeGroupsRequest,
     response=DescribeGroupsResponse,
     needs="2.4",
+    most_answer_bytes=16 * 1024 * 1024,  # metadata and assignments of all members
 )
 DESCRIBE_CLUSTER = Api(
     name="DescribeCluster",
@@ -297,4 +298,5 @@ DESCRIBE_CLUSTER = Api(
     request=DescribeClusterRequest,
     response=DescribeClusterResponse,
     needs="2.8",
+    most_answer_bytes=4 * 1024 * 1024,  # each broker with host and rack
 )

@@ -42,6 +42,8 @@ class ScramLogin:
         full_nonce = attributes.get("r", "")
         if not full_nonce.startswith(nonce):
             raise self._refusal("answered a nonce that is not ours")
+        if full_nonce == nonce:  # then an answer to an earlier login would do
+            raise self._refusal("added no part of its own to the nonce")
         salted = self._salted_password(attributes)
         client_final = f"c=biws,r={full_nonce}"  # "n,,": no channel binding
         signed = b",".join((client_first.encode(), server_first, client_final.encode()))
@@ -58,7 +60,12 @@ class ScramLogin:
             parts = [part.partition("=") for part in message.decode().split(",")]
         except UnicodeDecodeError:
             raise self._refusal("answered what is not SCRAM") from None
-        return {name: value for name, _, value in parts}
+        found = {name: value for name, _, value in parts}
+        if "m" in found:  # RFC 5802: a later version of SCRAM, which a client that does not know it must refuse
+            raise self._refusal("asked for an extension that is not known here")
+        if len(found) != len(parts):
+            raise self._refusal("answered what is not SCRAM")
+        return found
 
     def _salted_password(self, attributes: dict[str, str]) -> bytes:
         text = attributes.get("i", "")

@@ -1,0 +1,43 @@
+"""Texts that come from data or from peers, made fit for a line of a log or an error.
+
+A record, a broker's answer or the error of a user's function may hold anything: megabytes, line breaks that forge a
+line, and sequences that a terminal obeys.
+"""
+
+from __future__ import annotations
+
+__all__ = ["MOST_MESSAGE", "MOST_TEXT", "MOST_VALUE", "cut", "printable", "shown"]
+
+MOST_VALUE = 500
+"""Characters of one value of data in the text of an error, such as its key."""
+MOST_TEXT = 2_000
+"""Characters of a text in a line of the log, and of the reason in an error."""
+MOST_MESSAGE = 10_000
+"""Characters of the message of an error, which may list several complaints."""
+
+
+def shown(text: str, most: int = MOST_TEXT) -> str:
+    """A text on one line, of at most that many characters and a note of how many more there were."""
+    return printable(cut(text, most))
+
+
+def cut(text: str, most: int) -> str:
+    """A text of at most that many characters, and a note of how many more there were."""
+    if len(text) <= most:
+        return text
+    return f"{text[:most]}... ({len(text) - most} more characters)"
+
+
+def printable(text: str, keep: str = "") -> str:
+    """A text whose characters that are not to be printed (controls, line breaks, changes of the direction of writing,
+    halves of surrogates) are escaped as Python does. In time linear in its length.
+
+    :param keep: those that stay all the same.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in keep else _escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")

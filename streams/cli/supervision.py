@@ -1,0 +1,123 @@
+"""What a supervisor and a worker tell each other, over a pair of sockets that only the two have.
+
+The supervisor sends one line: the settings that were given by ``-c``, which may be secrets and so are in no worker's
+arguments, where every user of the machine could read them. After it, nothing more is sent; when the supervisor dies,
+however it does, the worker reads the end. The worker sends a line when it runs, and one about the error that ends it.
+
+A line is a JSON object.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from processor_api.errors import RetryableError
+from streams.cli.failures import described
+
+__all__ = ["SupervisorLine", "WorkerLine", "without_settings"]
+
+_CHUNK = 65536
+
+
+class SupervisorLine:
+    """The worker's end."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._told_running = False
+
+    def settings(self) -> list[str] | None:
+        """The pairs ``key=value`` that were given to the supervisor; ``None`` if it has died. To be asked for once,
+        before anything else."""
+        line = bytearray()
+        while not line.endswith(b"\n"):
+            part = self._read(1)
+            if not part:
+                return None
+            line += part
+        found: list[str] = json.loads(line)["settings"]
+        return found
+
+    def wait_for_the_end(self) -> None:
+        """Returns when the supervisor has died."""
+        while self._read(_CHUNK):
+            pass
+
+    def running(self) -> None:
+        """The application runs; told once."""
+        if not self._told_running:
+            self._told_running = True
+            self._tell({"state": "RUNNING"})
+
+    def failed(self, error: BaseException) -> None:
+        """It ends by this error."""
+        self._tell({"error": described(error), "passes": isinstance(error, RetryableError)})
+
+    def _read(self, count: int) -> bytes:
+        try:
+            return os.read(self._descriptor, count)
+        except ConnectionError:
+            return b""
+
+    def _tell(self, fields: Mapping[str, Any]) -> None:
+        with contextlib.suppress(OSError):  # the supervisor has died
+            os.write(self._descriptor, json.dumps(fields).encode() + b"\n")
+
+
+class WorkerLine:
+    """The supervisor's end of one worker's life."""
+
+    def __init__(self) -> None:
+        self._own, self._theirs = socket.socketpair()
+        self.ran = False
+        """Whether the worker has told that it runs."""
+        self.error: str | None = None
+        """What ended it, unless it may have passed by itself."""
+        self._received = bytearray()
+
+    @property
+    def descriptor(self) -> int:
+        """The one that the worker inherits."""
+        return self._theirs.fileno()
+
+    def send_settings(self, settings: Sequence[str]) -> None:
+        """To the worker, which has started."""
+        self._theirs.close()
+        with contextlib.suppress(OSError):  # it has ended already
+            self._own.sendall(json.dumps({"settings": list(settings)}).encode() + b"\n")
+        self._own.setblocking(False)
+
+    def listen(self) -> None:
+        """Takes what the worker has told meanwhile; does not wait."""
+        with contextlib.suppress(OSError):
+            while part := self._own.recv(_CHUNK):
+                self._received += part
+        *lines, rest = bytes(self._received).split(b"\n")
+        self._received = bytearray(rest)
+        for line in lines:
+            told = json.loads(line)
+            self.ran = self.ran or told.get("state") == "RUNNING"
+            if "error" in told and not told["passes"]:
+                self.error = str(told["error"])
+
+    def close(self) -> None:
+        """May be called again."""
+        self._theirs.close()
+        self._own.close()
+
+
+def without_settings(words: Sequence[str]) -> list[str]:
+    """The arguments of a command but for ``-c KEY=VALUE``, however it is written."""
+    found: list[str] = []
+    skip = False
+    for word in words:
+        if skip or word.startswith("-c"):
+            skip = not skip and word == "-c"
+        else:
+            found.append(word)
+    return found
