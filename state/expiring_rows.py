@@ -117,7 +117,7 @@ class ExpiringRows(Rows):
     def tidy(self) -> None:
         """Part of each drain, behind the rows that were put: deletes some of what has expired, once per commit."""
         limit = self.lifetime.limit()
-        if self._swept or limit < 0:
+        if self._swept or limit < self._sweeps_from:
             return
         self._swept = True
         if self._sweep_at is None:
@@ -130,9 +130,20 @@ class ExpiringRows(Rows):
         is_over = self.lifetime.is_over
         for key, row in islice(self.family.range(self._sweep_at), left):
             left -= 1
-            if is_over(time_of_row(row)[0], limit):
+            time = time_of_row(row)[0]
+            if is_over(time, limit):
                 self._remove(key)
+            elif time < 0:
+                self._date(key, row)
         self._sweep_at = None if left else key + b"\0"
+
+    @property
+    def _sweeps_from(self) -> int:
+        """What has to have expired before there is anything to do."""
+        return 0
+
+    def _date(self, raw_key: bytes, row: bytes) -> None:
+        """A row whose time is not known was found."""
 
     def _remove(self, raw_key: bytes) -> None:
         key = self.row_of(raw_key)
@@ -340,6 +351,20 @@ class ByAccess(ExpiringRows):
         if entry is None or entry[0] is None:
             return
         self._put_drained(key, self.key_bytes(key), entry[0], self.write_value(entry[0]), entry[1])
+
+    @property
+    def _sweeps_from(self) -> int:
+        return -self.lifetime.length
+
+    def _date(self, raw_key: bytes, row: bytes) -> None:
+        """Logs it with the time from which it counts: else it would get another life with each restore. A row without a
+        timestamp stays as it is, since none is to be made up."""
+        key, (data, timestamp) = self.row_of(raw_key), self.codec.read(row)
+        if timestamp < 0 or key in self.dirty or key in self.drained:
+            return
+        self._times[key] = self.lifetime.unknown_time
+        value = self.stored(data)
+        self._put_drained(key, raw_key, value, self.write_value(value), timestamp)
 
     def apply(self, batch: Batch) -> None:
         times = self._times

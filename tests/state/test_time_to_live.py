@@ -288,6 +288,29 @@ def test_rows_of_before_live_on_from_the_first_commit(name: str, by: str, tmp_pa
     kit.close()
 
 
+@pytest.mark.parametrize("name", sorted(BUILDERS))
+@pytest.mark.parametrize("rocksdb", [False, True])
+def test_an_unknown_access_gives_one_life(name: str, rocksdb: bool, tmp_path: Path) -> None:
+    """A store that is restored more often than its time to live kept what nobody ever read: each restore began anew."""
+    supplier = SUPPLIER if rocksdb else Stores.in_memory_key_value_store("s")
+    builder = replace(BUILDERS[name], supplier=replace(supplier, kind=BUILDERS[name].supplier.kind))
+    kit = StoreKit(builder, tmp_path / "db")
+    put(kit, "a", "1", 0)
+    kit.commit()
+    kit.close()
+    log, alive = list(kit.committed), []
+    for time in (90, 180, 270):
+        kit = restored(builder.with_time_to_live(100, "access"), log, tmp_path / str(time))
+        kit.committed, kit.logged = list(log), list(log)
+        kit.cursor.stream_time = time
+        kit.commit()
+        kit.cursor.stream_time = time + 9
+        alive.append(dict(kit.facade.all()))
+        log = list(kit.committed)
+        kit.close()
+    assert alive == [{"a": given(builder, "1", 0)}, {"a": given(builder, "1", 0)}, {}]
+
+
 def test_from_one_measure_to_the_other_and_off_again(tmp_path: Path) -> None:
     for builder in (TIMESTAMPED, HEADERS):
         kit = StoreKit(builder.with_time_to_live(10), tmp_path / builder.kind)
