@@ -159,7 +159,7 @@ class Segments:
 
     def settle(self, rows: Iterable[bytes]) -> None:
         """A cache has logged what it has to: time is what the log tells. A row that was put and deleted again while
-        nobody knew of it is neither logged nor forwarded (conformance 73), and does not count.
+        nobody knew of it is neither logged nor forwarded, and does not count.
 
         :param rows: keys of the rows that were logged and wait for the commit.
         """
