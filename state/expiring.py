@@ -12,10 +12,11 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
 
-from processor_api.record import NO_TIMESTAMP, HeaderList
+from processor_api.record import HeaderList
 from processor_api.store_spec import StoreBuilder
 from processor_api.time_to_live import ACCESS, RECORD_TIME
 from state import headers_key_value, key_value
+from state.access_header import NOT_KNOWN, split_access, with_access
 from state.codec import ACCESSED, TIMESTAMPED, Logged, RowCodec, pack_access, row_from_plain, without_access
 from state.engine import Batch, Engine
 from state.expiring_rows import Accesses, ByAccess, ByRecordTime, ExpiringRows
@@ -24,11 +25,8 @@ from state.kind import Opening, OpenStore, Restore, StoreKind
 from state.lifetime import EXPIRY, Lifetime
 from state.with_headers import row_from_timestamped
 
-__all__ = ["ACCESS_HEADER", "KINDS", "kind_name"]
+__all__ = ["KINDS", "kind_name"]
 
-ACCESS_HEADER = "streams.accessed"
-"""Of a changelog record: the stream time of the last access in ms, i64."""
-_NOT_KNOWN = pack_access(NO_TIMESTAMP)
 _HEADERS = headers_key_value.KINDS["headers-key-value"]
 HEADERS_ACCESSED = replace(ACCESSED, family_suffix="headers-accessed")
 
@@ -82,7 +80,7 @@ def _with_access(log: Callable[..., None], accesses: Accesses) -> Callable[..., 
 
     def logged(key: bytes, data: bytes | None, timestamp: int, headers: HeaderList | None = None) -> None:
         if data is not None:
-            headers = [*(headers or ()), (ACCESS_HEADER, pack_access(accesses.of(key)))]
+            headers = with_access(headers, pack_access(accesses.of(key)))
         log(key, data, timestamp, headers)
 
     return logged
@@ -116,23 +114,13 @@ def _restoring_by_access(write: Callable[[bytes, HeaderList | None], bytes | Non
         for key, value, timestamp, found in zip(keys, values, timestamps, headers, strict=True):
             data = None
             if value is not None:
-                accessed, others = _access_of(found)
+                accessed, others = split_access(found)
                 row = write(value, others)
                 assert row is not None
                 data = accessed + row
             yield key, data, timestamp
 
     return restoring
-
-
-def _access_of(headers: HeaderList | None) -> tuple[bytes, HeaderList | None]:
-    """The time of the access, as it stands in a row, and the headers without it. A store that had no time to live when
-    it wrote the record did not say when."""
-    if headers:
-        name, value = headers[-1]
-        if name == ACCESS_HEADER and value is not None and len(value) == len(_NOT_KNOWN):
-            return value, headers[:-1]
-    return _NOT_KNOWN, headers
 
 
 def _value_alone(value: bytes, headers: HeaderList | None) -> bytes | None:
@@ -146,7 +134,7 @@ Convert = Callable[[bytes], bytes]
 
 
 def _with_unknown_access(convert: Convert | None = None) -> Convert:
-    return lambda row: _NOT_KNOWN + (row if convert is None else convert(row))
+    return lambda row: NOT_KNOWN + (row if convert is None else convert(row))
 
 
 _headers_from_timestamped = row_from_timestamped

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -42,6 +42,10 @@ class ExpiringRows(Rows):
         """Where a sweep through the rows of the engine goes on; ``None`` while there is none."""
         self._sweep_began = -1
         self._swept = False
+        self._judged: dict[Any, tuple[int, int | None]] = {}
+        """Of dirty rows of a cache that is asked for old values, when they were first put: what had expired, and the
+        time of the row below, where that is forgotten with the put."""
+        self.when_logged = self._judged.clear
 
     @abstractmethod
     def time_of(self, row_key: Any, entry: Entry) -> int:
@@ -73,19 +77,47 @@ class ExpiringRows(Rows):
         is_over = self.lifetime.is_over
         return ((key, row) for key, row in rows if not is_over(time_of_row(row)[0], limit))
 
+    # ------------------------------------------------------------------ changes
+
+    def _judge(self, row: Any) -> None:
+        """Before each put into a cache that is asked for old values. What has expired is no old value of a change, and
+        that is decided when the change is made, as without a cache, not when it is drained. A change that waits and has
+        expired is forwarded now: without a cache it was."""
+        limit, known = self.limit(), self.dirty.get(row)
+        if known is not None:
+            if known[0] is None or not self.lifetime.is_over(self.time_of(row, known), limit):
+                return
+            self.drain()
+        self._judged[row] = limit, self._time_below(row)
+
+    def _time_below(self, row: Any) -> int | None:
+        """The time of what a put is about to replace, if that will not be known afterwards."""
+        return None
+
     def _below(self, key: Any) -> Any:
-        """What has expired is no old value of a change."""
         entry = self.clean.get(key) or self.miss(key)
-        if entry is None or self.lifetime.is_over(self.time_of(key, entry), self.lifetime.limit()):
+        if entry is None or entry[0] is None:
+            return None
+        limit, time = self._judged.get(key) or (self.limit(), None)
+        if self.lifetime.is_over(self._clean_time(key, entry) if time is None else time, limit):
             return None
         return entry[0]
+
+    def _clean_time(self, row: Any, entry: Entry) -> int:
+        """The time of a row that is below a dirty one."""
+        return self.time_of(row, entry)
+
+    def _old_values(self, rows: dict[Any, Entry], deleted: list[Any]) -> Iterable[Any]:
+        """Deletions of rows that nobody knows are told as well: whether one has expired and is gone, or was never
+        there, makes no difference to those who kept it."""
+        return super()._old_values(rows, [])
 
     # ------------------------------------------------------------------ commits
 
     def tidy(self) -> None:
         """Part of each drain, behind the rows that were put: deletes some of what has expired, once per commit."""
         limit = self.lifetime.limit()
-        if self._swept or limit < 0:
+        if self._swept or limit < self._sweeps_from:
             return
         self._swept = True
         if self._sweep_at is None:
@@ -98,9 +130,20 @@ class ExpiringRows(Rows):
         is_over = self.lifetime.is_over
         for key, row in islice(self.family.range(self._sweep_at), left):
             left -= 1
-            if is_over(time_of_row(row)[0], limit):
+            time = time_of_row(row)[0]
+            if is_over(time, limit):
                 self._remove(key)
+            elif time < 0:
+                self._date(key, row)
         self._sweep_at = None if left else key + b"\0"
+
+    @property
+    def _sweeps_from(self) -> int:
+        """What has to have expired before there is anything to do."""
+        return 0
+
+    def _date(self, raw_key: bytes, row: bytes) -> None:
+        """A row whose time is not known was found."""
 
     def _remove(self, raw_key: bytes) -> None:
         key = self.row_of(raw_key)
@@ -119,6 +162,10 @@ class ExpiringRows(Rows):
     def applied(self) -> None:
         super().applied()
         self._swept = False
+
+    def close(self) -> None:
+        super().close()
+        self._judged.clear()
 
 
 class ByRecordTime(ExpiringRows):
@@ -140,9 +187,11 @@ class ByRecordTime(ExpiringRows):
         return get_alive
 
     def around_put(self, put: Put) -> Put:
-        now = self.lifetime.now
+        now, row_key = self.lifetime.now, row_key_maker(self)
 
         def put_timed(key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
+            if self.cached and self.wants_old:
+                self._judge(row_key(key))
             put(key, value, timestamp if timestamp >= 0 else now(), headers)
 
         return put_timed
@@ -241,6 +290,8 @@ class ByAccess(ExpiringRows):
 
         def put_timed(key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
             row = row_key(key)
+            if self.cached and self.wants_old:
+                self._judge(row)
             known = times.get(row)
             times[row] = now()
             try:
@@ -266,24 +317,14 @@ class ByAccess(ExpiringRows):
 
     # ------------------------------------------------------------------ commits
 
-    def _below(self, key: Any) -> Any:
-        """The time of a dirty row is that of the new value. A row that waits for the commit counts as alive: its own
-        time is not known any more."""
-        entry = self.clean.get(key) or self.miss(key)
-        if entry is None:
-            return None
-        if len(entry) > 2:
-            time = self._refreshed.get(key)
-            if self.lifetime.is_over(entry[2] if time is None else time, self.lifetime.limit()):
-                return None
-        return entry[0]
+    def _time_below(self, row: Any) -> int | None:
+        """That of a row that waits for the commit."""
+        return self._times.get(row)
 
-    def _old_values(self, rows: dict[Any, Entry], deleted: list[Any]) -> Any:
-        olds = super()._old_values(rows, deleted)
-        for key in deleted:
-            if key not in rows:
-                del self._times[key]
-        return olds
+    def _clean_time(self, row: Any, entry: Entry) -> int:
+        """`_times` has that of the dirty row, or of this one where it is drained and was not put again."""
+        time = self._refreshed.get(row)
+        return entry[2] if time is None else time
 
     def tidy(self) -> None:
         if self._refreshed or self._stale:
@@ -310,6 +351,20 @@ class ByAccess(ExpiringRows):
         if entry is None or entry[0] is None:
             return
         self._put_drained(key, self.key_bytes(key), entry[0], self.write_value(entry[0]), entry[1])
+
+    @property
+    def _sweeps_from(self) -> int:
+        return -self.lifetime.length
+
+    def _date(self, raw_key: bytes, row: bytes) -> None:
+        """Logs it with the time from which it counts: else it would get another life with each restore. A row without a
+        timestamp stays as it is, since none is to be made up."""
+        key, (data, timestamp) = self.row_of(raw_key), self.codec.read(row)
+        if timestamp < 0 or key in self.dirty or key in self.drained:
+            return
+        self._times[key] = self.lifetime.unknown_time
+        value = self.stored(data)
+        self._put_drained(key, raw_key, value, self.write_value(value), timestamp)
 
     def apply(self, batch: Batch) -> None:
         times = self._times

@@ -10,6 +10,8 @@ from typing import Any
 from processor_api.record import HeaderList
 from processor_api.store_spec import StoreBuilder
 from processor_api.stores import ValueTimestampHeaders
+from processor_api.time_to_live import ACCESS
+from state.access_header import guarded, split_access
 from state.codec import RowCodec, without_access
 from state.engine import Batch, Engine
 from state.formats.headers_value import write_session_with_headers
@@ -82,7 +84,10 @@ def _noting(rows: Rows, put: Callable[..., None], changelog: HeadersLog) -> Call
 
 
 def _open(opening: Opening) -> OpenStore:
-    changelog = None if opening.log is None else HeadersLog(opening.log, opening.cursor)
+    lives, log = opening.builder.time_to_live, opening.log
+    if log is not None and (lives is None or lives.by != ACCESS):
+        log = guarded(log)
+    changelog = None if log is None else HeadersLog(log, opening.cursor)
     rows = open_rows(
         replace(opening, value_serde=WithHeaders(opening.value_serde)), log=changelog, log_each=opening.log_each
     )
@@ -105,7 +110,7 @@ def _restoring(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec)
         timestamps: Iterable[int],
         headers: Iterable[HeaderList | None],
     ) -> None:
-        rows = map(write_session_with_headers, values, headers)
+        rows = map(write_session_with_headers, values, (split_access(found)[1] for found in headers))
         fill(batch, handle, zip(keys, rows, timestamps, strict=True))
 
     return restore

@@ -2,7 +2,9 @@
 
 Its time is the task's stream time, and never goes back: the latest is a row, written with each commit. A key has
 expired when the time to live has passed since its own time; where that is not known (rows that were there before the
-store had a time to live, KIP-258's -1), since the first commit with it.
+store had a time to live, or that it wrote while another measure counted, KIP-258's -1), since the first commit with it.
+That commit is known for the measure that counts; the row of the other is taken out, so that a measure that comes back
+starts again.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import struct
 
 from processor_api.errors import StateError
 from processor_api.record import NO_TIMESTAMP
-from processor_api.time_to_live import TimeToLive
+from processor_api.time_to_live import ACCESS, RECORD_TIME, TimeToLive
 from state.advice import rebuild_store
 from state.cursor import Cursor
 from state.engine import Batch, Engine, Family
@@ -19,7 +21,8 @@ from state.engine import Batch, Engine, Family
 __all__ = ["EXPIRY", "EXPIRY_ROW", "Lifetime"]
 
 EXPIRY = "expiry"
-"""Suffix of the family: ``record_time`` or ``access`` to the row of that mode (frozen on disk)."""
+"""Suffix of the family: ``record_time`` or ``access`` to the row of that measure (frozen on disk). There is one row, or
+two in directories of before."""
 EXPIRY_ROW = struct.Struct(">qq")
 """The latest time, and the time of the first commit; -1 is none."""
 
@@ -32,21 +35,33 @@ class Lifetime:
 
     def __init__(self, engine: Engine, store: str, time_to_live: TimeToLive, cursor: Cursor) -> None:
         self.family_name = f"{store}.{EXPIRY}"
+        self._store = store
         self._family = engine.family(self.family_name)
         self._key = time_to_live.by.encode()
+        self._other = (RECORD_TIME if time_to_live.by == ACCESS else ACCESS).encode()
         self._cursor = cursor
         self.length = time_to_live.ms
-        self.latest = self._since = self._next = NO_TIMESTAMP
+        self.latest, self._since = self._read(self._family, self._key)
         """`latest` is the store's time at the last commit."""
-        found = self._family.get(self._key)
-        if found is not None:
-            if len(found) != EXPIRY_ROW.size:
-                raise StateError(
-                    f"store {store!r} is damaged: its row about expiry has {len(found)} bytes, not {EXPIRY_ROW.size};"
-                    f" {rebuild_store(store)}",
-                    store=store,
-                )
-            self.latest, self._since = EXPIRY_ROW.unpack(found)
+        self._next = NO_TIMESTAMP
+        self._takes_over = self._family.get(self._other) is not None
+        if self._takes_over:
+            other, _ = self._read(self._family, self._other)
+            if other >= self.latest:  # the other measure counted last
+                self.latest, self._since = other, NO_TIMESTAMP
+
+    def _read(self, family: Family, key: bytes) -> tuple[int, int]:
+        found = family.get(key)
+        if found is None:
+            return NO_TIMESTAMP, NO_TIMESTAMP
+        if len(found) != EXPIRY_ROW.size:
+            raise StateError(
+                f"store {self._store!r} is damaged: its row about expiry has {len(found)} bytes, not"
+                f" {EXPIRY_ROW.size}; {rebuild_store(self._store)}",
+                store=self._store,
+            )
+        latest, since = EXPIRY_ROW.unpack(found)
+        return latest, since
 
     def now(self) -> int:
         """The store's time in ms; -1 before the first record."""
@@ -55,8 +70,7 @@ class Lifetime:
 
     def latest_of(self, family: Family) -> int:
         """The time of the last commit, as a snapshot of the store's family `EXPIRY` has it."""
-        found = family.get(self._key)
-        return NO_TIMESTAMP if found is None else EXPIRY_ROW.unpack(found)[0]
+        return max(self._read(family, key)[0] for key in (self._key, self._other))
 
     def committed_limit(self) -> int:
         """As :meth:`limit`, as of the last commit."""
@@ -81,11 +95,18 @@ class Lifetime:
         self._next = self.now()
         since = self._next if self._since < 0 else self._since
         batch.put(self._key, EXPIRY_ROW.pack(self._next, since), self._family.handle)
+        if self._takes_over:
+            batch.delete(self._other, self._family.handle)
 
     def applied(self) -> None:
-        self.latest = self._next
+        self.latest, self._takes_over = self._next, False
         if self._since < 0:
             self._since = self._next
+
+    @property
+    def unknown_time(self) -> int:
+        """From when keys count whose own time is not known: the first commit, or this one."""
+        return self._since if self._since >= 0 else self.now()
 
     def close(self) -> None:
         """Nothing to give back."""

@@ -84,6 +84,9 @@ def _one_by_one(log: Log) -> LogMany:
 class Rows:
     """See the module's text. `get` and `put` are functions made by :mod:`state.row_functions`."""
 
+    when_logged: Callable[[], None] | None = None
+    """Called by each drain, when everything is logged and nothing of it is forwarded."""
+
     def __init__(
         self,
         *,
@@ -277,6 +280,8 @@ class Rows:
             raise
         finally:
             self.draining = {}
+        if self.when_logged is not None:
+            self.when_logged()
         if self._callback is not None:
             cursor = self.cursor
             saved = cursor.message, cursor.source, cursor.timestamp, cursor.headers

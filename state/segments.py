@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import struct
 from bisect import insort
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
@@ -34,7 +34,7 @@ SEGMENT = struct.Struct(">q")
 FACTS_KEY = b"\xfffacts"
 """Behind all segments, whose numbers are never negative."""
 FACTS = struct.Struct(">qqi")
-"""Observed stream time, segment interval, last sequence number (frozen on disk)."""
+"""Observed stream time, segment interval, last sequence number of a value (frozen on disk)."""
 LEAST_PERSISTENT_INTERVAL_MS = 60_000
 MEMORY_SEGMENTS = 3
 LARGEST_SEQUENCE = 0x7FFFFFFF
@@ -95,8 +95,12 @@ class Segments:
         self._count_drop = count_drop
         self.interval = retention.interval_ms
         self.stream_time = NO_TIMESTAMP
-        self.sequence = 0
-        """The last one given to a put of a store that keeps duplicates."""
+        """The largest time put. In a cache it counts at once, and again no longer if the cache has to tell nobody of
+        what was put: see :meth:`settle`."""
+        self._logged_time = NO_TIMESTAMP
+        """The largest time that a restore will know of."""
+        self.sequence = self._last_value = 0
+        """The last one given to a put of a store that keeps duplicates, and to a put of a value."""
         self.live_from = self.dropped_before = 0
         """The smallest time that is shown, and that is put."""
         self._least = 0
@@ -118,7 +122,9 @@ class Segments:
                 store=self._store,
             )
         stream_time, self.interval, self.sequence = FACTS.unpack(facts)
+        self._last_value = self.sequence
         if stream_time >= 0:
+            self._logged_time = stream_time
             self.observe(stream_time)
             self._changed = self._sweep = False
 
@@ -146,6 +152,30 @@ class Segments:
                 self._known = set(self._ids)
         self.dropped_before = self.live_from if retention.drop_early else self._least * self.interval
 
+    def reach(self, time: int) -> None:
+        """A row of this time was logged."""
+        if time > self._logged_time:
+            self._logged_time = time
+
+    def settle(self, rows: Iterable[bytes]) -> None:
+        """A cache has logged what it has to: time is what the log tells. A row that was put and deleted again while
+        nobody knew of it is neither logged nor forwarded, and does not count.
+
+        :param rows: keys of the rows that were logged and wait for the commit.
+        """
+        time, retention = self._logged_time, self._retention
+        if time == self.stream_time:
+            return
+        self._least = least = max((time - retention.at_least_ms) // self.interval, 0)
+        found = {*self._find(), *(SEGMENT.unpack_from(row)[0] for row in rows)}
+        self._ids = sorted(id_ for id_ in found if id_ >= least)
+        self._known = set(self._ids)
+        self._sweep = self._least > 0
+        self.live_from = retention.live_from(time)
+        self.dropped_before = self.live_from if retention.drop_early else self._least * self.interval
+        self.stream_time = time
+        self._changed = True
+
     def hold(self, id_: int) -> None:
         """A row was put into a segment."""
         if id_ in self._known:
@@ -172,10 +202,12 @@ class Segments:
         """The sequence number of the next put."""
         return self.sequence + 1 & LARGEST_SEQUENCE
 
-    def take_sequence(self, sequence: int) -> None:
-        """A put used it."""
+    def take_sequence(self, sequence: int, *, value: bool) -> None:
+        """A put used it. That of a null is not remembered beyond this opening: nothing stands under it."""
         self.sequence = sequence
-        self._changed = True
+        if value:
+            self._last_value = sequence
+            self._changed = True
 
     # ----------------------------------------------------------------- reads
 
@@ -231,7 +263,7 @@ class Segments:
         if self._changed:
             for left in older:
                 batch.delete(FACTS_KEY, left)
-            batch.put(FACTS_KEY, FACTS.pack(self.stream_time, self.interval, self.sequence), handle)
+            batch.put(FACTS_KEY, FACTS.pack(self.stream_time, self.interval, self._last_value), handle)
 
     def applied(self) -> None:
         self._changed = self._sweep = False

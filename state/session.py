@@ -33,12 +33,12 @@ class SessionFacade(TimedFacade):
         self._timed.put(data, end, start, value, timestamp, self._rows.cursor.headers)
 
     def remove(self, session_key: Any) -> None:
-        """In memory it does not move the store's time, as in Java."""
+        """In memory, without a cache, it does not move the store's time, as in Java: a session after that time was
+        never put, so nothing is done. (Java logs a tombstone, which moves the time of the store that is restored.)"""
         self._check()
         data, start, end = self._session(session_key)
         _, timestamp = self._shown.parts(None)
-        if not self.persistent and end > self._timed.segments.stream_time:
-            self._timed.log_only(data, end, start, None, timestamp, self._rows.cursor.headers)
+        if not self.persistent and not self._rows.cached and end > self._timed.segments.stream_time:
             return
         self._timed.put(data, end, start, None, timestamp, self._rows.cursor.headers)
 

@@ -35,11 +35,13 @@ class TimedRows:
 
     def __init__(self, opening: Opening, layout: KeyFirst | TimeFirst, retention: Retention) -> None:
         self.layout: RowLayout = layout
-        self.log = _logged_as(layout, opening.log)
+        self.log = self._logged_as(layout, opening.log, caching=opening.builder.caching)
         numbered = opening.builder.supplier.parameters.get("retain_duplicates", False)  # no key is put twice
         log_each = opening.log_each or numbered
         self.rows = rows = open_rows(opening, key_serde=Serdes.BYTES, log=self.log, log_each=log_each)
         self.segments = Segments(rows.name, rows.family, retention, opening.drop)
+        if rows.cached:
+            rows.when_logged = lambda: self.segments.settle(rows.drained)
         self._get, self._put, self._keep = make_get(rows), make_put(rows), make_keep(rows)
         self._index: IndexRows | None = None
         self._by_key: KeyFirst
@@ -59,6 +61,24 @@ class TimedRows:
         if self._index is None:
             return (_Swept(self.segments, (self.rows,)),)
         return self._index, _Swept(self.segments, (self.rows, self._index.rows))  # what has expired is deleted last
+
+    def _logged_as(self, layout: RowLayout, log: Log | None, *, caching: bool) -> Log | None:
+        """Logs rows under the keys that the changelog has for them; of a cache, notes their times."""
+        write, parts = layout.keys.write, layout.parts
+
+        def logged(row: bytes, value: bytes | None, timestamp: int) -> None:
+            assert log is not None
+            log(write(*parts(row)), value, timestamp)
+
+        def logged_by_cache(row: bytes, value: bytes | None, timestamp: int) -> None:
+            key, time, rest = parts(row)
+            if log is not None:
+                log(write(key, time, rest), value, timestamp)
+            self.segments.reach(time)
+
+        if caching:
+            return logged_by_cache
+        return None if log is None else logged
 
     # ------------------------------------------------------------------ one row
 
@@ -85,8 +105,8 @@ class TimedRows:
             segments.drop(time)
         if value is not None:
             segments.hold(segment)
-        if time > segments.stream_time:
-            segments.observe(time)
+        if time > segments.stream_time and (not self.rows.cached or row in self.rows.dirty):
+            segments.observe(time)  # else a full cache has drained it, and knows better
 
     def log_only(
         self, key: bytes, time: int, rest: int, value: Any, timestamp: int, headers: HeaderList | None = None
@@ -195,18 +215,6 @@ class _Swept:
 
     def close(self) -> None:
         self._end = None
-
-
-def _logged_as(layout: RowLayout, log: Log | None) -> Log | None:
-    """Logs rows under the keys that the changelog has for them."""
-    if log is None:
-        return None
-    write, parts = layout.keys.write, layout.parts
-
-    def logged(row: bytes, value: bytes | None, timestamp: int) -> None:
-        log(write(*parts(row)), value, timestamp)
-
-    return logged
 
 
 def _same(value: Any) -> Any:

@@ -12,10 +12,10 @@ from processor_api.store_spec import StoreBuilder
 from processor_api.windowed import Window, Windowed
 from state.checked import key_writer, reader
 from state.codec import Logged, RowCodec
-from state.engine import Batch, Engine
+from state.engine import Batch, Engine, Family
 from state.formats.headers_value import write_session_with_headers
 from state.formats.keys import MAX_TIME
-from state.kind import Opening, Restore
+from state.kind import Opening, Restore, is_persistent
 from state.row_iterator import OpenIterators, RowIterator
 from state.rows import FlushCallback
 from state.segments import Retention, Segments
@@ -164,7 +164,7 @@ def restore_timed(
     segments = Segments(name, family, retention, lambda: None)
     fill, handle, read, row_of = codec.fill, family.handle, layout.keys.read, layout.row
     index_row = layout.index.row if isinstance(layout, TimeFirst) else None
-    numbered = bool(builder.supplier.parameters.get("retain_duplicates"))
+    numbered, persistent = bool(builder.supplier.parameters.get("retain_duplicates")), is_persistent(builder, engine)
 
     def rows(batch: Batch, records: Iterable[tuple[bytes, bytes | None, int]]) -> Iterator[Logged]:
         for logged, value, timestamp in records:
@@ -172,22 +172,20 @@ def restore_timed(
                 key, time, rest = read(logged)
             except (TypeError, ValueError) as error:
                 raise _wrong_key(builder, error) from error
+            if numbered:
+                if value is None:  # no row's deletion: see WindowFacade
+                    if not persistent and time > segments.stream_time:
+                        segments.observe(time)
+                    continue
+                segments.take_sequence(rest, value=True)
             if time > segments.stream_time:
                 segments.observe(time)
-            if numbered:
-                segments.sequence = max(segments.sequence, rest)
             if time < segments.dropped_before:
                 continue
             segment = time // segments.interval
             segments.hold(segment)
             if index_row is not None:
-                indexed = index_row(segment, key, time, rest)
-                for old_handle in older_handles(family):
-                    batch.delete(indexed, old_handle)
-                if value is None:
-                    batch.delete(indexed, handle)
-                else:
-                    batch.put(indexed, b"", handle)
+                _restore_index(batch, family, index_row(segment, key, time, rest), deleted=value is None)
             yield row_of(segment, key, time, rest), value, timestamp
 
     def restore(
@@ -204,6 +202,15 @@ def restore_timed(
         segments.applied()
 
     return restore
+
+
+def _restore_index(batch: Batch, family: Family, row: bytes, *, deleted: bool) -> None:
+    for old_handle in older_handles(family):
+        batch.delete(row, old_handle)
+    if deleted:
+        batch.delete(row, family.handle)
+    else:
+        batch.put(row, b"", family.handle)
 
 
 def _wrong_key(builder: StoreBuilder[Any, Any], error: Exception) -> StateError:

@@ -58,7 +58,7 @@ class WindowFacade(TimedFacade):
         else:
             timed.put(key, start, number, value, timestamp, self._rows.cursor.headers)
             self._last_put = number
-        segments.take_sequence(number)
+        segments.take_sequence(number, value=value is not None)
 
     # ------------------------------------------------------------------ reads
 

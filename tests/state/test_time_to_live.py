@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -287,6 +288,29 @@ def test_rows_of_before_live_on_from_the_first_commit(name: str, by: str, tmp_pa
     kit.close()
 
 
+@pytest.mark.parametrize("name", sorted(BUILDERS))
+@pytest.mark.parametrize("rocksdb", [False, True])
+def test_an_unknown_access_gives_one_life(name: str, rocksdb: bool, tmp_path: Path) -> None:
+    """A store that is restored more often than its time to live kept what nobody ever read: each restore began anew."""
+    supplier = SUPPLIER if rocksdb else Stores.in_memory_key_value_store("s")
+    builder = replace(BUILDERS[name], supplier=replace(supplier, kind=BUILDERS[name].supplier.kind))
+    kit = StoreKit(builder, tmp_path / "db")
+    put(kit, "a", "1", 0)
+    kit.commit()
+    kit.close()
+    log, alive = list(kit.committed), []
+    for time in (90, 180, 270):
+        kit = restored(builder.with_time_to_live(100, "access"), log, tmp_path / str(time))
+        kit.committed, kit.logged = list(log), list(log)
+        kit.cursor.stream_time = time
+        kit.commit()
+        kit.cursor.stream_time = time + 9
+        alive.append(dict(kit.facade.all()))
+        log = list(kit.committed)
+        kit.close()
+    assert alive == [{"a": given(builder, "1", 0)}, {"a": given(builder, "1", 0)}, {}]
+
+
 def test_from_one_measure_to_the_other_and_off_again(tmp_path: Path) -> None:
     for builder in (TIMESTAMPED, HEADERS):
         kit = StoreKit(builder.with_time_to_live(10), tmp_path / builder.kind)
@@ -313,6 +337,128 @@ def test_from_one_measure_to_the_other_and_off_again(tmp_path: Path) -> None:
         kit.cursor.stream_time = 121
         assert keys(kit) == ["a"]
         kit.close()
+
+
+@pytest.mark.parametrize("by", ["access", "record_time"])
+@pytest.mark.parametrize(
+    ("name", "between"),
+    [
+        (name, measure)
+        for name in sorted(BUILDERS)
+        for measure in ("access", "record_time", None)
+        if measure or name != "plain"
+    ],
+)
+def test_a_measure_that_comes_back_starts_again(name: str, by: str, between: str | None, tmp_path: Path) -> None:
+    """What was written while another measure counted was measured from the first commit that the store ever made by
+    this one: it was hidden at once, and deleted on the changelog."""
+    builder = BUILDERS[name]
+    lives = builder.with_time_to_live(100, by)
+    kit = StoreKit(lives, tmp_path / "db")
+    put(kit, "a", "1", 1000)
+    kit.commit()
+    kit.restart(builder if between is None else builder.with_time_to_live(100, between))
+    put(kit, "b", "2", 5000)
+    kit.commit()
+    kit.restart(lives)
+    kit.cursor.stream_time = 5001
+    for _ in range(2):
+        assert keys(kit) == ["b"]
+        kit.commit()
+        kit.restart()
+        kit.cursor.stream_time = 5002
+    assert {key for key, value, *_ in kit.logged if value is None} <= {b"a"}
+    assert [row for row, _ in kit.engine.family("s.expiry").range()] == [by.encode()]
+    kit.cursor.stream_time = 5101 if by == "access" and between != "access" else 5100
+    assert keys(kit) == []
+    kit.close()
+
+
+@pytest.mark.parametrize("last", ["access", "record_time"])
+def test_the_notes_of_both_measures_of_before(last: str, tmp_path: Path) -> None:
+    """Directories that were written when each measure kept its row for ever: the later one tells which counted last."""
+    kit = StoreKit(TIMESTAMPED.with_time_to_live(100, last), tmp_path / "db")
+    batch, family = kit.engine.batch(), kit.engine.family("s.expiry")
+    other = "access" if last == "record_time" else "record_time"
+    batch.put(last.encode(), struct.pack(">qq", 500, 60), family.handle)
+    batch.put(other.encode(), struct.pack(">qq", 400, 40), family.handle)
+    kit.engine.write(batch)
+    del batch, family
+    for by, since in ((last, 60), (other, 500)):
+        kit.restart(TIMESTAMPED.with_time_to_live(100, by))
+        lifetime = kit.store.rows.lifetime  # type: ignore[attr-defined]
+        assert (lifetime.now(), lifetime.unknown_time) == (500, since)
+    kit.close()
+
+
+MEASURES = [None, "record_time", "access"]
+
+
+@pytest.mark.parametrize("rocksdb", [False, True])
+@pytest.mark.parametrize("source", sorted(BUILDERS))
+@pytest.mark.parametrize("source_by", MEASURES)
+def test_any_kind_restores_what_any_other_logged(
+    source: str, source_by: str | None, rocksdb: bool, tmp_path: Path
+) -> None:
+    """Whatever measured the time: our header about the access was shown to users by a store with headers that did not
+    measure it, which the kept directory did not; put back by users, it aged the row."""
+    supplier = SUPPLIER if rocksdb else Stores.in_memory_key_value_store("s")
+
+    def built(name: str, by: str | None) -> Builder:
+        builder = replace(BUILDERS[name], supplier=replace(supplier, kind=BUILDERS[name].supplier.kind))
+        return builder if by is None else builder.with_time_to_live(100, by)
+
+    kit = StoreKit(built(source, source_by), tmp_path / "db")
+    put(kit, "a", "1", 50)
+    kit.cursor.stream_time = 60
+    kit.commit()
+    kit.close()
+    for name in BUILDERS:
+        for by in MEASURES:
+            other = restored(built(name, by), kit.committed, tmp_path / f"{name} {by}")
+            other.cursor.stream_time = 61
+            headers = KIN if source == name == "headers" else []
+            value = ValueTimestampHeaders("1", 50, headers) if name == "headers" else given(other.builder, "1", 50)
+            assert dict(other.facade.all()) == {"a": value}
+            other.close()
+
+
+@pytest.mark.parametrize("by", [None, "record_time"])
+def test_our_header_never_comes_back_through_users(by: str | None, tmp_path: Path) -> None:
+    """Restored under another measure, read, changed and put back, and restored by access again: the row was taken for
+    one that had been read long ago."""
+    lives = HEADERS.with_time_to_live(100, "access")
+    between = HEADERS if by is None else HEADERS.with_time_to_live(10_000, by)
+    kit = StoreKit(lives, tmp_path / "db")
+    put(kit, "a", "1", 60)
+    kit.commit()
+    kit.close()
+    other = restored(between, kit.committed, tmp_path / "other")
+    other.committed, other.logged = list(kit.committed), list(kit.committed)
+    found = at(other, 5000).get("a")
+    other.facade.put("a", ValueTimestampHeaders("2", 5000, found.headers))
+    other.commit()
+    again = restored(lives, other.committed, tmp_path / "again")
+    again.cursor.stream_time = 5001
+    assert again.facade.get("a") == ValueTimestampHeaders("2", 5000, KIN)
+    again.close()
+    other.close()
+
+
+@pytest.mark.parametrize("by", MEASURES)
+def test_headers_that_look_like_ours_are_restored_as_they_were(by: str | None, tmp_path: Path) -> None:
+    """A user may have one of that name, from a topic that is a changelog."""
+    builder = HEADERS if by is None else HEADERS.with_time_to_live(1000, by)
+    kit = StoreKit(builder, tmp_path / "db")
+    theirs = [("streams.accessed", struct.pack(">q", 1)), ("streams.accessed", struct.pack(">q", 2))]
+    for key, headers in (("a", theirs), ("b", theirs[1:]), ("c", [])):
+        at(kit, 100).put(key, ValueTimestampHeaders("1", 100, headers))
+    kit.commit()
+    other = restored(builder, kit.committed, tmp_path / "other")
+    other.cursor.stream_time = 100
+    assert list(other.facade.all()) == list(kit.facade.all())
+    other.close()
+    kit.close()
 
 
 def test_a_plain_store_cannot_lose_its_time_to_live_and_keep_its_rows(tmp_path: Path) -> None:

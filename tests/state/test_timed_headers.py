@@ -67,10 +67,15 @@ def test_a_deletion_is_logged_with_the_headers_of_its_record(engine: str, cached
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_deletion_that_changes_nothing_is_logged_likewise(engine: str, tmp_path: Path) -> None:
-    """Of a session that memory does not know yet, and of a window that has expired."""
+    """Of a session that is not there, and of a window that has expired. In memory, where a removal moves no time, one
+    of a session later than all others is not: it would move that of a store restored from it."""
     other = StoreKit(sessions(engine), tmp_path / "sessions")
     other.at(1, record("removed")).facade.remove(Windowed("a", Window(5, 9)))
-    assert headers_of(other) == [record("removed")]
+    ahead = [] if engine == "memory" else [record("removed")]
+    assert headers_of(other) == ahead
+    other.at(2, KIN).facade.put(Windowed("a", Window(9, 9)), AggregationWithHeaders("x", KIN))
+    other.at(3, record("again")).facade.remove(Windowed("a", Window(5, 9)))
+    assert headers_of(other) == [*ahead, KIN, record("again")]
     other.close()
     late = StoreKit(windows(engine), tmp_path / "late")
     late.facade.put("a", ValueTimestampHeaders("x", 5, KIN), 1_000_000)
