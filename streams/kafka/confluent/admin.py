@@ -142,7 +142,8 @@ class ConfluentAdmin:
                 if now >= late:
                     raise RetryableError(
                         f"cannot reach a broker at {self._servers} within {self._timeout_s:g} s:"
-                        f" {reason or found.message}; see whether it runs, and security.protocol is that of its listener"
+                        f" {reason or found.message}; see whether it runs, and whether security.protocol is that of its"
+                        " listener"
                     ) from error
 
     def create_topics(self, topics: Collection[NewTopic]) -> None:
