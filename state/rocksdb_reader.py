@@ -23,6 +23,7 @@ from rocksdict import AccessType, DBRecoveryMode, Options, Rdict
 
 from processor_api.errors import RetryableError, StateError
 from state.engine import OFFSETS
+from state.rocksdb_commits import COMMIT_END, COMMIT_PREFIX, LostCommitsError, next_commit
 from state.rocksdb_engine import RocksFamily
 from state.rocksdb_errors import damaged, is_damage, mapped
 from state.rocksdb_layout import FAMILIES_KEY, FORMAT_KEY, read_families
@@ -110,6 +111,13 @@ class DatabaseReader:
     def recorded_families(self) -> frozenset[str]:
         """Those that were made."""
         return read_families(self.family(OFFSETS).get(FAMILIES_KEY))
+
+    def check_commits(self) -> None:
+        """:raises DamagedStateError: a log was lost in front of another one."""
+        try:
+            next_commit(self.family(OFFSETS).range(COMMIT_PREFIX, COMMIT_END))
+        except LostCommitsError as error:
+            raise damaged(self.path, str(error)) from error
 
     def size(self, name: str) -> int:
         """Bytes on disk of a family's table files; what was written since the last flush is in the log."""

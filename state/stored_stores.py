@@ -12,6 +12,7 @@ from processor_api.errors import StateError
 from state.directory_view import StoredTask
 from state.engine import OFFSETS, POSITIONS, store_of
 from state.offsets import read_offset
+from state.rocksdb_commits import COMMIT_PREFIX
 from state.rocksdb_errors import damaged
 from state.rocksdb_layout import FAMILIES_KEY, FORMAT_KEY, check_format
 from state.rocksdb_reader import DatabaseReader
@@ -66,6 +67,8 @@ def stores_in(reader: DatabaseReader, task: StoredTask) -> list[StoredStore]:
     offsets: dict[str, dict[str, int | None]] = {name: {} for name in names}
     keys: dict[str, list[bytes]] = {name: [] for name in names}
     for key, row in reader.family(OFFSETS).range():
+        if key.startswith(COMMIT_PREFIX):
+            continue
         owner = None if key in (FORMAT_KEY, FAMILIES_KEY) else offset_store(key, task, names)
         if owner is not None:
             offsets[owner[0]][owner[1]] = _offset(row)

@@ -26,7 +26,8 @@ def add_parser(commands: object) -> None:
         "verify",
         help="read everything on disk, and say what is damaged",
         description="Reads each row of each store, or of one, with its checksum, and looks whether it is one of the"
-        " store's kind, whether the format and all column families are there, and whether the changelog offset is. A"
+        " store's kind, whether the format and all column families are there, whether the changelog offset is, and"
+        " whether a log was lost in front of a later one. A"
         " line for each: ok or fail. Exit status: 1 if anything fails, else 0. Works while the worker runs.",
     )
     add_store_argument(parser, nargs="?")
@@ -58,8 +59,9 @@ def _findings(task: StoredTask, only: str | None, topology: Topology | None) -> 
     try:
         with DatabaseReader(task.database) as reader:
             stores = stores_in(reader, task)
-            if only is None:
-                yield _shared(reader, task)
+            shared = _shared(reader, task)
+            if only is None or shared.verdict is Verdict.FAIL:
+                yield shared
             damage = False
             for store in stores:
                 if only in (None, store.name):
@@ -76,6 +78,10 @@ def _shared(reader: DatabaseReader, task: StoredTask) -> Finding:
     from state.rocksdb_errors import damaged
     from state.stored_stores import positions_of
 
+    try:
+        reader.check_commits()
+    except StreamsError as error:
+        return fails(task.name, error)[0]
     positions = positions_of(reader)
     for name, position in positions.items():
         if position is None:
