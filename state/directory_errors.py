@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from processor_api.errors import StateDirectoryError
+from state.system_errors import ADVICE
 
 __all__ = ["directory_error", "explained"]
 
@@ -31,6 +32,8 @@ def directory_error(error: OSError, path: Path) -> StateDirectoryError:
         return StateDirectoryError(
             f"{where} is not a directory: move it out of the way, or set state.dir to another directory"
         )
+    if error.errno is not None and error.errno in ADVICE:
+        return StateDirectoryError(f"{where} cannot be used for state: {ADVICE[error.errno]}")
     return StateDirectoryError(f"{where} cannot be used for state: {error.strerror or error}; set state.dir to another")
 
 

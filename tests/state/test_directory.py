@@ -159,7 +159,7 @@ def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
         (errno.EDQUOT, "there is no space left for /s: free some, or set state.dir to another disk"),
         (errno.EROFS, "/s is on a read-only file system: set state.dir to a directory on another"),
         (errno.EACCES, "this user may not write /s: change its owner or mode, or set state.dir to another directory"),
-        (errno.EIO, "/s cannot be used for state: Input/output error; set state.dir to another"),
+        (errno.ENOTEMPTY, "/s cannot be used for state: Directory not empty; set state.dir to another"),
     ],
 )
 def test_each_trouble_with_the_disk_says_what_to_do(code: int, expected: str) -> None:
