@@ -352,6 +352,57 @@ def test_entries_are_exported_with_their_types(stopped: Path, state: Run, tmp_pa
     assert list(tmp_path.glob("*.tmp")) == []
 
 
+def test_an_export_has_the_columns_of_the_kind_whatever_its_first_entries_are(
+    stopped: Path, state: Run, tmp_path: Path
+) -> None:
+    """They were those of the first 10,000 entries: later ones lost what only they had, and nothing was said."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    target = tmp_path / "rows.parquet"
+    columns = {
+        "plain": [],
+        "stamped": ["timestamp"],
+        "headed": ["timestamp", "headers"],
+        "listed": [],
+        "versioned": ["valid_from", "valid_to"],
+        "window": ["window_start", "sequence"],
+        "headed-window": ["timestamp", "headers", "window_start", "sequence"],
+        "ordered-session": ["session_start", "session_end"],
+        "headed-session": ["headers", "session_start", "session_end"],
+    }
+    for limit in ("0", "1", "1000"):
+        for store, more in columns.items():
+            assert state("export", store, "--to-file", str(target), "--limit", limit)[0] == 0
+            assert parquet.read_schema(target).names == ["task", "key", "value", *more]
+    assert state("export", "window", "--to-file", str(target), "--limit", "0", "--topology", TOPOLOGY)[0] == 0
+    assert "window_end" in parquet.read_schema(target).names
+
+
+def test_every_kind_is_exported_whole(stopped: Path, state: Run, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    target = tmp_path / "rows.parquet"
+    for store in KINDS:
+        assert state("export", store, "--to-file", str(target), "--topology", TOPOLOGY)[0] == 0
+        exported = parquet.read_table(target).to_pylist()
+        for row, entry in zip(exported, dumped(state, store), strict=True):
+            assert entry.keys() | {"task"} <= row.keys()
+            assert {name: row[name] for name in entry.keys() - {"key", "value", "headers"}} == {
+                name: entry[name] for name in entry.keys() - {"key", "value", "headers"}
+            }
+
+
+def test_what_json_reads_is_json_in_an_export(stopped: Path, state: Run, tmp_path: Path) -> None:
+    """Whatever types the values have; it was text or JSON, by those of the first entries."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    target = tmp_path / "rows.parquet"
+    values = ["1", '"text"', "1.5", '{"a": [1]}', "true"]
+    for number, value in enumerate(values):
+        change(stopped, "plain.plain", b"json-%d" % number, value.encode())
+    prefix = b"json-".hex()
+    status, _, err = state("export", "plain", "--to-file", str(target), "--value-serde", "json", "--prefix", prefix)
+    assert (status, err) == (0, "")
+    assert parquet.read_table(target).column("value").to_pylist() == values
+
+
 # ---------------------------------------------------------------------- a real process
 
 WRITER = """
