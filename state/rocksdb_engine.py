@@ -1,9 +1,9 @@
 """The engine on RocksDB: one database per task, a column family for each store and format.
 
-The log is on and not synced: a killed process loses nothing that was written, a power loss goes back to a consistent
-earlier point, and the changelog replays the rest. Commits are numbered, so that a log that is lost in front of another
-is noticed (state/rocksdb_commits.py). The binding's iterators end early on a damaged block without a word,
-so their status is checked at the end of every range.
+The log is on, and synced only if asked to: a killed process loses nothing that was written, a power loss goes back to a
+consistent earlier point, and the changelog replays the rest. Commits are numbered, so that a log that is lost in front
+of another is noticed (state/rocksdb_commits.py). The binding's iterators end early on a damaged block without a word:
+their status is checked at the end of every range.
 """
 
 from __future__ import annotations
@@ -177,6 +177,7 @@ class RocksEngine:
         self._closed = False
         self._commits = CommitNumbers(1, 1)
         self._log = WriteOptions()
+        self._log.sync = self._memory.settings.sync_commits
         self._load = WriteOptions()
         self._load.disable_wal = True  # type: ignore[assignment,method-assign]
         self.bulk = False
