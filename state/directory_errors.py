@@ -14,7 +14,7 @@ __all__ = ["directory_error", "explained"]
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _FORBIDDEN = {errno.EACCES, errno.EPERM}
-_NOT_A_DIRECTORY = {errno.ENOTDIR, errno.EEXIST}
+_NOT_A_DIRECTORY = {errno.ENOTDIR, errno.EEXIST, errno.ELOOP}
 
 
 def directory_error(error: OSError, path: Path) -> StateDirectoryError:

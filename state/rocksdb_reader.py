@@ -17,11 +17,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
 from rocksdict import AccessType, DBRecoveryMode, Options, Rdict
 
-from processor_api.errors import DamagedStateError, RetryableError, StateError
+from processor_api.errors import DamagedStateError, RetryableError, StateDirectoryError, StateError
 from state.engine import OFFSETS
 from state.rocksdb_commits import COMMIT_END, COMMIT_PREFIX, LostCommitsError, next_commit
 from state.rocksdb_engine import RocksFamily
@@ -51,7 +51,7 @@ class DatabaseReader:
         self.names: frozenset[str] = frozenset()
         self.damage: str | None = None
         if not path.is_dir():
-            raise StateError(f"there is no database at {path}")
+            _refuse(path)
         self._held = ExitStack()
         try:
             self._picture = Path(self._held.enter_context(tempfile.TemporaryDirectory(prefix="streams-state-")))
@@ -147,6 +147,16 @@ class DatabaseReader:
             family.release()
         self._db.close()
         self._held.close()
+
+
+def _refuse(path: Path) -> NoReturn:
+    for place in (path.parent, path):
+        if os.path.lexists(place) and not place.is_dir():
+            raise StateDirectoryError(
+                f"{place} is not a directory: move it out of the way; the next start restores what belongs there from"
+                " changelogs"
+            )
+    raise StateError(f"there is no database at {path}")
 
 
 def _options(*, paranoid: bool = True) -> Options:

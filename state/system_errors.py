@@ -47,8 +47,8 @@ ADVICE: Mapping[int, str] = {
 }
 """What happened, and what to do."""
 
-MISPLACED = frozenset((errno.EISDIR, errno.ENOTDIR, errno.EEXIST))
-"""A directory is where a file belongs, or a file where a directory does."""
+MISPLACED = frozenset((errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP))
+"""A directory is where a file belongs; or a file, or a link that leads nowhere, where a directory does."""
 
 _KNOWN = (*ADVICE, *MISPLACED)
 _TEXTS = sorted(((os.strerror(number), number) for number in _KNOWN), reverse=True)

@@ -359,3 +359,24 @@ def test_clean_up_leaves_the_global_stores_of_a_living_process(directory: StateD
         with pytest.raises(StateDirectoryError, match=r"another process \(slot 0\) uses .*app: stop every process"):
             directory.clean_up(own)
         assert directory.global_directory(other).exists()
+
+
+@pytest.mark.parametrize("left", ["0_0/rocksdb/CURRENT", "1_12/rocksdb/000004.log", "0_3/rocksdb/000007.sst"])
+def test_lost_metadata_are_written_anew(root: Path, left: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The directory was said to be of Java."""
+    StateDirectory.open(root, "app")
+    assert caplog.records == []
+    (root / "app" / METADATA_FILE).unlink()
+    (root / "app" / left).parent.mkdir(parents=True)
+    (root / "app" / left).touch()
+    first = StateDirectory.open(root, "app").process_uuid
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "metadata of the state directory are lost" in caplog.text
+    assert StateDirectory.open(root, "app").process_uuid == first
+
+
+@pytest.mark.parametrize("content", [b"", bytes(100), b"\xff{", b"null"])
+def test_metadata_that_are_no_metadata_are_told(root: Path, content: bytes) -> None:
+    StateDirectory.open(root, "app")
+    (root / "app" / METADATA_FILE).write_bytes(content)
+    assert "is damaged: move" in refusal(root)

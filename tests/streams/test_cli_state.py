@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from processor_api.errors import StateDirectoryError
 from runtime_support.task_kit import TaskKit
 from state.directory import METADATA_FILE, StateDirectory
 from state.engine import OFFSETS
@@ -313,6 +315,76 @@ def test_all_state_of_a_task_is_removed_also_when_it_cannot_be_read(stopped: Pat
     assert out.startswith("task 0_0: removed all state, which could not be read (")
     assert not stopped.exists()
     assert (root / "app" / METADATA_FILE).exists()
+
+
+# ---------------------------------------------------------------------- odd small files
+
+
+@pytest.mark.parametrize("content", [b"", bytes(120), b"\xff{", b"[]"])
+def test_metadata_that_cannot_be_read_are_told(content: bytes, stopped: Path, root: Path, state: Run) -> None:
+    """Where they were no text it was an error of a codec."""
+    (root / "app" / METADATA_FILE).write_bytes(content)
+    for command in (["list"], ["verify"], ["dump", "plain"]):
+        status, _, err = state(*command)
+        assert status == 1
+        assert f"{METADATA_FILE} is damaged: move {root / 'app'} away, and its state is restored from Kafka" in err
+
+
+def test_without_metadata_the_state_is_shown_nevertheless(stopped: Path, root: Path, state: Run) -> None:
+    """It was said to be of Java, or not there."""
+    (root / "app" / METADATA_FILE).unlink()
+    assert [line.split()[2] for line in state("list")[1].splitlines()[1:]] == sorted(KINDS)
+    assert state("list", where=root / "app")[1] == state("list")[1]
+    status, out, err = state("verify")
+    assert (status, err) == (0, "")
+    assert f"warn  app: {METADATA_FILE} is missing in {root / 'app'}: the next start writes another" in out
+    assert state("dump", "plain", "--application-id", "app")[0] == 0
+    assert state("rebuild", "plain")[0] == 0
+    assert (root / "app" / METADATA_FILE).exists()
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"", b"MANIFEST-999999\n", b"../../../../../etc/passwd\n"])
+def test_a_root_file_that_names_no_list_of_files_is_told(content: bytes, stopped: Path, root: Path, state: Run) -> None:
+    (stopped / "CURRENT").write_bytes(content)
+    status, out, _ = state("verify")
+    assert status == 1
+    assert out.startswith(f"fail  0_0: the database at {stopped} is damaged: ")
+    assert "streams state rebuild --task 0_0" in out
+    for command in (["list"], ["dump", "plain"]):
+        status, _, err = state(*command)
+        assert (status, "Unicode" in err) == (1, False)
+        assert "is damaged: " in err
+
+
+def a_file(path: Path) -> None:
+    path.write_text("x")
+
+
+def a_link_to_itself(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+@pytest.mark.parametrize("what", [a_file, a_link_to_itself])
+@pytest.mark.parametrize("place", ["0_0", "0_0/rocksdb"])
+def test_what_is_in_the_place_of_a_directory_is_told(
+    what: Callable[[Path], None], place: str, stopped: Path, root: Path, state: Run
+) -> None:
+    """Nothing was printed, and the exit status was 0."""
+    path = root / "app" / place
+    shutil.rmtree(path)
+    what(path)
+    status, out, _ = state("verify")
+    assert status == 1
+    assert out == (
+        f"fail  0_0: {path} is not a directory: move it out of the way; the next start restores what belongs there"
+        " from changelogs\n"
+    )
+    status, _, err = state("list")
+    assert (status, f"{path} is not a directory" in err) == (1, True)
+    with pytest.raises(StateDirectoryError, match=r"move (it|what is in the place)"):
+        made(root, *RECORDS)
+    path.unlink()
+    assert state("verify")[1] == f"no stores on disk in {root}\n"
 
 
 # ---------------------------------------------------------------------- export

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from processor_api.errors import StreamsError
 from processor_api.topology import Topology
+from state.directory_metadata import METADATA_FILE
 from state.directory_view import StoredTask
 from streams.cli.failures import CLEAN, FAILED, CannotRun
-from streams.cli.findings import Finding, Verdict, fail, fails, ok
+from streams.cli.findings import Finding, Verdict, fail, fails, ok, warn
 from streams.cli.stored.where import add_place_options, add_store_argument, add_topology_option, place_of
 
 if TYPE_CHECKING:
@@ -41,14 +42,22 @@ def run(arguments: argparse.Namespace) -> int:
     place = place_of(arguments)
     topology = place.topology()
     status, looked_at = CLEAN, False
-    for task in place.tasks():
+    tasks = place.tasks()
+    for path in dict.fromkeys(task.application_path for task in tasks):
+        if not (path / METADATA_FILE).exists():
+            sys.stdout.write(
+                f"{warn(path.name, f'{METADATA_FILE} is missing in {path}: the next start writes another')}\n"
+            )
+    for task in tasks:
         for finding in _findings(task, arguments.store, topology):
             looked_at = True
             sys.stdout.write(f"{finding}\n")
             if finding.verdict is Verdict.FAIL:
                 status = FAILED
-    if not looked_at and arguments.store is not None:
-        next(place.stores(arguments.store))  # says which stores there are
+    if not looked_at:
+        if arguments.store is not None:
+            next(place.stores(arguments.store))  # says which stores there are
+        sys.stdout.write(f"no stores on disk in {place.root}\n")
     return status
 
 
