@@ -124,7 +124,7 @@ class Rows:
         self.cursor = cursor
         self.budget = budget
         self.log = log
-        self._log_many = log_many or (None if log is None else _one_by_one(log))
+        self._log_many = log_many or (log and _one_by_one(log))
         self.cached = caching and budget.cache_limit > 0
         self.log_each = log_each and not self.cached
         self.dirty: dict[Any, Entry] = {}
@@ -133,23 +133,19 @@ class Rows:
         self.draining: dict[Any, Entry] = {}
         """What a drain is moving from `dirty` to `drained`, for readers in other threads: a row is always found in one
         of `dirty`, `draining`, `drained` and the engine by who looks in this order (state/live_rows.py)."""
-        self.read_engine = make_miss(self)
-        """Made for this store."""
+        self.read_engine = make_miss(self)  # made for this store
         self._callback: FlushCallback | None = None
         self.wants_old = False
         """Whether the old value of each change is asked for."""
         self.index: SortedDict[bytes, Any] | None = None
         """Keys of what is not in the engine, in order of their bytes: while somebody reads ranges."""
         self.fresh: list[Any] | None = None
-        """Keys that were put since the last commit: while somebody reads ranges (:meth:`watch`); another list with each
-        commit."""
-        self._indexed = 0
-        """How many of these the index has."""
-        self._watched_for = 0
+        """Keys put since the last commit, while ranges are read (:meth:`watch`); another list with each commit."""
+        self._indexed = self._watched_for = 0
+        """How many of these the index has; and for how many commits there is a list."""
         self._watch_lock = threading.Lock()
-        self._pending_bytes = 0
+        self._pending_bytes = self._evict_from = 0
         self._deleted: list[Any] = []
-        self._evict_from = 0
         self.message_bytes = 0
         """Of the messages that dirty rows keep."""
 
