@@ -75,11 +75,12 @@ def reads(store: OpenStore, rows: int, level: IsolationLevel) -> None:
     found, missed = best(lambda: get(dirty), CALLS), best(lambda: get(absent), CALLS)
     frozen = best(view.frozen, 3) / 1000
     short = best(lambda: list(islice(scan(dirty, None), 10)), 5) / 1000
+    two = best(lambda: list(scan(dirty, dirty + "0")), 50) / 1000
     long = best(lambda: sum(1 for _ in view.store.all())) / 1000
     print(
         f"  {level.value}: open {opening:.2f} us, get {found:.2f} us, absent {missed:.2f} us, frozen {frozen:.2f} ms,"
     )
-    print(f"    the first 10 of half of the rows {short:.2f} ms, all {long:.0f} ms")
+    print(f"    a range of 2 rows {two:.3f} ms, the first 10 of half of them {short:.2f} ms, all {long:.0f} ms")
 
 
 def writes(store: OpenStore, engine: Any, rows: int, read: Callable[[], Any] | None, pause_s: float = 0.0) -> float:

@@ -18,6 +18,7 @@ is taken away by renaming it first, so that a crash never leaves half of a task'
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import uuid
@@ -28,11 +29,21 @@ from typing import Self
 from processor_api.errors import StateDirectoryError
 from processor_api.task_id import TaskId
 from state.directory_errors import explained
-from state.directory_metadata import DATABASE, FORMAT_VERSION, METADATA_FILE, read_metadata, refuse_java, task_ids
+from state.directory_metadata import (
+    DATABASE,
+    FORMAT_VERSION,
+    METADATA_FILE,
+    has_own_tasks,
+    read_metadata,
+    refuse_java,
+    task_ids,
+)
 from state.file_lock import FileLock, FileLocks, Held
 from state.own_files import make_own_directory, refuse_link, write_own
 
 __all__ = ["FORMAT_VERSION", "METADATA_FILE", "ProcessIdentity", "Slot", "StateDirectory", "TaskLock"]
+
+log = logging.getLogger("streams.state")
 
 _MOST_SLOTS = 1024
 _REMOVING = "removing-"
@@ -111,7 +122,14 @@ class StateDirectory:
             for directory in (path, path / "slots", path / "locks"):
                 make_own_directory(directory, mode)
             with locks.acquire(path / "locks" / "directory.lock", mode & 0o666):
-                process_uuid = read_metadata(path, application_id) or _write_metadata(path, application_id, mode)
+                process_uuid = read_metadata(path, application_id)
+                if process_uuid is None:
+                    if has_own_tasks(path):
+                        log.warning(
+                            "the metadata of the state directory are lost: they are written anew",
+                            extra={"path": str(path)},
+                        )
+                    process_uuid = _write_metadata(path, application_id, mode)
                 for leftover in path.glob(_REMOVING + "*"):
                     shutil.rmtree(leftover, ignore_errors=True)
         return cls(path, process_uuid, mode, locks)

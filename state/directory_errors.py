@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from processor_api.errors import StateDirectoryError
+from state.system_errors import ADVICE
 
 __all__ = ["directory_error", "explained"]
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _FORBIDDEN = {errno.EACCES, errno.EPERM}
-_NOT_A_DIRECTORY = {errno.ENOTDIR, errno.EEXIST}
+_NOT_A_DIRECTORY = {errno.ENOTDIR, errno.EEXIST, errno.ELOOP}
 
 
 def directory_error(error: OSError, path: Path) -> StateDirectoryError:
@@ -36,6 +37,8 @@ def directory_error(error: OSError, path: Path) -> StateDirectoryError:
         return StateDirectoryError(
             f"{where} is not a directory: move it out of the way, or set state.dir to another directory"
         )
+    if error.errno is not None and error.errno in ADVICE:
+        return StateDirectoryError(f"{where} cannot be used for state: {ADVICE[error.errno]}")
     return StateDirectoryError(f"{where} cannot be used for state: {error.strerror or error}; set state.dir to another")
 
 

@@ -12,7 +12,16 @@ from processor_api.task_id import TaskId
 from state.directory_errors import directory_error
 from state.own_files import read_own
 
-__all__ = ["DATABASE", "FORMAT_VERSION", "METADATA_FILE", "owner_of", "read_metadata", "refuse_java", "task_ids"]
+__all__ = [
+    "DATABASE",
+    "FORMAT_VERSION",
+    "METADATA_FILE",
+    "has_own_tasks",
+    "owner_of",
+    "read_metadata",
+    "refuse_java",
+    "task_ids",
+]
 
 FORMAT_VERSION = 1
 """Of the directory as a whole; frozen: a later layout has a higher one."""
@@ -48,7 +57,7 @@ def read_metadata(path: Path, application_id: str) -> uuid.UUID | None:
 
 def _read(path: Path) -> tuple[uuid.UUID, str] | None:
     try:
-        text = read_own(path / METADATA_FILE).decode("utf-8")
+        data = read_own(path / METADATA_FILE)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -56,7 +65,7 @@ def _read(path: Path) -> tuple[uuid.UUID, str] | None:
             raise directory_error(error, path) from error
         raise
     try:
-        metadata = json.loads(text)
+        metadata = json.loads(data.decode())
         version, owner = int(metadata["format_version"]), str(metadata["application_id"])
         if version > FORMAT_VERSION:
             raise StateDirectoryError(
@@ -71,15 +80,18 @@ def _read(path: Path) -> tuple[uuid.UUID, str] | None:
     return process_uuid, owner
 
 
-def task_ids(path: Path) -> list[TaskId]:
-    """The tasks that have a directory below one."""
+def task_ids(path: Path, *, whatever: bool = False) -> list[TaskId]:
+    """The tasks that have a directory below one.
+
+    :param whatever: also those in whose place is something else, such as a file or a link that leads nowhere.
+    """
     found = []
     for entry in path.iterdir():
         try:
             task = TaskId.parse(entry.name)
         except ValueError:
             continue
-        if str(task) == entry.name and entry.is_dir():
+        if str(task) == entry.name and (whatever or entry.is_dir()):
             found.append(task)
     return found
 
@@ -94,6 +106,21 @@ def refuse_java(path: Path) -> None:
         )
 
 
+def has_own_tasks(path: Path) -> bool:
+    """Whether there is state of this library below, also where the file that says so is lost."""
+    return any(map(_is_own, _databases(path)))
+
+
+def _databases(path: Path) -> list[Path]:
+    return [path / str(task) / DATABASE for task in task_ids(path)] if path.is_dir() else []
+
+
+def _is_own(database: Path) -> bool:
+    """One database for a task; Java's has a directory in it for each store."""
+    return any(next(database.glob(pattern), None) for pattern in ("CURRENT", "MANIFEST-*", "*.sst", "*.log"))
+
+
 def _has_java_tasks(path: Path) -> bool:
-    tasks = (path / str(task) for task in task_ids(path))
-    return any((task / name).exists() for task in tasks for name in ("rocksdb", ".checkpoint", ".lock"))
+    if any((path / str(task) / name).exists() for task in task_ids(path) for name in (".checkpoint", ".lock")):
+        return True
+    return any(not _is_own(one) and any(map(Path.is_dir, one.glob("*"))) for one in _databases(path))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from processor_api.errors import StateDirectoryError
 from processor_api.task_id import TaskId
-from state.directory_metadata import DATABASE, METADATA_FILE, owner_of, refuse_java, task_ids
+from state.directory_metadata import DATABASE, METADATA_FILE, has_own_tasks, owner_of, refuse_java, task_ids
 
 __all__ = ["StoredTask", "applications_in", "tasks_of"]
 
@@ -28,8 +29,17 @@ class StoredTask:
         return f"global/{self.path.name}" if self.task is None else str(self.task)
 
     @property
+    def application_path(self) -> Path:
+        return self.path.parent if self.task is not None else self.path.parent.parent
+
+    @property
     def database(self) -> Path:
         return self.path / DATABASE
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it has a database, or something else is in the place of its directory or its database."""
+        return os.path.lexists(self.database) if self.path.is_dir() else os.path.lexists(self.path)
 
 
 def applications_in(root: Path) -> dict[str, Path]:
@@ -47,9 +57,16 @@ def applications_in(root: Path) -> dict[str, Path]:
         owner = owner_of(root)
         if owner is not None:
             return {owner: root}
-        return {path.name: path for path in sorted(root.iterdir()) if (path / METADATA_FILE).exists()}
+        if has_own_tasks(root):
+            return {root.name: root}
+        return {path.name: path for path in sorted(root.iterdir()) if _is_application(path)}
     except OSError as error:
         raise StateDirectoryError(f"the state directory {root} cannot be read: {error.strerror or error}") from error
+
+
+def _is_application(path: Path) -> bool:
+    """Also where the file with the metadata is lost: the next start writes another."""
+    return (path / METADATA_FILE).exists() or has_own_tasks(path)
 
 
 def tasks_of(root: Path, application_id: str | None, names: Collection[str] = ()) -> list[StoredTask]:
@@ -68,12 +85,12 @@ def tasks_of(root: Path, application_id: str | None, names: Collection[str] = ()
         refuse_java(root / application_id)
         raise StateDirectoryError(f"there is no state of application {application_id!r}; {_there(root, found)}")
     path = found[application_id]
-    if (owner := owner_of(path)) != application_id:
+    if (owner := owner_of(path)) not in (application_id, None):
         raise StateDirectoryError(f"{path} belongs to the application {owner!r}, not to {application_id!r}")
-    tasks = [StoredTask(application_id, path / str(task), task) for task in sorted(task_ids(path))]
+    tasks = [StoredTask(application_id, path / str(task), task) for task in sorted(task_ids(path, whatever=True))]
     slots = sorted((path / "global").glob("*")) if (path / "global").is_dir() else []
     tasks += [StoredTask(application_id, slot, None) for slot in slots]
-    tasks = [task for task in tasks if task.database.is_dir()]
+    tasks = [task for task in tasks if task.is_there]
     unknown = sorted(set(names) - {task.name for task in tasks})
     if unknown:
         there = ", ".join(task.name for task in tasks) or "none"

@@ -158,6 +158,7 @@ class ExpiringRows(Rows):
         self.clean[key] = value, timestamp
         self.note_logged(key, value, known)
         self.drained[key] = raw_key, data, timestamp
+        self.note_key(key)
 
     def applied(self) -> None:
         super().applied()

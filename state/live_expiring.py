@@ -7,12 +7,14 @@ commit to the engine. Who looks in this order finds one that is not older than t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Any
 
+from state.engine import Snapshot
 from state.expiring_rows import ByAccess, ByRecordTime, ExpiringRows, time_of_row
+from state.live_index import LiveIndex
 from state.live_rows import FrozenRows, LiveRows, Moments, Part, buffer_parts, names_of
 from state.open_views import OpenViews
 from state.row_functions import Get, make_get, row_key_maker
@@ -78,23 +80,44 @@ class LiveExpiring:
         families = [*names_of(rows.family), rows.lifetime.family_name]
         self._moments = Moments(rows.name, rows.engine, views, families, parts)
         kind = _LiveByAccess if isinstance(rows, ByAccess) else _LiveByRecordTime
-        live: Any = kind.of(rows, self._moments, self._frozen, committed=committed)
+        self._index = LiveIndex(rows)
+        live: Any = kind.of(rows, self._moments, self._between, committed=committed)
         if committed:
             live.limit = rows.lifetime.committed_limit
             live._times, live._refreshed = {}, {}
         self._live: LiveRows = live
 
+    def _between(self, low: bytes | None, high: bytes | None) -> FrozenRows:
+        taken = None if self._committed else self._index.take(self._moments, [(low, high)], self._parts_of)
+        if taken is None:
+            return self._frozen()
+        stream_time, latest, *accesses = taken.more
+        if accesses:
+            times = accesses[0]
+            accesses[0] = {key: time for key, time in zip(taken.keys, times, strict=True) if time is not None}
+        return self._as_of(taken.snapshot, taken.buffer, (stream_time, latest), accesses)
+
+    def _parts_of(self, keys: list[Any]) -> list[Part]:
+        parts = _time_parts(self._rows)
+        if isinstance(self._rows, ByAccess):
+            parts[2] = partial(list, map(self._rows._times.get, keys))
+        return parts
+
     def _frozen(self) -> FrozenRows:
-        rows, lifetime = self._rows, self._rows.lifetime
         snapshot, copies = self._moments.take()
+        return self._as_of(snapshot, copies[:3] or None, copies[3:5], copies[5:])
+
+    def _as_of(self, snapshot: Snapshot, buffer: Any, times: Sequence[int], accesses: Sequence[Any]) -> FrozenRows:
+        """:param buffer: what lies over the engine; ``None`` to show that alone.
+        :param times: of the store, as its task knows them.
+        :param accesses: of rows that wait, and of rows that were read since."""
+        rows, lifetime = self._rows, self._rows.lifetime
         family = self._moments.at(rows.family, snapshot)
         kind = _FrozenByAccess if isinstance(rows, ByAccess) else _FrozenByRecordTime
-        frozen: Any = kind.of(rows, family) if self._committed else kind.of(rows, family, copies[:3])
-        time = lifetime.latest_of(snapshot.family(lifetime.family_name))
-        if not self._committed:
-            time = max(time, *copies[3:5])
+        frozen: Any = kind.of(rows, family) if buffer is None else kind.of(rows, family, buffer)
+        time = max([lifetime.latest_of(snapshot.family(lifetime.family_name)), *times])
         frozen.limit = _always(time - lifetime.length)
-        frozen._times, frozen._refreshed = copies[5:] if len(copies) > 5 else ({}, {})
+        frozen._times, frozen._refreshed = accesses or ({}, {})
         return frozen  # type: ignore[no-any-return]
 
     def into(self, facade: Any) -> None:

@@ -23,13 +23,15 @@ from state.read_only import EngineRows
 from state.rows import Entry, Rows
 from state.upgrade import UpgradingFamily
 
-__all__ = ["Buffer", "FrozenRows", "LiveRows", "Moments", "Part", "ViewedFamily", "buffer_parts", "names_of"]
+__all__ = ["Buffer", "Frozen", "FrozenRows", "LiveRows", "Moments", "Part", "ViewedFamily", "buffer_parts", "names_of"]
 
 Part = Callable[[], Any]
 """A built-in function, bound to what it reads: another thread never runs between two that are called in one."""
 Buffer = tuple[dict[Any, Entry], dict[Any, Entry], dict[Any, tuple[bytes, bytes | None, int]]]
 """Copies of `dirty`, `draining` and `drained`."""
 EMPTY: Buffer = ({}, {}, {})
+Frozen = Callable[[bytes | None, bytes | None], "FrozenRows"]
+"""``(low, high)`` of a range; ``None`` is open."""
 
 
 def buffer_parts(rows: Rows) -> list[Part]:
@@ -102,7 +104,7 @@ class FrozenRows(EngineRows):
         frozen.family = family
         frozen.dirty = {**draining, **dirty} if draining else dirty
         frozen.drained, frozen.clean, frozen.draining = drained, {}, {}
-        frozen.index, frozen.fresh = None, []
+        frozen.index, frozen.fresh = None, None
         return frozen
 
     def miss(self, key: Any) -> Entry | None:
@@ -127,12 +129,12 @@ class LiveRows(EngineRows):
 
     _source: Rows
     _moments: Moments
-    _frozen: Callable[[], FrozenRows]
+    _frozen: Frozen
 
     @classmethod
-    def of(cls, rows: Rows, moments: Moments, frozen: Callable[[], FrozenRows], *, committed: bool) -> LiveRows:
+    def of(cls, rows: Rows, moments: Moments, frozen: Frozen, *, committed: bool) -> LiveRows:
         """
-        :param frozen: gives all rows as they are now.
+        :param frozen: gives the rows in a range as they are now, and may give others.
         :param committed: shows the engine alone.
         """
         live = cls.__new__(cls)
@@ -151,7 +153,7 @@ class LiveRows(EngineRows):
         return entry if entry is not None else super().miss(key)
 
     def range(self, low: bytes | None, high: bytes | None, *, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
-        return self._frozen().range(low, high, reverse=reverse)
+        return self._frozen(low, high).range(low, high, reverse=reverse)
 
 
 def _drained(rows: Rows, key: Any) -> Entry | None:

@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from state.engine import Family, Snapshot
+from state.live_index import LiveIndex
 from state.live_rows import FrozenRows, LiveRows, Moments, Part, buffer_parts, names_of
 from state.open_views import OpenViews
 from state.row_functions import make_get
@@ -27,9 +28,10 @@ class LiveVersions:
         self._versions, self._committed = versions, committed
         self._buffer: list[Part] = [] if committed else buffer_parts(latest)
         self._moments = Moments(versions.name, latest.engine, views, [*names_of(latest.family), history.family.name])
-        self.latest = LiveRows.of(latest, self._moments, lambda: self.frozen().frozen_rows, committed=committed)
+        self.latest = LiveRows.of(latest, self._moments, lambda *_: self.frozen().frozen_rows, committed=committed)
         self._newest = make_get(self.latest)
         self._expired_reads = 0
+        self._index = LiveIndex(latest)
 
     def as_of(self, key: bytes, time: int) -> Found | None:
         latest = self._newest(key)
@@ -48,7 +50,8 @@ class LiveVersions:
         return self._frozen_key(key).between(key, *times, reverse=reverse)
 
     def newest_of(self, *args: Any, reverse: bool) -> Iterator[tuple[bytes, Found]]:
-        snapshot, buffer = self._moments.take(self._buffer)
+        taken = None if self._committed else self._index.take(self._moments, [args])
+        snapshot, buffer = self._moments.take(self._buffer) if taken is None else (taken.snapshot, taken.buffer)
         copies = () if self._committed else (*buffer, {}, self.history.stream_time)
         return self._frozen(snapshot, copies).newest_of(*args, reverse=reverse)
 

@@ -1,8 +1,9 @@
 """The engine on RocksDB: one database per task, a column family for each store and format.
 
-The log is on and not synced: a killed process loses nothing that was written, a power loss goes back to a consistent
-earlier point, and the changelog replays the rest. The binding's iterators end early on a damaged block without a word,
-so their status is checked at the end of every range.
+The log is on, and synced only if asked to: a killed process loses nothing that was written, a power loss goes back to a
+consistent earlier point, and the changelog replays the rest. Commits are numbered, so that a log that is lost in front
+of another is noticed (state/rocksdb_commits.py). The binding's iterators end early on a damaged block without a word:
+their status is checked at the end of every range.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from rocksdict import Options, Rdict, ReadOptions, WriteBatch, WriteOptions
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import RetryableError, StateError
 from state.engine import OFFSETS, POSITIONS
+from state.rocksdb_commits import COMMIT_END, COMMIT_PREFIX, CommitNumbers, LostCommitsError, next_commit
 from state.rocksdb_errors import damaged, mapped
 from state.rocksdb_layout import (
     FAMILIES_KEY,
@@ -35,6 +37,8 @@ from state.rocksdb_snapshot import RocksSnapshot
 
 __all__ = ["RocksEngine", "RocksFamily"]
 
+OWN_ROWS, OWN_ROWS_END = b"streams.", b"streams/"
+"""What the engine keeps in the family of offsets: the format, the names of families, the numbers of commits."""
 STALL_WAIT_S = 0.01
 STALL_DEADLINE_S = 60.0
 STOPPED, SLOWED = "rocksdb.is-write-stopped", "rocksdb.actual-delayed-write-rate"
@@ -173,7 +177,9 @@ class RocksEngine:
         self._lock = threading.RLock()
         self._snapshots: WeakSet[RocksSnapshot] = WeakSet()
         self._closed = False
+        self._commits = CommitNumbers(1, 1)
         self._log = WriteOptions()
+        self._log.sync = self._memory.settings.sync_commits
         self._load = WriteOptions()
         self._load.disable_wal = True  # type: ignore[assignment,method-assign]
         self.bulk = False
@@ -238,6 +244,10 @@ class RocksEngine:
             return
         check_format(found, self.path)
         check_lost(read_families(offsets.get(FAMILIES_KEY)), self._names, wanted, self.path)
+        try:
+            self._commits = CommitNumbers(*next_commit(offsets.range(COMMIT_PREFIX, COMMIT_END)))
+        except LostCommitsError as error:
+            raise damaged(self.path, str(error)) from error
 
     def _add_families(self, families: dict[str, Options]) -> None:
         """Makes those that are missing, and writes down which there are."""
@@ -298,7 +308,10 @@ class RocksEngine:
         return WriteBatch(raw_mode=True)
 
     def write(self, batch: WriteBatch) -> None:
+        offsets = self.family(OFFSETS)
+        self._commits.put(batch, offsets, offsets.handle)
         self._write(batch, self._log)
+        self._commits.written()
 
     def load(self, batch: WriteBatch) -> None:
         self._write(batch, self._load)
@@ -327,23 +340,35 @@ class RocksEngine:
 
     def _rows_before_offsets(self) -> list[RocksFamily]:
         """The binding flushes one family at a time. What was loaded is in no log: an offset on disk without the rows it
-        stands for would lose them, rows without their offset are only loaded again."""
-        return sorted(self._families.values(), key=lambda family: family.name in (OFFSETS, POSITIONS))
+        stands for would lose them, rows without their offset are only loaded again. The numbers of commits are beside
+        the offsets, and say of every other family that its rows are there. The log is synced first: a power loss in
+        between would leave families that are ahead of it."""
+        last = (POSITIONS, OFFSETS)
+        return sorted(
+            self._families.values(), key=lambda family: last.index(family.name) if family.name in last else -1
+        )
 
     def flush(self) -> None:
         try:
+            self._db.flush_wal(True)
             for family in self._rows_before_offsets():
                 family.flush()
         except Exception as error:
             raise mapped(error, self.path, "flush") from error
 
     def clear(self, families: Collection[str]) -> None:
+        """In one batch, of a range for each family. Table files lose the rows when they are compacted."""
+        batch = self.batch()
         for name in families:
             family = self.family(name)
-            batch = self.batch()
-            for key, _ in family.range():
-                batch.delete(key, family.handle)
-            self.write(batch)
+            last = next(family.range(reverse=True), None)
+            if last is None:
+                continue
+            end = last[0] + b"\x00"
+            for low, high in ((b"", min(end, OWN_ROWS)), (OWN_ROWS_END, end)) if name == OFFSETS else ((b"", end),):
+                if low < high:
+                    batch.delete_range(low, high, family.handle)
+        self.write(batch)
 
     def close(self) -> None:
         """Closes every family and the database, also when one fails; the first error is raised after that. One that is
@@ -355,7 +380,8 @@ class RocksEngine:
             snapshots = list(self._snapshots)
         for snapshot in snapshots:
             snapshot.close()
-        closers = [*(family.release for family in self._rows_before_offsets()), self._db.close]
+        releases = [family.release for family in self._rows_before_offsets()]
+        closers: list[Callable[[], object]] = [partial(self._db.flush_wal, True), *releases, self._db.close]
         self._families.clear()
         failure: Exception | None = None
         for close in closers:

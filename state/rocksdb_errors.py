@@ -1,20 +1,50 @@
-"""The binding's errors as ours. They are plain exceptions with text; this is the one place that reads it."""
+"""The binding's errors as ours. They are plain exceptions with text; this is the one place that reads it.
+
+The text begins with RocksDB's kind of error, and has paths in it, whose words say nothing: they are taken out before
+anything is looked for.
+"""
 
 from __future__ import annotations
+
+import errno
+import re
+from pathlib import Path
 
 from processor_api.errors import DamagedStateError, RetryableError, StateDirectoryError, StateError
 from state.advice import rebuild_store, rebuild_task
 from state.engine import store_of
+from state.system_errors import ADVICE, MISPLACED, error_number, find_error_number
 
 __all__ = ["damaged", "is_damage", "mapped"]
 
-DAMAGE = ("corruption", "checksum", ".sst: no such file", "/manifest", "does not match existing comparator")
+OWN_FILE = re.compile(r"\b(\d+\.sst|MANIFEST-\d+|CURRENT)\b")
+"""A file without which a database is damaged. A log is not one: RocksDB deletes them as it goes on."""
+LOCKED = re.compile(
+    r"\block hold by current process|\block file: .*(Resource temporarily un|No locks )available", re.DOTALL
+)
 
 
-def is_damage(error: Exception) -> bool:
-    """Whether files of the database are damaged or missing."""
-    lower = str(error).lower()
-    return any(sign in lower for sign in DAMAGE)
+def without_paths(error: Exception, path: str) -> str:
+    """The error's text, with the names of the database's files alone."""
+    text = str(error)
+    for one in sorted({path, str(Path(path).absolute())}, key=len, reverse=True):
+        text = text.replace(one + "/", "").replace(one, "")
+    return text
+
+
+def is_damage(error: Exception, path: str) -> bool:
+    """Whether files of the database are damaged or missing.
+
+    :param path: of the database that was opened.
+    """
+    text, number = without_paths(error, path), error_number(error)
+    kind, _, rest = text.partition(": ")
+    number = find_error_number(rest) if number is None else number
+    if number == errno.ENOENT:
+        return Path(path).is_dir() and OWN_FILE.search(text) is not None
+    if number is not None:  # the file may be whole: it cannot be read
+        return False
+    return kind == "Corruption" or (kind == "Invalid argument" and "does not match existing comparator" in rest)
 
 
 def damaged(path: str, what: str, family: str | None = None) -> DamagedStateError:
@@ -29,19 +59,17 @@ def damaged(path: str, what: str, family: str | None = None) -> DamagedStateErro
 def mapped(error: Exception, path: str, what: str, family: str | None = None) -> StateError | RetryableError:
     """:param what: what could not be done, such as ``read``.
     :param family: in which, if it was in one."""
-    text = str(error)
-    lower = text.lower()
-    if "lock" in lower and ("resource temporarily unavailable" in lower or "lock hold" in lower or "no locks" in lower):
-        return RetryableError(f"the store at {path} is open in another process: {text}")
-    if "no space" in lower:
-        return StateDirectoryError(f"cannot {what} the store at {path}: the disk is full; free some space and restart")
-    if "too many open files" in lower:
+    shown, text = " ".join(str(error).split()), without_paths(error, path)
+    if LOCKED.search(text):
+        return RetryableError(f"the store at {path} is open in another process: {shown}")
+    if is_damage(error, path):
+        return damaged(path, shown, family)
+    failed = f"cannot {what} the store at {path}: "
+    number = error_number(error) or find_error_number(text)
+    if number in MISPLACED:
         return StateDirectoryError(
-            f"cannot {what} the store at {path}: this process has too many files open; raise the limit (ulimit -n), or"
-            " set rocksdb.profile to many-small-stores"
+            f"{failed}{shown}; move what is in the place of a file or directory of its own out of the way, and restart"
         )
-    if "permission denied" in lower or "read-only" in lower:
-        return StateDirectoryError(f"cannot {what} the store at {path}: {text}; make the directory writable")
-    if is_damage(error):
-        return damaged(path, " ".join(text.split()), family)
-    return StateError(f"cannot {what} the store at {path}: {text}")
+    if number is not None and number in ADVICE:
+        return StateDirectoryError(f"{failed}{ADVICE[number]} ({shown})")
+    return StateError(failed + shown)

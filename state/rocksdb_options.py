@@ -36,6 +36,8 @@ class RocksSettings:
     """Files that one database keeps open; -1 is all it has."""
     background_jobs: int = 2
     """Flushes and compactions of one database that run at the same time."""
+    sync_commits: bool = False
+    """Whether a commit is on the disk when its write returns, rather than with the system."""
 
 
 PROFILES: Mapping[str, RocksSettings] = {
@@ -71,14 +73,18 @@ PROFILES: Mapping[str, RocksSettings] = {
 
 
 def rocks_settings(
-    profile: str = "default", block_cache_bytes: int | None = None, write_buffers_bytes: int | None = None
+    profile: str = "default",
+    block_cache_bytes: int | None = None,
+    write_buffers_bytes: int | None = None,
+    sync_commits: bool = False,
 ) -> RocksSettings:
     """Those of a profile, with other sizes if given.
 
     :raises KeyError: if there is no such profile.
     """
     given = {"block_cache_bytes": block_cache_bytes, "write_buffers_bytes": write_buffers_bytes}
-    return replace(PROFILES[profile], **{name: size for name, size in given.items() if size is not None})
+    sizes = {name: size for name, size in given.items() if size is not None}
+    return replace(PROFILES[profile], sync_commits=sync_commits, **sizes)
 
 
 class SharedMemory:

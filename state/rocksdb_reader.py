@@ -17,12 +17,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
 from rocksdict import AccessType, DBRecoveryMode, Options, Rdict
 
-from processor_api.errors import RetryableError, StateError
+from processor_api.errors import DamagedStateError, RetryableError, StateDirectoryError, StateError
 from state.engine import OFFSETS
+from state.rocksdb_commits import COMMIT_END, COMMIT_PREFIX, LostCommitsError, next_commit
 from state.rocksdb_engine import RocksFamily
 from state.rocksdb_errors import damaged, is_damage, mapped
 from state.rocksdb_layout import FAMILIES_KEY, FORMAT_KEY, read_families
@@ -32,6 +33,7 @@ __all__ = ["DatabaseReader"]
 TRIES = 100
 LINKED = ".sst"
 COPIED = (".log", "rocksdict-config.json")
+LIST_OF_FILES = re.compile(rb"MANIFEST-\d+\n")
 
 
 class DatabaseReader:
@@ -49,7 +51,7 @@ class DatabaseReader:
         self.names: frozenset[str] = frozenset()
         self.damage: str | None = None
         if not path.is_dir():
-            raise StateError(f"there is no database at {path}")
+            _refuse(path)
         self._held = ExitStack()
         try:
             self._picture = Path(self._held.enter_context(tempfile.TemporaryDirectory(prefix="streams-state-")))
@@ -69,9 +71,11 @@ class DatabaseReader:
             except Exception as error:
                 if _listed(path) != before:
                     continue
+                if isinstance(error, StateError):
+                    raise
                 if isinstance(error, FileNotFoundError) and not (path / "CURRENT").exists():
                     raise damaged(self.path, "its file CURRENT is missing") from error
-                raise mapped(error, self.path, "read") from error
+                raise mapped(_named(error, str(picture), self.path), self.path, "read") from error
         raise RetryableError(f"the database at {path} changed {TRIES} times while it was looked at: try again")
 
     def _open_picture(self, picture: str, path: Path, before: tuple[str, int] | None) -> Rdict:
@@ -82,14 +86,14 @@ class DatabaseReader:
             try:
                 return Rdict(picture, _options(paranoid=paranoid), families, AccessType.read_only(False))
             except Exception as error:
-                if not paranoid or not is_damage(error) or _listed(path) != before:
+                if not paranoid or not is_damage(error, picture) or _listed(path) != before:
                     raise
                 self.damage = " ".join(str(error).split()).replace(picture, self.path)
         raise AssertionError("unreachable")
 
     def read_error(self, error: Exception, family: str) -> Exception:
         """Errors name the database, not the picture of it."""
-        return mapped(Exception(str(error).replace(self._db.path(), self.path)), self.path, "read", family)
+        return mapped(_named(error, self._db.path(), self.path), self.path, "read", family)
 
     def family(self, name: str) -> RocksFamily:
         """:raises StateError: there is none of this name."""
@@ -110,6 +114,13 @@ class DatabaseReader:
     def recorded_families(self) -> frozenset[str]:
         """Those that were made."""
         return read_families(self.family(OFFSETS).get(FAMILIES_KEY))
+
+    def check_commits(self) -> None:
+        """:raises DamagedStateError: a log was lost in front of another one."""
+        try:
+            next_commit(self.family(OFFSETS).range(COMMIT_PREFIX, COMMIT_END))
+        except LostCommitsError as error:
+            raise damaged(self.path, str(error)) from error
 
     def size(self, name: str) -> int:
         """Bytes on disk of a family's table files; what was written since the last flush is in the log."""
@@ -138,6 +149,16 @@ class DatabaseReader:
         self._held.close()
 
 
+def _refuse(path: Path) -> NoReturn:
+    for place in (path.parent, path):
+        if os.path.lexists(place) and not place.is_dir():
+            raise StateDirectoryError(
+                f"{place} is not a directory: move it out of the way; the next start restores what belongs there from"
+                " changelogs"
+            )
+    raise StateError(f"there is no database at {path}")
+
+
 def _options(*, paranoid: bool = True) -> Options:
     """:param paranoid: refuses to open where one file is damaged."""
     options = Options(raw_mode=True)
@@ -147,13 +168,29 @@ def _options(*, paranoid: bool = True) -> Options:
     return options
 
 
+def _named(error: Exception, picture: str, path: str) -> Exception:
+    """An error about the database in place of one about a picture of it."""
+    return error if isinstance(error, OSError) else Exception(str(error).replace(picture, path))
+
+
 def _listed(path: Path) -> tuple[str, int] | None:
     """What changes with the files that belong to the database: its list of files, and how long that is."""
     try:
-        current = (path / "CURRENT").read_text().strip()
+        current = _current(path)
         return current, (path / current).stat().st_size
-    except OSError:
+    except (OSError, DamagedStateError):
         return None
+
+
+def _current(path: Path) -> str:
+    """The name of the list of files.
+
+    :raises DamagedStateError: there is none in CURRENT.
+    """
+    found = (path / "CURRENT").read_bytes()
+    if LIST_OF_FILES.fullmatch(found) is None:
+        raise damaged(str(path), f"its file CURRENT does not name a list of files: {found[:40]!r}")
+    return found.decode().strip()
 
 
 def _take_picture(path: Path, picture: Path, before: tuple[str, int] | None) -> bool:
@@ -163,12 +200,12 @@ def _take_picture(path: Path, picture: Path, before: tuple[str, int] | None) -> 
         if name.endswith(COPIED):
             with suppress(FileNotFoundError):  # deleted since: what it held is in table files
                 shutil.copyfile(path / name, picture / name)
-    current = (path / "CURRENT").read_text()
-    files = (path / current.strip()).read_bytes()
-    if (current.strip(), len(files)) != before:
+    current = _current(path)
+    files = (path / current).read_bytes()
+    if (current, len(files)) != before:
         return False
-    (picture / current.strip()).write_bytes(files)
-    (picture / "CURRENT").write_text(current)
+    (picture / current).write_bytes(files)
+    (picture / "CURRENT").write_text(f"{current}\n")
     for name in os.listdir(path):
         if name.endswith(LINKED):
             _link(path / name, picture / name)

@@ -40,7 +40,7 @@ def _open(path: str) -> tuple[Rdict, list[str]]:
             options = _options(paranoid=paranoid)
             return Rdict(path, options, dict.fromkeys(names, options)), names
         except Exception as error:
-            if not paranoid or not is_damage(error):
+            if not paranoid or not is_damage(error, path):
                 raise
     raise AssertionError("unreachable")
 

@@ -17,6 +17,9 @@ from state.snapshots import Row, SnapshotFamily, closed
 
 __all__ = ["RocksSnapshot"]
 
+PIECE_BYTES = 1 << 20
+"""Values that a range reads ahead: a piece ends behind the row with which it has more."""
+
 
 class RocksSnapshot:
     """See :class:`state.engine.Snapshot`.
@@ -90,13 +93,16 @@ def _forward(rows: Any, low: bytes | None, high: bytes | None, count: int) -> tu
     else:
         rows.seek_to_first()
     found: list[Row] = []
+    size = 0
     while rows.valid():
         key = rows.key()
         if high is not None and key >= high:
             return found, None
-        if len(found) == count:
+        if len(found) == count or size > PIECE_BYTES:
             return found, key
-        found.append((key, rows.value()))
+        value = rows.value()
+        size += len(value)
+        found.append((key, value))
         rows.next()
     rows.status()
     return found, None
@@ -110,13 +116,16 @@ def _backward(rows: Any, low: bytes | None, high: bytes | None, count: int) -> t
         if rows.valid() and rows.key() == high:
             rows.prev()
     found: list[Row] = []
+    size = 0
     while rows.valid():
         key = rows.key()
         if low is not None and key < low:
             return found, None
-        if len(found) == count:
+        if len(found) == count or size > PIECE_BYTES:
             return found, found[-1][0]
-        found.append((key, rows.value()))
+        value = rows.value()
+        size += len(value)
+        found.append((key, value))
         rows.prev()
     rows.status()
     return found, None

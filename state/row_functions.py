@@ -136,8 +136,8 @@ def _cached_put(rows: Rows) -> Put:
         if known is None:
             key = row_key(key) if plain else key
             dirty[key] = entry
-            if rows.index is not None:
-                rows.fresh.append(key)
+            if (fresh := rows.fresh) is not None:
+                fresh.append(key)
             budget.dirty = held = budget.dirty + cost_of(key, value)
             if not rows.wants_old and key not in drained:
                 known = clean_pop(key, None)  # nobody looks below a dirty row, but for its old value
@@ -172,8 +172,8 @@ def _direct_put(rows: Rows) -> Put:
         if known is None:
             key = row_key(key) if plain else key
             dirty[key] = (value, timestamp)
-            if rows.index is not None:
-                rows.fresh.append(key)
+            if (fresh := rows.fresh) is not None:
+                fresh.append(key)
             note(cost_of(key, value))
         else:
             entry = (value, timestamp)
@@ -203,8 +203,11 @@ def _logged_put(rows: Rows) -> Put:
         raw_key = write_key(key)
         if log is not None:
             log(raw_key, data, timestamp)
+        new = rows.fresh is None or key not in drained
         clean[key] = (value, timestamp)
         note_logged(key, value, known)
         drained[key] = (raw_key, data, timestamp)
+        if (fresh := rows.fresh) is not None and new:
+            fresh.append(key)
 
     return put

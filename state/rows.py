@@ -23,6 +23,7 @@ Without caching a row is forwarded when it is put; it is logged at once as well,
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, repeat
 from operator import itemgetter
@@ -55,6 +56,9 @@ ENTRY_OVERHEAD_BYTES = 45
 
 LEAST_GROWTH_BYTES = 64 << 10
 """By how much a cache that is full of uncommitted rows grows at least between two tries to evict."""
+
+WATCHED_COMMITS = 100
+"""For so many commits keys are noted after somebody read a range."""
 
 DROPPED_AT_ONCE = 4
 """A full cache drops its clean rows by the sixteenth: two to this power."""
@@ -123,7 +127,7 @@ class Rows:
         self.cursor = cursor
         self.budget = budget
         self.log = log
-        self._log_many = log_many or (None if log is None else _one_by_one(log))
+        self._log_many = log_many or (log and _one_by_one(log))
         self.cached = caching and budget.cache_limit > 0
         self.log_each = log_each and not self.cached
         self.dirty: dict[Any, Entry] = {}
@@ -132,18 +136,19 @@ class Rows:
         self.draining: dict[Any, Entry] = {}
         """What a drain is moving from `dirty` to `drained`, for readers in other threads: a row is always found in one
         of `dirty`, `draining`, `drained` and the engine by who looks in this order (state/live_rows.py)."""
-        self.read_engine = make_miss(self)
-        """Made for this store."""
+        self.read_engine = make_miss(self)  # made for this store
         self._callback: FlushCallback | None = None
         self.wants_old = False
         """Whether the old value of each change is asked for."""
         self.index: SortedDict[bytes, Any] | None = None
         """Keys of what is not in the engine, in order of their bytes: while somebody reads ranges."""
-        self.fresh: list[Any] = []
-        """Keys that the index lacks."""
-        self._pending_bytes = 0
+        self.fresh: list[Any] | None = None
+        """Keys put since the last commit, while ranges are read (:meth:`watch`); another list with each commit."""
+        self._indexed = self._watched_for = 0
+        """How many of these the index has; and for how many commits there is a list."""
+        self._watch_lock = threading.Lock()
+        self._pending_bytes = self._evict_from = 0
         self._deleted: list[Any] = []
-        self._evict_from = 0
         self.message_bytes = 0
         """Of the messages that dirty rows keep."""
 
@@ -211,11 +216,33 @@ class Rows:
         if key not in self.drained:
             self._pending_bytes += cost
             budget.uncommitted += cost
-            if self.index is not None:
-                self.fresh.append(key)
         budget.clean += cost - (0 if known is None else self.cost(key, known[0]))
         if budget.clean + budget.dirty > budget.cache_limit:
             self.evict(keep=key)
+
+    def note_key(self, key: Any) -> None:
+        """A row was put into `dirty` or `drained` that may not have been there. Call it after that: who starts to watch
+        in between finds the row."""
+        fresh = self.fresh
+        if fresh is not None:
+            fresh.append(key)
+
+    def watch(self) -> list[Any]:
+        """Notes the keys that are put, in the list returned, until the next commit; then in another, for some commits.
+        Any thread may ask. Keys of rows that are there already are not in it."""
+        with self._watch_lock:
+            self._watched_for = WATCHED_COMMITS
+            if self.fresh is None:
+                self.fresh = []
+            return self.fresh
+
+    def _end_watch(self) -> None:
+        """Nothing waits for the commit any more, or only what was put in the middle of it."""
+        self.index = None
+        self._indexed = 0
+        with self._watch_lock:
+            self._watched_for = max(0, self._watched_for - 1)
+            self.fresh = [] if self._watched_for else None
 
     def note_message(self, size: int) -> None:
         """Dirty rows keep ``size`` bytes of messages more."""
@@ -411,8 +438,7 @@ class Rows:
         budget.uncommitted -= self._pending_bytes
         self._pending_bytes = 0
         self._evict_from = 0
-        self.index = None
-        self.fresh.clear()
+        self._end_watch()
         if budget.cached > budget.cache_limit:
             self._drop_clean(None)
 
@@ -432,8 +458,8 @@ class Rows:
         self._deleted.clear()
         for rows in (self.dirty, self.clean, self.drained):
             rows.clear()
-        self.index = None
-        self.fresh.clear()
+        self._watched_for = 0
+        self._end_watch()
 
     # ------------------------------------------------------------------ ranges
 
@@ -456,11 +482,12 @@ class Rows:
             return []
         index = self.index
         key_bytes, dirty, clean = self.key_bytes, self.dirty, self.clean
+        fresh = self.watch() if index is None or self.fresh is None else self.fresh
         if index is None:
             index = self.index = SortedDict({key_bytes(key): key for keys in (dirty, self.drained) for key in keys})
-        elif self.fresh:
-            index.update({key_bytes(key): key for key in self.fresh})
-        self.fresh.clear()
+        elif self._indexed < len(fresh):
+            index.update({key_bytes(key): key for key in islice(fresh, self._indexed, None)})
+        self._indexed = len(fresh)
         keys = index.irange(low, high, inclusive=(True, False), reverse=reverse)
         found = ((raw, dirty.get(index[raw]) or clean.get(index[raw])) for raw in keys)
         return [(raw, entry) for raw, entry in found if entry is not None]

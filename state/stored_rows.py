@@ -24,7 +24,7 @@ from state.segments import FACTS, FACTS_KEY
 from state.timed_layout import SESSION, WINDOW, KeyFirst, TimeFirst
 from state.version_rows import read_version_row
 
-__all__ = ["READERS", "StoredRow", "kind_of_families"]
+__all__ = ["COLUMNS", "READERS", "StoredRow", "columns_of", "kind_of_families"]
 
 
 @dataclass(frozen=True)
@@ -179,6 +179,45 @@ READERS: Mapping[str, Reader] = {
     **_timed_readers(),
 }
 """By the suffix of the family. What is in memory only is never on disk, and so not here."""
+
+
+def _columns() -> dict[str, tuple[str, ...]]:
+    with_headers = ("timestamp", "headers")
+    found: dict[str, tuple[str, ...]] = {
+        "plain": (),
+        "timestamped": ("timestamp",),
+        "headers": with_headers,
+        "accessed": ("timestamp", "accessed"),
+        "headers-accessed": (*with_headers, "accessed"),
+        EXPIRY: (),
+        "list": (),
+        "suppressed": (*with_headers, "leaves_at"),
+        "suppressed-times": (),
+        "join-buffer": (*with_headers, "sequence"),
+        "lru": ("timestamp", "number"),
+        "latest": ("valid_from",),
+        "versions": ("valid_from", "valid_to"),
+    }
+    for name, times in (("window", ("window_start", "sequence")), ("session", ("session_start", "session_end"))):
+        headers = with_headers if name == "window" else ("headers",)
+        for suffix, columns in (("plain", ()), ("timestamped", ("timestamp",)), ("headers", headers)):
+            found[f"{name}-{suffix}"] = found[f"time-ordered-{name}-{suffix}"] = (*columns, *times)
+    return found
+
+
+COLUMNS: Mapping[str, tuple[str, ...]] = _columns()
+"""What an entry has besides its key and value, by the suffix of the family: `timestamp`, `headers`, and what is in
+:attr:`StoredRow.more`."""
+
+
+def columns_of(suffixes: Collection[str]) -> list[str]:
+    """What entries of a store have that has these families, and those of older kinds that the store takes over.
+
+    :param suffixes: of all its families, also in several tasks.
+    """
+    kind = KINDS.get(kind_of_families(suffixes) or "")
+    every = dict.fromkeys([*suffixes, *(() if kind is None else (kind.codec.family_suffix, *kind.families))])
+    return list(dict.fromkeys(column for suffix in every for column in COLUMNS.get(suffix, ())))
 
 
 def kind_of_families(suffixes: Collection[str]) -> str | None:

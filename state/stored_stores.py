@@ -12,6 +12,7 @@ from processor_api.errors import StateError
 from state.directory_view import StoredTask
 from state.engine import OFFSETS, POSITIONS, store_of
 from state.offsets import TOPIC_ID, read_offset
+from state.rocksdb_commits import COMMIT_PREFIX
 from state.rocksdb_errors import damaged
 from state.rocksdb_layout import FAMILIES_KEY, FORMAT_KEY, check_format
 from state.rocksdb_reader import DatabaseReader
@@ -66,7 +67,7 @@ def stores_in(reader: DatabaseReader, task: StoredTask) -> list[StoredStore]:
     offsets: dict[str, dict[str, int | None]] = {name: {} for name in names}
     keys: dict[str, list[bytes]] = {name: [] for name in names}
     for key, row in reader.family(OFFSETS).range():
-        if key in (FORMAT_KEY, FAMILIES_KEY):
+        if key in (FORMAT_KEY, FAMILIES_KEY) or key.startswith(COMMIT_PREFIX):
             continue
         owner = offset_store(key, task, names)
         if owner is not None:

@@ -20,6 +20,7 @@ from state.key_value import KeyValueFacade
 from state.kinds import OpenStore
 from state.list_store import ListFacade
 from state.live_expiring import LiveExpiring
+from state.live_index import LiveIndex
 from state.live_rows import FrozenRows, LiveRows, Moments, buffer_parts, names_of
 from state.live_timed import LiveTimed
 from state.live_versions import FrozenVersions, LiveVersions
@@ -172,7 +173,14 @@ class _Plain:
         parts = [] if committed else buffer_parts(rows)
         self._rows = rows
         self._moments = Moments(rows.name, rows.engine, views, names_of(rows.family), parts)
-        self._live = LiveRows.of(rows, self._moments, self._frozen, committed=committed)
+        self._index = None if committed else LiveIndex(rows)
+        self._live = LiveRows.of(rows, self._moments, self._between, committed=committed)
+
+    def _between(self, low: bytes | None, high: bytes | None) -> FrozenRows:
+        taken = None if self._index is None else self._index.take(self._moments, [(low, high)])
+        if taken is None:
+            return self._frozen()
+        return FrozenRows.of(self._rows, self._moments.at(self._rows.family, taken.snapshot), taken.buffer)
 
     def _frozen(self) -> FrozenRows:
         snapshot, copies = self._moments.take()

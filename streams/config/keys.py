@@ -308,6 +308,15 @@ KEYS: tuple[Key, ...] = (
         " ([RocksDB](rocksdb.md)); a setting of this library",
     ),
     Key(
+        "rocksdb.sync.commits",
+        "rocksdb_sync_commits",
+        "false",
+        WORKS,
+        "each commit waits until the disk has the log of each task's database, for stores without a changelog, which a"
+        " power loss sets back: 0.3 ms and more for each task"
+        " ([what it means and costs](rocksdb.md#power-loss)); a setting of this library",
+    ),
+    Key(
         "rocksdb.write.buffers.bytes",
         "rocksdb_write_buffers_bytes",
         "",

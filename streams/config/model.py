@@ -152,6 +152,8 @@ class StreamsConfig(BaseModel):
     ] = "default"
     rocksdb_block_cache_bytes: Annotated[int | None, PlainValidator(values.optional(values.whole(1 << 20)))] = None
     """``None``: as the profile says, here and for the next one."""
+    rocksdb_sync_commits: Flag = False
+    """Whether each commit waits until the disk has it."""
     rocksdb_write_buffers_bytes: Annotated[int | None, PlainValidator(values.optional(values.whole(1 << 20)))] = None
     processor_wrapper_class: Annotated[Any, PlainValidator(values.optional(values.wrapper))] = None
     """A :class:`~processor_api.wrapper.ProcessorWrapper`, or a function."""

@@ -27,11 +27,12 @@ __all__ = ["Engines", "check_engines", "rocksdb_memory"]
 
 
 def rocksdb_memory(config: StreamsConfig) -> dict[str, Any]:
-    """What the configuration says of RocksDB's memory."""
+    """What the configuration says of RocksDB's memory and log."""
     return {
         "profile": config.rocksdb_profile,
         "block_cache_bytes": config.rocksdb_block_cache_bytes,
         "write_buffers_bytes": config.rocksdb_write_buffers_bytes,
+        "sync_commits": config.rocksdb_sync_commits,
     }
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import logging
+from collections.abc import Collection, Mapping
 
 from processor_api.clock import Clock
 from processor_api.errors import StateError, StreamsError
@@ -13,7 +14,9 @@ from streams.kafka.ports import Consumer, OffsetAndMetadata
 from streams.runtime.task import Task
 from streams.runtime.task_plan import TaskPlan
 
-__all__ = ["check_positions", "offsets_by_policy", "reset_policy", "starting_offsets"]
+__all__ = ["check_positions", "offsets_by_policy", "reset_policy", "start_unrestored", "starting_offsets"]
+
+log = logging.getLogger("streams.restore")
 
 
 def check_positions(task: Task, committed: Collection[TopicPartition]) -> None:
@@ -56,6 +59,36 @@ def offsets_by_policy(
     assert reset.duration_ms is not None
     since = max(0, clock.time_ms() - reset.duration_ms)
     return consumer.offsets_for_time(dict.fromkeys(partitions, since))
+
+
+def start_unrestored(
+    task: Task,
+    committed: Mapping[TopicPartition, OffsetAndMetadata],
+    starts: Mapping[TopicPartition, OffsetAndMetadata],
+) -> None:
+    """Says, once, which records stores lack that nothing restores, having no changelog; they go on from where the task
+    starts.
+
+    :param committed: offsets found committed.
+    :param starts: these, and where partitions without one start.
+    """
+    for store, positions in task.stores.unlogged_positions().items():
+        behind = [name for name, one in sorted(committed.items()) if positions.get(str(name), 0) < one.offset]
+        if behind:
+            log.warning(
+                "store without a changelog lacks records that the group has consumed: the task ran elsewhere, its"
+                " directory is an older copy, or a crash lost the last commits",
+                extra={
+                    "store": store,
+                    "task": str(task.id),
+                    "lacks": "; ".join(
+                        f"{name} {positions.get(str(name), 0)}-{committed[name].offset}" for name in behind
+                    ),
+                },
+            )
+        later = {name: one.offset for name, one in starts.items() if positions.get(str(name), -1) < one.offset}
+        if later:
+            task.stores.note_positions(store, later)
 
 
 def starting_offsets(

@@ -23,7 +23,7 @@ from streams.log import working_on
 from streams.restore.restorer import RestoreJob, Restorer, plan_restore
 from streams.runtime.commit import Committer
 from streams.runtime.environment import Environment
-from streams.runtime.start_offsets import check_positions, starting_offsets
+from streams.runtime.start_offsets import check_positions, start_unrestored, starting_offsets
 from streams.runtime.task import Task, TaskState
 from streams.runtime.task_plan import TaskPlan
 from streams.runtime.task_stores import TaskStores
@@ -245,6 +245,7 @@ class TaskManager:
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """The committed offsets, and where partitions without one start."""
         missing = [name for name in inputs if name not in known]
+        committed = known
         if missing:
             starts = with_ids(
                 starting_offsets(task, missing, self._consumer, self._offset_reset, self._clock), task.topic_ids
@@ -252,6 +253,7 @@ class TaskManager:
             if task.stores.engines:
                 self._committer.start_at(starts)
             known = known | starts
+        start_unrestored(task, committed, known)
         return known
 
     def _read_new_inputs(self) -> None:

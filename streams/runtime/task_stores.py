@@ -262,17 +262,38 @@ class TaskStores:
         """Input positions at the last commit that the persistent engine holds, by ``<topic>-<partition>``."""
         found: dict[str, int] = {}
         for engine in self.engines.values():
-            for key, value in engine.family(POSITIONS).range():
-                try:
-                    found[key.decode()] = read_offset(value)
-                except ValueError as error:
-                    raise DamagedStateError(
-                        f"the position of {key.decode(errors='replace')} in the state of task {self._task} is damaged:"
-                        f" {error}; {rebuild_task(self._database)}",
-                        path=self._database,
-                        task=str(self._task),
-                    ) from error
+            found.update(self._positions_in(engine))
         return found
+
+    def _positions_in(self, engine: Engine) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for key, value in engine.family(POSITIONS).range():
+            try:
+                found[key.decode()] = read_offset(value)
+            except ValueError as error:
+                raise DamagedStateError(
+                    f"the position of {key.decode(errors='replace')} in the state of task {self._task} is damaged:"
+                    f" {error}; {rebuild_task(self._database)}",
+                    path=self._database,
+                    task=str(self._task),
+                ) from error
+        return found
+
+    def unlogged_positions(self) -> dict[str, dict[str, int]]:
+        """Of each store that is kept on disk and has no changelog: the input positions at the last commit that it
+        holds."""
+        return {
+            name: self._positions_in(engine)
+            for name in self._plan.stores
+            if name not in self._plan.changelogs and (engine := self.engine_of(name)).persistent
+        }
+
+    def note_positions(self, store: str, positions: Mapping[TopicPartition, int]) -> None:
+        """From these input positions on the store's engine holds what is consumed."""
+        engine = self.engine_of(store)
+        batch = engine.batch()
+        self._put_positions(batch, engine.family(POSITIONS).handle, positions)
+        engine.write(batch)
 
     def seen_before(
         self, committed: Mapping[TopicPartition, int], changelog_ends: Mapping[str, int]
@@ -315,7 +336,7 @@ class TaskStores:
         now, counters = self._environment.clock.monotonic, self.counters
         for engine, stores, offsets_handle, positions_handle in self._of_engine:
             pending = [store for store, _, _ in stores if store.pending]
-            if not pending:
+            if not pending and not (positions and self._lives_here_alone(engine, stores)):
                 continue
             begin = now() if counters else 0.0
             batch = engine.batch()
@@ -334,6 +355,11 @@ class TaskStores:
                 seconds = now() - begin
                 for store in pending:
                     counters[store.builder.name].committed(seconds)
+
+    @staticmethod
+    def _lives_here_alone(engine: Engine, stores: Sequence[_Applied]) -> bool:
+        """Whether there is a store that nothing restores: how far it is must be known exactly."""
+        return engine.persistent and any(not key for _, _, key in stores)
 
     def _source_position(self, store: str, positions: Mapping[TopicPartition, int]) -> int | None:
         """Up to where a store holds the source topic that is its changelog."""

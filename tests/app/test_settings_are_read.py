@@ -18,6 +18,7 @@ from streams.app.kafka_streams import ClientState, KafkaStreams
 from streams.config import StreamsConfig, clients
 from streams.config.keys import BY_FIELD, KEYS, WORKS
 from streams.queries.store_types import QueryableStoreTypes, StoreQueryParameters
+from streams.runtime.engines import rocksdb_memory
 
 S = Serdes.STRING
 OLDER_NAME = "cache.max.bytes.buffering"
@@ -185,6 +186,12 @@ def test_rocksdb_is_configured_by_names_of_options(cluster: Cluster) -> None:
     cluster.until_out("a=1")
     written = [path.read_text() for path in app.config.state_dir.rglob("OPTIONS-*")]
     assert any("write_buffer_size=123456" in text and "num_levels=5" in text for text in written)
+
+
+def test_rocksdb_syncs_commits_if_asked_to() -> None:
+    ids = {"application.id": "app", "bootstrap.servers": "none:1"}
+    assert rocksdb_memory(StreamsConfig.of(ids))["sync_commits"] is False
+    assert rocksdb_memory(StreamsConfig.of({**ids, "rocksdb.sync.commits": "true"}))["sync_commits"] is True
 
 
 def test_rocksdb_is_sized_by_a_profile(cluster: Cluster) -> None:

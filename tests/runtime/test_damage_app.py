@@ -5,6 +5,7 @@ Each test damages what is on disk, and tells rows that stayed from restored ones
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from processor_api.topology import Topology
 from runtime_support.rebuilt import looking_up, rebuilds
 from runtime_support.running_app import Cluster, until
 from state.engine import OFFSETS, POSITIONS
+from state.rocksdb_engine import RocksEngine
 from state_support.all_kinds import change, drop_family
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from streams.cli.main import main
@@ -135,8 +137,24 @@ def a_garbled_position(database: Path) -> None:
     change(database, POSITIONS, b"in-0", b"?")
 
 
+def a_lost_log(database: Path) -> None:
+    """In front of a later one; as in a process that is killed while it flushes, and a copy that misses a file."""
+    engine = RocksEngine(database, [])
+    copy = database.with_name("copy")
+    for name in (POSITIONS, "counts.plain"):
+        batch = engine.batch()
+        batch.put(b"in-9", bytes(8), engine.family(POSITIONS).handle)
+        engine.write(batch)
+        engine.family(name).flush()
+    shutil.copytree(database, copy)
+    engine.close()
+    shutil.rmtree(database)
+    copy.rename(database)
+    min(database.glob("*.log")).unlink()
+
+
 OF_A_STORE = [damaged_blocks, a_short_file, a_lost_file, a_lost_family, a_garbled_offset]
-OF_A_TASK = [a_lost_root, a_garbled_list_of_files, lost_offsets, a_garbled_position]
+OF_A_TASK = [a_lost_root, a_garbled_list_of_files, lost_offsets, a_garbled_position, a_lost_log]
 
 # ---------------------------------------------------------------------- rebuilt
 
@@ -212,8 +230,11 @@ def test_if_asked_to_the_application_ends_and_the_command_that_it_names_mends_it
     state: Path,
     database: Path,
     caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     damage(database)
+    assert main(["state", "verify", "--state-dir", str(state)]) == 1
+    assert "fail  0_0" in capsys.readouterr().out
     cluster.send(MANY[0])
     command: list[str] = []
     for _ in range(2):

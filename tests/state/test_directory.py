@@ -244,7 +244,7 @@ def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
         (errno.EDQUOT, "there is no space left for /s: free some, or set state.dir to another disk"),
         (errno.EROFS, "/s is on a read-only file system: set state.dir to a directory on another"),
         (errno.EACCES, "this user may not write /s: change its owner or mode, or set state.dir to another directory"),
-        (errno.EIO, "/s cannot be used for state: Input/output error; set state.dir to another"),
+        (errno.ENOTEMPTY, "/s cannot be used for state: Directory not empty; set state.dir to another"),
     ],
 )
 def test_each_trouble_with_the_disk_says_what_to_do(code: int, expected: str) -> None:
@@ -444,3 +444,24 @@ def test_clean_up_leaves_the_global_stores_of_a_living_process(directory: StateD
         with pytest.raises(StateDirectoryError, match=r"another process \(slot 0\) uses .*app: stop every process"):
             directory.clean_up(own)
         assert directory.global_directory(other).exists()
+
+
+@pytest.mark.parametrize("left", ["0_0/rocksdb/CURRENT", "1_12/rocksdb/000004.log", "0_3/rocksdb/000007.sst"])
+def test_lost_metadata_are_written_anew(root: Path, left: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The directory was said to be of Java."""
+    StateDirectory.open(root, "app")
+    assert caplog.records == []
+    (root / "app" / METADATA_FILE).unlink()
+    (root / "app" / left).parent.mkdir(parents=True)
+    (root / "app" / left).touch()
+    first = StateDirectory.open(root, "app").process_uuid
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "metadata of the state directory are lost" in caplog.text
+    assert StateDirectory.open(root, "app").process_uuid == first
+
+
+@pytest.mark.parametrize("content", [b"", bytes(100), b"\xff{", b"null"])
+def test_metadata_that_are_no_metadata_are_told(root: Path, content: bytes) -> None:
+    StateDirectory.open(root, "app")
+    (root / "app" / METADATA_FILE).write_bytes(content)
+    assert "is damaged: move" in refusal(root)

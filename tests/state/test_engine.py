@@ -424,4 +424,4 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
 def test_a_read_only_disk_is_told(tmp_path: Path) -> None:
     told = _on(tmp_path, "size=4m", 'mount -o remount,ro "$1" &&')
     assert told.startswith("StateDirectoryError cannot open the store at ")
-    assert "make the directory writable" in told
+    assert "the file system is read-only; mount it writable" in told

@@ -167,3 +167,21 @@ def _number_all(engine: Any, number: int) -> None:
         for key in range(300):
             batch.put(b"%03d" % key, b"%d" % number, handle)
     engine.write(batch)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_range_over_large_values_reads_few_of_them_ahead(reverse: bool, tmp_path: Path) -> None:
+    """Sixteen at once were 160 MiB of values of 10 MiB."""
+    engine = RocksEngine(tmp_path / "db", ["large"])
+    batch = engine.batch()
+    for number in range(20):
+        batch.put(b"%02d" % number, bytes(600_000), engine.family("large").handle)
+    engine.write(batch)
+    snapshot = engine.snapshot(["large"])
+    rows, on = snapshot.read("large", None, None, 16, reverse=reverse)
+    assert len(rows) == 2
+    assert on is not None
+    keys = [key for key, _ in snapshot.family("large").range(reverse=reverse)]
+    assert keys == sorted((b"%02d" % number for number in range(20)), reverse=reverse)
+    snapshot.close()
+    engine.close()

@@ -8,13 +8,21 @@ import pytest
 
 from state.expiring import KINDS as EXPIRING
 from state.kinds import KINDS
-from state.stored_rows import READERS, StoredRow, kind_of_families
+from state.stored_rows import COLUMNS, READERS, StoredRow, columns_of, kind_of_families
 from state.version_rows import read_version_row
 
 
 def test_there_is_a_reader_for_each_family_of_each_kind() -> None:
     suffixes = {suffix for kind in KINDS.values() for suffix in (kind.codec.family_suffix, *kind.families, *kind.notes)}
     assert READERS.keys() == suffixes
+    assert COLUMNS.keys() == suffixes
+
+
+def test_a_store_that_takes_over_an_older_kind_has_the_columns_of_both() -> None:
+    assert columns_of(["plain"]) == []
+    assert columns_of(["plain", "timestamped"]) == ["timestamp"]
+    assert columns_of(["latest"]) == columns_of(["latest", "versions"]) == ["valid_from", "valid_to"]
+    assert columns_of(["timestamped", "accessed", "expiry"]) == ["timestamp", "accessed"]
 
 
 def test_a_store_with_a_time_to_live_is_known_from_its_families() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from processor_api.errors import StateDirectoryError
 from runtime_support.task_kit import TaskKit
 from state.directory import METADATA_FILE, StateDirectory
 from state.engine import OFFSETS
@@ -315,6 +317,76 @@ def test_all_state_of_a_task_is_removed_also_when_it_cannot_be_read(stopped: Pat
     assert (root / "app" / METADATA_FILE).exists()
 
 
+# ---------------------------------------------------------------------- odd small files
+
+
+@pytest.mark.parametrize("content", [b"", bytes(120), b"\xff{", b"[]"])
+def test_metadata_that_cannot_be_read_are_told(content: bytes, stopped: Path, root: Path, state: Run) -> None:
+    """Where they were no text it was an error of a codec."""
+    (root / "app" / METADATA_FILE).write_bytes(content)
+    for command in (["list"], ["verify"], ["dump", "plain"]):
+        status, _, err = state(*command)
+        assert status == 1
+        assert f"{METADATA_FILE} is damaged: move {root / 'app'} away, and its state is restored from Kafka" in err
+
+
+def test_without_metadata_the_state_is_shown_nevertheless(stopped: Path, root: Path, state: Run) -> None:
+    """It was said to be of Java, or not there."""
+    (root / "app" / METADATA_FILE).unlink()
+    assert [line.split()[2] for line in state("list")[1].splitlines()[1:]] == sorted(KINDS)
+    assert state("list", where=root / "app")[1] == state("list")[1]
+    status, out, err = state("verify")
+    assert (status, err) == (0, "")
+    assert f"warn  app: {METADATA_FILE} is missing in {root / 'app'}: the next start writes another" in out
+    assert state("dump", "plain", "--application-id", "app")[0] == 0
+    assert state("rebuild", "plain")[0] == 0
+    assert (root / "app" / METADATA_FILE).exists()
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"", b"MANIFEST-999999\n", b"../../../../../etc/passwd\n"])
+def test_a_root_file_that_names_no_list_of_files_is_told(content: bytes, stopped: Path, root: Path, state: Run) -> None:
+    (stopped / "CURRENT").write_bytes(content)
+    status, out, _ = state("verify")
+    assert status == 1
+    assert out.startswith(f"fail  0_0: the database at {stopped} is damaged: ")
+    assert "streams state rebuild --task 0_0" in out
+    for command in (["list"], ["dump", "plain"]):
+        status, _, err = state(*command)
+        assert (status, "Unicode" in err) == (1, False)
+        assert "is damaged: " in err
+
+
+def a_file(path: Path) -> None:
+    path.write_text("x")
+
+
+def a_link_to_itself(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+@pytest.mark.parametrize("what", [a_file, a_link_to_itself])
+@pytest.mark.parametrize("place", ["0_0", "0_0/rocksdb"])
+def test_what_is_in_the_place_of_a_directory_is_told(
+    what: Callable[[Path], None], place: str, stopped: Path, root: Path, state: Run
+) -> None:
+    """Nothing was printed, and the exit status was 0."""
+    path = root / "app" / place
+    shutil.rmtree(path)
+    what(path)
+    status, out, _ = state("verify")
+    assert status == 1
+    assert out == (
+        f"fail  0_0: {path} is not a directory: move it out of the way; the next start restores what belongs there"
+        " from changelogs\n"
+    )
+    status, _, err = state("list")
+    assert (status, f"{path} is not a directory" in err) == (1, True)
+    with pytest.raises(StateDirectoryError, match=r"move (it|what is in the place)"):
+        made(root, *RECORDS)
+    path.unlink()
+    assert state("verify")[1] == f"no stores on disk in {root}\n"
+
+
 # ---------------------------------------------------------------------- export
 
 
@@ -350,6 +422,57 @@ def test_entries_are_exported_with_their_types(stopped: Path, state: Run, tmp_pa
     assert exported("listed", "--topology", TOPOLOGY)[0]["value"] == '["one", "three"]'
     assert exported("plain", "--prefix", "7a") == []
     assert list(tmp_path.glob("*.tmp")) == []
+
+
+def test_an_export_has_the_columns_of_the_kind_whatever_its_first_entries_are(
+    stopped: Path, state: Run, tmp_path: Path
+) -> None:
+    """They were those of the first 10,000 entries: later ones lost what only they had, and nothing was said."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    target = tmp_path / "rows.parquet"
+    columns = {
+        "plain": [],
+        "stamped": ["timestamp"],
+        "headed": ["timestamp", "headers"],
+        "listed": [],
+        "versioned": ["valid_from", "valid_to"],
+        "window": ["window_start", "sequence"],
+        "headed-window": ["timestamp", "headers", "window_start", "sequence"],
+        "ordered-session": ["session_start", "session_end"],
+        "headed-session": ["headers", "session_start", "session_end"],
+    }
+    for limit in ("0", "1", "1000"):
+        for store, more in columns.items():
+            assert state("export", store, "--to-file", str(target), "--limit", limit)[0] == 0
+            assert parquet.read_schema(target).names == ["task", "key", "value", *more]
+    assert state("export", "window", "--to-file", str(target), "--limit", "0", "--topology", TOPOLOGY)[0] == 0
+    assert "window_end" in parquet.read_schema(target).names
+
+
+def test_every_kind_is_exported_whole(stopped: Path, state: Run, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    target = tmp_path / "rows.parquet"
+    for store in KINDS:
+        assert state("export", store, "--to-file", str(target), "--topology", TOPOLOGY)[0] == 0
+        exported = parquet.read_table(target).to_pylist()
+        for row, entry in zip(exported, dumped(state, store), strict=True):
+            assert entry.keys() | {"task"} <= row.keys()
+            assert {name: row[name] for name in entry.keys() - {"key", "value", "headers"}} == {
+                name: entry[name] for name in entry.keys() - {"key", "value", "headers"}
+            }
+
+
+def test_what_json_reads_is_json_in_an_export(stopped: Path, state: Run, tmp_path: Path) -> None:
+    """Whatever types the values have; it was text or JSON, by those of the first entries."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    target = tmp_path / "rows.parquet"
+    values = ["1", '"text"', "1.5", '{"a": [1]}', "true"]
+    for number, value in enumerate(values):
+        change(stopped, "plain.plain", b"json-%d" % number, value.encode())
+    prefix = b"json-".hex()
+    status, _, err = state("export", "plain", "--to-file", str(target), "--value-serde", "json", "--prefix", prefix)
+    assert (status, err) == (0, "")
+    assert parquet.read_table(target).column("value").to_pylist() == values
 
 
 # ---------------------------------------------------------------------- a real process

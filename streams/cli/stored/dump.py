@@ -22,7 +22,7 @@ from streams.cli.stored.where import (
     place_of,
 )
 
-__all__ = ["add_parser", "add_range_options", "add_serde_options", "as_json_value", "entries", "run"]
+__all__ = ["add_parser", "add_range_options", "add_serde_options", "as_json_value", "entries", "readable_for", "run"]
 
 
 def add_parser(commands: Any) -> None:
@@ -78,8 +78,7 @@ def entries(place: Place, arguments: argparse.Namespace, *, raw: bool = False) -
     """
     from state.stored_stores import scan
 
-    topology = place.topology()
-    readable = readable_of(arguments.store, topology, place.config, arguments.key_serde, arguments.value_serde, raw=raw)
+    readable = readable_for(place, arguments, raw=raw)
     low, high = _bounds(readable, arguments)
     with closing(place.stores(arguments.store)) as stores:
         for reader, store in stores:
@@ -97,6 +96,13 @@ def entries(place: Place, arguments: argparse.Namespace, *, raw: bool = False) -
                 if readable.window_size_ms is not None and "window_start" in entry:
                     entry["window_end"] = window_end(entry["window_start"], readable.window_size_ms)
                 yield entry
+
+
+def readable_for(place: Place, arguments: argparse.Namespace, *, raw: bool) -> Readable:
+    """How the keys and values asked for are read."""
+    return readable_of(
+        arguments.store, place.topology(), place.config, arguments.key_serde, arguments.value_serde, raw=raw
+    )
 
 
 def _hex(value: bytes | None) -> str | None:

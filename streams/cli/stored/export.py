@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from streams.cli.failures import CLEAN, CannotRun
-from streams.cli.stored.dump import add_range_options, add_serde_options, entries
-from streams.cli.stored.where import add_place_options, add_store_argument, place_of
+from streams.cli.stored.dump import add_range_options, add_serde_options, as_json_value, entries, readable_for
+from streams.cli.stored.where import Place, add_place_options, add_store_argument, place_of
 
 __all__ = ["add_parser", "run"]
 
 _BATCH = 10_000
-_TIMES = ("timestamp", "window_start", "window_end", "session_start", "session_end", "valid_from", "valid_to")
-_NUMBERS = ("sequence", "number")
+_LIST = "list"
+"""Values of such a family are lists, which are JSON."""
 
 
 def add_parser(commands: Any) -> None:
@@ -26,7 +26,8 @@ def add_parser(commands: Any) -> None:
         "export",
         help="write the entries of a store to a Parquet file",
         description="Writes the entries that dump prints to a Parquet file. Keys and values are bytes unless serdes"
-        " are named, or taken from a topology; numbers, text and truth values keep their types, anything else is JSON."
+        " are named, or taken from a topology; numbers, text and truth values keep their types, what json or a serde of"
+        " your own reads is JSON. The columns are those of the store's kind."
         " Needs pyarrow (pip install 'streams-for-kafka[parquet]').",
     )
     add_store_argument(parser)
@@ -41,20 +42,18 @@ def run(arguments: argparse.Namespace) -> int:
     arrow, parquet = _pyarrow()
     target: Path = arguments.to_file
     aside = target.with_name(target.name + ".tmp")
+    place = place_of(arguments)
+    table = _Table(arrow, place, arguments)
     written = 0
     try:
-        with closing(entries(place_of(arguments), arguments, raw=True)) as found:
-            batches = _batches(islice(found, arguments.limit))
-            first = next(batches, [])
-            schema = _schema(arrow, first)
-            try:
-                with parquet.ParquetWriter(aside, schema) as writer:
-                    while first:
-                        writer.write_table(arrow.Table.from_pylist([_row(entry, schema) for entry in first], schema))
-                        written += len(first)
-                        first = next(batches, [])
-            except (arrow.ArrowInvalid, arrow.ArrowTypeError) as error:
-                raise CannotRun(f"the entries of store {arguments.store!r} differ in type: {error}") from error
+        with (
+            closing(entries(place, arguments, raw=True)) as found,
+            parquet.ParquetWriter(aside, table.schema) as writer,
+        ):
+            rows = islice(found, arguments.limit)
+            while batch := [table.row(entry) for entry in islice(rows, _BATCH)]:
+                writer.write_table(arrow.Table.from_pylist(batch, table.schema))
+                written += len(batch)
         aside.replace(target)
     except OSError as error:
         raise CannotRun(f"{target} cannot be written: {error.strerror or error}") from error
@@ -73,35 +72,56 @@ def _pyarrow() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
-def _batches(found: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    while batch := list(islice(found, _BATCH)):
-        yield batch
+class _Table:
+    """The columns that the kind of the store has, whatever its entries are, with types by the serdes."""
+
+    def __init__(self, arrow: Any, place: Place, arguments: argparse.Namespace) -> None:
+        from state.stored_rows import columns_of
+
+        self._store = arguments.store
+        readable = readable_for(place, arguments, raw=True)
+        suffixes: dict[str, None] = {}
+        with closing(place.stores(arguments.store)) as stores:
+            for _, store in stores:
+                suffixes |= dict.fromkeys(store.suffixes)
+        columns = columns_of(list(suffixes))
+        if readable.window_size_ms is not None and "window_start" in columns:
+            columns.insert(columns.index("window_start") + 1, "window_end")
+        types = {name: arrow.int64() for name in columns}
+        if "headers" in types:
+            types["headers"] = arrow.list_(arrow.struct([("name", arrow.string()), ("value", arrow.binary())]))
+        sides = {"key": readable.type_of(readable.key_serde), "value": readable.type_of(readable.value_serde)}
+        if _LIST in suffixes:
+            sides["value"] = None
+        self._as_json = [name for name, kind in sides.items() if kind is None]
+        known: dict[type | None, Any] = {
+            bool: arrow.bool_(),
+            int: arrow.int64(),
+            float: arrow.float64(),
+            bytes: arrow.binary(),
+        }
+        shown = {name: known.get(kind, arrow.string()) for name, kind in sides.items()}
+        self.schema = arrow.schema([("task", arrow.string()), *shown.items(), *types.items()])
+
+    def row(self, entry: dict[str, Any]) -> dict[str, Any]:
+        """An entry as a row of the file.
+
+        :raises CannotRun: it has a column more, so that a worker changed the store's kind meanwhile.
+        """
+        if more := entry.keys() - set(self.schema.names):
+            raise CannotRun(f"store {self._store!r} has got {', '.join(sorted(more))} meanwhile: export it again")
+        row = dict(entry)
+        for name in self._as_json:
+            row[name] = None if row[name] is None else _json(row[name])
+        if row.get("headers") is not None:
+            row["headers"] = [{"name": name, "value": value} for name, value in row["headers"]]
+        return row
 
 
-def _schema(arrow: Any, first: list[dict[str, Any]]) -> Any:
-    """Columns by the first entries; a key or a value is of the type that all of those have, else JSON."""
-    names = list(dict.fromkeys(name for entry in first for name in entry)) or ["task", "key", "value"]
-    types: dict[str, Any] = {"task": arrow.string()}
-    types |= {name: arrow.int64() for name in (*_TIMES, *_NUMBERS)}
-    types["headers"] = arrow.list_(arrow.struct([("name", arrow.string()), ("value", arrow.binary())]))
-    for name in ("key", "value"):
-        types[name] = _type_of(arrow, {type(entry[name]) for entry in first if entry[name] is not None})
-    return arrow.schema([(name, types[name]) for name in names])
-
-
-def _type_of(arrow: Any, found: set[type]) -> Any:
-    known = {bool: arrow.bool_(), int: arrow.int64(), float: arrow.float64(), bytes: arrow.binary()}
-    return known.get(next(iter(found)), arrow.string()) if len(found) == 1 else arrow.string()
-
-
-def _row(entry: dict[str, Any], schema: Any) -> dict[str, Any]:
-    from streams.cli.stored.dump import as_json_value
-
-    row = dict(entry)
-    for name in ("key", "value"):
-        value = row[name]
-        if str(schema.field(name).type) == "string" and value is not None and not isinstance(value, str):
-            row[name] = as_json_value(value)
-    if row.get("headers") is not None:
-        row["headers"] = [{"name": name, "value": value} for name, value in row["headers"]]
-    return row
+def _json(value: Any) -> str:
+    text = as_json_value(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a pair of surrogates, which a serde of the user's own may give
+        return json.dumps(json.loads(text))
+    return text

@@ -75,7 +75,7 @@ def _find(place: Place, store: str) -> list[_Found]:
 
 def _lock(task: StoredTask, held: ExitStack) -> tuple[StateDirectory, TaskLock | Slot]:
     """:raises StateDirectoryError: a worker has it open, or the directory cannot be written."""
-    path = task.path.parent if task.task is not None else task.path.parent.parent
+    path = task.application_path
     directory = StateDirectory.open(path.parent, path.name)
     lock = directory.try_lock_task(task.task) if task.task is not None else directory.try_slot(int(task.path.name))
     if lock is None:

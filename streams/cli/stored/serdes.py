@@ -17,16 +17,17 @@ from streams.cli.failures import CannotRun
 __all__ = ["NAMES", "Readable", "readable_of"]
 
 _TRUE_OR_FALSE = {"true": True, "false": False}
-_TYPED: Mapping[str, tuple[Serde[Any], Callable[[str], Any]]] = {
-    "string": (Serdes.STRING, str),
-    "integer": (Serdes.INTEGER, int),
-    "long": (Serdes.LONG, int),
-    "short": (Serdes.SHORT, int),
-    "float": (Serdes.FLOAT, float),
-    "double": (Serdes.DOUBLE, float),
-    "boolean": (Serdes.BOOLEAN, lambda text: _TRUE_OR_FALSE[text]),
-    "uuid": (Serdes.UUID, uuid.UUID),
+_TYPED: Mapping[str, tuple[Serde[Any], Callable[[str], Any], type]] = {
+    "string": (Serdes.STRING, str, str),
+    "integer": (Serdes.INTEGER, int, int),
+    "long": (Serdes.LONG, int, int),
+    "short": (Serdes.SHORT, int, int),
+    "float": (Serdes.FLOAT, float, float),
+    "double": (Serdes.DOUBLE, float, float),
+    "boolean": (Serdes.BOOLEAN, lambda text: _TRUE_OR_FALSE[text], bool),
+    "uuid": (Serdes.UUID, uuid.UUID, uuid.UUID),
 }
+_PLAIN = frozenset((str, int, float, bool))
 HEX, JSON = "hex", "json"
 NAMES = (HEX, JSON, *_TYPED)
 """Serdes that can be named on the command line."""
@@ -53,6 +54,15 @@ class Readable:
             return [self.value(item) for item in data]
         return None if data is None else self._read(self.value_serde, data, "value")
 
+    def type_of(self, serde: Serde[Any] | None) -> type | None:
+        """What all keys or values are that a serde reads; ``None`` where they may be anything."""
+        if serde is None:
+            return bytes if self.raw else str
+        for typed, _, kind in _TYPED.values():
+            if serde is typed:
+                return kind if kind in _PLAIN else None
+        return bytes if serde is Serdes.BYTES else None
+
     def _read(self, serde: Serde[Any] | None, data: bytes, part: str) -> Any:
         if serde is None:
             return data if self.raw else data.hex()
@@ -76,7 +86,7 @@ class Readable:
                 return bytes.fromhex(text.removeprefix(_HEX_PREFIX))
             if serde is None:
                 return bytes.fromhex(text)
-            for typed, parse in _TYPED.values():
+            for typed, parse, _ in _TYPED.values():
                 if serde is typed:
                     return serde.serialize(parse(text))
             return serde.serialize(json.loads(text))

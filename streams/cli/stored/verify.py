@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from processor_api.errors import StreamsError
 from processor_api.topology import Topology
+from state.directory_metadata import METADATA_FILE
 from state.directory_view import StoredTask
 from streams.cli.failures import CLEAN, FAILED, CannotRun
-from streams.cli.findings import Finding, Verdict, fail, fails, ok
+from streams.cli.findings import Finding, Verdict, fail, fails, ok, warn
 from streams.cli.stored.where import add_place_options, add_store_argument, add_topology_option, place_of
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ def add_parser(commands: object) -> None:
         "verify",
         help="read everything on disk, and say what is damaged",
         description="Reads each row of each store, or of one, with its checksum, and looks whether it is one of the"
-        " store's kind, whether the format and all column families are there, and whether the changelog offset is. A"
+        " store's kind, whether the format and all column families are there, whether the changelog offset is, and"
+        " whether a log was lost in front of a later one. A"
         " line for each: ok or fail. Exit status: 1 if anything fails, else 0. Works while the worker runs.",
     )
     add_store_argument(parser, nargs="?")
@@ -40,14 +42,22 @@ def run(arguments: argparse.Namespace) -> int:
     place = place_of(arguments)
     topology = place.topology()
     status, looked_at = CLEAN, False
-    for task in place.tasks():
+    tasks = place.tasks()
+    for path in dict.fromkeys(task.application_path for task in tasks):
+        if not (path / METADATA_FILE).exists():
+            sys.stdout.write(
+                f"{warn(path.name, f'{METADATA_FILE} is missing in {path}: the next start writes another')}\n"
+            )
+    for task in tasks:
         for finding in _findings(task, arguments.store, topology):
             looked_at = True
             sys.stdout.write(f"{finding}\n")
             if finding.verdict is Verdict.FAIL:
                 status = FAILED
-    if not looked_at and arguments.store is not None:
-        next(place.stores(arguments.store))  # says which stores there are
+    if not looked_at:
+        if arguments.store is not None:
+            next(place.stores(arguments.store))  # says which stores there are
+        sys.stdout.write(f"no stores on disk in {place.root}\n")
     return status
 
 
@@ -58,8 +68,9 @@ def _findings(task: StoredTask, only: str | None, topology: Topology | None) -> 
     try:
         with DatabaseReader(task.database) as reader:
             stores = stores_in(reader, task)
-            if only is None:
-                yield _shared(reader, task)
+            shared = _shared(reader, task)
+            if only is None or shared.verdict is Verdict.FAIL:
+                yield shared
             damage = False
             for store in stores:
                 if only in (None, store.name):
@@ -76,6 +87,10 @@ def _shared(reader: DatabaseReader, task: StoredTask) -> Finding:
     from state.rocksdb_errors import damaged
     from state.stored_stores import positions_of
 
+    try:
+        reader.check_commits()
+    except StreamsError as error:
+        return fails(task.name, error)[0]
     positions = positions_of(reader)
     for name, position in positions.items():
         if position is None:

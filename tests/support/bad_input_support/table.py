@@ -278,7 +278,7 @@ def _other_application(folder: Path, version: int = 1) -> None:
 
 
 def _java(folder: Path) -> None:
-    (folder / "state" / "app" / "0_0" / "rocksdb").mkdir(parents=True)
+    (folder / "state" / "app" / "0_0" / "rocksdb" / "counts").mkdir(parents=True)
 
 
 DIRECTORIES = [

@@ -1,0 +1,105 @@
+"""Numbers of commits: how a lost log is noticed.
+
+RocksDB passes over a log that is empty, gone, zeroed or cut where a record ends, and replays the one after it: rows of
+different moments, without an error. So each batch that goes to the log carries the number that follows the last one's,
+in a row of its own, and at the next opening none may be missing.
+
+A number's row holds the number from which on rows were kept when it was written: everything before that was in table
+files then, of which RocksDB notices a lost one. What has to be there is so said by the last row alone. (That last row
+may be an earlier one than was written: the end of the newest log is what a power loss takes.)
+
+The rows are in the family of offsets, which is flushed with or after every other (:meth:`RocksEngine.flush`): a number
+that is in a table file says that all rows of its batch are.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+__all__ = ["COMMIT_END", "COMMIT_PREFIX", "CommitNumbers", "LostCommitsError", "next_commit"]
+
+COMMIT_PREFIX = b"streams.commit."
+COMMIT_END = b"streams.commit/"
+"""The key behind all of them."""
+NUMBER = struct.Struct(">Q")
+
+LOOKED_AT_EVERY = 256
+"""Commits between two looks at what has reached table files, whose numbers are removed then."""
+ACTIVE, IMMUTABLE = "rocksdb.num-entries-active-mem-table", "rocksdb.num-entries-imm-mem-tables"
+
+
+class LostCommitsError(Exception):
+    """Commits are missing in front of others."""
+
+
+class Offsets(Protocol):
+    """The family of offsets."""
+
+    def property(self, name: str) -> int: ...
+
+
+def next_commit(rows: Iterable[tuple[bytes, bytes]]) -> tuple[int, int]:
+    """The number from which on there are rows, and the next to give.
+
+    :param rows: those with numbers, by key.
+    :raises LostCommitsError: if one is missing, or is not a number.
+    """
+    first = 1
+    numbers: list[int] = []
+    try:
+        for key, row in rows:
+            numbers.append(*NUMBER.unpack_from(key, len(COMMIT_PREFIX)))
+            (first,) = NUMBER.unpack(row)
+    except struct.error as error:
+        raise LostCommitsError(f"the number of a commit cannot be read: {error}") from error
+    kept = [number for number in numbers if number >= first]
+    if not kept:
+        return first, first
+    if kept[-1] - first + 1 != len(kept):
+        there, missing = set(kept), first
+        while missing in there:
+            missing += 1
+        until = next(number for number in kept if number > missing) - 1
+        which = f"commit {missing} is" if missing == until else f"commits {missing} to {until} are"
+        raise LostCommitsError(
+            f"{which} missing, later ones are there: a log (a file *.log) was lost, emptied or cut, or the files are"
+            " copies of different moments"
+        )
+    return first, kept[-1] + 1
+
+
+class CommitNumbers:
+    """Gives numbers to the batches of an engine.
+
+    :param first: from which on there are rows.
+    :param following: the next to give.
+    """
+
+    def __init__(self, first: int, following: int) -> None:
+        self._first = first
+        self._next = following
+
+    def put(self, batch: Any, offsets: Offsets, handle: Any) -> None:
+        """Puts the number into a batch; :meth:`written` makes it that of the batch.
+
+        :param handle: of the family of offsets.
+        """
+        if self._next - self._first >= LOOKED_AT_EVERY and not self._next % LOOKED_AT_EVERY:
+            self._forget(batch, offsets, handle)
+        batch.put(COMMIT_PREFIX + NUMBER.pack(self._next), NUMBER.pack(self._first), handle)
+
+    def _forget(self, batch: Any, offsets: Offsets, handle: Any) -> None:
+        """Each batch has put at least one row into the family, so that those in memory are at most as many as rows. The
+        active memtable is asked first: the order in which rows move on."""
+        in_memory = offsets.property(ACTIVE)
+        in_memory += offsets.property(IMMUTABLE)
+        first = self._next - in_memory
+        if first > self._first:
+            self._first = first
+            batch.delete_range(COMMIT_PREFIX, COMMIT_PREFIX + NUMBER.pack(first), handle)
+
+    def written(self) -> None:
+        """The batch of the last :meth:`put` was written."""
+        self._next += 1
