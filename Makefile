@@ -4,6 +4,7 @@ EXTRAS ?= dev,json,parquet
 JOBS ?= 3
 SEEDS ?= 1000
 FIRST ?= 0
+TIMES ?= 3
 PORT ?= 9092
 DIR ?=
 
@@ -12,7 +13,7 @@ PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-long simulate check format kafka bench clean
+.PHONY: demo test test-long test-pythons test-busy simulate check format kafka bench clean
 
 demo: $(INSTALLED)
 	$(PY) -m streams demo
@@ -24,6 +25,15 @@ test: check
 
 test-long: $(INSTALLED)
 	$(PY) -m pytest -m slow
+	$(MAKE) test-pythons
+
+# What needs no broker, on every supported Python that is on this machine, each in an environment of its own.
+test-pythons:
+	$(PYTHON) -m tools.pythons -n $(JOBS) --dist loadfile
+
+# Everything but the long suites, TIMES times, while a process for each core does nothing but compute.
+test-busy: $(INSTALLED)
+	$(PY) -m tools.busy $(TIMES) $(PY) -m pytest -q -n $(JOBS) --dist loadfile
 
 check: $(INSTALLED)
 	$(VENV)/bin/ruff check
@@ -48,7 +58,7 @@ bench: $(INSTALLED)
 	$(PY) -m benchmarks $(BENCHMARKS)
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-* build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The build backend goes first and is then used as it is, so that it is pinned like everything else.

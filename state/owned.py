@@ -12,12 +12,13 @@ from collections.abc import Callable
 from typing import Any
 
 from processor_api.errors import StoreError
+from state.wrapped import WrappedStore
 from state.writes import WRITES
 
 __all__ = ["OwnedStore"]
 
 
-class OwnedStore:
+class OwnedStore(WrappedStore):
     """A store as processors see it, whose calls fail in every other thread than its owner.
 
     :param owner: as ``threading.get_ident`` tells it.
@@ -44,6 +45,3 @@ class OwnedStore:
             return call(*args, **kwargs)
 
         return checked
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)

@@ -8,6 +8,7 @@ from typing import Any, cast
 from processor_api.errors import StoreError
 from state.kinds import OpenStore
 from state.rows import Entry, Rows
+from state.wrapped import WrappedStore
 from state.writes import RefusesWrites
 
 __all__ = ["EngineRows", "ReadOnlyStore", "read_only"]
@@ -25,7 +26,7 @@ class EngineRows(Rows):
         return self.stored(data), timestamp
 
 
-class ReadOnlyStore(RefusesWrites):
+class ReadOnlyStore(RefusesWrites, WrappedStore):
     """A store as those see it who may not write to it.
 
     :param store: a store as processors see it.
@@ -40,9 +41,6 @@ class ReadOnlyStore(RefusesWrites):
         for name in dir(type(store)):
             if not name.startswith("_") and not hasattr(type(self), name) and callable(getattr(type(store), name)):
                 setattr(self, name, getattr(store, name))  # found at once: reads are on the hot path
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
 
     def _refusal(self) -> StoreError:
         return StoreError(

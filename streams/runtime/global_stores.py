@@ -25,6 +25,7 @@ from state.engine import OFFSETS, Engine
 from state.kinds import OpenStore, families_held, families_of, family_of, open_store, restore_of
 from state.offsets import read_offset, topic_id_key
 from state.read_only import EngineRows, read_only
+from state.wrapped import WrappedStore
 from streams.runtime.environment import Environment
 from streams.runtime.shared_engine import SharedMemoryEngine
 from streams.runtime.store_counters import StoreCounters
@@ -36,7 +37,7 @@ OFFSET = struct.Struct(">q")
 READ_ONLY = "a global store is written only by the processor that was added with it"
 
 
-class _Reopened:
+class _Reopened(WrappedStore):
     """A store of a kind that keeps more than rows (stream times, segments): opened anew when there may be others."""
 
     def __init__(self, stores: GlobalStores, opened: Callable[[], OpenStore]) -> None:
@@ -45,11 +46,11 @@ class _Reopened:
         self._at = -1
         self._facade: Any = None
 
-    def __getattr__(self, name: str) -> Any:
+    def _wrapped(self) -> Any:
         writes = self._stores.writes
         if writes != self._at:
             self._facade, self._at = self._opened().facade, writes
-        return getattr(self._facade, name)
+        return self._facade
 
 
 class GlobalStores:

@@ -11,6 +11,7 @@ from typing import Any
 
 from processor_api.metrics import RecordingLevel
 from state.row_iterator import RowIterator
+from state.wrapped import WrappedStore
 from streams.metrics.registry import Metrics
 
 __all__ = ["OPERATIONS", "OperationCounter", "StoreCounters"]
@@ -137,7 +138,7 @@ class StoreCounters:
         return rows
 
 
-class _Measured:
+class _Measured(WrappedStore):
     """Everything that the store has, with the calls among `OPERATIONS` counted, but not those of its own."""
 
     def __init__(self, store: Any, counters: StoreCounters) -> None:
@@ -145,6 +146,3 @@ class _Measured:
         for call in OPERATIONS:
             if callable(getattr(store, call, None)):
                 setattr(self, call, counters.counted(store, call))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)

@@ -7,7 +7,6 @@ so; another one goes on then.
 from __future__ import annotations
 
 import random
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from processor_api.serde import Serdes
 from processor_api.store_spec import Stores
 from processor_api.stores import ValueAndTimestamp
 from processor_api.topology import Topology
+from runtime_support.files import files_of, opened
 from runtime_support.running_app import Cluster, until
 from streams.app.kafka_streams import ClientState, KafkaStreams
 
@@ -109,22 +109,22 @@ class Sufferer:
     def damage(self) -> None:
         """Of one file: a bit, half of it in place, its end, or all of it."""
         database = self.chance.choice(self.databases)
-        tables = sorted(database.glob("*.sst"))
-        roots = [*sorted(database.glob("MANIFEST-*")), database / "CURRENT"]
+        tables, roots = files_of(database, "*.sst"), [*files_of(database, "MANIFEST-*"), database / "CURRENT"]
         file = self.chance.choice(tables if tables and self.chance.random() < 0.8 else roots)
         how = self.chance.choice(["bit", "half", "end", "all"])
         self.steps.append(f"{how} of {file.name}")
-        with suppress(FileNotFoundError):  # a running application deletes files
-            data = file.read_bytes()
-            if how == "all":
-                file.unlink()
-            elif how == "end":
-                file.write_bytes(data[: len(data) // 3])
-            else:
-                with file.open("r+b") as opened:
-                    at = self.chance.randrange(max(len(data), 1)) if how == "bit" else 0
-                    opened.seek(at)
-                    opened.write(b"\xff" * (len(data) // 2) if how == "half" else bytes([data[at] ^ 4]))
+        if how == "all":
+            file.unlink(missing_ok=True)
+            return
+        with opened(file) as found:  # a running application deletes files
+            if found is None or not (data := found.read()):
+                return
+            if how == "end":
+                found.truncate(len(data) // 3)
+                return
+            at = self.chance.randrange(len(data)) if how == "bit" else 0
+            found.seek(at)
+            found.write(b"\xff" * (len(data) // 2) if how == "half" else bytes([data[at] ^ 4]))
 
     def suffer(self) -> None:
         steps = [self.send, self.send, self.wait, self.restart, self.damage_closed, self.damage]

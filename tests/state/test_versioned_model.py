@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,61 +14,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from processor_api.serde import Serdes
 from processor_api.store_spec import Stores
-from processor_api.stores import PUT_RETURN_CODE_NOT_PUT, PUT_RETURN_CODE_VALID_TO_UNDEFINED, VersionedRecord
 from state_support.store_kit import StoreKit, restored
+from state_support.versions_model import VersionsModel
 
 KEYS = ["", "a", "a\0", "a\0b", "aa", "b", "\0", "\0\0", "\x01", "é"]
 TIMES = st.integers(0, 130)
 VALUES = st.one_of(st.none(), st.sampled_from(["", "x", "y", "zz"]))
-Timeline = dict[int, str | None]
-
-
-class Model:
-    """Nothing is ever forgotten: what has expired is left out when it is read."""
-
-    def __init__(self, retention: int, segment: int) -> None:
-        self.retention, self.segment = retention, segment
-        self.keys: dict[str, Timeline] = {}
-        self.time = -1
-
-    def copy(self) -> Model:
-        other = Model(self.retention, self.segment)
-        other.keys, other.time = {key: dict(line) for key, line in self.keys.items()}, self.time
-        return other
-
-    def put(self, key: str, value: str | None, timestamp: int) -> int:
-        if timestamp < self.time - self.retention:
-            return PUT_RETURN_CODE_NOT_PUT
-        self.time = max(self.time, timestamp)
-        line = self.keys.setdefault(key, {})
-        line[timestamp] = value
-        later = [time for time in line if time > timestamp]
-        return min(later) if later else PUT_RETURN_CODE_VALID_TO_UNDEFINED
-
-    def _all(self, key: str) -> Iterator[VersionedRecord[str]]:
-        line = self.keys.get(key, {})
-        times = sorted(line)
-        oldest_segment = max(self.time - self.retention, 0) // self.segment
-        for time, end in zip(times, [*times[1:], None], strict=False):
-            value = line[time]
-            gone = end is not None and (end // self.segment < oldest_segment or self.retention == 0)
-            if value is not None and not gone:
-                yield VersionedRecord(value, time, end)
-
-    def versions(self, key: str, first: int, last: int) -> list[VersionedRecord[str]]:
-        only_latest = last < self.time - self.retention
-        return [
-            record
-            for record in self._all(key)
-            if record.timestamp <= last and (record.valid_to is None or (record.valid_to > first and not only_latest))
-        ]
-
-    def get(self, key: str, as_of: int | None) -> VersionedRecord[str] | None:
-        if as_of is None:
-            found = list(self._all(key))
-            return found[-1] if found and found[-1].valid_to is None else None
-        found = self.versions(key, as_of, as_of)
-        return found[0] if found else None
 
 
 class Machine(RuleBasedStateMachine):
@@ -88,7 +38,7 @@ class Machine(RuleBasedStateMachine):
         make = Stores.persistent_versioned_key_value_store if rocksdb else Stores.in_memory_versioned_key_value_store
         builder = Stores.versioned_key_value_store_builder(make("s", retention, segment), Serdes.STRING, Serdes.STRING)
         self.kit = StoreKit(builder, self.directory / "db", cache_bytes=cache_bytes)
-        self.live = Model(retention, segment)
+        self.live = VersionsModel(retention, segment)
         self.saved = self.live.copy()
 
     @property
@@ -109,10 +59,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(key=st.sampled_from(KEYS), timestamp=TIMES)
     def delete(self, key: str, timestamp: int) -> None:
-        late = timestamp < self.live.time - self.live.retention
-        expected = None if late else self.live.get(key, timestamp)
-        assert self.store.delete(key, timestamp) == expected
-        self.live.put(key, None, timestamp)
+        assert self.store.delete(key, timestamp) == self.live.delete(key, timestamp)
 
     @rule(key=st.sampled_from(KEYS), as_of=st.one_of(st.none(), TIMES, st.just((1 << 63) - 1)))
     def get(self, key: str, as_of: int | None) -> None:
@@ -159,8 +106,8 @@ class Machine(RuleBasedStateMachine):
 
     @rule(key=st.sampled_from(KEYS), timestamp=TIMES, commits=st.booleans())
     def iterators_keep_their_view(self, key: str, timestamp: int, commits: bool) -> None:
-        expected = [(key, record) for key in sorted(KEYS, key=str.encode) for record in self.live._all(key)]
-        one = list(self.live._all(key))
+        expected = [(key, record) for key in sorted(KEYS, key=str.encode) for record in self.live.all(key)]
+        one = list(self.live.all(key))
         with self.store.range_versions() as rows, self.store.backward_versions(key) as some:
             self.put(key, "later", timestamp)
             if commits:

@@ -6,13 +6,17 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-__all__ = ["differences", "explain"]
+__all__ = ["UNTOLD", "count_untold", "differences", "explain"]
 
 _MISSING = object()
+UNTOLD: Any = "(not told by these recordings)"
+"""Expected where nothing is known: everything is as expected."""
 
 
 def differences(expected: Any, actual: Any, path: str = "") -> Iterator[str]:
     """One line for each place where ``actual`` is not as expected."""
+    if expected is UNTOLD:
+        return
     if isinstance(expected, Mapping) and isinstance(actual, Mapping):
         for name in [*expected, *(name for name in actual if name not in expected)]:
             yield from differences(expected.get(name, _MISSING), actual.get(name, _MISSING), f"{path}/{name}")
@@ -45,3 +49,12 @@ def explain(expected: Any, actual: Any, *, most: int = 12) -> str:
     if len(lines) > most:
         lines[most:] = [f"... and {len(lines) - most} more differences"]
     return "\n".join(lines)
+
+
+def count_untold(expected: Any) -> int:
+    """How many places of a document nothing is known of."""
+    if expected is UNTOLD:
+        return 1
+    if isinstance(expected, Mapping):
+        return sum(map(count_untold, expected.values()))
+    return sum(map(count_untold, expected)) if _is_list(expected) else 0

@@ -9,9 +9,10 @@ from typing import Any
 from golden_support import calls
 from golden_support.store_contents import read_store
 from golden_support.typed_values import TypedValue, typed_value
+from state_support.forgetful_versions import forget_deletions
 from streams.testing import TopologyTestDriver
 
-__all__ = ["expected_run", "replay"]
+__all__ = ["expected_run", "replay", "start_driver", "start_forgetful_driver"]
 
 DROPPED = "dropped-records-total"
 NOT_RECORDED = {"__streams.errors.stacktrace": "(not recorded)"}
@@ -61,6 +62,14 @@ def expected_run(run: Mapping[str, Any]) -> dict[str, Any]:
 def start_driver(topology: Any, config: Any, initial_wall_clock_ms: int) -> Any:
     """The driver that recordings are replayed on."""
     return TopologyTestDriver(topology, config, initial_wall_clock_ms=initial_wall_clock_ms)
+
+
+def start_forgetful_driver(topology: Any, config: Any, initial_wall_clock_ms: int) -> Any:
+    """The same, whose versioned stores forget deletions where Java's do."""
+    driver = start_driver(topology, config, initial_wall_clock_ms)
+    for store in driver.stores().values():
+        forget_deletions(store)
+    return driver
 
 
 def replay(

@@ -152,6 +152,11 @@ class StateHarness:
     def _forward(self, key: Any, new: Any, old: Any, timestamp: int, headers: Any) -> None:
         self._forwarded.append((plain_key(key), new, old, timestamp))
 
+    @property
+    def facade(self) -> Any:
+        """The store as processors see it."""
+        return self._facade
+
     def run(self, timestamp: int, offset: int, call: Callable[[Any], Any]) -> Any:
         cursor = self._cursor
         cursor.message, cursor.source = _Message(offset, timestamp), ("input", 0)

@@ -1,0 +1,56 @@
+"""What is expected here where an entry of ``tests/golden/differences.toml`` names a rule and not a result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from struct import pack
+from typing import Any
+
+__all__ = ["RULES", "in_order_of_rocksdb"]
+
+Rule = Callable[[Any, Mapping[str, Any]], Any]
+"""Of what was recorded, and the step or call that it was recorded of: what is expected here."""
+
+
+def _without_the_deleted_key(text: str, step: Mapping[str, Any]) -> str:
+    """The processor of these topologies puts a null for the record's key first, and then lists the keys it finds.
+    Those that end with an open bound are read in reverse."""
+    if step["in"]["value"] is not None:
+        return text
+    parts = text.split(" ")
+    return " ".join(
+        _without(part, step["in"]["key"]) if part.startswith(("reverse=", "all=")) else part for part in parts
+    )
+
+
+def _without(part: str, key: str) -> str:
+    name, _, keys = part.partition("=")
+    return f"{name}={''.join(f'{each},' for each in keys.split(',')[:-1] if each != key)}"
+
+
+RULES: Mapping[str, Rule] = {"without the deleted key": _without_the_deleted_key}
+"""By their names."""
+
+
+def in_order_of_rocksdb(rows: Any, call: str, store: Mapping[str, Any]) -> Any:
+    """Rows of windows or sessions in the order in which a store on RocksDB has them: segment by segment, in each of
+    them by the bytes of their keys, which end with the times.
+
+    :param call: the recorded name of the read; those of a backward one come the other way round.
+    :param store: what a recording tells of its store.
+    """
+    if not isinstance(rows, list) or not all(isinstance(row, list) and len(row) == 4 for row in rows):
+        return rows
+    interval = store["segment_interval_ms"]
+    order = _of_sessions if store["kind"].endswith("session") else _of_windows
+    return sorted(rows, key=lambda row: order(row, interval), reverse=call.startswith("backward_"))
+
+
+def _of_windows(row: list[Any], interval: int) -> tuple[int, bytes]:
+    key, start, _, _ = row
+    return start // interval, key.encode() + pack(">q", start)
+
+
+def _of_sessions(row: list[Any], interval: int) -> tuple[int, bytes]:
+    key, start, end, _ = row
+    return end // interval, key.encode() + pack(">qq", end, start)
