@@ -245,6 +245,22 @@ def _partitions(stage: Stage, crew: Crew, worker: Worker, action: Action) -> Non
         stage.broker.add_partitions(name, len(stage.broker.topics[name].partitions) + 1)
 
 
+def _topic(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+    for name, partitions in sorted(stage.scenario.passing.items()):
+        if name in stage.broker.topics:
+            stage.broker.delete_topic(name)
+            stage.network.forget(name)
+        else:
+            stage.broker.create_topic(name, partitions)
+
+
+def _deploy(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
+    if stage.scenario.deployed is not None and not stage.deployed:
+        stage.deployed = True
+        for one in crew:
+            one.stop()
+
+
 def _ignore(_: object) -> None:
     """What a call returns is not looked at."""
 
@@ -255,5 +271,5 @@ _ACTS: dict[str, Callable[[Stage, Crew, Worker, Action], None]] = {
     "fence": _fence, "expire": _expire, "evict": _evict, "clock": _clock, "leap": _leap, "slow": _slow,
     "raise": _raise, "add thread": _add_thread, "remove thread": _remove_thread, "pause": _pause,
     "full disk": _full_disk, "clean": _clean, "trim": _trim, "cut": _cut, "truncate": _truncate,
-    "partitions": _partitions,
+    "partitions": _partitions, "topic": _topic, "deploy": _deploy,
 }  # fmt: skip

@@ -88,6 +88,10 @@ class Scenario:
     """Topics that may be given more partitions."""
     cut: Set[str] = frozenset()
     """Topics of which records may be deleted that were not read yet."""
+    deployed: Callable[[], Any] | None = None
+    """Makes the topology after a deployment, which the schedule may do once; the first one if there is none."""
+    passing: Mapping[str, int] = field(default_factory=dict)
+    """Topics that come and go, with their partitions; nothing is written to them."""
     unread: Set[str] = frozenset()
     """Input topics for which no offsets are committed, such as those of global tables."""
     late: Set[str] = frozenset()

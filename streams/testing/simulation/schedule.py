@@ -40,6 +40,8 @@ KINDS = {
     "cut": "deletes records that were not read yet, where the scenario allows it",
     "truncate": "deletes records of changelogs that later ones replace",
     "partitions": "gives a topic one more partition, where the scenario allows it",
+    "topic": "makes a topic that comes and goes, or deletes it, where the scenario has some",
+    "deploy": "stops all workers, which start again with a changed topology, where the scenario has one",
 }
 """The kinds of actions, and what each does."""
 
@@ -47,7 +49,7 @@ _WEIGHTS = {
     "kill": 8, "kill, empty": 4, "kill, swap": 3, "power": 3, "damage": 2, "freeze": 8, "stop": 3, "join": 2,
     "fault": 14, "outage": 4, "event": 2, "fence": 3, "expire": 3, "evict": 3, "clock": 2, "leap": 2, "slow": 4,
     "raise": 3, "add thread": 2, "remove thread": 2, "pause": 2, "full disk": 2, "clean": 2, "trim": 2, "cut": 3,
-    "truncate": 3, "partitions": 3,
+    "truncate": 3, "partitions": 3, "topic": 3, "deploy": 3,
 }  # fmt: skip
 
 _MOMENTS = (

@@ -69,12 +69,19 @@ class Stage:
         )
         self.happened: list[str] = []
         """What the schedule did, in words."""
+        self.deployed = False
+        """Whether workers that start run the changed topology."""
         self.failure: BaseException | None = None
         self._timers: list[tuple[float, Callable[[], None]]] = []
 
     @property
     def exactly_once(self) -> bool:
         return str(self.settings.get("processing.guarantee", "at_least_once")).startswith("exactly_once")
+
+    def topology(self) -> Any:
+        """What a worker that starts now runs."""
+        changed = self.scenario.deployed if self.deployed else None
+        return (changed or self.scenario.topology)()
 
     def broken(self, text: str, cause: BaseException | None = None) -> None:
         """Something happened that must never happen; the run ends soon."""

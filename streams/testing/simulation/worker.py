@@ -69,9 +69,7 @@ class Worker:
         stage = self._stage
         _prepare_directory(self.directory / stage.application_id, stage.application_id)
         settings = {**stage.settings, "state.dir": str(self.directory), "num.stream.threads": stage.shape.threads}
-        app = KafkaStreams(
-            stage.scenario.topology(), settings, cast(KafkaClients, stage.clients), platform=stage.platform
-        )
+        app = KafkaStreams(stage.topology(), settings, cast(KafkaClients, stage.clients), platform=stage.platform)
         replace = stage.shape.replaces_threads
 
         def failed(error: Exception) -> StreamThreadExceptionResponse:

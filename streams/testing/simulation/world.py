@@ -174,6 +174,7 @@ class World:
         self.scheduler.sleep(SESSIONS_S)
         self._until(self._settled, PATIENCE_S, "all input is processed and committed")
         self.scheduler.sleep(CALM_S)  # what was committed is written to disk a little later
+        self._look_at_assignments()
         live = self.stage.disk.contents()
         for worker in self.crew:
             worker.wanted = False
@@ -186,6 +187,21 @@ class World:
         assert self.outcome is not None
         for check in self.scenario.checks:
             check(self.outcome)
+
+    def _look_at_assignments(self) -> None:
+        """Consumers read what their threads own, and no partition that is gone."""
+        owned = {
+            partition
+            for worker in self.crew
+            if worker.app is not None and worker.process.alive
+            for thread in worker.app.metadata_for_local_threads()
+            for task in thread.active_tasks
+            for partition in task.topic_partitions
+        }
+        for consumer in self.stage.clients.consumers:
+            more = {one for one in consumer.inner.assignment() - owned if not one.topic.endswith("-tasks")}
+            if more:
+                raise Broken(f"{consumer.process} reads {', '.join(map(str, sorted(more)))}, which no task of it has")
 
     def _look(self) -> None:
         self.scheduler.sleep(TRANSACTIONS_S)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
+from golden_support.topologies import load_module
 from processor_api.context import ProcessorContext
 from processor_api.handlers import log_and_continue
 from processor_api.processor import Processor
@@ -16,12 +18,14 @@ from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.store_spec import StoreBuilder, Stores
 from processor_api.topology import Topology
+from processor_api.windowed import Window, Windowed
 from streams import AutoOffsetReset, Consumed, Produced, StreamsBuilder
 from streams.testing.simulation.scenario import InputRecord, Outcome, Scenario
 
 __all__ = ["SCENARIOS", "scenario_of"]
 
 S, LONG = Serdes.STRING, Serdes.LONG
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 WORDS = ["to", "be", "or", "not", "that", "is", "the", "question"]
 RECORDS = 150
 
@@ -180,6 +184,7 @@ def numbered(chance: Random, processor: Any = Numbered) -> Scenario:
         inputs={"in": inputs},
         checks=[lambda outcome: check_numbers(outcome, inputs)],
         topics={"in": 3, "out": 3},
+        deployed=lambda: of_processor(processor, "in")().add_sink("copy", "copy", "work", key_serde=S, value_serde=S),
     )
 
 
@@ -327,6 +332,32 @@ class Windows(Kept):
         )
 
 
+class Sessions(Kept):
+    @classmethod
+    def stores(cls) -> list[StoreBuilder[Any, Any]]:
+        return [Stores.session_store_builder(Stores.persistent_session_store("kept", 60_000), S, S)]
+
+    def keep(self, record: Record[str, str]) -> None:
+        start = max(0, record.timestamp - (hash_of(record.value) % 4) * 10_000)
+        session = Windowed(record.key, Window(start, start + 500))
+        if record.value.startswith("not"):
+            self.kept.remove(session)
+        else:
+            self.kept.put(session, record.value)
+
+
+class Sets(Processor[str, str, str, str]):
+    """Numbers the values of each key by a store of its own making, with files of its own."""
+
+    def init(self, context: ProcessorContext[str, str]) -> None:
+        super().init(context)
+        self.sets: Any = context.get_state_store("sets")
+
+    def process(self, record: Record[str, str]) -> None:
+        self.sets.add(record.key, record.value)
+        self.context.forward(record.with_value(f"{record.value}/{len(self.sets.values(record.key))}"))
+
+
 class Expiring(Numbered):
     @classmethod
     def stores(cls) -> list[StoreBuilder[Any, Any]]:
@@ -370,6 +401,20 @@ def versioned(chance: Random) -> Scenario:
 
 def windows(chance: Random) -> Scenario:
     return kept(chance, Windows)
+
+
+def sessions(chance: Random) -> Scenario:
+    return kept(chance, Sessions)
+
+
+def custom(chance: Random) -> Scenario:
+    store = load_module(str(EXAMPLES / "08_custom_stores" / "sets_store.py")).SetsStore
+
+    def topology() -> Any:
+        made = of_processor(Sets, "in")()
+        return made.add_state_store(Stores.custom("sets", lambda: store("sets")), "work")
+
+    return replace(numbered(chance), topology=topology, deployed=None)
 
 
 def expiring(chance: Random) -> Scenario:
@@ -470,6 +515,7 @@ def pattern(chance: Random) -> Scenario:
         checks=[check],
         topics={"in-a": 2, "in-b": 2, "in-c": 3, "out": 1},
         late=frozenset({"in-b", "in-c"}),
+        passing={"in-z": 2},
         settings={"metadata.max.age.ms": 2000},
     )
 
@@ -485,6 +531,8 @@ SCENARIOS: dict[str, Callable[[Random], Scenario]] = {
     "init-forwards": init_forwards,
     "versioned": versioned,
     "windows": windows,
+    "sessions": sessions,
+    "custom": custom,
     "expiring": expiring,
     "dead-letters": dead_letters,
     "global-table": global_table,
