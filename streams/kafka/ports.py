@@ -345,6 +345,13 @@ class Admin(Protocol):
 
     def group_members(self, group: str) -> list[GroupMember]: ...
 
+    def log_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where the logs end, with records of open transactions, which :meth:`Consumer.end_offsets` leaves out.
+
+        :raises StreamsError: if a partition does not exist.
+        """
+        ...
+
     def group_offsets(
         self, group: str, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata]:

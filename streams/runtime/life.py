@@ -136,6 +136,7 @@ class ThreadLife:
             make_environment=self._environment,
             make_stores=self._stores,
             topic_ids=shared.admin.topic_ids,
+            log_ends=shared.admin.log_ends,
             on_unknown=shared.plans.outdated.set,
         )
 

@@ -23,12 +23,13 @@ from streams.log import working_on
 from streams.restore.restorer import RestoreJob, Restorer, plan_restore
 from streams.runtime.commit import Committer
 from streams.runtime.environment import Environment
+from streams.runtime.hidden_records import HiddenRecords
 from streams.runtime.start_offsets import check_positions, start_unrestored, starting_offsets
 from streams.runtime.task import Task, TaskState
 from streams.runtime.task_plan import TaskPlan
 from streams.runtime.task_stores import TaskStores
 from streams.runtime.topic_ids import check_committed, keep_changelog_ids, topics_of, with_ids
-from streams.runtime.trouble import LastingTrouble
+from streams.runtime.trouble import FEWEST_TRIES, LastingTrouble
 
 __all__ = ["OwnedTask", "TaskManager"]
 
@@ -77,9 +78,11 @@ class TaskManager:
         make_environment: MakeEnvironment,
         make_stores: MakeStores,
         topic_ids: Callable[[Collection[str]], Mapping[str, str]],
+        log_ends: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, int]],
         on_unknown: Callable[[], None] = lambda: None,
     ) -> None:
         """:param topic_ids: see :meth:`streams.kafka.ports.Admin.topic_ids`.
+        :param log_ends: see :meth:`streams.kafka.ports.Admin.log_ends`.
         :param on_unknown: called when a task is owned that the plans do not have yet."""
         self._plans = plans
         self._consumer = consumer
@@ -94,6 +97,7 @@ class TaskManager:
         self._make_environment = make_environment
         self._make_stores = make_stores
         self._topic_ids = topic_ids
+        self._hidden = HiddenRecords(log_ends, restore_consumer, clock)
         self._on_unknown = on_unknown
         self._wanted: frozenset[TaskId] = frozenset()
         self._has_new_inputs = False
@@ -105,6 +109,7 @@ class TaskManager:
         self._starts: dict[TaskId, dict[TopicPartition, OffsetAndMetadata]] = {}
         self._changelog_ends: dict[TaskId, dict[str, int]] = {}
         self._failing_since: float | None = None
+        self._failures = 0
 
     # ------------------------------------------------------------------ ownership
 
@@ -183,19 +188,21 @@ class TaskManager:
         try:
             self._read_new_inputs()
             self._open_missing()
-            self._prepare([task for task in self.tasks.values() if task.state is TaskState.CREATED])
+            created = [task for task in self.tasks.values() if task.state is TaskState.CREATED]
+            self._prepare(self._hidden.without(created))
             self._restore_anew()
             self._start_restored()
             self._has_new_inputs = any(
                 task.plan is not self._plans[id_.subtopology] for id_, task in self.tasks.items()
             )
-            self._failing_since = None
+            self._failing_since, self._failures = None, 0
         except TaskMigratedError:
             raise
         except RetryableError as error:
             now = self._clock.monotonic()
             self._failing_since = now if self._failing_since is None else self._failing_since
-            if now - self._failing_since >= self._task_timeout_s:
+            self._failures += 1
+            if now - self._failing_since >= self._task_timeout_s and self._failures >= FEWEST_TRIES:
                 raise LastingTrouble.of(error, self._task_timeout_s) from error
             log.warning("tasks not opened yet", extra={"error": str(error)})
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from processor_api.clock import Clock
 from processor_api.errors import StreamsError
 
-__all__ = ["LastingTrouble", "Trouble"]
+__all__ = ["FEWEST_TRIES", "LastingTrouble", "Trouble"]
+
+FEWEST_TRIES = 3
+"""Errors before it has lasted: a machine that slept for hours between two tries has not tried for hours."""
 
 
 class LastingTrouble(StreamsError):
@@ -36,6 +39,7 @@ class Trouble:
         self._timeout_s = timeout_ms / 1000
         self._next_s = self._first_s
         self._since: float | None = None
+        self._tries = 0
 
     @property
     def lasts(self) -> bool:
@@ -49,15 +53,16 @@ class Trouble:
     def met(self, error: StreamsError) -> float:
         """Takes note of an error; returns how long to wait, in seconds.
 
-        :raises LastingTrouble: once ``task.timeout.ms`` has passed since the first.
+        :raises LastingTrouble: once ``task.timeout.ms`` has passed since the first, and some tries have failed.
         """
         now = self._clock.monotonic()
+        self._tries += 1
         if self._since is None:
             self._since = now
-        elif now - self._since >= self._timeout_s:
+        elif now - self._since >= self._timeout_s and self._tries >= FEWEST_TRIES:
             raise LastingTrouble.of(error, self._timeout_s) from error
         return self.backoff_s()
 
     def over(self) -> None:
         """A commit has succeeded, or nothing is left to be committed."""
-        self._since, self._next_s = None, self._first_s
+        self._since, self._next_s, self._tries = None, self._first_s, 0

@@ -7,9 +7,14 @@ from base64 import urlsafe_b64encode
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+)
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewPartitions
 from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 
@@ -17,6 +22,7 @@ from processor_api.clock import Clock, SystemClock
 from processor_api.errors import AuthenticationError, AuthorizationError, RetryableError
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.errors import AUTHENTICATION, Resources, kafka_error, mapped, mapping
+from streams.kafka.confluent.group_reader import GroupReader
 from streams.kafka.ports import GroupMember, NewTopic, OffsetAndMetadata, TopicInfo
 
 __all__ = ["ConfluentAdmin"]
@@ -47,6 +53,7 @@ class ConfluentAdmin:
         self._last_trouble = ""
         self._config: dict[str, Any] = {**config, "error_cb": self._on_error}
         self._client = self._new_client()
+        self._groups = GroupReader(config)
 
     def _new_client(self) -> AdminClient:
         self._stale = False
@@ -243,24 +250,28 @@ class ConfluentAdmin:
             for member in found.members
         ]
 
+    @mapping("read the ends of logs")
+    def log_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        if not partitions:
+            return {}
+        self._renew_if_stale()
+        latest: Any = OffsetSpec.latest
+        asked = {ClientPartition(*name): latest() for name in partitions}
+        futures = self._client.list_offsets(
+            asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=DESCRIBE_S
+        )
+        return {
+            TopicPartition(one.topic, one.partition): self._result(future, "read the ends of logs").offset
+            for one, future in futures.items()
+        }
+
     @mapping("read the offsets of the group")
     def group_offsets(
         self, group: str, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         if not partitions:
             return {}
-        self._renew_if_stale()
-        asked = [ConsumerGroupTopicPartitions(group, [ClientPartition(*name) for name in partitions])]
-        future = self._client.list_consumer_group_offsets(asked, request_timeout=DESCRIBE_S)[group]
-        found = self._result(future, "read the offsets of the group").topic_partitions
-        for one in found:
-            if one.error is not None:
-                raise KafkaException(one.error)
-        return {
-            TopicPartition(one.topic, one.partition): OffsetAndMetadata(one.offset, one.metadata or "")
-            for one in found
-            if one.offset >= 0
-        }
+        return self._groups.offsets(group, partitions, DESCRIBE_S)
 
     def _result(self, future: Any, what: str, **place: Any) -> Any:
         """What the cluster answered to a request.
@@ -274,7 +285,8 @@ class ConfluentAdmin:
             raise RetryableError(f"cannot {what}: no answer within {self._timeout_s:g} s", **place) from error
 
     def close(self) -> None:
-        """The client closes with its last reference."""
+        """The admin client closes with its last reference."""
+        self._groups.close()
 
 
 def _raw_id(topic_id: Any) -> bytes:

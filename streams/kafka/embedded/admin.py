@@ -77,6 +77,10 @@ class EmbeddedAdmin:
                 for member in self._broker.groups.group(group).members.values()
             ]
 
+    def log_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        with self._broker.lock:
+            return {partition: self._broker.log(partition).end_offset for partition in partitions}
+
     def group_offsets(
         self, group: str, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata]:

@@ -41,6 +41,25 @@ class AdminContract:
         assert every[topic] == TopicInfo(topic, 2)
         assert missing not in every
 
+    def test_a_log_ends_behind_open_transactions(self) -> None:
+        """Their records count, which readers of committed records do not see; so do markers."""
+        topic = self.cluster.topic(2)
+        partitions = [TopicPartition(topic, number) for number in range(2)]
+        producer = self.cluster.producer(transactional_id=self.cluster.name("id"))
+        producer.init_transactions()
+        producer.begin_transaction()
+        send(producer, topic, b"open", partition=0)
+        producer.flush()
+        consumer = self.cluster.consumer()
+        assert self.cluster.admin.log_ends(partitions) == {partitions[0]: 1, partitions[1]: 0}
+        assert consumer.end_offsets(partitions) == dict.fromkeys(partitions, 0)
+        producer.commit_transaction()
+        self.cluster.until(
+            "the marker is written", lambda: consumer.end_offsets(partitions)[partitions[0]] == 2 or None
+        )
+        assert self.cluster.admin.log_ends(partitions) == {partitions[0]: 2, partitions[1]: 0}
+        assert self.cluster.admin.log_ends([]) == {}
+
     def test_an_existing_topic_is_left_as_it_is(self) -> None:
         """Creating it again, with another number of partitions, changes nothing and creates the others."""
         topic, new = self.cluster.topic(2), self.cluster.name("new")

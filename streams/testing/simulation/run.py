@@ -98,14 +98,10 @@ def simulate(
 ) -> Report:
     """Runs an application with some workers on a broker in memory, once for each seed, and lets things go wrong.
 
-    A seed decides which thread goes on after each call of a client, a clock or a disk, and what happens meanwhile:
-    processes are killed and frozen, requests and answers are lost, disks fill up (:data:`KINDS` has the list). After
-    that everything heals, all input is processed, and the checks look at what came out. What must never happen in any
-    application is checked besides: a committed offset that goes back, a transaction that no group fences, a state
-    directory opened twice, a thread that dies of what a broker may do, state that its changelog does not restore, and
-    an application that does not get on.
-
-    The same seed does the same each time. No time passes but the simulation's.
+    A seed decides which thread goes on after each call of a client, a clock or a disk, and what happens meanwhile
+    (:data:`KINDS` has the list). After that everything heals, all input is processed, and the checks look at what came
+    out. What must never happen in any application is checked besides (docs/simulation.md). The same seed does the same
+    each time.
 
     :param topology: makes the topology, or a builder; called by each worker when it starts.
     :param inputs: records by topic; they are written bit by bit while the workers run.
@@ -195,15 +191,12 @@ def run_seed(scenario: Scenario, seed: int, shape: Shape, actions: Sequence[Acti
 @contextmanager
 def _silence() -> Iterator[None]:
     """What the application logs about faults that were meant is of no use to anybody."""
-    loggers = [logging.getLogger("streams")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL + 1)
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
     try:
         yield
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+        logging.disable(before)
 
 
 def _check_replays(scenario: Scenario, seed: int, shape: Shape, actions: Sequence[Action]) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 __all__ = ["RealWorld", "Watch"]
 
 _OURS = {"streams", "state", "dsl", "processor_api", "streams_pytest"}
-_FREE = {"logging", "structlog", "warnings", "traceback", "linecache"}
-"""What may look at the time for its own ends."""
+_FREE = {"warnings", "traceback", "linecache"}
+"""What may look at the time for its own ends, besides what logs."""
 _CLOCKS = {
     time.time, time.time_ns, time.monotonic, time.monotonic_ns, time.perf_counter, time.perf_counter_ns, time.sleep,
     time.gmtime, time.localtime,
@@ -48,7 +48,7 @@ class Watch:
     def _found(self, frame: FrameType | None, name: str) -> None:
         while frame is not None:
             module = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-            if module in _OURS or module in _FREE:
+            if module in _OURS or module in _FREE or "log" in module:
                 return
             if module not in sys.stdlib_module_names:
                 advice = _ADVICE.get(name, "take the time from the record, or from context.current_system_time_ms()")

@@ -1,0 +1,76 @@
+"""Reads committed offsets of a group without being a member, by a client of its own.
+
+A member's own client answers only when the broker has answered its request to join, which takes as long as a rebalance.
+The admin client could ask too, but librdkafka ends the process when such a request is under way while the brokers go
+away (seen with 2.16: an assertion in ``rd_kafka_enq_once_del_source_return``).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
+
+from processor_api.task_id import TopicPartition
+from streams.kafka.ports import OffsetAndMetadata
+
+__all__ = ["GroupReader"]
+
+log = logging.getLogger("streams.kafka.client")
+
+
+class GroupReader:
+    """For the groups of one cluster; may be used by any thread. Clients are made when they are needed.
+
+    :param config: of an admin client.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._config = {name: value for name, value in config.items() if name != "error_cb"}
+        self._lock = threading.Lock()
+        self._clients: dict[str, Consumer] = {}
+
+    def _client(self, group: str) -> Consumer:
+        with self._lock:
+            client = self._clients.get(group)
+            if client is None:
+                settings = {
+                    **self._config,
+                    "group.id": group,
+                    "enable.auto.commit": False,
+                    "isolation.level": "read_uncommitted",  # nobody commits these offsets in a transaction
+                    "error_cb": _trouble,
+                }
+                client = self._clients[group] = Consumer(settings, logger=log)
+            return client
+
+    def offsets(
+        self, group: str, partitions: Collection[TopicPartition], timeout_s: float
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Those there are.
+
+        :raises KafkaException: if the coordinator does not answer.
+        """
+        found = self._client(group).committed([ClientPartition(*name) for name in partitions], timeout=timeout_s)
+        for one in found:
+            if one.error is not None:
+                raise KafkaException(one.error)
+        return {
+            TopicPartition(one.topic, one.partition): OffsetAndMetadata(one.offset, one.metadata or "")
+            for one in found
+            if one.offset >= 0
+        }
+
+    def close(self) -> None:
+        with self._lock:
+            for client in self._clients.values():
+                client.close()
+            self._clients.clear()
+
+
+def _trouble(error: KafkaError) -> None:
+    log.debug("client error", extra={"error": str(error)})
