@@ -53,6 +53,7 @@ class Overdue:
         if before is not None and before.holds(slow) and slow.seconds >= limit_s:
             return slow.too_slow(name, limit_s, what)
         self._suspect = slow if slow.what != DRAIN else None  # of many calls, of which there will be fewer
+        pace.slowest = None  # one call may be met by several errors, and is only proven slow by another
         return RetryableError(f"{told}; {name} is {limit_s * 1000:.0f} and {slow}", **slow.place)
 
     # ------------------------------------------------------------------ a record that is suspected

@@ -1,0 +1,140 @@
+"""Schedules and seeds that once found something: each lost records, counted twice, or ended the application.
+
+Seeds of the simulation say other things when the code makes other steps, so that what they found is also written down
+as a schedule wherever a short one shows it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from simulation_support.scenarios import scenario_of
+from streams.testing.simulation import Action
+from streams.testing.simulation.run import plan, run_seed
+from streams.testing.simulation.schedule import Shape
+
+EXACTLY_ONCE = {"processing.guarantee": "exactly_once_v2"}
+
+
+def fails(application: str, seed: int, actions: list[Action], shape: Shape, **settings: object) -> str:
+    """What the run of a schedule found; empty if nothing."""
+    _, scenario = scenario_of(seed, application)
+    scenario = replace(scenario, settings={**scenario.settings, **EXACTLY_ONCE, **settings})
+    found = run_seed(scenario, seed, shape, actions).failure
+    return "" if found is None else str(found)
+
+
+def shape(workers: int = 2, threads: int = 1, *, steps: int = 2500, wraps: bool = True) -> Shape:
+    return Shape(workers, threads, 0.1, replaces_threads=True, wraps=wraps, steps=steps)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_a_replaced_member_punctuated_is_not_committed(seed: int) -> None:
+    """A transaction with punctuation output alone carried no offsets, so that the group fenced nobody."""
+    freeze = Action("freeze", at=200 + 40 * seed, worker=seed % 2, call="commit_transaction", seconds=60.0)
+    assert fails("punctuated", seed, [freeze], shape(wraps=False), **{"commit.interval.ms": 500}) == ""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_init_may_forward_and_write(seed: int) -> None:
+    """Under exactly once it had no transaction, and the thread died."""
+    assert fails("init-forwards", seed, [], shape()) == ""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_stateless_application_survives_added_partitions(seed: int) -> None:
+    """Its workers ended, and each start after that was refused."""
+    added = [Action("partitions", at=300), Action("stop", at=900, worker=1, seconds=1.0)]
+    assert fails("stateless", seed, added, shape()) == ""
+
+
+@pytest.mark.parametrize(
+    ("seed", "made", "actions"),
+    [
+        (20216, Shape(2, 2, 0.02, True, False, 2500), [Action("outage", 633, 1, seconds=20.0), Action("cut", 1173)]),
+        (20271, Shape(1, 1, 0.02, True, False, 1500), [Action("outage", 498, seconds=100.0), Action("cut", 1118)]),
+    ],
+)
+def test_a_sources_own_policy_holds_where_its_offset_is_gone(seed: int, made: Shape, actions: list[Action]) -> None:
+    """The client knew the application's policy alone, and records that were still there were passed over."""
+    assert fails("cut", seed, actions, made) == ""
+
+
+@pytest.mark.parametrize(
+    ("seed", "made", "actions"),
+    [
+        (20174, Shape(1, 1, 0.1, False, False, 2500), [Action("join", 1573), Action("truncate", 1621)]),
+        (
+            20218,
+            Shape(1, 2, 0.6, True, False, 2500),
+            [Action("join", 415), Action("outage", 518, seconds=3.0), Action("truncate", 635)],
+        ),
+    ],
+)
+def test_a_changelog_that_is_cut_during_a_restore_restores_the_store(
+    seed: int, made: Shape, actions: list[Action]
+) -> None:
+    """The application ended with an error of the changelog."""
+    _, scenario = scenario_of(seed, "count")
+    assert run_seed(scenario, seed, made, actions).failure is None
+
+
+@pytest.mark.parametrize(
+    ("seed", "what"),
+    [(4, "kill"), (5, "kill"), (6, "fence"), (23, "fence"), (35, "expire"), (36, "fence"), (37, "kill")],
+)
+def test_offsets_of_tasks_that_moved_on_are_not_committed_again(seed: int, what: str) -> None:
+    """A former owner rewound committed offsets when it renewed those that it remembered, hours later."""
+    actions = [
+        Action(what, at=1000),
+        Action("add thread", at=1003 + 7 * (seed % 30)),
+        Action("leap", at=2000, seconds=13 * 3600.0),
+        Action("leap", at=2300, seconds=13 * 3600.0),
+    ]
+    made = Shape(1, 1, 0.1 if seed < 30 else 0.4, True, True, 2500)
+    assert fails("count", seed, actions, made) == ""
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_nothing_is_lost_behind_the_open_transaction_of_a_former_owner(seed: int) -> None:
+    """A store was restored up to the first record of a dead process's transaction only, and what its successor had
+    committed after that was lost."""
+    actions = [
+        Action("kill, empty", at=500 + 30 * seed, worker=0, call="flush", seconds=0.2),
+        Action("kill", at=1000 + 30 * seed, worker=0, seconds=0.2),
+        Action("kill", at=1500 + 30 * seed, worker=0, call="commit_transaction done", seconds=0.2),
+    ]
+    assert fails("numbered", seed, actions, shape(workers=1, threads=2)) == ""
+    assert fails("count", seed, actions, shape(workers=1, threads=2)) == ""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_machine_that_slept_tries_again(seed: int) -> None:
+    """One error before hours of sleep and one after it were taken for hours of trouble, and the thread died."""
+    actions = [
+        Action("fault", at=400, worker=0, call="commit_transaction", detail="wants an abort"),
+        Action("leap", at=420, seconds=3600.0),
+        Action("fault", at=421, worker=0, call="send_offsets", detail="wants an abort"),
+    ]
+    assert fails("numbered", seed, actions, shape(workers=1)) == ""
+
+
+@pytest.mark.parametrize(
+    ("seed", "application"),
+    [
+        (169, "count"),  # a purge went ahead of the committed offset, past a transaction's marker
+        (6, "punctuated"),
+        (30220, "count"),
+        (30282, "count"),
+        (30601, "count"),
+        (20174, "count"),
+        (20216, "cut"),
+        (98, "stateless"),
+    ],
+)
+def test_seeds_that_found_something_find_nothing_now(seed: int, application: str) -> None:
+    _, scenario = scenario_of(seed, application)
+    found = run_seed(scenario, seed, *plan(seed)).failure
+    assert found is None, str(found)
