@@ -12,7 +12,7 @@ from processor_api.handlers import ProducerRecord
 from processor_api.record import TimestampType
 from streams.kafka.ports import NotDelivered
 
-__all__ = ["is_fatal", "not_delivered", "produced_record"]
+__all__ = ["is_fatal", "is_purged", "not_delivered", "produced_record"]
 
 FENCED = frozenset({
     "_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING", "OUT_OF_ORDER_SEQUENCE_NUMBER",
@@ -37,6 +37,9 @@ RETRIABLE = frozenset({
 """A later try may succeed."""
 
 
+PURGED = frozenset({"_PURGE_INFLIGHT", "_PURGE_QUEUE"})
+"""Thrown away by an abort, and told when the next transaction may have begun: the record is in none."""
+
 _RIGHTS = {
     "CLUSTER_AUTHORIZATION_FAILED": "IDEMPOTENT_WRITE on the cluster",
     "TOPIC_AUTHORIZATION_FAILED": "WRITE on it",
@@ -56,6 +59,11 @@ def not_delivered(error: Any, topic: str | None, partition: int | None) -> Strea
     failure = NotDelivered(what, **place) if name in RETRIABLE else ProductionError(what, **place)
     failure.reason = name
     return failure
+
+
+def is_purged(error: Any) -> bool:
+    """Whether a record was thrown away because its transaction was aborted."""
+    return _name(error) in PURGED
 
 
 def is_fatal(failure: StreamsError) -> bool:

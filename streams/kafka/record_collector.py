@@ -26,7 +26,7 @@ from processor_api.partitioner import StreamPartitioner
 from processor_api.record import Forward, HeaderList
 from processor_api.serde import Serde
 from state.cursor import Cursor
-from streams.kafka.deliveries import is_fatal, not_delivered, produced_record
+from streams.kafka.deliveries import is_fatal, is_purged, not_delivered, produced_record
 from streams.kafka.ports import Producer
 from streams.kafka.zero_timestamps import with_time_zero
 
@@ -159,7 +159,7 @@ class RecordCollector:
             return
 
     def _refused(self, error: Any, record: ProducerRecord | None, errors: SinkErrors | None) -> None:
-        if self._failure is not None:
+        if self._failure is not None or is_purged(error):
             return
         topic, partition = (None, None) if record is None else (record.topic, record.partition)
         failure: StreamsError | None = not_delivered(error, topic, partition)

@@ -532,6 +532,23 @@ def test_a_new_producer_starts_without_the_failures_of_the_old_one(kit: Kit) -> 
     assert kit.broker.log(TopicPartition("out", 0)).end_offset == 1
 
 
+def test_what_an_abort_threw_away_is_no_failure_of_the_next_transaction() -> None:
+    """It is told after the abort: the application ended with it, or its handler was asked about it."""
+    kit = Kit(**{"transactional.id": "t", "linger.ms": 100})
+    kit.producer.init_transactions()
+    kit.producer.begin_transaction()
+    sink = kit.sink()
+    sink("k", "thrown away", 5, None)
+    kit.producer.abort_transaction()
+    kit.collector.forget_failure()
+    kit.producer.begin_transaction()
+    sink("k", "kept", 6, None)
+    kit.collector.flush()
+    kit.producer.commit_transaction()
+    assert kit.sent() == [(0, b"k", b"kept", 6)]
+    assert kit.told.refused == []
+
+
 def test_a_stop_ends_the_wait_for_a_broker_that_does_not_answer() -> None:
     """It was waited for until the time-out of the delivery, minutes later by default."""
     kit, producer = stuck(BufferError())
