@@ -15,6 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = 20
+REPORTED_BLOCKS = 50
 
 
 def run_block(first: int, last: int, name: str | None) -> list[str]:
@@ -33,6 +34,10 @@ def run_block(first: int, last: int, name: str | None) -> list[str]:
     return found
 
 
+def _run(block: tuple[int, int, str | None]) -> list[str]:
+    return run_block(*block)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=1000, help="how many")
@@ -44,10 +49,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     blocks = [(n, min(end, n + BLOCK), given.application) for n in range(given.first, end, BLOCK)]
     started, failed = time.monotonic(), 0
     with multiprocessing.get_context("spawn").Pool(given.jobs, _find_modules) as pool:
-        for found in pool.starmap(run_block, blocks, chunksize=1):
+        for done, found in enumerate(pool.imap_unordered(_run, blocks), 1):
             failed += len(found)
             for text in found:
                 print(text, end="\n\n", flush=True)
+            if done % REPORTED_BLOCKS == 0:
+                print(f"{done * BLOCK} seeds, {failed} failed", flush=True)
     minutes = (time.monotonic() - started) / 60
     print(
         f"{given.seeds} seeds from {given.first} on: {failed} failed, {given.seeds / max(minutes, 1e-9):.0f} a minute"
