@@ -55,13 +55,14 @@ class _Supplier:
         return kind(made, self._before)
 
 
-class _Free(Processor[Any, Any, Any, Any]):
+class _Around:
+    """Calls a processor of the user's, after the schedule had its say."""
+
     def __init__(self, inner: Any, before: Callable[[], None]) -> None:
         self._inner = inner
         self._before = before
 
     def init(self, context: Any) -> None:
-        super().init(context)
         self._inner.init(context)
 
     def process(self, record: Any) -> None:
@@ -72,18 +73,9 @@ class _Free(Processor[Any, Any, Any, Any]):
         self._inner.close()
 
 
-class _FixedKey(FixedKeyProcessor[Any, Any, Any]):
-    def __init__(self, inner: Any, before: Callable[[], None]) -> None:
-        self._inner = inner
-        self._before = before
+class _Free(_Around, Processor[Any, Any, Any, Any]):
+    """For processors that may change keys."""
 
-    def init(self, context: Any) -> None:
-        super().init(context)
-        self._inner.init(context)
 
-    def process(self, record: Any) -> None:
-        self._before()
-        self._inner.process(record)
-
-    def close(self) -> None:
-        self._inner.close()
+class _FixedKey(_Around, FixedKeyProcessor[Any, Any, Any]):
+    """For processors that may not."""
