@@ -194,7 +194,7 @@ def in_memory(chance: Random) -> Scenario:
 
 def merged(chance: Random) -> Scenario:
     """Two inputs are processed in the order of their times: what is there from the start without waiting, what comes in
-    one moment if an empty input is waited for."""
+    one moment if an empty input is waited for, longer than any outage lasts."""
     feeding: Any = chance.choice(("before", "at once"))
     some = [one._replace(value=f"{one.value}-{n}", timestamp=n * 100) for n, one in enumerate(words(chance))]
     inputs: dict[str, list[InputRecord]] = {"a": [], "b": []}
@@ -215,7 +215,7 @@ def merged(chance: Random) -> Scenario:
         checks=[check],
         topics={"a": 3, "b": 3, "out": 3},
         feeding=feeding,
-        settings={"max.task.idle.ms": 0 if feeding == "before" else 1000},
+        settings={"max.task.idle.ms": 0 if feeding == "before" else 200_000},
     )
 
 
