@@ -22,7 +22,7 @@ __all__ = ["ClockOfSimulation", "Process", "ProcessKilled", "Scheduler", "Simula
 
 FOREVER = float("inf")
 TRACED_STEPS = 60
-STUCK_S = 20.0
+STUCK_S = 60.0
 """How long, in real time, a thread may run without a step."""
 _MASK = (1 << 64) - 1
 
