@@ -1,6 +1,7 @@
 """What a record of a task with several inputs costs, by the number of inputs and of those with records.
 
-    python -m benchmarks merge [RECORDS]
+    python -m benchmarks merge
+    python -m benchmarks.bench_merge [RECORDS]
 
 One task, driven by hand, of a topology that only counts: the records are in its queues, of which each has the next one
 in turn. "one" is a task with a single input, which runs through a batch in one loop. Rounds alternate between the

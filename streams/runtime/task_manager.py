@@ -29,7 +29,7 @@ from streams.runtime.task import Task, TaskState
 from streams.runtime.task_plan import TaskPlan
 from streams.runtime.task_stores import TaskStores
 from streams.runtime.topic_ids import check_committed, keep_changelog_ids, topics_of, with_ids
-from streams.runtime.trouble import FEWEST_TRIES, LastingTrouble
+from streams.runtime.trouble import Trouble
 
 __all__ = ["OwnedTask", "TaskManager"]
 
@@ -93,7 +93,8 @@ class TaskManager:
         self._directory = directory
         self._clock = clock
         self._offset_reset = offset_reset
-        self._task_timeout_s = task_timeout_ms / 1000
+        self._trouble = Trouble(clock, 0, 0, task_timeout_ms)
+        """With opening tasks; the loop has its own pace."""
         self._make_environment = make_environment
         self._make_stores = make_stores
         self._topic_ids = topic_ids
@@ -108,8 +109,6 @@ class TaskManager:
         self._locks: dict[TaskId, TaskLock] = {}
         self._starts: dict[TaskId, dict[TopicPartition, OffsetAndMetadata]] = {}
         self._changelog_ends: dict[TaskId, dict[str, int]] = {}
-        self._failing_since: float | None = None
-        self._failures = 0
 
     # ------------------------------------------------------------------ ownership
 
@@ -195,15 +194,11 @@ class TaskManager:
             self._has_new_inputs = any(
                 task.plan is not self._plans[id_.subtopology] for id_, task in self.tasks.items()
             )
-            self._failing_since, self._failures = None, 0
+            self._trouble.over()
         except TaskMigratedError:
             raise
         except RetryableError as error:
-            now = self._clock.monotonic()
-            self._failing_since = now if self._failing_since is None else self._failing_since
-            self._failures += 1
-            if now - self._failing_since >= self._task_timeout_s and self._failures >= FEWEST_TRIES:
-                raise LastingTrouble.of(error, self._task_timeout_s) from error
+            self._trouble.met(error)
             log.warning("tasks not opened yet", extra={"error": str(error)})
 
     def _open_missing(self) -> None:

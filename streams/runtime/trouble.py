@@ -5,7 +5,7 @@ from __future__ import annotations
 from processor_api.clock import Clock
 from processor_api.errors import StreamsError
 
-__all__ = ["FEWEST_TRIES", "LastingTrouble", "Trouble"]
+__all__ = ["LastingTrouble", "Trouble"]
 
 FEWEST_TRIES = 3
 """Errors before it has lasted: a machine that slept for hours between two tries has not tried for hours."""

@@ -112,7 +112,7 @@ class ConfluentAdmin:
         futures = self._client.describe_topics(TopicCollection(names), request_timeout=self._timeout_s)
         for name, future in futures.items():
             try:
-                future.result(self._timeout_s)
+                self._result(future, f"describe topic {name!r}")
             except KafkaException as error:
                 reason = kafka_error(error)
                 if reason is not None and reason.name() == "TOPIC_AUTHORIZATION_FAILED":

@@ -15,6 +15,7 @@ from processor_api.clock import SystemClock
 from processor_api.errors import RetryableError, TaskMigratedError
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.errors import ErrorLog, Resources, instance_fenced, kafka_error, mapped, mapping
+from streams.kafka.confluent.group_reader import committed_offsets
 from streams.kafka.confluent.known_topics import learn_topics
 from streams.kafka.confluent.read_ahead import ReadAhead
 from streams.kafka.ports import AT_BEGINNING, AT_END, OffsetAndMetadata, RebalanceListener
@@ -232,11 +233,7 @@ class ConfluentConsumer:
             return {}
         found = self._client.committed(_client(partitions), timeout=TIMEOUT_S)
         self._raise_first(found)
-        return {
-            TopicPartition(one.topic, one.partition): OffsetAndMetadata(one.offset, one.metadata or "")
-            for one in found
-            if one.offset >= 0
-        }
+        return committed_offsets(found)
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         if not offsets:

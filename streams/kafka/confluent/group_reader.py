@@ -18,7 +18,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import OffsetAndMetadata
 
-__all__ = ["GroupReader"]
+__all__ = ["GroupReader", "committed_offsets"]
 
 log = logging.getLogger("streams.kafka.client")
 
@@ -59,17 +59,22 @@ class GroupReader:
         for one in found:
             if one.error is not None:
                 raise KafkaException(one.error)
-        return {
-            TopicPartition(one.topic, one.partition): OffsetAndMetadata(one.offset, one.metadata or "")
-            for one in found
-            if one.offset >= 0
-        }
+        return committed_offsets(found)
 
     def close(self) -> None:
         with self._lock:
             for client in self._clients.values():
                 client.close()
             self._clients.clear()
+
+
+def committed_offsets(found: Collection[ClientPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Of what the client found, those partitions that have one."""
+    return {
+        TopicPartition(one.topic, one.partition): OffsetAndMetadata(one.offset, one.metadata or "")
+        for one in found
+        if one.offset >= 0
+    }
 
 
 def _trouble(error: KafkaError) -> None:

@@ -10,13 +10,12 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
-from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
 from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.embedded.consumer import EmbeddedConsumer
 from streams.kafka.embedded.messages import PARTITION_EOF, ErrorInfo, Event
 from streams.kafka.embedded.producer import EmbeddedProducer
-from streams.kafka.ports import GroupMember, NewTopic, OffsetAndMetadata, OnDelivery, RebalanceListener, TopicInfo
+from streams.kafka.ports import GroupMember, NewTopic, OffsetAndMetadata, RebalanceListener, TopicInfo
 from streams.testing.simulation.network import Network
 from streams.testing.simulation.scheduler import Process, Scheduler
 
@@ -224,21 +223,12 @@ class SimulatedProducer:
     def zero_timestamp_ms(self) -> int:
         return self.inner.zero_timestamp_ms
 
-    def produce(
-        self,
-        topic: str,
-        value: bytes | str | None = None,
-        key: bytes | str | None = None,
-        partition: int = -1,
-        callback: OnDelivery | None = None,
-        on_delivery: OnDelivery | None = None,
-        timestamp: int | None = None,
-        headers: HeaderList | None = None,
-    ) -> None:
+    def produce(self, topic: str, *args: Any, **named: Any) -> None:
+        """As the client takes it."""
         self._network.step("produce")
         if self._network.fails("produce"):
             raise BufferError("simulated: the producer's queue is full")
-        self.inner.produce(topic, value, key, partition, callback, on_delivery, timestamp, headers)
+        self.inner.produce(topic, *args, **named)
         if self._network.chance(16):
             self._deliver()
 

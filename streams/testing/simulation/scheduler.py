@@ -42,7 +42,6 @@ class Process:
         self.name = name
         self.alive = True
         self.frozen_until = 0.0
-        self.threads: list[SimulatedThread] = []
 
     def __repr__(self) -> str:
         return self.name
@@ -77,7 +76,6 @@ class SimulatedThread:
             raise RuntimeError("threads can only be started once")
         self._thread = threading.Thread(target=self._body, name=self.name, daemon=True)
         self.deadline = self._scheduler.now
-        self.process.threads.append(self)
         self._scheduler.threads.append(self)
         self.number = self._scheduler.next_number()
         self._thread.start()
