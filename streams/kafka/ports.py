@@ -42,6 +42,7 @@ __all__ = [
     "RebalanceListener",
     "TopicInfo",
     "TransactionAborted",
+    "UnknownPartitionError",
 ]
 
 AT_BEGINNING = -2
@@ -60,6 +61,10 @@ class CommitAgain(RetryableError):
 class InstanceFenced(TaskMigratedError):
     """Another consumer has joined with this one's ``group.instance.id``. Joining anew would fence that one in turn, so
     this one ends."""
+
+
+class UnknownPartitionError(RetryableError):
+    """The cluster knows no such partition: its topic was deleted, or is so new that not all brokers know it yet."""
 
 
 class NoOffset(StreamsError):
@@ -193,17 +198,28 @@ class Consumer(Protocol):
         """
         ...
 
-    def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]: ...
+    def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offsets of the first records that are still there, which are the next offsets of empty partitions.
+
+        :raises RetryableError: if the broker does not answer in time.
+        :raises UnknownPartitionError: at once, if a partition does not exist.
+        """
+        ...
 
     def end_offsets(self, partitions: Collection[TopicPartition], timeout_s: float = 30.0) -> dict[TopicPartition, int]:
         """The end as this consumer's isolation level sees it: the last stable offset under read_committed.
 
         :raises RetryableError: if the broker does not answer within the time.
+        :raises UnknownPartitionError: at once, if a partition does not exist.
         """
         ...
 
     def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The first offset whose timestamp is at or after the given ms; the end offset where there is none."""
+        """The first offset whose timestamp is at or after the given ms; the end offset where there is none.
+
+        :raises RetryableError: if the broker does not answer in time.
+        :raises UnknownPartitionError: at once, if a partition does not exist.
+        """
         ...
 
     def group_metadata(self) -> Any:
@@ -348,7 +364,8 @@ class Admin(Protocol):
     def log_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Where the logs end, with records of open transactions, which :meth:`Consumer.end_offsets` leaves out.
 
-        :raises StreamsError: if a partition does not exist.
+        :raises RetryableError: if the broker does not answer in time.
+        :raises UnknownPartitionError: at once, if a partition does not exist.
         """
         ...
 

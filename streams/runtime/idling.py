@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from processor_api.clock import Clock
 from processor_api.errors import RetryableError, StreamsError
 from processor_api.task_id import TopicPartition
-from streams.kafka.ports import Consumer
+from streams.kafka.ports import Consumer, UnknownPartitionError
 from streams.runtime.inputs import InputQueue
 
 __all__ = ["Idling"]
@@ -119,7 +119,9 @@ class Idling:
         try:
             return self._consumer.end_offsets(partitions, ASK_TIMEOUT_S)
         except StreamsError as error:
-            if len(partitions) > 1 and not isinstance(error, RetryableError):
+            if len(partitions) > 1 and (
+                isinstance(error, UnknownPartitionError) or not isinstance(error, RetryableError)
+            ):
                 return {name: end for one in partitions for name, end in self._ends([one]).items()}
             log.debug("the end is not known", extra={"partition": str(partitions[0]), "error": str(error)})
             return {}

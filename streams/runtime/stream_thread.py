@@ -411,6 +411,8 @@ class StreamThread:
             self._become(ThreadState.PARTITIONS_ASSIGNED)
             if self._clock.monotonic() >= self._open_at and life.membership.may_open():
                 tasks.advance()
+        elif tasks.looks_for_inputs:
+            tasks.advance()
         if tasks.all_open and self.state is not ThreadState.RUNNING and life.assigned:
             self._become(ThreadState.PARTITIONS_ASSIGNED)
             self._become(ThreadState.RUNNING)

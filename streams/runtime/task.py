@@ -74,6 +74,8 @@ class Task:
         """Whether what waits for a commit is more than what was written when processors were initialised."""
         self.topic_ids: Mapping[str, str] = {}
         """The ids of the topics that it reads, and of the changelogs of its stores, where the cluster tells them."""
+        self.absent: frozenset[TopicPartition] = frozenset()
+        """Inputs that do not exist and are not read."""
         self._chain: NodeChain | None = None
         self._punctuations = Punctuations(self._punctuate)
         self._only: InputQueue | None = None
@@ -111,6 +113,7 @@ class Task:
         self.queues = {
             partition: InputQueue(partition, self._chain.sources[partition.topic], self.environment)
             for partition in self.plan.partitions(self.id.partition)
+            if partition not in self.absent
         }
         for partition, queue in self.queues.items():
             found = committed.get(partition)

@@ -21,6 +21,7 @@ from streams.kafka.ports import CommitAgain, Consumer, OffsetAndMetadata
 from streams.kafka.record_collector import RecordCollector
 from streams.log import working_on
 from streams.restore.restorer import RestoreJob, Restorer, plan_restore
+from streams.runtime.absent_inputs import AbsentInputs
 from streams.runtime.commit import Committer
 from streams.runtime.environment import Environment
 from streams.runtime.hidden_records import HiddenRecords
@@ -98,6 +99,7 @@ class TaskManager:
         self._make_environment = make_environment
         self._make_stores = make_stores
         self._topic_ids = topic_ids
+        self._absent = AbsentInputs(consumer, clock)
         self._hidden = HiddenRecords(log_ends, restore_consumer, clock)
         self._on_unknown = on_unknown
         self._wanted: frozenset[TaskId] = frozenset()
@@ -147,6 +149,11 @@ class TaskManager:
         return not self._has_new_inputs and all(
             (task := self.tasks.get(id_)) is not None and task.state is TaskState.RUNNING for id_ in self._wanted
         )
+
+    @property
+    def looks_for_inputs(self) -> bool:
+        """Whether :meth:`advance` has to look again for inputs that did not exist."""
+        return self._absent.due(self.all_running())
 
     def look(self) -> list[OwnedTask]:
         """What the thread has to run, as of now; any thread may ask."""
@@ -231,10 +238,11 @@ class TaskManager:
         for task in tasks:
             known = {name: committed[name] for name in inputs[task.id] if name in committed}
             task.topic_ids = {topic: ids[topic] for topic in topics_of([task]) if topic in ids}
+            task.absent = self._absent.find(task, [name for name in inputs[task.id] if name not in known])
             check_committed(task.environment.application_id, known, ids)
-            check_positions(task, known.keys())
+            check_positions(task, known.keys() | task.absent)
             keep_changelog_ids(task)
-            known = self._with_starts(task, inputs[task.id], known)
+            known = self._with_starts(task, [name for name in inputs[task.id] if name not in task.absent], known)
             self._starts[task.id] = known
             jobs += self._restore_jobs(task, known)
         if jobs:
@@ -260,9 +268,10 @@ class TaskManager:
 
     def _read_new_inputs(self) -> None:
         """Has running tasks read the partitions that were added since they were opened."""
+        look_again = self.looks_for_inputs
         for task in self.all_running():
             plan = self._plans[task.id.subtopology]
-            if task.plan is plan:
+            if task.plan is plan and not (look_again and task.absent):
                 continue
             before, task.plan = task.plan, plan
             new = [name for name in plan.partitions(task.id.partition) if name not in task.queues]
@@ -275,12 +284,14 @@ class TaskManager:
                 task.read_also(name, plan.topics[name.topic], start)
                 self.running[name] = task
             self._consumer.assign({name: one.offset for name, one in known.items()})
-            if new:
-                log.info("task reads more", extra={"task": str(task.id), "partitions": ", ".join(map(str, new))})
+            if known:
+                log.info("task reads more", extra={"task": str(task.id), "partitions": ", ".join(map(str, known))})
 
     def _new_starts(self, task: Task, new: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Where partitions start that a running task did not read before."""
         committed = self._consumer.committed(new)
+        task.absent = self._absent.find(task, [name for name in new if name not in committed])
+        new = [name for name in new if name not in task.absent]
         task.topic_ids = {**task.topic_ids, **self._topic_ids({name.topic for name in new})}
         check_committed(task.environment.application_id, committed, task.topic_ids)
         return self._with_starts(task, new, committed)

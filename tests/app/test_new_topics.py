@@ -112,6 +112,35 @@ def test_a_topic_that_came_between_two_runs_is_read(make_cluster: Callable[..., 
     cluster.until_state(fewer, C.RUNNING)
 
 
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+def test_a_topic_that_is_gone_when_its_task_moves_does_not_keep_the_others_from_being_read(
+    guarantee: str, make_cluster: Callable[..., Cluster]
+) -> None:
+    """The task is opened without it; when it is made again, it is read from its start."""
+    cluster = make_cluster()
+    for topic in ("in-1", "in-2"):
+        cluster.broker.create_topic(topic, 1)
+    app = cluster.app(counting(PATTERN), {**SOON, "processing.guarantee": guarantee})
+    cluster.send("a", topic="in-1")
+    cluster.until_out("a=1")
+    cluster.send("a", topic="in-2")
+    cluster.until_out("a=1", "a=2")
+    app.remove_stream_thread(10_000)
+    cluster.broker.delete_topic("in-2")
+    app.add_stream_thread()
+    cluster.send("a", topic="in-1")
+    cluster.until_out("a=1", "a=2", "a=3")
+    cluster.until_state(app, C.RUNNING)
+    assert app.failure is None
+    cluster.broker.create_topic("in-2", 1)
+    cluster.send("a", topic="in-2")
+    cluster.until_out("a=1", "a=2", "a=3", "a=4")
+    cluster.send("a", topic="in-2")
+    cluster.until_out("a=1", "a=2", "a=3", "a=4", "a=5")
+    assert inputs(app) == {"in-1-0", "in-2-0"}
+    assert app.failure is None
+
+
 def test_a_topic_too_wide_for_a_changelog_is_told_of_and_left(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:

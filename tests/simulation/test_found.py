@@ -121,6 +121,12 @@ def test_a_machine_that_slept_tries_again(seed: int) -> None:
     assert fails("numbered", seed, actions, shape(workers=1)) == ""
 
 
+def test_a_topic_of_a_pattern_that_is_gone_again_at_once_ends_nothing() -> None:
+    """A topic was made and deleted within a second, between the list of topics and the question where it starts."""
+    actions = [Action("topic", at=989, worker=0), Action("topic", at=1082, worker=2)]
+    assert fails("pattern", 300175, actions, Shape(3, 1, 0.02, replaces_threads=True, wraps=True, steps=1500)) == ""
+
+
 @pytest.mark.parametrize(
     ("seed", "application"),
     [

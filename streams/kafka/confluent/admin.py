@@ -21,7 +21,7 @@ from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import AuthenticationError, AuthorizationError, RetryableError
 from processor_api.task_id import TopicPartition
-from streams.kafka.confluent.errors import AUTHENTICATION, Resources, kafka_error, mapped, mapping
+from streams.kafka.confluent.errors import AUTHENTICATION, Resources, kafka_error, mapped, mapping, offsets_error
 from streams.kafka.confluent.group_reader import GroupReader
 from streams.kafka.ports import GroupMember, NewTopic, OffsetAndMetadata, TopicInfo
 
@@ -260,10 +260,13 @@ class ConfluentAdmin:
         futures = self._client.list_offsets(
             asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=DESCRIBE_S
         )
-        return {
-            TopicPartition(one.topic, one.partition): self._result(future, "read the ends of logs").offset
-            for one, future in futures.items()
-        }
+        try:
+            return {
+                TopicPartition(one.topic, one.partition): self._result(future, "read the ends of logs").offset
+                for one, future in futures.items()
+            }
+        except KafkaException as error:
+            raise offsets_error(error, partitions) from error
 
     @mapping("read the offsets of the group")
     def group_offsets(

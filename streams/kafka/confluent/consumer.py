@@ -14,11 +14,19 @@ from confluent_kafka import TopicPartition as ClientPartition
 from processor_api.clock import SystemClock
 from processor_api.errors import RetryableError, TaskMigratedError
 from processor_api.task_id import TopicPartition
-from streams.kafka.confluent.errors import ErrorLog, Resources, instance_fenced, kafka_error, mapped, mapping
+from streams.kafka.confluent.errors import (
+    ErrorLog,
+    Resources,
+    instance_fenced,
+    kafka_error,
+    mapped,
+    mapping,
+    offsets_error,
+)
 from streams.kafka.confluent.group_reader import committed_offsets
 from streams.kafka.confluent.known_topics import learn_topics
 from streams.kafka.confluent.read_ahead import ReadAhead
-from streams.kafka.ports import AT_BEGINNING, AT_END, OffsetAndMetadata, RebalanceListener
+from streams.kafka.ports import AT_BEGINNING, AT_END, OffsetAndMetadata, RebalanceListener, UnknownPartitionError
 
 __all__ = ["ConfluentConsumer"]
 
@@ -277,6 +285,8 @@ class ConfluentConsumer:
         while True:
             try:
                 return self._ask_offsets(times, max(0.0, deadline - clock.monotonic()))
+            except UnknownPartitionError:
+                raise
             except RetryableError:  # of leaders that are just elected, say; the client does not try again by itself
                 if clock.monotonic() + RETRY_WAIT_S >= deadline:
                     raise
@@ -285,8 +295,11 @@ class ConfluentConsumer:
     @mapping("read offsets of partitions")
     def _ask_offsets(self, times: Mapping[TopicPartition, int], timeout_s: float) -> dict[TopicPartition, int]:
         wanted = [ClientPartition(*name, ms) for name, ms in times.items()]
-        found = self._client.offsets_for_times(wanted, timeout=timeout_s)
-        self._raise_first(found)
+        try:
+            found = self._client.offsets_for_times(wanted, timeout=timeout_s)
+            self._raise_first(found)
+        except KafkaException as error:
+            raise offsets_error(error, times) from error
         offsets = {TopicPartition(one.topic, one.partition): one.offset for one in found}
         unknown = next((name for name in times if offsets.get(name, OFFSET_BEGINNING) < OFFSET_END), None)
         if unknown is not None:

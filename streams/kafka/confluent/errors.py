@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
@@ -17,9 +17,19 @@ from processor_api.errors import (
     StreamsError,
     TaskMigratedError,
 )
-from streams.kafka.ports import CommitAgain, InstanceFenced, TransactionAborted
+from processor_api.task_id import TopicPartition
+from streams.kafka.ports import CommitAgain, InstanceFenced, TransactionAborted, UnknownPartitionError
 
-__all__ = ["AUTHENTICATION", "ErrorLog", "Resources", "instance_fenced", "kafka_error", "mapped", "mapping"]
+__all__ = [
+    "AUTHENTICATION",
+    "ErrorLog",
+    "Resources",
+    "instance_fenced",
+    "kafka_error",
+    "mapped",
+    "mapping",
+    "offsets_error",
+]
 
 log = logging.getLogger("streams.kafka.client")
 
@@ -47,6 +57,8 @@ RETRY = {
     "LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION", "NETWORK_EXCEPTION", "UNSTABLE_OFFSET_COMMIT",
     "CONCURRENT_TRANSACTIONS", "UNKNOWN_TOPIC_OR_PART", "_NOENT",
 }  # fmt: skip
+
+UNKNOWN = {"_NOENT", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC", "UNKNOWN_TOPIC_OR_PART"}
 
 
 def kafka_error(error: BaseException) -> KafkaError | None:
@@ -112,6 +124,15 @@ def mapped(error: BaseException, what: str, resources: Resources = Resources(), 
     if found.retriable() or name in RETRY:
         return RetryableError(text, **place)
     return StreamsError(text, **place)
+
+
+def offsets_error(error: KafkaException, partitions: Collection[TopicPartition]) -> StreamsError:
+    """The error to raise in place of the client's, when offsets of partitions were asked for."""
+    found = kafka_error(error)
+    if found is not None and found.name() in UNKNOWN:
+        names = ", ".join(sorted(map(str, partitions)))
+        return UnknownPartitionError(f"one of these partitions does not exist: {names}")
+    return mapped(error, "read offsets of partitions")
 
 
 class ErrorLog:

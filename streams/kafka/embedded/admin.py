@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from processor_api.errors import StreamsError
 from processor_api.task_id import TopicPartition
 from streams.kafka.embedded.broker import EmbeddedBroker
-from streams.kafka.ports import GroupMember, NewTopic, OffsetAndMetadata, TopicInfo
+from streams.kafka.ports import GroupMember, NewTopic, OffsetAndMetadata, TopicInfo, UnknownPartitionError
 
 __all__ = ["EmbeddedAdmin"]
 
@@ -79,7 +79,10 @@ class EmbeddedAdmin:
 
     def log_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         with self._broker.lock:
-            return {partition: self._broker.log(partition).end_offset for partition in partitions}
+            try:
+                return {partition: self._broker.log(partition).end_offset for partition in partitions}
+            except StreamsError as error:
+                raise UnknownPartitionError(error.message, **error.place()) from error
 
     def group_offsets(
         self, group: str, partitions: Collection[TopicPartition]

@@ -13,7 +13,14 @@ from streams.kafka.embedded.groups import Group, GroupIdentity
 from streams.kafka.embedded.membership import Membership
 from streams.kafka.embedded.messages import PARTITION_EOF, ErrorInfo, Event
 from streams.kafka.embedded.partition_log import PartitionLog
-from streams.kafka.ports import AT_BEGINNING, AT_END, CommitAgain, OffsetAndMetadata, RebalanceListener
+from streams.kafka.ports import (
+    AT_BEGINNING,
+    AT_END,
+    CommitAgain,
+    OffsetAndMetadata,
+    RebalanceListener,
+    UnknownPartitionError,
+)
 
 __all__ = ["EmbeddedConsumer"]
 
@@ -265,7 +272,10 @@ class EmbeddedConsumer:
         self._check_open()
         with self._lock:
             self._broker.expire()
-            return {partition: answer(partition, self._broker.log(partition)) for partition in partitions}
+            try:
+                return {partition: answer(partition, self._broker.log(partition)) for partition in partitions}
+            except StreamsError as error:
+                raise UnknownPartitionError(error.message, **error.place()) from error
 
     def close(self) -> None:
         """Gives up what is owned (the listener is called), leaves the group unless static, and stops reading."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from processor_api.task_id import TopicPartition
-from streams.kafka.ports import AT_BEGINNING, AT_END, Consumer, OffsetAndMetadata
-from streams.testing.contracts.client_kit import Cluster, contents, read, read_to_end, send
+from streams.kafka.ports import AT_BEGINNING, AT_END, Consumer, OffsetAndMetadata, UnknownPartitionError
+from streams.testing.contracts.client_kit import Cluster, contents, raises, read, read_to_end, send
 
 __all__ = ["ConsumerContract"]
 
@@ -261,6 +261,20 @@ class ConsumerContract:
         self.cluster.admin.delete_records({partition: 4})
         assert consumer.beginning_offsets([partition]) == {partition: 4}
         assert consumer.end_offsets([partition]) == {partition: 10}
+
+    def test_offsets_of_a_partition_that_does_not_exist(self) -> None:
+        """The error says so at once, and is one that may pass: a new topic is not known to all brokers yet."""
+        topic, missing = self.cluster.topic(1), self.cluster.name("missing")
+        consumer = self.cluster.consumer()
+        for unknown in (TopicPartition(missing, 0), TopicPartition(topic, 7)):
+            asked = [TopicPartition(topic, 0), unknown]
+            for call in (
+                lambda asked=asked: consumer.beginning_offsets(asked),
+                lambda asked=asked: consumer.end_offsets(asked),
+                lambda asked=asked: consumer.offsets_for_time(dict.fromkeys(asked, 0)),
+            ):
+                assert unknown.topic in str(raises(UnknownPartitionError, call))
+            raises(UnknownPartitionError, lambda asked=asked: self.cluster.admin.log_ends(asked))  # type: ignore[misc]
 
     def test_offsets_for_time(self) -> None:
         """The first offset at or after a time; the end where there is none."""
