@@ -181,8 +181,8 @@ class KafkaStreams:
         except BaseException as error:
             self.failure = error if isinstance(error, Exception) else None
             self._release()
-            self._states.become(ClientState.PENDING_ERROR)
-            self._states.become(ClientState.ERROR)
+            if self._states.become(ClientState.PENDING_ERROR):  # else another thread closes it, and that goes on
+                self._states.become(ClientState.ERROR)
             raise
         self._collector_before = relax_collector()
         self._housekeeper = opened.housekeeper(lambda: self.state is ClientState.RUNNING)

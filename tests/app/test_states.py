@@ -179,6 +179,19 @@ def test_a_start_that_fails_leaves_nothing_open(cluster: Cluster) -> None:
     app.clean_up()
 
 
+def test_a_start_that_fails_while_it_is_closed_raises_its_own_error(cluster: Cluster) -> None:
+    """And the application ends as one that was closed."""
+    app = cluster.app(passing_on(lambda value: None, "nowhere"), start=False)
+    told: list[bool] = []
+    app.set_state_listener(lambda new, old: told.append(app.close()) if new is C.REBALANCING else None)
+    with pytest.raises(MissingTopicError, match="source topics do not exist: 'nowhere'"):
+        app.start()
+    cluster.until_state(app, C.NOT_RUNNING)
+    assert isinstance(app.failure, MissingTopicError)
+    assert told == [False]
+    app.clean_up()
+
+
 def test_a_processor_may_close_the_application(cluster: Cluster) -> None:
     told: list[bool] = []
     app = cluster.app(passing_on(lambda value: told.append(cluster.apps[0].close())))

@@ -105,6 +105,12 @@ class Disk:
                 self._copy(found, directory, engine)
         return found
 
+    def opens_once(self) -> bool:
+        """Whether no task is open in two processes. One that was replaced has its own open until it finds out."""
+        held = [image.holder for image in self._images.values() if image.holder is not None]
+        tasks = [one.directory.name for one in held if one.process.alive and one.directory.parent.name != "global"]
+        return len(tasks) == len(set(tasks))
+
     @staticmethod
     def _copy(found: dict[tuple[str, str], dict[bytes, bytes]], directory: Path, engine: MemoryEngine) -> None:
         if directory.parent.name == "global":

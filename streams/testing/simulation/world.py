@@ -173,6 +173,7 @@ class World:
     def _end(self) -> None:
         self.scheduler.sleep(SESSIONS_S)
         self._until(self._settled, PATIENCE_S, "all input is processed and committed")
+        self._until(self.stage.disk.opens_once, PATIENCE_S, "each task is open once")
         self.scheduler.sleep(CALM_S)  # what was committed is written to disk a little later
         self._look_at_assignments()
         live = self.stage.disk.contents()
