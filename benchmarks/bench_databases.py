@@ -13,8 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from state.rocksdb_engine import RocksEngine
-from state.rocksdb_options import SharedMemory
+from state.rocksdb.engine import RocksEngine
+from state.rocksdb.options import SharedMemory
 
 CASES = {"200 databases of 1 store": (200, 1), "20 databases of 10 stores": (20, 10)}
 

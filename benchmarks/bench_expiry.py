@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from processor_api.serde import Serdes
-from processor_api.store_spec import StoreBuilder, Stores
-from state.budget import Budget
-from state.cursor import Cursor
-from state.kinds import families_of, open_store
-from state.memory_engine import MemoryEngine
-from state.rocksdb_engine import RocksEngine
+from processor_api.stores.factory import StoreBuilder, Stores
+from state.engine.memory import MemoryEngine
+from state.registry.kinds import families_of, open_store
+from state.rocksdb.engine import RocksEngine
+from state.write_buffer.memory_budget import Budget
+from state.write_buffer.record_context import Cursor
 
 ROUNDS, PUTS = 5, 1000
 HOUR = 3_600_000

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from state.rocksdb_engine import RocksEngine
+from state.rocksdb.engine import RocksEngine
 
 VALUE = b"v" * 100
 CASES = {20: 400, 2_000: 100, 100_000: 9}

@@ -21,18 +21,18 @@ from processor_api.processor import Processor
 from processor_api.serde import Serdes
 from processor_api.task_id import TaskId
 from processor_api.topology import Topology
-from state.budget import Budget
+from state.write_buffer.memory_budget import Budget
 from streams.config import StreamsConfig
 from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.embedded.messages import Record
 from streams.kafka.record_collector import RecordCollector
-from streams.runtime.engines import Engines
-from streams.runtime.environment import Environment
-from streams.runtime.error_policy import error_policy_for
-from streams.runtime.idling import Idling
-from streams.runtime.task import Task
-from streams.runtime.task_plan import plan_all
-from streams.runtime.task_stores import TaskStores
+from streams.runtime.engines.opener import Engines
+from streams.runtime.plan.task_plan import plan_all
+from streams.runtime.processing.environment import Environment
+from streams.runtime.processing.error_policy import error_policy_for
+from streams.runtime.processing.idling import Idling
+from streams.runtime.tasks.task import Task
+from streams.runtime.tasks.task_stores import TaskStores
 
 ROUNDS = 7
 CASES = [(1, 1), (2, 2), (2, 1), (20, 20), (20, 1), (200, 200), (200, 1)]

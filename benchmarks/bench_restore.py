@@ -25,13 +25,13 @@ from rocksdict import IngestExternalFileOptions, SstFileWriter
 
 from processor_api.clock import SystemClock
 from processor_api.serde import Serdes
-from processor_api.store_spec import StoreBuilder, Stores
+from processor_api.stores.factory import StoreBuilder, Stores
 from processor_api.task_id import TaskId, TopicPartition
-from state.codec import TIMESTAMPED
-from state.kinds import families_of, family_of, restore_of
-from state.offsets import offset_key, write_offset
-from state.rocksdb_engine import RocksEngine
-from state.rocksdb_options import SharedMemory
+from state.formats.offsets import offset_key, write_offset
+from state.registry.kinds import families_of, family_of, restore_of
+from state.rocksdb.engine import RocksEngine
+from state.rocksdb.options import SharedMemory
+from state.write_buffer.row_codec import TIMESTAMPED
 from streams.restore.restorer import RestoreJob, Restorer
 
 PARTITION = TopicPartition("changelog", 0)

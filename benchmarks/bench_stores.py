@@ -22,16 +22,16 @@ from typing import Any
 from rocksdict import Rdict, WriteBatch
 
 from processor_api.serde import Serdes
-from processor_api.store_spec import StoreBuilder, Stores
-from processor_api.stores import ValueAndTimestamp, ValueTimestampHeaders
-from processor_api.windowed import Window, Windowed
-from state.budget import Budget
-from state.cursor import Cursor
+from processor_api.stores.contracts import ValueAndTimestamp, ValueTimestampHeaders
+from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.windowed import Window, Windowed
+from state.engine.memory import MemoryEngine
 from state.formats.keys import MAX_TIME, session_key, window_key
-from state.kinds import OpenStore, families_of, open_store, restore_of
-from state.memory_engine import MemoryEngine
-from state.rocksdb_engine import RocksEngine
-from state.rocksdb_options import SharedMemory
+from state.registry.kinds import OpenStore, families_of, open_store, restore_of
+from state.rocksdb.engine import RocksEngine
+from state.rocksdb.options import SharedMemory
+from state.write_buffer.memory_budget import Budget
+from state.write_buffer.record_context import Cursor
 
 ROUNDS = 5
 CALLS = 10_000

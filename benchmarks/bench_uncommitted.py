@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from processor_api.serde import Serdes
-from processor_api.store_spec import StoreBuilder, Stores
-from state.budget import Budget
-from state.cursor import Cursor
-from state.kinds import families_of, open_store
-from state.rocksdb_engine import RocksEngine
+from processor_api.stores.factory import StoreBuilder, Stores
+from state.registry.kinds import families_of, open_store
+from state.rocksdb.engine import RocksEngine
+from state.write_buffer.memory_budget import Budget
+from state.write_buffer.record_context import Cursor
 
 MIB = 1 << 20
 CACHE = 10 * MIB

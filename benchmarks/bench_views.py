@@ -17,15 +17,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from processor_api.isolation import IsolationLevel
 from processor_api.serde import Serdes
-from processor_api.store_spec import Stores
-from state.budget import Budget
-from state.cursor import Cursor
-from state.kinds import OpenStore, families_of, open_store
-from state.memory_engine import MemoryEngine
-from state.rocksdb_engine import RocksEngine
-from state.views import open_view
+from processor_api.stores.factory import Stores
+from processor_api.stores.isolation import IsolationLevel
+from state.engine.memory import MemoryEngine
+from state.read_views.view import open_view
+from state.registry.kinds import OpenStore, families_of, open_store
+from state.rocksdb.engine import RocksEngine
+from state.write_buffer.memory_budget import Budget
+from state.write_buffer.record_context import Cursor
 
 ROUNDS, CALLS = 7, 2000
 WRITES_S = 1.5

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from processor_api.serde import Serdes
-from processor_api.store_spec import StoreBuilder, Stores
-from state.budget import Budget
-from state.cursor import Cursor
+from processor_api.stores.factory import StoreBuilder, Stores
+from state.engine.memory import MemoryEngine
 from state.formats.keys import MAX_TIME, window_key
-from state.kinds import OpenStore, family_of, open_store, restore_of
-from state.memory_engine import MemoryEngine
-from state.rocksdb_engine import RocksEngine
+from state.registry.kinds import OpenStore, family_of, open_store, restore_of
+from state.rocksdb.engine import RocksEngine
+from state.write_buffer.memory_budget import Budget
+from state.write_buffer.record_context import Cursor
 
 STEP_MS = 1000
 ROUNDS = 7

@@ -10,17 +10,17 @@
     orders.filter(lambda customer, cents: cents > 0).group_by_key().reduce(lambda a, b: a + b).to_stream().to("totals")
     topology = builder.build()
 
-Calls only collect (:mod:`dsl.plan`); ``build`` runs the passes over the plan and compiles it (:mod:`dsl.compile`).
-Operators are in :mod:`dsl.processors`.
+Calls only collect (:mod:`dsl.plan.nodes`); ``build`` runs the passes over the plan and compiles it
+(:mod:`dsl.compiler.compile`). Operators are in :mod:`dsl.processors`.
 """
 
 from __future__ import annotations
 
 from dsl.branch import BranchedKStream
 from dsl.builder import StreamsBuilder
-from dsl.fluent import KGroupedStream, KGroupedTable, KStream, KTable
 from dsl.global_ktable import GlobalKTable
 from dsl.options import Branched, Consumed, Grouped, Materialized, Named, Produced, Repartitioned
+from dsl.streams import KGroupedStream, KGroupedTable, KStream, KTable
 from dsl.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
 
 __all__ = [

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
-from dsl.draft import Place
 from dsl.options import Branched, NamedLike, chosen, name_of
-from dsl.plan import Process
+from dsl.plan.builder import Place
+from dsl.plan.nodes import Process
 from dsl.processors.stateless import Branch, PassThrough
 from processor_api.checks import check_function
 from processor_api.errors import TopologyError

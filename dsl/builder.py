@@ -6,17 +6,17 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, overload
 
-from dsl import global_calls, stream_calls, table_calls
-from dsl.compile import compile_plan
-from dsl.draft import Draft
-from dsl.fluent import KStream, KTable
+from dsl.compiler.compile import compile_plan
 from dsl.global_ktable import GlobalKTable
 from dsl.options import Consumed, Materialized
-from dsl.plan import StateStore
+from dsl.plan import global_nodes, stream_nodes, table_nodes
+from dsl.plan.builder import Draft
+from dsl.plan.nodes import StateStore
 from dsl.settings import Dotted, read_settings
+from dsl.streams import KStream, KTable
 from processor_api.processor import Processor
-from processor_api.store_builders import StateStoreBuilder, as_builder
-from processor_api.store_spec import StoreBuilder
+from processor_api.stores.builders import StateStoreBuilder, as_builder
+from processor_api.stores.factory import StoreBuilder
 from processor_api.topology import Topology
 
 __all__ = ["StreamsBuilder"]
@@ -58,7 +58,7 @@ class StreamsBuilder:
 
         :raises TopologyError: if no topic is given.
         """
-        return KStream(stream_calls.stream(self._draft, topics, consumed))
+        return KStream(stream_nodes.stream(self._draft, topics, consumed))
 
     @overload
     def table(
@@ -81,7 +81,7 @@ class StreamsBuilder:
 
         :raises TopologyError: if no topic is given.
         """
-        return KTable(table_calls.table(self._draft, topic, consumed, materialized))
+        return KTable(table_nodes.table(self._draft, topic, consumed, materialized))
 
     @overload
     def global_table(
@@ -106,7 +106,7 @@ class StreamsBuilder:
 
         :raises TopologyError: if no topic is given, or the store is versioned.
         """
-        return GlobalKTable(global_calls.global_table(self._draft, topic, consumed, materialized))
+        return GlobalKTable(global_nodes.global_table(self._draft, topic, consumed, materialized))
 
     def add_global_store(
         self,
@@ -125,7 +125,7 @@ class StreamsBuilder:
         :param supplier: makes the processor; what it forwards goes nowhere.
         :raises TopologyError: if no topic is given.
         """
-        global_calls.add_global_store(self._draft, builder, topic, consumed, supplier)
+        global_nodes.add_global_store(self._draft, builder, topic, consumed, supplier)
         return self
 
     def add_state_store(self, builder: StoreBuilder[Any, Any] | StateStoreBuilder) -> StreamsBuilder:

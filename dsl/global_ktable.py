@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from dsl.global_calls import GlobalTable
+from dsl.plan.global_nodes import GlobalTable
 
 __all__ = ["GlobalKTable"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, Self, TypeVar
 
-from dsl import suppress_calls, table_calls
-from dsl.draft import Place
 from dsl.options import Materialized, NamedLike
+from dsl.plan import suppress_nodes, table_nodes
+from dsl.plan.builder import Place
 from dsl.suppressed import Suppressed
 
 __all__ = ["KTableBase"]
@@ -17,7 +17,7 @@ V = TypeVar("V")
 
 
 class KTableBase(Generic[K, V]):
-    """What :class:`~dsl.fluent.KTable` inherits."""
+    """What :class:`~dsl.streams.KTable` inherits."""
 
     __slots__ = ("_place",)
 
@@ -41,7 +41,7 @@ class KTableBase(Generic[K, V]):
         A row that does not pass any more is deleted downstream. Where old values are not known, a row that never passed
         is deleted too (conformance 32); materialize the table before the filter to avoid that.
         """
-        return type(self)(table_calls.filter_(self._place, predicate, False, materialized, name))
+        return type(self)(table_nodes.filter_(self._place, predicate, False, materialized, name))
 
     def filter_not(
         self,
@@ -51,7 +51,7 @@ class KTableBase(Generic[K, V]):
         materialized: Materialized[K, V] | str | None = None,
     ) -> Self:
         """The rows for which ``predicate(key, value)`` does not hold; see :meth:`filter`."""
-        return type(self)(table_calls.filter_(self._place, predicate, True, materialized, name))
+        return type(self)(table_nodes.filter_(self._place, predicate, True, materialized, name))
 
     def suppress(self, suppressed: Suppressed) -> Self:
         """Holds changes back: until some time has passed, or until their windows close (KIP-328).
@@ -65,7 +65,7 @@ class KTableBase(Generic[K, V]):
         :raises TopologyError: if it waits for windows and there are none; when the topology is built, if the table is
             versioned.
         """
-        return type(self)(suppress_calls.suppress(self._place, suppressed))
+        return type(self)(suppress_nodes.suppress(self._place, suppressed))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._place.name})"

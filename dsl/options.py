@@ -12,17 +12,17 @@ from typing import Any, Generic, TypeVar
 
 from dsl.naming import validate_name
 from processor_api.checks import check_fields
-from processor_api.custom_stores import KeyValueBytesStoreSupplier
-from processor_api.dsl_stores import DslStoreSuppliers
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
 from processor_api.offset_reset import AutoOffsetReset
 from processor_api.partitioner import StreamPartitioner
 from processor_api.serde import Serde
-from processor_api.store_supplier import StoreSupplier, as_supplier
-from processor_api.time_to_live import TimeToLive
+from processor_api.stores.custom import KeyValueBytesStoreSupplier
+from processor_api.stores.defaults import DslStoreSuppliers
+from processor_api.stores.suppliers import StoreSupplier, as_supplier
+from processor_api.stores.time_to_live import TimeToLive
 from processor_api.timestamps import TimestampExtractor
-from state.engine_registry import check_engine
+from state.engine.registry import check_engine
 
 __all__ = [
     "Branched",

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from processor_api.dsl_stores import DslStoreSuppliers
 from processor_api.errors import ConfigError
-from processor_api.store_spec import MEMORY, ROCKSDB
+from processor_api.stores.defaults import DslStoreSuppliers
+from processor_api.stores.factory import MEMORY, ROCKSDB
 
 __all__ = ["BuildSettings", "Dotted", "read_settings"]
 

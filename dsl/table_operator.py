@@ -9,7 +9,7 @@ from typing import Any
 
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
-from processor_api.stores import PUT_RETURN_CODE_NOT_PUT, PUT_RETURN_CODE_VALID_TO_UNDEFINED
+from processor_api.stores.contracts import PUT_RETURN_CODE_NOT_PUT, PUT_RETURN_CODE_VALID_TO_UNDEFINED
 
 __all__ = ["TableOperator", "keeping_lateness", "send_on_flush", "told_by_put"]
 

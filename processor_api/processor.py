@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 from processor_api.context import FixedKeyProcessorContext, OperatorContext, ProcessorContext
 from processor_api.errors import TopologyError
 from processor_api.record import FixedKeyRecord, Forward, Record
-from processor_api.store_spec import StoreBuilder
+from processor_api.stores.factory import StoreBuilder
 
 __all__ = [
     "FixedKeyProcessor",

@@ -14,7 +14,6 @@ from typing import Any
 
 from processor_api.describe import describe
 from processor_api.errors import StreamsError, TopologyError
-from processor_api.global_store import GlobalStore
 from processor_api.nodes import ProcessorNode, RepartitionTopic, SinkNode, SourceNode, TopicNameExtractor
 from processor_api.offset_reset import AutoOffsetReset
 from processor_api.partitioner import StreamPartitioner
@@ -28,9 +27,10 @@ from processor_api.processor import (
     connected_stores,
 )
 from processor_api.serde import Serde
-from processor_api.store_builders import StateStoreBuilder, as_builder
-from processor_api.store_spec import StoreBuilder
-from processor_api.store_supplier import CustomStoreSupplier
+from processor_api.stores.builders import StateStoreBuilder, as_builder
+from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.global_store import GlobalStore
+from processor_api.stores.suppliers import CustomStoreSupplier
 from processor_api.timestamps import TimestampExtractor
 from processor_api.topology_data import TopologyData
 from processor_api.wrapper import wrapped

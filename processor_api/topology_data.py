@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from processor_api.global_store import GlobalStore
 from processor_api.nodes import Node, RepartitionTopic
-from processor_api.store_spec import StoreBuilder
+from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.global_store import GlobalStore
 
 __all__ = ["TopologyData"]
 

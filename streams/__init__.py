@@ -38,24 +38,6 @@ if TYPE_CHECKING:
         Suppressed,
     )
     from processor_api.context import FixedKeyProcessorContext, ProcessingContext, ProcessorContext
-    from processor_api.custom_stores import (
-        ChangelogRecord,
-        CustomStateStore,
-        KeyValueBytesStore,
-        KeyValueBytesStoreSupplier,
-        RestoreCallback,
-        StateStoreContext,
-        TimestampedBytesStore,
-        VersionedBytesStore,
-        VersionedBytesStoreSupplier,
-    )
-    from processor_api.dsl_stores import (
-        BuiltInDslStoreSuppliers,
-        DslKeyValueParams,
-        DslSessionParams,
-        DslStoreSuppliers,
-        DslWindowParams,
-    )
     from processor_api.durations import Duration
     from processor_api.errors import (
         AuthenticationError,
@@ -100,7 +82,6 @@ if TYPE_CHECKING:
         log_and_fail,
         log_and_fail_processing,
     )
-    from processor_api.isolation import IsolationLevel
     from processor_api.metrics import Metric, MetricName, RecordingLevel, Sensor, Stat, StreamsMetrics
     from processor_api.nodes import RecordContext, RepartitionTopic, TopicNameExtractor
     from processor_api.offset_reset import AutoOffsetReset
@@ -109,10 +90,8 @@ if TYPE_CHECKING:
     from processor_api.punctuation import Cancellable, PunctuationType, Punctuator
     from processor_api.record import FixedKeyRecord, HeaderList, Headers, Record, RecordMetadata, TimestampType
     from processor_api.serde import Serde, Serdes
-    from processor_api.store_builders import StateStoreBuilder
-    from processor_api.store_spec import StoreBuilder, Stores
-    from processor_api.store_supplier import StoreSupplier
-    from processor_api.stores import (
+    from processor_api.stores.builders import StateStoreBuilder
+    from processor_api.stores.contracts import (
         PUT_RETURN_CODE_NOT_PUT,
         PUT_RETURN_CODE_VALID_TO_UNDEFINED,
         AggregationWithHeaders,
@@ -138,8 +117,30 @@ if TYPE_CHECKING:
         WindowStore,
         WindowStoreIterator,
     )
+    from processor_api.stores.custom import (
+        ChangelogRecord,
+        CustomStateStore,
+        KeyValueBytesStore,
+        KeyValueBytesStoreSupplier,
+        RestoreCallback,
+        StateStoreContext,
+        TimestampedBytesStore,
+        VersionedBytesStore,
+        VersionedBytesStoreSupplier,
+    )
+    from processor_api.stores.defaults import (
+        BuiltInDslStoreSuppliers,
+        DslKeyValueParams,
+        DslSessionParams,
+        DslStoreSuppliers,
+        DslWindowParams,
+    )
+    from processor_api.stores.factory import StoreBuilder, Stores
+    from processor_api.stores.isolation import IsolationLevel
+    from processor_api.stores.suppliers import StoreSupplier
+    from processor_api.stores.time_to_live import TimeToLive
+    from processor_api.stores.windowed import Window, Windowed
     from processor_api.task_id import TaskId, TopicPartition
-    from processor_api.time_to_live import TimeToLive
     from processor_api.timestamps import (
         ConsumedRecord,
         TimestampExtractor,
@@ -149,11 +150,10 @@ if TYPE_CHECKING:
         wallclock_timestamp_extractor,
     )
     from processor_api.topology import Topology
-    from processor_api.windowed import Window, Windowed
     from processor_api.wrapper import ProcessorWrapper
-    from state.engine import OFFSETS, POSITIONS, Batch, Engine, Family, Snapshot
-    from state.engine_registry import register_engine
-    from state.windowed_serdes import WindowedSerdes
+    from state.engine.port import OFFSETS, POSITIONS, Batch, Engine, Family, Snapshot
+    from state.engine.registry import register_engine
+    from state.formats.windowed_serdes import WindowedSerdes
     from streams.app.kafka_streams import KafkaStreams  # type: ignore[import-not-found,unused-ignore]
     from streams.app.states import ClientState, StateListener
     from streams.app.uncaught import StreamsUncaughtExceptionHandler, StreamThreadExceptionResponse
@@ -180,7 +180,7 @@ if TYPE_CHECKING:
     from streams.queries.results import FailureReason, QueryResult, StateQueryResult
     from streams.queries.store_types import QueryableStoreType, QueryableStoreTypes, StoreQueryParameters
     from streams.restore.restorer import StateRestoreListener
-    from streams.runtime.metadata import TaskMetadata, ThreadMetadata
+    from streams.runtime.threads.metadata import TaskMetadata, ThreadMetadata
     from streams.serdes import json_serde, list_serde, pydantic_serde, serde_of
     from streams.testing import TopologyTestDriver  # type: ignore[import-not-found,unused-ignore]
 
@@ -379,11 +379,11 @@ __all__ = [
 
 _HOMES = {
     "processor_api.context": "FixedKeyProcessorContext ProcessingContext ProcessorContext",
-    "processor_api.custom_stores": (
+    "processor_api.stores.custom": (
         "ChangelogRecord CustomStateStore KeyValueBytesStore KeyValueBytesStoreSupplier RestoreCallback "
         "StateStoreContext TimestampedBytesStore VersionedBytesStore VersionedBytesStoreSupplier"
     ),
-    "processor_api.dsl_stores": (
+    "processor_api.stores.defaults": (
         "BuiltInDslStoreSuppliers DslKeyValueParams DslSessionParams DslStoreSuppliers DslWindowParams"
     ),
     "processor_api.durations": "Duration",
@@ -400,7 +400,7 @@ _HOMES = {
         "ProductionExceptionHandler Response Result SerializationExceptionOrigin dead_letter_queue_records "
         "default_production log_and_continue log_and_continue_processing log_and_fail log_and_fail_processing"
     ),
-    "processor_api.isolation": "IsolationLevel",
+    "processor_api.stores.isolation": "IsolationLevel",
     "processor_api.metrics": "Metric MetricName RecordingLevel Sensor Stat StreamsMetrics",
     "processor_api.nodes": "RecordContext RepartitionTopic TopicNameExtractor",
     "processor_api.offset_reset": "AutoOffsetReset",
@@ -409,10 +409,10 @@ _HOMES = {
     "processor_api.punctuation": "Cancellable PunctuationType Punctuator",
     "processor_api.record": "FixedKeyRecord HeaderList Headers Record RecordMetadata TimestampType",
     "processor_api.serde": "Serde Serdes",
-    "processor_api.store_builders": "StateStoreBuilder",
-    "processor_api.store_spec": "StoreBuilder Stores",
-    "processor_api.store_supplier": "StoreSupplier",
-    "processor_api.stores": (
+    "processor_api.stores.builders": "StateStoreBuilder",
+    "processor_api.stores.factory": "StoreBuilder Stores",
+    "processor_api.stores.suppliers": "StoreSupplier",
+    "processor_api.stores.contracts": (
         "AggregationWithHeaders KeyValueIterator KeyValueStore ListStore PUT_RETURN_CODE_NOT_PUT "
         "PUT_RETURN_CODE_VALID_TO_UNDEFINED ReadOnlyKeyValueStore ReadOnlySessionStore ReadOnlyWindowStore "
         "SessionStore SessionStoreWithHeaders StateStore TimestampedKeyValueStore "
@@ -421,17 +421,17 @@ _HOMES = {
         "VersionedRecord VersionedRecordIterator WindowStore WindowStoreIterator"
     ),
     "processor_api.task_id": "TaskId TopicPartition",
-    "processor_api.time_to_live": "TimeToLive",
+    "processor_api.stores.time_to_live": "TimeToLive",
     "processor_api.timestamps": (
         "ConsumedRecord TimestampExtractor fail_on_invalid_timestamp log_and_skip_on_invalid_timestamp "
         "use_partition_time_on_invalid_timestamp wallclock_timestamp_extractor"
     ),
     "processor_api.topology": "Topology",
     "processor_api.wrapper": "ProcessorWrapper",
-    "processor_api.windowed": "Window Windowed",
-    "state.engine": "Batch Engine Family OFFSETS POSITIONS Snapshot",
-    "state.engine_registry": "register_engine",
-    "state.windowed_serdes": "WindowedSerdes",
+    "processor_api.stores.windowed": "Window Windowed",
+    "state.engine.port": "Batch Engine Family OFFSETS POSITIONS Snapshot",
+    "state.engine.registry": "register_engine",
+    "state.formats.windowed_serdes": "WindowedSerdes",
     "dsl": (
         "Branched BranchedKStream BufferConfig Consumed EagerBufferConfig GlobalKTable Grouped KGroupedStream "
         "KGroupedTable KStream KTable Materialized Named Produced Repartitioned StreamsBuilder StrictBufferConfig "
@@ -453,7 +453,7 @@ _HOMES = {
     "streams.queries.results": "FailureReason QueryResult StateQueryResult",
     "streams.queries.store_types": "QueryableStoreType QueryableStoreTypes StoreQueryParameters",
     "streams.restore.restorer": "StateRestoreListener",
-    "streams.runtime.metadata": "TaskMetadata ThreadMetadata",
+    "streams.runtime.threads.metadata": "TaskMetadata ThreadMetadata",
     "streams.serdes": "json_serde list_serde pydantic_serde serde_of",
     "streams.testing": "TopologyTestDriver",
 }

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from processor_api.clock import Clock, SystemClock
-from state.engine import Engine
-from state.file_lock import FileLock, FileLocks
+from state.directory.file_lock import FileLock, FileLocks
+from state.engine.port import Engine
 from streams.threads import SYSTEM_THREADS, Threads
 
 __all__ = ["OpenEngine", "Platform"]

@@ -15,11 +15,11 @@ from streams.app.store_metrics import rocksdb_metrics, store_metrics
 from streams.metrics.registry import Gauge
 from streams.metrics.windows import Windows
 from streams.restore.counters import RestoreCounters
-from streams.runtime.environment import TaskMetrics
-from streams.runtime.global_thread import GlobalStreamThread
-from streams.runtime.stream_thread import StreamThread
-from streams.runtime.task import Task
-from streams.runtime.thread_state import ThreadState
+from streams.runtime.global_stores.thread import GlobalStreamThread
+from streams.runtime.processing.environment import TaskMetrics
+from streams.runtime.tasks.task import Task
+from streams.runtime.threads.stream_thread import StreamThread
+from streams.runtime.threads.thread_state import ThreadState
 
 __all__ = ["client_metrics", "global_metrics", "thread_metrics"]
 

@@ -16,8 +16,8 @@ from processor_api.nodes import RepartitionTopic
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.store_spec import StoreBuilder, Stores
-from processor_api.stores import TimestampedKeyValueStore, ValueAndTimestamp
+from processor_api.stores.contracts import TimestampedKeyValueStore, ValueAndTimestamp
+from processor_api.stores.factory import StoreBuilder, Stores
 from processor_api.topology import Topology
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients

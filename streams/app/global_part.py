@@ -8,17 +8,17 @@ from typing import Any
 from processor_api.clock import Clock
 from processor_api.errors import DamagedStateError, MissingTopicError
 from processor_api.topology import Topology
-from state.directory import Slot, StateDirectory
-from state.kinds import OpenStore
+from state.directory.state_directory import Slot, StateDirectory
+from state.registry.kinds import OpenStore
 from streams.config import StreamsConfig
 from streams.kafka.ports import Admin, KafkaClients
 from streams.metrics.registry import Metrics
 from streams.restore.restorer import StateRestoreListener
-from streams.runtime.engines import Engines
-from streams.runtime.environment import no_global_store
-from streams.runtime.global_task import GlobalTask
-from streams.runtime.global_thread import GlobalStreamThread, GlobalThreadState
-from streams.runtime.rebuilds import Rebuilds
+from streams.runtime.engines.opener import Engines
+from streams.runtime.engines.state_recovery import Rebuilds
+from streams.runtime.global_stores.task import GlobalTask
+from streams.runtime.global_stores.thread import GlobalStreamThread, GlobalThreadState
+from streams.runtime.processing.environment import no_global_store
 from streams.threads import SYSTEM_THREADS, Threads
 
 __all__ = ["GlobalPart"]

@@ -13,7 +13,7 @@ from processor_api.errors import StreamsError, TopologyError
 from processor_api.metrics import Metric, MetricName
 from processor_api.task_id import TaskId
 from processor_api.topology_function import TopologyLike, topology_of
-from state.directory import StateDirectory
+from state.directory.state_directory import StateDirectory
 from streams.app.builtin_metrics import client_metrics, global_metrics, thread_metrics
 from streams.app.global_part import GlobalPart
 from streams.app.housekeeping import Housekeeper
@@ -27,11 +27,11 @@ from streams.config import clients as client_configs
 from streams.kafka.ports import KafkaClients
 from streams.platform import Platform
 from streams.restore.restorer import StateRestoreListener
-from streams.runtime.engines import check_engines
-from streams.runtime.garbage import relax_collector, restore_collector
-from streams.runtime.metadata import ThreadMetadata
-from streams.runtime.stream_thread import StreamThread
-from streams.runtime.thread_state import ThreadState
+from streams.runtime.engines.opener import check_engines
+from streams.runtime.threads.gc_tuning import relax_collector, restore_collector
+from streams.runtime.threads.metadata import ThreadMetadata
+from streams.runtime.threads.stream_thread import StreamThread
+from streams.runtime.threads.thread_state import ThreadState
 from streams.threads import Thread
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ log = logging.getLogger("streams.client")
 
 
 class _LoopSettings:
-    """Implements `streams.runtime.stream_thread.ThreadSettings` for all threads."""
+    """Implements `streams.runtime.threads.stream_thread.ThreadSettings` for all threads."""
 
     def __init__(self, config: StreamsConfig) -> None:
         self.commit_interval_ms = config.commit_interval_ms
@@ -208,7 +208,7 @@ class KafkaStreams:
     # ------------------------------------------------------------------ told by the threads
 
     def thread_changed(self, thread: StreamThread, state: ThreadState) -> None:
-        """See `streams.runtime.stream_thread.ThreadOwner`."""
+        """See `streams.runtime.threads.stream_thread.ThreadOwner`."""
         threads = self._threads
         if threads is None:
             return
@@ -231,7 +231,7 @@ class KafkaStreams:
             self._states.become(ClientState.RUNNING)
 
     def thread_failed(self, thread: StreamThread, error: Exception) -> bool:
-        """See `streams.runtime.stream_thread.ThreadOwner`."""
+        """See `streams.runtime.threads.stream_thread.ThreadOwner`."""
         self._failed_threads += 1
         if not self.state.is_running_or_rebalancing():
             self.failure = self.failure or error

@@ -11,7 +11,7 @@ import logging
 from importlib import import_module
 from typing import Any
 
-from processor_api.store_spec import ROCKSDB
+from processor_api.stores.factory import ROCKSDB
 from processor_api.topology import Topology
 
 __all__ = ["ENOUGH_OPEN_FILES", "MOST_OPEN_FILES", "open_file_limits", "raise_open_files", "reachable_open_files"]

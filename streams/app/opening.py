@@ -10,7 +10,7 @@ from processor_api.clock import Clock
 from processor_api.errors import ProductionError
 from processor_api.metrics import RecordingLevel
 from processor_api.topology import Topology
-from state.directory import ProcessIdentity, Slot, StateDirectory
+from state.directory.state_directory import ProcessIdentity, Slot, StateDirectory
 from streams.app.global_part import GlobalPart
 from streams.app.housekeeping import Housekeeper
 from streams.app.open_files import raise_open_files
@@ -22,11 +22,11 @@ from streams.kafka.shutdown_requests import ShutdownRequests
 from streams.metrics.registry import Metrics
 from streams.platform import Platform
 from streams.restore.restorer import StateRestoreListener
-from streams.runtime.engines import Engines, rocksdb_memory
-from streams.runtime.life import Shared, ThreadIdentity, ThreadLife
-from streams.runtime.memory import BufferMemory
-from streams.runtime.plans import PlanBook
-from streams.runtime.rebuilds import Rebuilds
+from streams.runtime.engines.memory import BufferMemory
+from streams.runtime.engines.opener import Engines, rocksdb_memory
+from streams.runtime.engines.state_recovery import Rebuilds
+from streams.runtime.plan.plans import PlanBook
+from streams.runtime.threads.thread_resources import Shared, ThreadIdentity, ThreadLife
 
 __all__ = ["Opened", "open_application", "thread_metrics_registry"]
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from processor_api.clock import Clock
 from processor_api.errors import InvalidStateStoreError, StreamsNotStartedError, StreamsStoppedError
 from processor_api.topology_data import TopologyData
-from state.kinds import OpenStore
+from state.registry.kinds import OpenStore
 from streams.app.opening import Opened
 from streams.app.states import ClientState
 from streams.config import StreamsConfig
 from streams.queries.local_stores import LocalStores, LocalThread
 from streams.queries.queries import Queries
-from streams.runtime.task_plan import TaskPlan
+from streams.runtime.plan.task_plan import TaskPlan
 
 __all__ = ["make_queries"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from streams.runtime.memory import BufferMemory
-from streams.runtime.stream_thread import StreamThread
-from streams.runtime.thread_state import ThreadState
+from streams.runtime.engines.memory import BufferMemory
+from streams.runtime.threads.stream_thread import StreamThread
+from streams.runtime.threads.thread_state import ThreadState
 from streams.threads import SYSTEM_THREADS, Threads
 
 __all__ = ["StreamThreads"]

@@ -23,9 +23,9 @@ from streams.kafka.internal_topics import (
     topic_prefix,
 )
 from streams.kafka.ports import Admin, NewTopic
-from streams.runtime.plans import PlanBook, Plans
-from streams.runtime.source_watch import other_count
-from streams.runtime.task_plan import TaskPlan, plan_tasks
+from streams.runtime.plan.plans import PlanBook, Plans
+from streams.runtime.plan.task_plan import TaskPlan, plan_tasks
+from streams.runtime.threads.partition_watch import other_count
 
 __all__ = ["TopicFitter", "TopicWatch", "warn_of_lost_history"]
 

@@ -53,7 +53,7 @@ def _librdkafka_version() -> str:
 
 
 def _rocksdict_version() -> str:
-    import_module("state.rocksdb_engine")
+    import_module("state.rocksdb.engine")
     return metadata.version("rocksdict")
 
 

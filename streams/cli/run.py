@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from processor_api.topology import Topology
-from state.file_lock import has_process_locks
+from state.directory.file_lock import has_process_locks
 from streams.cli.failures import CLEAN, CannotRun, report
 from streams.cli.logs_options import add_log_options, name_application
 from streams.cli.settings_options import add_settings_options, given_settings

@@ -20,8 +20,8 @@ from processor_api.handlers import (
     ProcessingExceptionHandler,
     ProductionExceptionHandler,
 )
-from processor_api.isolation import IsolationLevel
 from processor_api.serde import Serde
+from processor_api.stores.isolation import IsolationLevel
 from processor_api.timestamps import TimestampExtractor
 from streams.config import values
 from streams.config.client_settings import client_setting
@@ -140,7 +140,7 @@ class StreamsConfig(BaseModel):
     default_dsl_store: Annotated[str, PlainValidator(values.dsl_store)] = "rocksDB"
     """``rocksDB``, ``in_memory``, or the name of an engine that is registered."""
     dsl_store_suppliers_class: Annotated[Any, PlainValidator(values.optional(values.dsl_suppliers))] = None
-    """A :class:`~processor_api.dsl_stores.DslStoreSuppliers`, in place of :attr:`default_dsl_store`."""
+    """A :class:`~processor_api.stores.defaults.DslStoreSuppliers`, in place of :attr:`default_dsl_store`."""
     dsl_store_format: Annotated[Literal["DEFAULT", "HEADERS"], PlainValidator(values.one_of("DEFAULT", "HEADERS"))] = (
         "DEFAULT"
     )

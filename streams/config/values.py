@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from processor_api.dsl_stores import BuiltInDslStoreSuppliers, DslStoreSuppliers
 from processor_api.durations import to_ms
 from processor_api.handlers import (
     default_production,
@@ -18,13 +17,14 @@ from processor_api.handlers import (
     log_and_fail_processing,
 )
 from processor_api.serde import Serde, Serdes
+from processor_api.stores.defaults import BuiltInDslStoreSuppliers, DslStoreSuppliers
 from processor_api.timestamps import (
     fail_on_invalid_timestamp,
     log_and_skip_on_invalid_timestamp,
     use_partition_time_on_invalid_timestamp,
     wallclock_timestamp_extractor,
 )
-from state.engine_registry import engine_names
+from state.engine.registry import engine_names
 from streams.config.import_path import NoSuchObject, import_object
 
 __all__ = [

@@ -14,7 +14,7 @@ from typing import Any
 
 from processor_api.errors import MissingTopicError, TopologyError
 from processor_api.nodes import RepartitionTopic, SourceNode
-from processor_api.store_spec import StoreBuilder
+from processor_api.stores.factory import StoreBuilder
 from processor_api.subtopology import Subtopology, task_subtopologies
 from processor_api.topology_data import TopologyData
 

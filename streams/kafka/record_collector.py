@@ -25,7 +25,7 @@ from processor_api.nodes import RecordContext, SinkNode
 from processor_api.partitioner import StreamPartitioner
 from processor_api.record import Forward, HeaderList
 from processor_api.serde import Serde
-from state.cursor import Cursor
+from state.write_buffer.record_context import Cursor
 from streams.kafka.deliveries import is_fatal, is_purged, not_delivered, produced_record
 from streams.kafka.ports import Producer
 from streams.kafka.zero_timestamps import with_time_zero

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from processor_api.errors import StateError, StoreError
-from processor_api.isolation import IsolationLevel
 from processor_api.record import Record
-from processor_api.store_spec import StoreBuilder
-from processor_api.stores import ValueAndTimestamp
-from state.kinds import OpenStore
-from state.viewable import why_unreadable
-from state.views import StoreView
+from processor_api.stores.contracts import ValueAndTimestamp
+from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.isolation import IsolationLevel
+from state.custom.queryable import why_unreadable
+from state.read_views.view import StoreView
+from state.registry.kinds import OpenStore
 from streams.queries.iterators import QueryIterator
 from streams.queries.local_stores import migrated
 from streams.queries.query_types import (

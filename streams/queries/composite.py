@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from processor_api.errors import InvalidStateStoreError, StoreError
-from processor_api.isolation import IsolationLevel
-from state.views import StoreView
-from state.writes import RefusesWrites
+from processor_api.stores.isolation import IsolationLevel
+from state.read_views.view import StoreView
+from state.registry.writes import RefusesWrites
 from streams.queries.iterators import QueryIterator
 from streams.queries.local_stores import Readable, migrated
 

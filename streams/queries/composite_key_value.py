@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from processor_api.serde import Serde
-from processor_api.stores import VersionedRecord
+from processor_api.stores.contracts import VersionedRecord
 from streams.queries.composite import CompositeStore
 from streams.queries.iterators import QueryIterator
 
@@ -18,7 +18,8 @@ def _row(show: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 class CompositeKeyValueStore(CompositeStore):
-    """A :class:`~processor_api.stores.ReadOnlyKeyValueStore`; iterators go through one task's rows after another's."""
+    """A :class:`~processor_api.stores.contracts.ReadOnlyKeyValueStore`; iterators go through one task's rows after
+    another's."""
 
     def get(self, key: Any) -> Any:
         return self._first(lambda store: store.get(key))
@@ -46,7 +47,7 @@ class CompositeKeyValueStore(CompositeStore):
 
 
 class CompositeVersionedStore(CompositeStore):
-    """The reads of a :class:`~processor_api.stores.VersionedKeyValueStore`."""
+    """The reads of a :class:`~processor_api.stores.contracts.VersionedKeyValueStore`."""
 
     def get(self, key: Any, as_of: int | None = None) -> VersionedRecord[Any] | None:
         return self._first(lambda store: store.get(key, as_of))  # type: ignore[no-any-return]

@@ -21,7 +21,8 @@ class _Timed(CompositeStore):
 
 
 class CompositeWindowStore(_Timed):
-    """A :class:`~processor_api.stores.ReadOnlyWindowStore`; iterators go through one task's windows after another's."""
+    """A :class:`~processor_api.stores.contracts.ReadOnlyWindowStore`; iterators go through one task's windows after
+    another's."""
 
     def fetch(self, *args: Any) -> Any:
         """``(key, time)``, ``(key, time_from, time_to)`` or ``(key_from, key_to, time_from, time_to)``."""
@@ -46,7 +47,7 @@ class CompositeWindowStore(_Timed):
 
 
 class CompositeSessionStore(_Timed):
-    """A :class:`~processor_api.stores.ReadOnlySessionStore`; iterators go through one task's sessions after
+    """A :class:`~processor_api.stores.contracts.ReadOnlySessionStore`; iterators go through one task's sessions after
     another's."""
 
     def fetch_session(self, key: Any, session_start: int, session_end: int) -> Any:

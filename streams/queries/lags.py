@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from processor_api.task_id import TopicPartition
 from streams.queries.local_stores import LocalThread
-from streams.runtime.task import Task, TaskState
-from streams.runtime.task_manager import OwnedTask
-from streams.runtime.thread_state import ThreadState
+from streams.runtime.tasks.task import Task, TaskState
+from streams.runtime.tasks.task_manager import OwnedTask
+from streams.runtime.threads.thread_state import ThreadState
 
 __all__ = ["LagInfo", "local_lags"]
 

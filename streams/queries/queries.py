@@ -14,14 +14,14 @@ from processor_api.errors import (
     StreamsRebalancingError,
     UnknownStateStoreError,
 )
-from processor_api.isolation import IsolationLevel
-from state.viewable import why_unreadable
+from processor_api.stores.isolation import IsolationLevel
+from state.custom.queryable import why_unreadable
 from streams.queries.answers import UnknownQueryType, ask, level_of
 from streams.queries.local_stores import LocalStore, LocalStores, Readable, migrated
 from streams.queries.request import StateQueryRequest
 from streams.queries.results import FailureReason, QueryResult, StateQueryResult
 from streams.queries.store_types import StoreQueryParameters
-from streams.runtime.task_manager import OwnedTask
+from streams.runtime.tasks.task_manager import OwnedTask
 
 __all__ = ["Queries"]
 

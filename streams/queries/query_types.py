@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from processor_api.record import Record
-from processor_api.stores import (
+from processor_api.stores.contracts import (
     KeyValueIterator,
     ValueAndTimestamp,
     VersionedRecord,
     VersionedRecordIterator,
     WindowStoreIterator,
 )
-from processor_api.windowed import Windowed
+from processor_api.stores.windowed import Windowed
 
 __all__ = [
     "KeyQuery",

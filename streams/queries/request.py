@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from processor_api.isolation import IsolationLevel
+from processor_api.stores.isolation import IsolationLevel
 from streams.queries.position import PositionBound
 from streams.queries.query_types import Query
 

@@ -19,9 +19,9 @@ from typing import Any, Protocol
 from processor_api.clock import Clock
 from processor_api.errors import RetryableError, StateError
 from processor_api.task_id import TaskId, TopicPartition
-from state.engine import OFFSETS, Engine
-from state.kind import Restore
-from state.offsets import write_offset
+from state.engine.port import OFFSETS, Engine
+from state.formats.offsets import write_offset
+from state.write_buffer.store_kind import Restore
 from streams.kafka.passing_errors import LOST, PASSING
 from streams.kafka.ports import AT_BEGINNING, Consumer
 from streams.kafka.zero_timestamps import as_written

@@ -21,8 +21,7 @@ from processor_api.errors import StreamsError, TopologyError
 from processor_api.nodes import SinkNode, SourceNode
 from processor_api.record import HeaderList
 from processor_api.serde import Serde
-from processor_api.store_spec import ROCKSDB
-from processor_api.stores import (
+from processor_api.stores.contracts import (
     KeyValueStore,
     SessionStore,
     SessionStoreWithHeaders,
@@ -34,24 +33,25 @@ from processor_api.stores import (
     VersionedKeyValueStore,
     WindowStore,
 )
+from processor_api.stores.factory import ROCKSDB
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology import Topology
 from processor_api.topology_function import TopologyLike, topology_of
-from state.budget import Budget
-from state.engine import Engine
+from state.engine.port import Engine
+from state.write_buffer.memory_budget import Budget
 from streams.config import StreamsConfig
 from streams.kafka.internal_topics import source_topics
 from streams.kafka.record_collector import RecordCollector
 from streams.queries.request import StateQueryRequest
 from streams.queries.results import StateQueryResult
 from streams.queries.store_types import StoreQueryParameters
-from streams.runtime.engines import Engines, check_engines, rocksdb_memory
-from streams.runtime.environment import Environment
-from streams.runtime.error_policy import error_policy_for
-from streams.runtime.idling import Idling
-from streams.runtime.task import Task
-from streams.runtime.task_plan import plan_all
-from streams.runtime.task_stores import TaskStores
+from streams.runtime.engines.opener import Engines, check_engines, rocksdb_memory
+from streams.runtime.plan.task_plan import plan_all
+from streams.runtime.processing.environment import Environment
+from streams.runtime.processing.error_policy import error_policy_for
+from streams.runtime.processing.idling import Idling
+from streams.runtime.tasks.task import Task
+from streams.runtime.tasks.task_stores import TaskStores
 from streams.testing import store_views
 from streams.testing.driver_engine import DriverEngine
 from streams.testing.driver_globals import DriverGlobals

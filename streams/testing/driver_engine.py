@@ -13,9 +13,9 @@ from contextlib import AbstractContextManager
 from typing import Any
 from weakref import WeakSet
 
-from state.engine import Engine, Family, Snapshot
-from state.memory_engine import MemoryFamily
-from state.snapshots import DictSnapshot
+from state.engine.memory import MemoryFamily
+from state.engine.port import Engine, Family, Snapshot
+from state.engine.snapshot import DictSnapshot
 
 __all__ = ["ROWS_IN_MEMORY_BYTES", "DriverEngine"]
 

@@ -9,12 +9,12 @@ from typing import Any
 from processor_api.clock import Clock
 from processor_api.task_id import TopicPartition
 from processor_api.topology import Topology
-from state.kinds import OpenStore
+from state.registry.kinds import OpenStore
 from streams.config import StreamsConfig
-from streams.runtime.environment import no_global_store
-from streams.runtime.global_task import GlobalTask
-from streams.runtime.inputs import InputQueue
-from streams.runtime.task_stores import EngineOpener
+from streams.runtime.global_stores.task import GlobalTask
+from streams.runtime.processing.environment import no_global_store
+from streams.runtime.processing.inputs import InputQueue
+from streams.runtime.tasks.task_stores import EngineOpener
 
 __all__ = ["DriverGlobals"]
 

@@ -16,7 +16,7 @@ from processor_api.record import HeaderList, TimestampType
 from processor_api.task_id import TopicPartition
 from streams.kafka.embedded.messages import Record, as_bytes, normal_headers
 from streams.kafka.ports import OffsetAndMetadata, OnDelivery
-from streams.runtime.inputs import InputQueue
+from streams.runtime.processing.inputs import InputQueue
 
 __all__ = ["DriverProducer", "DriverTopic", "Written", "new_message"]
 

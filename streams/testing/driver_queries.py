@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from processor_api.clock import Clock
-from processor_api.isolation import IsolationLevel
-from state.kinds import OpenStore
+from processor_api.stores.isolation import IsolationLevel
+from state.registry.kinds import OpenStore
 from streams.queries.local_stores import LocalStores
 from streams.queries.queries import Queries
-from streams.runtime.task import Task
-from streams.runtime.task_manager import OwnedTask
-from streams.runtime.thread_state import ThreadState
+from streams.runtime.tasks.task import Task
+from streams.runtime.tasks.task_manager import OwnedTask
+from streams.runtime.threads.thread_state import ThreadState
 
 __all__ = ["driver_queries"]
 

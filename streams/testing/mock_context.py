@@ -21,20 +21,20 @@ from processor_api.processor import connected_stores
 from processor_api.punctuation import PunctuationType, Punctuator
 from processor_api.record import FixedKeyRecord, HeaderList, Record, RecordMetadata, TimestampType
 from processor_api.serde import Serde
-from processor_api.store_builders import StateStoreBuilder, as_builder
-from processor_api.store_spec import StoreBuilder
-from processor_api.store_supplier import CustomStoreSupplier
+from processor_api.stores.builders import StateStoreBuilder, as_builder
+from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.suppliers import CustomStoreSupplier
 from processor_api.task_id import TaskId
-from state.budget import Budget
-from state.cursor import Cursor
-from state.custom_context import StoreContext
-from state.custom_engine import DIRECTORY
-from state.custom_opening import custom_engine
-from state.kinds import OpenStore, open_store
-from state.memory_engine import MemoryEngine
+from state.custom.context import StoreContext
+from state.custom.engine import DIRECTORY
+from state.engine.memory import MemoryEngine
+from state.registry.custom_opening import custom_engine
+from state.registry.kinds import OpenStore, open_store
+from state.write_buffer.memory_budget import Budget
+from state.write_buffer.record_context import Cursor
 from streams.config import StreamsConfig
 from streams.metrics.registry import Metrics, ThreadMetrics
-from streams.runtime.environment import resolve_serde
+from streams.runtime.processing.environment import resolve_serde
 from streams.testing.settings import config_for_tests, nearest
 from streams.testing.topics import Timestamp, to_timestamp_ms
 

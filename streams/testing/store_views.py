@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from processor_api.errors import TopologyError
-from processor_api.store_spec import PROXIED
-from processor_api.store_supplier import CUSTOM_VERSIONED
-from state.cursor import Cursor
-from state.key_value import KeyValueFacade
-from state.kinds import OpenStore
-from state.shown import Shown, Timestamped, Untimed
+from processor_api.stores.factory import PROXIED
+from processor_api.stores.suppliers import CUSTOM_VERSIONED
+from state.key_value.store import KeyValueFacade
+from state.registry.kinds import OpenStore
+from state.write_buffer.record_context import Cursor
+from state.write_buffer.value_forms import Shown, Timestamped, Untimed
 
 __all__ = [
     "HEADERS_KEY_VALUE",

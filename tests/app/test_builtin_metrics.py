@@ -13,10 +13,10 @@ from dsl import StreamsBuilder
 from processor_api.processor import Processor
 from processor_api.punctuation import PunctuationType
 from processor_api.serde import Serdes
-from processor_api.store_spec import StoreBuilder, Stores
+from processor_api.stores.factory import StoreBuilder, Stores
 from processor_api.topology import Topology
 from runtime_support.running_app import Cluster, counting, until
-from state.statistics import ROCKSDB_PROPERTIES
+from state.registry.statistics import ROCKSDB_PROPERTIES
 from streams.app.kafka_streams import KafkaStreams
 
 S = Serdes.STRING

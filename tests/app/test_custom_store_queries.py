@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from processor_api.custom_stores import CustomStateStore, StateStoreContext
 from processor_api.errors import InvalidStateStoreError, StoreError
-from processor_api.isolation import IsolationLevel
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.store_spec import PROXIED, Stores
-from processor_api.store_supplier import CUSTOM_VERSIONED
-from processor_api.stores import ValueAndTimestamp, VersionedRecord
+from processor_api.stores.contracts import ValueAndTimestamp, VersionedRecord
+from processor_api.stores.custom import CustomStateStore, StateStoreContext
+from processor_api.stores.factory import PROXIED, Stores
+from processor_api.stores.isolation import IsolationLevel
+from processor_api.stores.suppliers import CUSTOM_VERSIONED
 from processor_api.topology import Topology
 from runtime_support.running_app import Cluster, until
-from state.budget import Budget
-from state.cursor import Cursor
-from state.kinds import open_store
-from state.views import open_view
+from state.read_views.view import open_view
+from state.registry.kinds import open_store
+from state.write_buffer.memory_budget import Budget
+from state.write_buffer.record_context import Cursor
 from state_support.bytes_stores import MemoryBytes, PlainBytes, PlainBytesSupplier, TimestampedBytes
 from state_support.texts import InMemory, Texts
 from streams.app.kafka_streams import ClientState

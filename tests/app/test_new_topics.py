@@ -12,7 +12,7 @@ import pytest
 
 from processor_api.nodes import RepartitionTopic
 from processor_api.offset_reset import AutoOffsetReset
-from processor_api.store_spec import Stores
+from processor_api.stores.factory import Stores
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology import Topology
 from runtime_support.running_app import CLOCK, Cluster, counting, passing_on, until

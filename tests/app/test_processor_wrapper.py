@@ -14,7 +14,7 @@ from processor_api.errors import ConfigError, ProcessingError, TopologyError
 from processor_api.processor import FixedKeyProcessor, Processor
 from processor_api.record import FixedKeyRecord, Record
 from processor_api.serde import Serdes
-from processor_api.store_spec import StoreBuilder, Stores
+from processor_api.stores.factory import StoreBuilder, Stores
 from processor_api.topology import Topology
 from processor_api.wrapper import OperatorSupplier, ProcessorWrapper
 from runtime_support.running_app import Cluster, counting

@@ -20,16 +20,16 @@ from processor_api.errors import (
     StreamsStoppedError,
     UnknownStateStoreError,
 )
-from processor_api.isolation import IsolationLevel
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.store_spec import Stores
-from processor_api.stores import ValueAndTimestamp, ValueTimestampHeaders
+from processor_api.stores.contracts import ValueAndTimestamp, ValueTimestampHeaders
+from processor_api.stores.factory import Stores
+from processor_api.stores.isolation import IsolationLevel
+from processor_api.stores.windowed import Window, Windowed
 from processor_api.topology import Topology
-from processor_api.windowed import Window, Windowed
 from runtime_support.running_app import Cluster, counting, until
-from state.engine_registry import register_engine
+from state.engine.registry import register_engine
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from streams.queries.position import Position, PositionBound
 from streams.queries.query_types import (

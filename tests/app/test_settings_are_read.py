@@ -12,13 +12,13 @@ from dsl import Grouped, StreamsBuilder
 from processor_api.errors import ConfigError
 from processor_api.processor import Processor
 from processor_api.serde import Serdes
-from processor_api.store_spec import MEMORY, StoreBuilder, Stores, StoreSupplier
+from processor_api.stores.factory import MEMORY, StoreBuilder, Stores, StoreSupplier
 from runtime_support.running_app import Cluster, counting, until
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from streams.config import StreamsConfig, clients
 from streams.config.keys import BY_FIELD, KEYS, WORKS
 from streams.queries.store_types import QueryableStoreTypes, StoreQueryParameters
-from streams.runtime.engines import rocksdb_memory
+from streams.runtime.engines.opener import rocksdb_memory
 
 S = Serdes.STRING
 OLDER_NAME = "cache.max.bytes.buffering"

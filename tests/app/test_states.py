@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from processor_api.errors import InternalError, MissingTopicError, StreamsError
-from processor_api.store_spec import Stores
+from processor_api.stores.factory import Stores
 from processor_api.task_id import TopicPartition
 from runtime_support.running_app import Cluster, counting, passing_on, until
 from runtime_support.task_kit import TaskKit
 from streams.app.states import NEXT, ClientState, StateMachine
-from streams.runtime.task import TaskState
-from streams.runtime.thread_state import NEXT as NEXT_OF_THREADS
-from streams.runtime.thread_state import ThreadState, check_step
+from streams.runtime.tasks.task import TaskState
+from streams.runtime.threads.thread_state import NEXT as NEXT_OF_THREADS
+from streams.runtime.threads.thread_state import ThreadState, check_step
 
 C, T = ClientState, ThreadState
 

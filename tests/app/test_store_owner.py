@@ -11,7 +11,7 @@ import pytest
 from processor_api.errors import StoreError
 from processor_api.processor import Processor
 from processor_api.serde import Serdes
-from processor_api.store_spec import Stores
+from processor_api.stores.factory import Stores
 from processor_api.topology import Topology
 from runtime_support.running_app import Cluster
 

@@ -53,11 +53,11 @@ def test_every_spelling_is_found() -> None:
         "import time as t\nfrom time import sleep\nimport datetime\nfrom datetime import datetime as dt\n"
         "t.monotonic()\ndef f(pause=sleep): ...\ndatetime.datetime.now()\ndt.now()\n"
     )
-    assert sorted(clock_reads("streams/runtime/task.py", source)) == [
-        "streams/runtime/task.py:5 uses time.monotonic",
-        "streams/runtime/task.py:6 uses time.sleep",
-        "streams/runtime/task.py:7 uses datetime.datetime.now",
-        "streams/runtime/task.py:8 uses datetime.datetime.now",
+    assert sorted(clock_reads("streams/runtime/tasks/task.py", source)) == [
+        "streams/runtime/tasks/task.py:5 uses time.monotonic",
+        "streams/runtime/tasks/task.py:6 uses time.sleep",
+        "streams/runtime/tasks/task.py:7 uses datetime.datetime.now",
+        "streams/runtime/tasks/task.py:8 uses datetime.datetime.now",
     ]
     assert list(clock_reads("processor_api/clock.py", source)) == []
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 # A room is a module or a package; both spellings of `streams.config` are the same room.
 ROOMS = {
     "confluent_kafka": ("streams.kafka.confluent",),
-    "rocksdict": ("state.rocksdb_engine", "state.rocksdb_options", "state.rocksdb_reader", "state.rocksdb_repair"),
+    "rocksdict": ("state.rocksdb.engine", "state.rocksdb.options", "state.rocksdb.reader", "state.rocksdb.repair"),
     "pyarrow": ("streams.cli.stored.export",),
     "pyspark": ("streams.spark",),
     "pydantic": ("streams.config", "streams.serdes.pydantic_model"),
@@ -55,8 +55,8 @@ def test_the_vocabulary_needs_the_standard_library_only(sources: dict[str, str])
 
 def test_an_import_outside_the_room_is_found_also_inside_a_function() -> None:
     lazy = "def f():\n    from confluent_kafka.admin import AdminClient\n"
-    assert list(strangers("streams/runtime/task.py", lazy)) == [
-        "streams/runtime/task.py:2 imports confluent_kafka, which lives in streams.kafka.confluent"
+    assert list(strangers("streams/runtime/tasks/task.py", lazy)) == [
+        "streams/runtime/tasks/task.py:2 imports confluent_kafka, which lives in streams.kafka.confluent"
     ]
     assert list(strangers("streams/kafka/confluent.py", lazy)) == []
     assert list(strangers("streams/kafka/confluent/admin.py", lazy)) == []

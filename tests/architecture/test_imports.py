@@ -11,6 +11,10 @@ import grimp
 import pytest
 
 PACKAGES = ("processor_api", "state", "dsl", "streams")
+ROOMS = (
+    *("state/registry", "state/windowed", "state/versioned", "state/write_buffer", "dsl/plan", "dsl/compiler"),
+    *("streams/runtime", "streams/runtime/threads", "streams/runtime/tasks", "streams/kafka", "streams/spark"),
+)
 
 
 def find_cycle(imports: Mapping[str, Set[str]]) -> list[str]:
@@ -46,15 +50,16 @@ def test_the_contracts_hold(root: Path) -> None:
 def house(root: Path, tmp_path: Path) -> Path:
     """A small house under the same contracts, in which each import is allowed."""
     shutil.copy(root / "pyproject.toml", tmp_path)
-    for package in (*PACKAGES, "streams/runtime", "streams/kafka", "streams/spark"):
-        (tmp_path / package).mkdir()
+    for package in (*PACKAGES, *ROOMS):
+        (tmp_path / package).mkdir(parents=True)
         (tmp_path / package / "__init__.py").touch()
     (tmp_path / "streams" / "__init__.py").write_text("from dsl import plan\nfrom streams import runtime\n")
-    (tmp_path / "streams" / "runtime" / "task.py").write_text("import streams.kafka\nimport state\n")
+    (tmp_path / "streams" / "runtime" / "tasks" / "task.py").write_text("import streams.kafka\nimport state\n")
     (tmp_path / "streams" / "spark" / "replay.py").write_text("import dsl\n")
-    (tmp_path / "state" / "window.py").write_text("import processor_api\nimport state.key_layout\n")
-    (tmp_path / "state" / "key_layout.py").touch()
-    (tmp_path / "dsl" / "plan.py").write_text("import state.window\n")
+    windowed = tmp_path / "state" / "windowed"
+    (windowed / "window.py").write_text("import processor_api\nimport state.windowed.key_layout\n")
+    (windowed / "key_layout.py").write_text("import state.write_buffer\n")
+    (tmp_path / "dsl" / "plan" / "nodes.py").write_text("import state.windowed.window\n")
     return tmp_path
 
 
@@ -71,12 +76,17 @@ def test_a_house_in_order_passes(house: Path) -> None:
             "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import state\n",
             "The house",
         ),
-        ("state/session.py", "def f():\n    import dsl\n", "The house"),
-        ("streams/kafka/ports.py", "import streams.runtime.task\n", "Rooms of streams"),
+        ("state/windowed/session.py", "def f():\n    import dsl\n", "The house"),
+        ("streams/kafka/ports.py", "import streams.runtime.tasks.task\n", "Rooms of streams"),
         ("streams/attic.py", "", "Rooms of streams"),
-        ("streams/runtime/loop.py", "import dsl.plan\n", "Only the facade"),
-        ("streams/runtime/loop.py", "from streams import StreamsBuilder\n", "Nothing below imports the facade"),
-        ("state/key_layout.py", "import state.window\n", "No cycles"),
+        ("state/windowed/session.py", "import state.versioned\n", "Rooms of state"),
+        ("state/write_buffer/rows.py", "import state.windowed.window\n", "Rooms of state"),
+        ("state/attic.py", "", "Rooms of state"),
+        ("streams/runtime/tasks/loop.py", "import streams.runtime.threads\n", "Rooms of the runtime"),
+        ("dsl/plan/calls.py", "import dsl.compiler\n", "Rooms of the DSL"),
+        ("streams/runtime/threads/loop.py", "import dsl.plan.nodes\n", "Only the facade"),
+        ("streams/runtime/threads/loop.py", "from streams import StreamsBuilder\n", "Nothing below imports the facade"),
+        ("state/windowed/key_layout.py", "import state.windowed.window\n", "No cycles"),
     ],
 )
 def test_a_contract_notices(house: Path, path: str, source: str, contract: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from processor_api import errors
-from processor_api.store_spec import Stores
+from processor_api.stores.factory import Stores
 from streams.cli.completion import commands_of
 from streams.cli.main import parser
 from streams.config import StreamsConfig

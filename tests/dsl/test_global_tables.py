@@ -11,7 +11,7 @@ from processor_api.errors import TopologyError
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.store_spec import MEMORY, ROCKSDB, Stores, StoreSupplier
+from processor_api.stores.factory import MEMORY, ROCKSDB, Stores, StoreSupplier
 
 S, L = Serdes.STRING, Serdes.LONG
 

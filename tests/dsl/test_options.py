@@ -8,7 +8,7 @@ import pytest
 from dsl import Branched, Consumed, Grouped, Materialized, Named, Produced, Repartitioned
 from dsl.options import name_of
 from processor_api.errors import TopologyError
-from processor_api.store_spec import MEMORY, Stores
+from processor_api.stores.factory import MEMORY, Stores
 
 SUPPLIER = Stores.in_memory_key_value_store("s")
 

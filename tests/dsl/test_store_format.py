@@ -9,8 +9,8 @@ import pytest
 from dsl import Consumed, Grouped, Materialized, StreamsBuilder
 from processor_api.record import HeaderList
 from processor_api.serde import Serdes
-from processor_api.store_spec import Stores
-from processor_api.stores import ValueAndTimestamp, ValueTimestampHeaders
+from processor_api.stores.contracts import ValueAndTimestamp, ValueTimestampHeaders
+from processor_api.stores.factory import Stores
 from processor_api.topology import Topology
 from streams.testing import TestRecord, TopologyTestDriver
 

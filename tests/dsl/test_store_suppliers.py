@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from dsl import Consumed, Materialized, StreamsBuilder
-from processor_api.dsl_stores import (
+from processor_api.errors import ConfigError, TopologyError
+from processor_api.serde import Serdes
+from processor_api.stores.defaults import (
     BuiltInDslStoreSuppliers,
     DslKeyValueParams,
     DslSessionParams,
@@ -15,12 +17,10 @@ from processor_api.dsl_stores import (
     DslWindowParams,
     on_engine,
 )
-from processor_api.errors import ConfigError, TopologyError
-from processor_api.serde import Serdes
-from processor_api.store_spec import Stores
-from processor_api.store_supplier import MEMORY, ROCKSDB
-from state.engine_registry import register_engine
-from state.memory_engine import MemoryEngine
+from processor_api.stores.factory import Stores
+from processor_api.stores.suppliers import MEMORY, ROCKSDB
+from state.engine.memory import MemoryEngine
+from state.engine.registry import register_engine
 from state_support.bytes_stores import PlainBytesSupplier
 from streams.config import StreamsConfig
 from streams.testing import TopologyTestDriver

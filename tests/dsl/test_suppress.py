@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from dsl import BufferConfig, KTable, Materialized, StreamsBuilder, Suppressed
 from dsl.processors.suppress import Suppress
-from processor_api.buffers import change_buffer_builder
 from processor_api.errors import StateError, TopologyError
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.store_spec import MEMORY, ROCKSDB
+from processor_api.stores.buffers import change_buffer_builder
+from processor_api.stores.factory import MEMORY, ROCKSDB
+from processor_api.stores.windowed import Window, Windowed
 from processor_api.topology import Topology
-from processor_api.windowed import Window, Windowed
-from state.windowed_serdes import WindowedSerdes
+from state.formats.windowed_serdes import WindowedSerdes
 from streams.testing import TopologyTestDriver
 
 S = Serdes.STRING

@@ -17,11 +17,11 @@ from golden_support.buffer_vectors import buffer_context, buffer_value, buffer_v
 from processor_api.errors import StateError
 from processor_api.partitioner import murmur2, partition_for_key
 from processor_api.serde import Serde, Serdes
+from processor_api.stores.windowed import Window, Windowed
 from processor_api.task_id import TaskId, TopicPartition
-from processor_api.windowed import Window, Windowed
 from state.formats import headers_value, keys, outer_join, position, value_and_timestamp
 from state.formats.checkpoint import read_checkpoint, write_checkpoint
-from state.windowed_serdes import TimeWindowedSerde, WindowedSerdes
+from state.formats.windowed_serdes import TimeWindowedSerde, WindowedSerdes
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.serdes import list_serde
 

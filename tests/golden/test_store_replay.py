@@ -137,7 +137,7 @@ class ModelHarness:
         return logged
 
     def restored(self, records: Sequence[LogRecord]) -> ModelHarness:
-        from processor_api.stores import ValueAndTimestamp
+        from processor_api.stores.contracts import ValueAndTimestamp
 
         other = ModelHarness(self._timestamped)
         for key, value, timestamp, _ in records:

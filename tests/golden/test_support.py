@@ -23,8 +23,8 @@ from golden_support.session import GOLDEN, Golden
 from golden_support.topologies import load_module, load_topologies
 from golden_support.topology_parts import expected_parts
 from golden_support.typed_values import typed_value
-from processor_api.dsl_stores import BuiltInDslStoreSuppliers
 from processor_api.errors import ConfigError
+from processor_api.stores.defaults import BuiltInDslStoreSuppliers
 
 # ------------------------------------------------------------------ recordings
 

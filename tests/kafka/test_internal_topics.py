@@ -12,7 +12,7 @@ from processor_api.errors import MissingTopicError, TopologyError
 from processor_api.nodes import RepartitionTopic
 from processor_api.processor import Processor
 from processor_api.record import Record
-from processor_api.store_spec import MEMORY, ROCKSDB, StoreBuilder, Stores, StoreSupplier
+from processor_api.stores.factory import MEMORY, ROCKSDB, StoreBuilder, Stores, StoreSupplier
 from processor_api.topology import Topology
 from streams.kafka.internal_topics import (
     TopicRole,

@@ -21,7 +21,7 @@ from processor_api.record import Forward, HeaderList
 from processor_api.serde import Serde, Serdes
 from processor_api.task_id import TopicPartition
 from runtime_support.zero_clients import ZeroIsNowClients
-from state.cursor import Cursor
+from state.write_buffer.record_context import Cursor
 from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.ports import NotDelivered
 from streams.kafka.record_collector import RecordCollector

@@ -12,7 +12,7 @@ from processor_api.offset_reset import AutoOffsetReset
 from processor_api.processor import FixedKeyProcessor, Processor
 from processor_api.record import FixedKeyRecord, Record
 from processor_api.serde import Serdes
-from processor_api.store_spec import StoreBuilder, Stores
+from processor_api.stores.factory import StoreBuilder, Stores
 from processor_api.subtopology import subtopologies, task_subtopologies
 from processor_api.topology import Topology
 

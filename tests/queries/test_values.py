@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from golden_support.session import Golden, golden
 from processor_api.errors import StreamsError
-from processor_api.isolation import IsolationLevel
+from processor_api.stores.isolation import IsolationLevel
 from streams.queries.position import Position, PositionBound
 from streams.queries.query_types import (
     KeyQuery,

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from processor_api.errors import StateError
-from processor_api.store_spec import StoreBuilder, Stores
+from processor_api.stores.factory import StoreBuilder, Stores
 from processor_api.task_id import TopicPartition
 from runtime_support.running_app import Cluster, S, counting
-from state.engine import OFFSETS
-from state.rocksdb_engine import RocksEngine
-from streams.runtime.task_manager import BULK_RECORDS
+from state.engine.port import OFFSETS
+from state.rocksdb.engine import RocksEngine
+from streams.runtime.tasks.task_manager import BULK_RECORDS
 
 CHANGELOG = "app-counts-changelog"
 

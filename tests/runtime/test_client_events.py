@@ -17,7 +17,7 @@ from streams.app.kafka_streams import ClientState
 from streams.kafka.embedded import EmbeddedClients
 from streams.kafka.passing_errors import PASSING
 from streams.kafka.ports import Consumer, InstanceFenced
-from streams.runtime.client_events import client_event
+from streams.runtime.threads.client_events import client_event
 
 PLACE = TopicPartition("in", 3)
 

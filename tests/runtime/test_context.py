@@ -15,11 +15,11 @@ from processor_api.processor import FixedKeyProcessor, Processor
 from processor_api.punctuation import PunctuationType
 from processor_api.record import FixedKeyRecord, Record, RecordMetadata, TimestampType
 from processor_api.serde import Serdes
-from processor_api.store_spec import Stores
+from processor_api.stores.factory import Stores
 from processor_api.task_id import TaskId
 from processor_api.topology import Topology
 from runtime_support.task_kit import TaskKit
-from streams.runtime.context import forward_to
+from streams.runtime.processing.context import forward_to
 
 S = Serdes.STRING
 PLACE = {"topic": "in", "partition": 0, "offset": 0, "task": "0_0", "node": "mine", "key": "k"}

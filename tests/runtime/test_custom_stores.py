@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from processor_api.custom_stores import CustomStateStore, StateStoreContext
 from processor_api.errors import ProcessingError, StateError, StoreError, TopologyError
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.store_spec import StoreBuilder, Stores
-from processor_api.stores import ReadOnlyKeyValueStore
+from processor_api.stores.contracts import ReadOnlyKeyValueStore
+from processor_api.stores.custom import CustomStateStore, StateStoreContext
+from processor_api.stores.factory import StoreBuilder, Stores
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology import Topology
 from runtime_support.task_kit import TaskKit

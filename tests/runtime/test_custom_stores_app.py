@@ -15,11 +15,11 @@ from processor_api.errors import TopologyError
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.store_spec import Stores
+from processor_api.stores.factory import Stores
 from processor_api.topology import Topology
 from runtime_support.app_kit import AppKit, Restores
 from runtime_support.task_kit import TaskKit
-from state.engine_registry import register_engine
+from state.engine.registry import register_engine
 from state_support.bytes_stores import PlainBytes, PlainBytesSupplier
 from state_support.texts import Buffering, InMemory, Managing, Texts
 from streams.app.kafka_streams import KafkaStreams
@@ -139,7 +139,7 @@ sys.path[:0] = sys.argv[4:]
 from runtime_support.task_kit import TaskKit
 from state_support import texts
 import test_custom_stores_app as here
-from processor_api.store_spec import Stores
+from processor_api.stores.factory import Stores
 kit = TaskKit(
     here.using(Stores.custom("store", getattr(texts, sys.argv[2]))),
     Path(sys.argv[1]),

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from processor_api.custom_stores import CustomStateStore, StateStoreContext
 from processor_api.errors import ProcessingError, StoreError, TopologyError
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.store_spec import Stores
-from processor_api.stores import PUT_RETURN_CODE_VALID_TO_UNDEFINED, VersionedRecord
+from processor_api.stores.contracts import PUT_RETURN_CODE_VALID_TO_UNDEFINED, VersionedRecord
+from processor_api.stores.custom import CustomStateStore, StateStoreContext
+from processor_api.stores.factory import Stores
 from processor_api.task_id import TopicPartition
 from processor_api.topology import Topology
 from runtime_support.app_kit import AppKit, Restores

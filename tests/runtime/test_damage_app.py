@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 from processor_api.errors import DamagedStateError
-from processor_api.isolation import IsolationLevel
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.store_spec import Stores
+from processor_api.stores.factory import Stores
+from processor_api.stores.isolation import IsolationLevel
 from processor_api.topology import Topology
 from runtime_support.rebuilt import looking_up, rebuilds
 from runtime_support.running_app import Cluster, until
-from state.engine import OFFSETS, POSITIONS
-from state.rocksdb_engine import RocksEngine
+from state.engine.port import OFFSETS, POSITIONS
+from state.rocksdb.engine import RocksEngine
 from state_support.all_kinds import change, drop_family
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from streams.cli.main import main
@@ -84,7 +84,7 @@ TASK = [("the stores of a task are rebuilt from their changelogs: what they shar
 
 def table_file(database: Path, family: str = "counts.plain") -> Path:
     """The file with the rows of a family."""
-    from state.rocksdb_reader import DatabaseReader
+    from state.rocksdb.reader import DatabaseReader
 
     with DatabaseReader(database) as reader:
         return max(

@@ -15,8 +15,8 @@ from processor_api.errors import DamagedStateError
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.store_spec import Stores
-from processor_api.stores import ValueAndTimestamp
+from processor_api.stores.contracts import ValueAndTimestamp
+from processor_api.stores.factory import Stores
 from processor_api.topology import Topology
 from runtime_support.files import files_of, opened
 from runtime_support.running_app import Cluster, until

@@ -38,12 +38,12 @@ from processor_api.serde import Serde, Serdes
 from processor_api.task_id import TaskId
 from processor_api.topology import Topology
 from runtime_support.task_kit import TaskKit
-from state.cursor import Cursor
+from state.write_buffer.record_context import Cursor
 from streams.config import StreamsConfig
 from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.ports import NotDelivered
 from streams.kafka.record_collector import RecordCollector
-from streams.runtime.error_policy import error_policy_for
+from streams.runtime.processing.error_policy import error_policy_for
 from streams.testing import TopologyTestDriver
 
 TEXT = {"default.key.serde": Serdes.STRING, "default.value.serde": Serdes.STRING}

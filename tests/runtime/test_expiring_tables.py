@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from dsl.change import ChangeSerde
 from processor_api.serde import Serdes
-from processor_api.store_spec import Stores
-from processor_api.time_to_live import TimeToLive
+from processor_api.stores.factory import Stores
+from processor_api.stores.time_to_live import TimeToLive
 from processor_api.topology import Topology
 from runtime_support.task_kit import TaskKit
 from streams import Consumed, Grouped, Materialized, StreamsBuilder

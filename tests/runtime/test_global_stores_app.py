@@ -24,7 +24,7 @@ from processor_api.processor import Processor
 from processor_api.punctuation import PunctuationType
 from processor_api.record import Record
 from processor_api.serde import Serde, Serdes
-from processor_api.store_spec import Stores
+from processor_api.stores.factory import Stores
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology import Topology
 from runtime_support.app_kit import DEADLINE_S, AppKit, Restores

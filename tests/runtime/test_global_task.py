@@ -13,16 +13,16 @@ from dsl import Consumed, StreamsBuilder
 from processor_api.clock import ManualClock
 from processor_api.errors import StateError
 from processor_api.serde import Serdes
-from processor_api.store_spec import MEMORY, ROCKSDB
+from processor_api.stores.factory import MEMORY, ROCKSDB
 from processor_api.task_id import TopicPartition
 from processor_api.topology import Topology
-from state.engine import Engine
-from state.memory_engine import MemoryEngine
+from state.engine.memory import MemoryEngine
+from state.engine.port import Engine
 from streams.config import StreamsConfig
 from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
-from streams.runtime.engines import Engines
-from streams.runtime.global_task import GlobalTask
-from streams.runtime.shared_engine import SharedMemoryEngine
+from streams.runtime.engines.opener import Engines
+from streams.runtime.engines.shared_engine import SharedMemoryEngine
+from streams.runtime.global_stores.task import GlobalTask
 
 S = Serdes.STRING
 PLACE = TopicPartition("global", 0)

@@ -15,8 +15,8 @@ from processor_api.topology import Topology
 from runtime_support.application_kit import FailingClients
 from runtime_support.task_kit import TaskKit
 from streams.kafka.embedded import EmbeddedClients
-from streams.runtime.idling import ASK_INTERVAL_S, Idling
-from streams.runtime.inputs import InputQueue
+from streams.runtime.processing.idling import ASK_INTERVAL_S, Idling
+from streams.runtime.processing.inputs import InputQueue
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 INTERVAL_MS = int(1000 * ASK_INTERVAL_S)

@@ -19,10 +19,10 @@ from processor_api.timestamps import ConsumedRecord, TimestampExtractor
 from streams.config import StreamsConfig
 from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.record_collector import RecordCollector
-from streams.runtime.environment import Environment
-from streams.runtime.error_policy import error_policy_for
-from streams.runtime.inputs import BoundSource, InputQueue
-from streams.runtime.punctuations import Punctuations
+from streams.runtime.processing.environment import Environment
+from streams.runtime.processing.error_policy import error_policy_for
+from streams.runtime.processing.inputs import BoundSource, InputQueue
+from streams.runtime.processing.punctuations import Punctuations
 
 PARTITION = TopicPartition("in", 3)
 BAD = b"123"

@@ -13,11 +13,11 @@ from processor_api.errors import RetryableError
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.store_spec import Stores
+from processor_api.stores.factory import Stores
 from processor_api.topology import Topology
 from runtime_support.application_kit import Running
 from streams.app.kafka_streams import ClientState
-from streams.runtime.trouble import LastingTrouble
+from streams.runtime.tasks.retry import LastingTrouble
 
 Run = Callable[..., Running]
 GUARANTEES = ["exactly_once_v2", "at_least_once"]

@@ -8,7 +8,7 @@ import pytest
 
 from processor_api.clock import ManualClock
 from processor_api.task_id import TaskId
-from streams.runtime.pace import DRAIN_S, LOOK_INTERVAL_S, RUN_MAX, TURN_MIN_S, TURN_S, Pace
+from streams.runtime.processing.pace import DRAIN_S, LOOK_INTERVAL_S, RUN_MAX, TURN_MIN_S, TURN_S, Pace
 
 
 class Time(ManualClock):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from processor_api.punctuation import PunctuationType
-from streams.runtime.punctuations import NEVER, Punctuations, Schedule
+from streams.runtime.processing.punctuations import NEVER, Punctuations, Schedule
 
 STREAM, WALL = PunctuationType.STREAM_TIME, PunctuationType.WALL_CLOCK_TIME
 

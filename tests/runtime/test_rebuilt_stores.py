@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from processor_api.serde import Serdes
-from processor_api.store_spec import Stores
+from processor_api.stores.factory import Stores
 from processor_api.task_id import TopicPartition
 from processor_api.topology import Topology
 from runtime_support.rebuilt import looking_up, rebuilds
 from runtime_support.running_app import Cluster, counting
-from state.engine import OFFSETS
+from state.engine.port import OFFSETS
 from state_support.all_kinds import change
 
 CHANGELOG = TopicPartition("app-counts-changelog", 0)

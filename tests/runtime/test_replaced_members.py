@@ -13,7 +13,7 @@ from processor_api.processor import Processor
 from processor_api.punctuation import PunctuationType
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.store_spec import Stores
+from processor_api.stores.factory import Stores
 from processor_api.task_id import TopicPartition
 from processor_api.topology import Topology
 from runtime_support.application_kit import JumpingClock

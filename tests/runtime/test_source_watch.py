@@ -12,7 +12,7 @@ from processor_api.errors import RetryableError, TopologyError
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.store_spec import Stores
+from processor_api.stores.factory import Stores
 from processor_api.topology import Topology
 from runtime_support.application_kit import Running, Trap, no_trap
 from streams.app.kafka_streams import ClientState

@@ -15,10 +15,10 @@ from processor_api.errors import StateError
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.store_spec import StoreBuilder, Stores
-from processor_api.stores import AggregationWithHeaders, ValueTimestampHeaders
+from processor_api.stores.contracts import AggregationWithHeaders, ValueTimestampHeaders
+from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.windowed import Window, Windowed
 from processor_api.topology import Topology
-from processor_api.windowed import Window, Windowed
 from runtime_support.task_kit import TaskKit
 from runtime_support.zero_clients import SENT_AT, ZeroIsNowClients
 from streams.app.kafka_streams import KafkaStreams

@@ -11,8 +11,8 @@ import pytest
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.store_spec import Stores
-from processor_api.stores import StateStore
+from processor_api.stores.contracts import StateStore
+from processor_api.stores.factory import Stores
 from processor_api.topology import Topology
 from runtime_support.running_app import Cluster
 

@@ -20,8 +20,8 @@ from runtime_support.task_kit import TaskKit
 from streams.kafka.embedded import EmbeddedClients
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import OffsetAndMetadata
-from streams.runtime.idling import Idling
-from streams.runtime.task import TaskState
+from streams.runtime.processing.idling import Idling
+from streams.runtime.tasks.task import TaskState
 
 S, L = Serdes.STRING, Serdes.LONG
 IN = TopicPartition("in", 0)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from processor_api.serde import Serdes
-from processor_api.store_spec import Stores
+from processor_api.stores.factory import Stores
 from processor_api.task_id import TopicPartition
 from processor_api.topology import Topology
 from runtime_support.running_app import Counting, counting

@@ -11,9 +11,9 @@ from processor_api.task_id import TopicPartition
 from processor_api.topology import Topology
 from runtime_support.task_kit import TaskKit
 from streams.kafka.embedded.messages import Record
-from streams.runtime.idling import Idling
-from streams.runtime.inputs import InputQueue
-from streams.runtime.time_merge import TimeMerge
+from streams.runtime.processing.idling import Idling
+from streams.runtime.processing.inputs import InputQueue
+from streams.runtime.processing.time_merge import TimeMerge
 
 
 class Slow:

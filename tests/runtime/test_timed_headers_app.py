@@ -10,10 +10,10 @@ from processor_api.errors import TopologyError
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.store_spec import Stores
-from processor_api.stores import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
+from processor_api.stores.contracts import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
+from processor_api.stores.factory import Stores
+from processor_api.stores.windowed import Window, Windowed
 from processor_api.topology import Topology
-from processor_api.windowed import Window, Windowed
 from state.formats.keys import session_key, window_key
 from streams.queries.query_types import (
     TimestampedWindowKeyWithHeadersQuery,

@@ -13,9 +13,9 @@ from processor_api.context import ProcessorContext
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.store_spec import Stores
+from processor_api.stores.factory import Stores
+from processor_api.stores.windowed import Window, Windowed
 from processor_api.topology import Topology
-from processor_api.windowed import Window, Windowed
 from streams.app.kafka_streams import KafkaStreams
 from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 

@@ -12,10 +12,10 @@ from processor_api.errors import TopologyError
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.store_spec import StoreBuilder, Stores
-from processor_api.stores import ValueAndTimestamp
+from processor_api.stores.contracts import ValueAndTimestamp
+from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.windowed import Window, Windowed
 from processor_api.topology import Topology
-from processor_api.windowed import Window, Windowed
 from runtime_support.task_kit import TaskKit
 from state.formats.keys import session_key, window_key
 from streams.testing import TopologyTestDriver

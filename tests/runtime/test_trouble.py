@@ -6,7 +6,7 @@ import pytest
 
 from processor_api.clock import ManualClock
 from processor_api.errors import RetryableError
-from streams.runtime.trouble import LastingTrouble, Trouble
+from streams.runtime.tasks.retry import LastingTrouble, Trouble
 
 ERROR = RetryableError("no broker answers", topic="t", partition=3)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from state.budget import Budget
+from state.write_buffer.memory_budget import Budget
 
 
 def asked(budget: Budget, *rounds: int) -> list[bool]:

@@ -12,10 +12,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from processor_api.buffers import change_buffer_builder, join_buffer_builder
 from processor_api.serde import Serdes
-from processor_api.store_spec import MEMORY, ROCKSDB
-from state.cursor import OffsetOnly
+from processor_api.stores.buffers import change_buffer_builder, join_buffer_builder
+from processor_api.stores.factory import MEMORY, ROCKSDB
+from state.write_buffer.record_context import OffsetOnly
 from state_support.store_kit import StoreKit, restored
 
 S = Serdes.STRING

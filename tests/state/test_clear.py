@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from state.engine import OFFSETS
-from state.rocksdb_engine import RocksEngine
-from state.rocksdb_options import RocksSettings, SharedMemory
+from state.engine.port import OFFSETS
+from state.rocksdb.engine import RocksEngine
+from state.rocksdb.options import RocksSettings, SharedMemory
 
 FAMILIES = ["one.plain", "two.plain"]
 ROWS = 50_000

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from processor_api.buffers import join_buffer_builder
 from processor_api.errors import StoreError, TopologyError
 from processor_api.serde import Serde, Serdes
-from processor_api.store_spec import StoreBuilder, Stores
-from state.kinds import KINDS as ALL_KINDS
-from state.kinds import kind_name
-from state.owned import OwnedStore
-from state.read_only import read_only
+from processor_api.stores.buffers import join_buffer_builder
+from processor_api.stores.factory import StoreBuilder, Stores
+from state.registry.kinds import KINDS as ALL_KINDS
+from state.registry.kinds import kind_name
+from state.registry.read_only import read_only
+from state.registry.thread_guard import OwnedStore
 from state_contract.kinds import EXPIRING, KEY_VALUE, KINDS, Kind, Setup, setups
 from state_support.store_kit import StoreKit, restored
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from state.engine import OFFSETS
-from state.rocksdb_engine import RocksEngine
+from state.engine.port import OFFSETS
+from state.rocksdb.engine import RocksEngine
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 OFFSET = struct.Struct(">q")
@@ -37,9 +37,9 @@ WRITER = (
     + """
 import itertools, struct, sys
 from pathlib import Path
-from state.engine import OFFSETS
-from state.rocksdb_engine import RocksEngine
-from state.rocksdb_options import RocksSettings, SharedMemory
+from state.engine.port import OFFSETS
+from state.rocksdb.engine import RocksEngine
+from state.rocksdb.options import RocksSettings, SharedMemory
 
 OFFSET = struct.Struct(">q")
 memory = SharedMemory(RocksSettings(write_buffer_bytes=1 << 16, log_bytes=1 << 18))

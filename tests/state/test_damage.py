@@ -13,10 +13,10 @@ import pytest
 
 from processor_api.errors import StateError
 from runtime_support.task_kit import TaskKit
-from state.engine import OFFSETS
-from state.kinds import KINDS as KIND_FILES
-from state.rocksdb_engine import RocksEngine
-from state.rocksdb_reader import DatabaseReader
+from state.engine.port import OFFSETS
+from state.registry.kinds import KINDS as KIND_FILES
+from state.rocksdb.engine import RocksEngine
+from state.rocksdb.reader import DatabaseReader
 from state_support.all_kinds import KINDS, change, drop_family, made, topology
 from streams.cli.main import main
 

@@ -17,9 +17,9 @@ import pytest
 
 from processor_api.errors import StateDirectoryError
 from processor_api.task_id import TaskId, TopicPartition
-from state.directory import METADATA_FILE, ProcessIdentity, StateDirectory
-from state.directory_errors import directory_error, explained
-from state.offsets_file import CHECKPOINT, OffsetsFile
+from state.custom.offsets_file import CHECKPOINT, OffsetsFile
+from state.directory.errors import directory_error, explained
+from state.directory.state_directory import METADATA_FILE, ProcessIdentity, StateDirectory
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TASK = TaskId(0, 1)
@@ -29,7 +29,7 @@ WORKER = """
 import sys
 from pathlib import Path
 from processor_api.task_id import TaskId
-from state.directory import StateDirectory
+from state.directory.state_directory import StateDirectory
 directory = StateDirectory.open(Path(sys.argv[1]), "app")
 slot = directory.claim_slot()
 task = directory.try_lock_task(TaskId(0, 1))
@@ -268,7 +268,7 @@ def test_a_full_or_read_only_disk_is_refused(tmp_path: Path, mount: str, expecte
     if shutil.which("unshare") is None or subprocess.run([*probe, "true"], capture_output=True).returncode != 0:
         pytest.skip("needs user and mount namespaces")
     code = (
-        "import sys; from pathlib import Path; from state.directory import StateDirectory\n"
+        "import sys; from pathlib import Path; from state.directory.state_directory import StateDirectory\n"
         "StateDirectory.open(Path(sys.argv[1]), 'app')"
     )
     script = f'mount -t tmpfs -o {mount} none "$1" && exec "$2" -c "$3" "$1"'

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from processor_api.errors import RetryableError, StateDirectoryError, StateError
-from state.engine import OFFSETS, POSITIONS
-from state.memory_engine import MemoryEngine
-from state.rocksdb_engine import RocksEngine
-from state.rocksdb_layout import FORMAT_KEY
+from state.engine.memory import MemoryEngine
+from state.engine.port import OFFSETS, POSITIONS
+from state.rocksdb.engine import RocksEngine
+from state.rocksdb.metadata import FORMAT_KEY
 from streams.testing.contracts.engine_kit import FAMILIES, EngineKit, Rows
 from streams.testing.driver_engine import DriverEngine
 
@@ -25,7 +25,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 WRITER = """
 import os, sys
 from pathlib import Path
-from state.rocksdb_engine import RocksEngine
+from state.rocksdb.engine import RocksEngine
 engine = RocksEngine(Path(sys.argv[1]), ["rows"])
 print("open", flush=True)
 sys.stdin.read()
@@ -223,8 +223,8 @@ def test_rows_are_there_after_a_restart(path: Path, how: str) -> None:
 LOADER = """
 import os, signal, sys
 from pathlib import Path
-from state.engine import OFFSETS
-from state.rocksdb_engine import RocksEngine
+from state.engine.port import OFFSETS
+from state.rocksdb.engine import RocksEngine
 engine = RocksEngine(Path(sys.argv[1]), ["rows"])
 def batch(number):
     made = engine.batch()
@@ -383,7 +383,7 @@ ON_A_FILE_SYSTEM = """
 import sys
 from pathlib import Path
 from processor_api.errors import StreamsError
-from state.rocksdb_engine import RocksEngine
+from state.rocksdb.engine import RocksEngine
 try:
     engine = RocksEngine(Path(sys.argv[1]) / "db", ["rows"])
     handle = engine.family("rows").handle

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from state.memory_engine import MemoryEngine
-from state.rocksdb_engine import RocksEngine
+from state.engine.memory import MemoryEngine
+from state.rocksdb.engine import RocksEngine
 from streams.testing.driver_engine import DriverEngine
 
 FAMILIES = ["rows", "other"]

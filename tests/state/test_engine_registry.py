@@ -9,13 +9,13 @@ import pytest
 
 from processor_api.clock import ManualClock
 from processor_api.errors import StateError, TopologyError
-from processor_api.store_spec import Stores
-from state.engine_registry import check_engine, engine_names, open_registered, register_engine
-from state.memory_engine import MemoryEngine
-from streams.runtime.engines import Engines
+from processor_api.stores.factory import Stores
+from state.engine.memory import MemoryEngine
+from state.engine.registry import check_engine, engine_names, open_registered, register_engine
+from streams.runtime.engines.opener import Engines
 
 MODULE = """
-from state.memory_engine import MemoryEngine
+from state.engine.memory import MemoryEngine
 
 class Installed(MemoryEngine):
     def __init__(self, path, families, config):

@@ -12,10 +12,10 @@ import pytest
 
 from processor_api.clock import SystemClock
 from processor_api.errors import StateError
-from state.memory_engine import MemoryEngine
-from state.rocksdb_engine import RocksEngine
-from state.upgrade import UpgradingEngine
-from streams.runtime.shared_engine import SharedMemoryEngine
+from state.engine.memory import MemoryEngine
+from state.rocksdb.engine import RocksEngine
+from state.write_buffer.migration import UpgradingEngine
+from streams.runtime.engines.shared_engine import SharedMemoryEngine
 from streams.testing.contracts.engine_kit import FAMILIES, EngineKit, Rows, between, change_at_random
 from streams.testing.driver_engine import DriverEngine
 

@@ -10,7 +10,7 @@ import pytest
 
 from golden_support.state_harness import StateHarness
 from processor_api.errors import StoreError
-from processor_api.stores import ValueAndTimestamp
+from processor_api.stores.contracts import ValueAndTimestamp
 
 
 @pytest.fixture(params=["kv", "timestamped-kv"])

@@ -15,14 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from processor_api.clock import SystemClock
-from processor_api.isolation import IsolationLevel
 from processor_api.serde import Serdes
-from processor_api.store_spec import StoreBuilder, Stores
-from processor_api.stores import ValueAndTimestamp
-from state.live_index import COPIED_AT_LEAST, SORTED_AT_ONCE, SORTED_BY_A_READ, LiveIndex, SortedRuns
-from state.live_rows import Moments, names_of
-from state.rows import WATCHED_COMMITS
-from state.views import open_view
+from processor_api.stores.contracts import ValueAndTimestamp
+from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.isolation import IsolationLevel
+from state.read_views.index import COPIED_AT_LEAST, SORTED_AT_ONCE, SORTED_BY_A_READ, LiveIndex, SortedRuns
+from state.read_views.key_value import Moments, names_of
+from state.read_views.view import open_view
+from state.write_buffer.buffer import WATCHED_COMMITS
 from state_support.store_kit import StoreKit
 
 UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED

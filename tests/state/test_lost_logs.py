@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from processor_api.errors import DamagedStateError
-from state.engine import OFFSETS, POSITIONS
-from state.rocksdb_engine import RocksEngine
-from state.rocksdb_options import RocksSettings, SharedMemory
+from state.engine.port import OFFSETS, POSITIONS
+from state.rocksdb.engine import RocksEngine
+from state.rocksdb.options import RocksSettings, SharedMemory
 
 OFFSET = struct.Struct(">q")
 FAMILIES = ["one.plain", "two.plain"]

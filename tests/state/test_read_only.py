@@ -10,14 +10,14 @@ import pytest
 
 from processor_api.errors import StoreError
 from processor_api.serde import Serdes
-from processor_api.store_spec import StoreBuilder, Stores
-from processor_api.stores import StateStore, ValueAndTimestamp
-from state.budget import Budget
-from state.cursor import Cursor
-from state.kinds import OpenStore, family_of, open_store
-from state.memory_engine import MemoryEngine
-from state.read_only import EngineRows, read_only
-from state.rocksdb_engine import RocksEngine
+from processor_api.stores.contracts import StateStore, ValueAndTimestamp
+from processor_api.stores.factory import StoreBuilder, Stores
+from state.engine.memory import MemoryEngine
+from state.registry.kinds import OpenStore, family_of, open_store
+from state.registry.read_only import EngineRows, read_only
+from state.rocksdb.engine import RocksEngine
+from state.write_buffer.memory_budget import Budget
+from state.write_buffer.record_context import Cursor
 
 S = Serdes.STRING
 

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from processor_api.custom_stores import ChangelogRecord
 from processor_api.serde import Serdes
-from processor_api.store_spec import StoreBuilder, Stores
-from processor_api.store_supplier import as_supplier
+from processor_api.stores.custom import ChangelogRecord
+from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.suppliers import as_supplier
 from state_support.bytes_stores import PlainBytesSupplier
 from state_support.restorable import KEYS, RESTORABLE, Restorable, Step, all_of
 from state_support.store_kit import LogRecord, StoreKit, load, restored

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from processor_api.errors import DamagedStateError, RetryableError, StateDirectoryError, StateError
-from state.directory_errors import directory_error
-from state.rocksdb_errors import mapped
+from state.directory.errors import directory_error
+from state.rocksdb.errors import mapped
 
 NAMES = [
     "orders",

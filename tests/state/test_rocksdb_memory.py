@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from processor_api.errors import StateDirectoryError
-from state.rocksdb_engine import RocksEngine
-from state.rocksdb_errors import mapped
-from state.rocksdb_options import PROFILES, RocksSettings, SharedMemory, rocks_settings
+from state.rocksdb.engine import RocksEngine
+from state.rocksdb.errors import mapped
+from state.rocksdb.options import PROFILES, RocksSettings, SharedMemory, rocks_settings
 
 MIB = 1 << 20
 

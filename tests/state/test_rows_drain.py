@@ -9,13 +9,13 @@ import pytest
 
 from processor_api.errors import ProductionError
 from processor_api.serde import Serdes
-from processor_api.store_spec import Stores
-from state.budget import Budget
-from state.cursor import Cursor
-from state.kinds import OpenStore, open_store
-from state.memory_engine import MemoryEngine
-from state.row_functions import make_put
-from state.rows import Rows
+from processor_api.stores.factory import Stores
+from state.engine.memory import MemoryEngine
+from state.registry.kinds import OpenStore, open_store
+from state.write_buffer.buffer import Rows
+from state.write_buffer.fast_path import make_put
+from state.write_buffer.memory_budget import Budget
+from state.write_buffer.record_context import Cursor
 
 Log = Callable[[bytes, "bytes | None", int], None]
 

@@ -20,13 +20,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from processor_api.errors import StoreError
 from processor_api.serde import Serde, Serdes
-from processor_api.store_spec import StoreBuilder, Stores
-from processor_api.stores import ValueAndTimestamp
-from state.budget import Budget
-from state.cursor import Cursor
-from state.kinds import OpenStore, families_of, open_store
-from state.memory_engine import MemoryEngine
-from state.rocksdb_engine import RocksEngine
+from processor_api.stores.contracts import ValueAndTimestamp
+from processor_api.stores.factory import StoreBuilder, Stores
+from state.engine.memory import MemoryEngine
+from state.registry.kinds import OpenStore, families_of, open_store
+from state.rocksdb.engine import RocksEngine
+from state.write_buffer.memory_budget import Budget
+from state.write_buffer.record_context import Cursor
 
 JSON: Serde[Any] = Serde(lambda value: json.dumps(value).encode(), json.loads, name="json")
 KEY_SERDES: dict[str, tuple[Serde[Any], st.SearchStrategy[Any]]] = {

@@ -6,10 +6,10 @@ import struct
 
 import pytest
 
-from state.expiring import KINDS as EXPIRING
-from state.kinds import KINDS
-from state.stored_rows import COLUMNS, READERS, StoredRow, columns_of, kind_of_families
-from state.version_rows import read_version_row
+from state.key_value.time_to_live import KINDS as EXPIRING
+from state.offline.rows import COLUMNS, READERS, StoredRow, columns_of, kind_of_families
+from state.registry.kinds import KINDS
+from state.versioned.history import read_version_row
 
 
 def test_there_is_a_reader_for_each_family_of_each_kind() -> None:

@@ -12,15 +12,15 @@ import pytest
 
 from processor_api.errors import StateError, TopologyError
 from processor_api.serde import Serdes
-from processor_api.store_spec import StoreBuilder, Stores, StoreSupplier
-from processor_api.stores import ValueAndTimestamp, ValueTimestampHeaders
-from processor_api.time_to_live import TimeToLive
+from processor_api.stores.contracts import ValueAndTimestamp, ValueTimestampHeaders
+from processor_api.stores.factory import StoreBuilder, Stores, StoreSupplier
+from processor_api.stores.time_to_live import TimeToLive
 from processor_api.topology import Topology
-from state.budget import Budget
-from state.cursor import Cursor
-from state.expiring_rows import SWEEP_FACTOR, SWEEP_LEAST
-from state.kinds import open_store
-from state.read_only import EngineRows
+from state.registry.kinds import open_store
+from state.registry.read_only import EngineRows
+from state.write_buffer.expiring_buffer import SWEEP_FACTOR, SWEEP_LEAST
+from state.write_buffer.memory_budget import Budget
+from state.write_buffer.record_context import Cursor
 from state_support.store_kit import StoreKit, restored
 
 S = Serdes.STRING

@@ -11,16 +11,16 @@ import pytest
 
 from processor_api.errors import StateError, StoreError, TopologyError
 from processor_api.serde import Serdes
-from processor_api.store_spec import StoreBuilder, Stores
-from processor_api.stores import ValueAndTimestamp
-from processor_api.windowed import Window, Windowed
-from state.budget import Budget
-from state.cursor import Cursor
+from processor_api.stores.contracts import ValueAndTimestamp
+from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.windowed import Window, Windowed
+from state.engine.memory import MemoryEngine
 from state.formats.keys import session_key, window_key
-from state.kinds import OpenStore, family_of, open_store, restore_of
-from state.memory_engine import MemoryEngine
-from state.rocksdb_engine import RocksEngine
-from state.segments import FACTS_KEY
+from state.registry.kinds import OpenStore, family_of, open_store, restore_of
+from state.rocksdb.engine import RocksEngine
+from state.windowed.segments import FACTS_KEY
+from state.write_buffer.memory_budget import Budget
+from state.write_buffer.record_context import Cursor
 
 S = Serdes.STRING
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from processor_api.errors import StoreError, TopologyError
-from processor_api.isolation import IsolationLevel
 from processor_api.serde import Serdes
-from processor_api.store_spec import StoreBuilder, Stores
-from processor_api.stores import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
-from processor_api.windowed import Window, Windowed
-from state.read_only import read_only
-from state.views import open_view
+from processor_api.stores.contracts import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
+from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.isolation import IsolationLevel
+from processor_api.stores.windowed import Window, Windowed
+from state.read_views.view import open_view
+from state.registry.read_only import read_only
 from state_support.store_kit import StoreKit
 from streams.serdes import json_serde
 

@@ -20,14 +20,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from processor_api.errors import StoreError
 from processor_api.serde import Serdes
-from processor_api.store_spec import StoreBuilder, Stores, StoreSupplier
-from processor_api.stores import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
-from processor_api.windowed import Window, Windowed
-from state.budget import Budget
-from state.cursor import Cursor
-from state.kinds import OpenStore, family_of, open_store, restore_of
-from state.memory_engine import MemoryEngine
-from state.rocksdb_engine import RocksEngine
+from processor_api.stores.contracts import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
+from processor_api.stores.factory import StoreBuilder, Stores, StoreSupplier
+from processor_api.stores.windowed import Window, Windowed
+from state.engine.memory import MemoryEngine
+from state.registry.kinds import OpenStore, family_of, open_store, restore_of
+from state.rocksdb.engine import RocksEngine
+from state.write_buffer.memory_budget import Budget
+from state.write_buffer.record_context import Cursor
 
 KEYS = st.sampled_from([b"", b"\0", b"a", b"a\0", b"a\0\0", b"ab", b"b", b"\xff", b"\xff\xff" * 6])
 VALUES = {"string": (Serdes.STRING, st.text(max_size=20)), "long": (Serdes.LONG, st.integers(-5, 5))}

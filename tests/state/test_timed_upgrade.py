@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from processor_api.errors import StateError
 from processor_api.serde import Serdes
-from processor_api.store_spec import StoreBuilder, Stores
-from processor_api.stores import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
-from processor_api.windowed import Window, Windowed
-from state.engine import OFFSETS
-from state.kinds import families_held
-from state.offsets import read_offset
+from processor_api.stores.contracts import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
+from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.windowed import Window, Windowed
+from state.engine.port import OFFSETS
+from state.formats.offsets import read_offset
+from state.registry.kinds import families_held
 from state_support.store_kit import StoreKit, restored
 
 S = Serdes.STRING
@@ -249,13 +249,13 @@ from pathlib import Path
 sys.path[:0] = sys.argv[2:]
 from test_timed_upgrade import builders, operations
 from processor_api.serde import Serdes
-from state.budget import Budget
-from state.cursor import Cursor
-from state.engine import OFFSETS
-from state.kinds import families_of, open_store
-from state.offsets import read_offset, write_offset
-from state.rocksdb_engine import RocksEngine
-from state.rocksdb_options import RocksSettings, SharedMemory
+from state.write_buffer.memory_budget import Budget
+from state.write_buffer.record_context import Cursor
+from state.engine.port import OFFSETS
+from state.registry.kinds import families_of, open_store
+from state.formats.offsets import read_offset, write_offset
+from state.rocksdb.engine import RocksEngine
+from state.rocksdb.options import RocksSettings, SharedMemory
 
 builder = builders("window")[1]
 memory = SharedMemory(RocksSettings(write_buffer_bytes=1 << 16, log_bytes=1 << 16))

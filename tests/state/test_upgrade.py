@@ -17,11 +17,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from processor_api.errors import StateError
 from processor_api.serde import Serdes
-from processor_api.store_spec import StoreBuilder, Stores
-from processor_api.stores import ValueAndTimestamp, ValueTimestampHeaders
-from state.engine import OFFSETS
-from state.kinds import families_held
-from state.offsets import read_offset
+from processor_api.stores.contracts import ValueAndTimestamp, ValueTimestampHeaders
+from processor_api.stores.factory import StoreBuilder, Stores
+from state.engine.port import OFFSETS
+from state.formats.offsets import read_offset
+from state.registry.kinds import families_held
 from state_support.store_kit import StoreKit, load, restored
 
 S = Serdes.STRING
@@ -223,15 +223,15 @@ WRITER = """
 import random, sys
 from pathlib import Path
 from processor_api.serde import Serdes
-from processor_api.store_spec import Stores
-from processor_api.stores import ValueAndTimestamp, ValueTimestampHeaders
-from state.budget import Budget
-from state.cursor import Cursor
-from state.engine import OFFSETS
-from state.kinds import families_of, open_store
-from state.offsets import read_offset, write_offset
-from state.rocksdb_engine import RocksEngine
-from state.rocksdb_options import RocksSettings, SharedMemory
+from processor_api.stores.factory import Stores
+from processor_api.stores.contracts import ValueAndTimestamp, ValueTimestampHeaders
+from state.write_buffer.memory_budget import Budget
+from state.write_buffer.record_context import Cursor
+from state.engine.port import OFFSETS
+from state.registry.kinds import families_of, open_store
+from state.formats.offsets import read_offset, write_offset
+from state.rocksdb.engine import RocksEngine
+from state.rocksdb.options import RocksSettings, SharedMemory
 
 supplier = Stores.persistent_key_value_store("s")
 make, value_of = {

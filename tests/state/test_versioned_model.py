@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from processor_api.serde import Serdes
-from processor_api.store_spec import Stores
+from processor_api.stores.factory import Stores
 from state_support.store_kit import StoreKit, restored
 from state_support.versions_model import VersionsModel
 

@@ -18,10 +18,10 @@ import pytest
 
 from processor_api.clock import SystemClock
 from processor_api.errors import StoreError
-from processor_api.isolation import IsolationLevel
 from processor_api.serde import Serdes
-from processor_api.store_spec import StoreBuilder, Stores
-from state.views import open_view
+from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.isolation import IsolationLevel
+from state.read_views.view import open_view
 from state_support.store_kit import StoreKit
 
 COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED

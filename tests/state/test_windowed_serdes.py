@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from processor_api.serde import Serde, Serdes
-from processor_api.windowed import Window, Windowed
-from state.windowed_serdes import SessionWindowedSerde, TimeWindowedSerde, WindowedSerdes
+from processor_api.stores.windowed import Window, Windowed
+from state.formats.windowed_serdes import SessionWindowedSerde, TimeWindowedSerde, WindowedSerdes
 
 
 class ByTopic(Serde[str]):

@@ -15,9 +15,9 @@ import pytest
 
 from processor_api.errors import StateDirectoryError
 from runtime_support.task_kit import TaskKit
-from state.directory import METADATA_FILE, StateDirectory
-from state.engine import OFFSETS
-from state.rocksdb_engine import RocksEngine
+from state.directory.state_directory import METADATA_FILE, StateDirectory
+from state.engine.port import OFFSETS
+from state.rocksdb.engine import RocksEngine
 from state_support.all_kinds import KINDS, change, made
 from streams.cli.main import main
 
@@ -480,9 +480,9 @@ def test_what_json_reads_is_json_in_an_export(stopped: Path, state: Run, tmp_pat
 WRITER = """
 import itertools, sys
 from pathlib import Path
-from state.engine import OFFSETS
-from state.rocksdb_engine import RocksEngine
-from state.rocksdb_options import RocksSettings, SharedMemory
+from state.engine.port import OFFSETS
+from state.rocksdb.engine import RocksEngine
+from state.rocksdb.options import RocksSettings, SharedMemory
 
 memory = SharedMemory(RocksSettings(write_buffer_bytes=1 << 18, log_bytes=1 << 19))
 engine = RocksEngine(Path(sys.argv[1]), ["one.plain", "two.plain"], memory)
@@ -503,7 +503,7 @@ for number in itertools.count():
 
 def test_what_is_shown_while_a_process_writes_is_of_one_commit(tmp_path: Path) -> None:
     """Rows of all stores agree with the offset, also while table files come and go."""
-    from state.rocksdb_reader import DatabaseReader
+    from state.rocksdb.reader import DatabaseReader
 
     path = tmp_path / "db"
     with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True) as writer:

@@ -17,11 +17,11 @@ from processor_api.processor import Processor
 from processor_api.punctuation import PunctuationType
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.store_spec import Stores
-from processor_api.stores import ValueAndTimestamp
+from processor_api.stores.contracts import ValueAndTimestamp
+from processor_api.stores.factory import Stores
+from processor_api.stores.windowed import Window, Windowed
 from processor_api.timestamps import wallclock_timestamp_extractor
 from processor_api.topology import Topology
-from processor_api.windowed import Window, Windowed
 from streams import Consumed, Grouped, Materialized, Produced, StreamsBuilder, StreamsConfig
 from streams.testing import TestRecord, TopologyTestDriver
 

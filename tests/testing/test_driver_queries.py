@@ -9,9 +9,9 @@ import pytest
 
 from dsl import Materialized, StreamsBuilder
 from processor_api.errors import InvalidStateStoreError, StoreError, StreamsError, UnknownStateStoreError
-from processor_api.isolation import IsolationLevel
 from processor_api.serde import Serdes
-from processor_api.stores import ValueAndTimestamp
+from processor_api.stores.contracts import ValueAndTimestamp
+from processor_api.stores.isolation import IsolationLevel
 from streams.queries.position import Position
 from streams.queries.query_types import KeyQuery, RangeQuery, ResultOrder, TimestampedKeyQuery
 from streams.queries.request import StateQueryRequest

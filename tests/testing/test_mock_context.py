@@ -14,8 +14,8 @@ from processor_api.processor import FixedKeyProcessor, Processor
 from processor_api.punctuation import PunctuationType
 from processor_api.record import FixedKeyRecord, Record, RecordMetadata, TimestampType
 from processor_api.serde import Serdes
-from processor_api.store_spec import Stores
-from processor_api.stores import ValueAndTimestamp
+from processor_api.stores.contracts import ValueAndTimestamp
+from processor_api.stores.factory import Stores
 from processor_api.task_id import TaskId
 from processor_api.topology import Topology
 from streams.testing import CapturedForward, CapturedPunctuator, MockProcessorContext, TopologyTestDriver

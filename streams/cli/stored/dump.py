@@ -76,7 +76,7 @@ def entries(place: Place, arguments: argparse.Namespace, *, raw: bool = False) -
 
     :param raw: leaves bytes that no serde reads as they are, which else are hexadecimal digits.
     """
-    from state.stored_stores import scan
+    from state.offline.stores import scan
 
     readable = readable_for(place, arguments, raw=raw)
     low, high = _bounds(readable, arguments)

@@ -76,7 +76,7 @@ class _Table:
     """The columns that the kind of the store has, whatever its entries are, with types by the serdes."""
 
     def __init__(self, arrow: Any, place: Place, arguments: argparse.Namespace) -> None:
-        from state.stored_rows import columns_of
+        from state.offline.rows import columns_of
 
         self._store = arguments.store
         readable = readable_for(place, arguments, raw=True)

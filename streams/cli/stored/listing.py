@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from processor_api.errors import StateError, StreamsError
-from state.directory_view import StoredTask, applications_in, tasks_of
+from state.directory.inspect import StoredTask, applications_in, tasks_of
 from streams.cli.failures import CLEAN, FAILED, described
 from streams.cli.stored.where import add_format_option, add_place_options, place_of
 
@@ -54,8 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _stores(task: StoredTask) -> Iterator[dict[str, Any]]:
-    from state.rocksdb_reader import DatabaseReader
-    from state.stored_stores import count_rows, positions_of, stores_in
+    from state.offline.stores import count_rows, positions_of, stores_in
+    from state.rocksdb.reader import DatabaseReader
 
     with DatabaseReader(task.database) as reader:
         positions = positions_of(reader)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from processor_api.errors import StateDirectoryError, StateError, StreamsError
-from state.directory import Slot, StateDirectory, TaskLock
-from state.directory_view import StoredTask
+from state.directory.inspect import StoredTask
+from state.directory.state_directory import Slot, StateDirectory, TaskLock
 from streams.cli.failures import CLEAN, CannotRun
 from streams.cli.stored.where import Place, add_place_options, add_store_argument, place_of
 
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _find(place: Place, store: str) -> list[_Found]:
-    from state.stored_stores import count_rows
+    from state.offline.stores import count_rows
 
     found = []
     for reader, one in place.stores(store):
@@ -89,7 +89,7 @@ def _lock(task: StoredTask, held: ExitStack) -> tuple[StateDirectory, TaskLock |
 
 
 def _forget(store: str, found: list[_Found]) -> None:
-    from state.rocksdb_repair import forget_store
+    from state.rocksdb.repair import forget_store
 
     with ExitStack() as held:
         for one in found:
@@ -124,8 +124,8 @@ def _remove_tasks(tasks: list[StoredTask]) -> None:
 
 
 def _names(task: StoredTask) -> str:
-    from state.rocksdb_reader import DatabaseReader
-    from state.stored_stores import stores_in
+    from state.offline.stores import stores_in
+    from state.rocksdb.reader import DatabaseReader
 
     try:
         with DatabaseReader(task.database) as reader:

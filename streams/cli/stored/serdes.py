@@ -10,7 +10,7 @@ from typing import Any
 
 from processor_api.errors import ConfigError, StoreError
 from processor_api.serde import Serde, Serdes
-from processor_api.store_spec import StoreBuilder
+from processor_api.stores.factory import StoreBuilder
 from processor_api.topology import Topology
 from streams.cli.failures import CannotRun
 
@@ -139,7 +139,7 @@ def _builder(store: str, topology: Topology) -> StoreBuilder[Any, Any]:
 
 
 def _of_topology(given: Serde[Any] | None, default: Serde[Any] | None, topic: str, *, is_key: bool) -> Serde[Any]:
-    from streams.runtime.environment import resolve_serde
+    from streams.runtime.processing.environment import resolve_serde
 
     part = "key" if is_key else "value"
     try:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from processor_api.errors import StreamsError
 from processor_api.topology import Topology
-from state.directory_metadata import METADATA_FILE
-from state.directory_view import StoredTask
+from state.directory.inspect import StoredTask
+from state.directory.metadata import METADATA_FILE
 from streams.cli.failures import CLEAN, FAILED, CannotRun
 from streams.cli.findings import Finding, Verdict, fail, fails, ok, warn
 from streams.cli.stored.where import add_place_options, add_store_argument, add_topology_option, place_of
 
 if TYPE_CHECKING:
-    from state.rocksdb_reader import DatabaseReader
-    from state.stored_stores import StoredStore
+    from state.offline.stores import StoredStore
+    from state.rocksdb.reader import DatabaseReader
 
 __all__ = ["add_parser", "run"]
 
@@ -62,8 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _findings(task: StoredTask, only: str | None, topology: Topology | None) -> Iterator[Finding]:
-    from state.rocksdb_reader import DatabaseReader
-    from state.stored_stores import stores_in
+    from state.offline.stores import stores_in
+    from state.rocksdb.reader import DatabaseReader
 
     try:
         with DatabaseReader(task.database) as reader:
@@ -84,8 +84,8 @@ def _findings(task: StoredTask, only: str | None, topology: Topology | None) -> 
 
 
 def _shared(reader: DatabaseReader, task: StoredTask) -> Finding:
-    from state.rocksdb_errors import damaged
-    from state.stored_stores import positions_of
+    from state.offline.stores import positions_of
+    from state.rocksdb.errors import damaged
 
     try:
         reader.check_commits()
@@ -99,7 +99,7 @@ def _shared(reader: DatabaseReader, task: StoredTask) -> Finding:
 
 
 def _of_store(reader: DatabaseReader, store: StoredStore, topology: Topology | None) -> Iterator[Finding]:
-    from state.advice import rebuild_store
+    from state.engine.repair_hints import rebuild_store
 
     what = f"{store.task.name} {store.name}"
     if store.kind is None:
@@ -141,7 +141,7 @@ def _read_all(reader: DatabaseReader, store: StoredStore) -> int:
 
     :raises StateError: if a row or a block is damaged.
     """
-    from state.stored_stores import scan
+    from state.offline.stores import scan
 
     entries = sum(1 for _ in scan(reader, store))
     for key in reader.first_keys():  # reads the files' filters, which a scan does not

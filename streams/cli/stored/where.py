@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import StateError
 from processor_api.topology import Topology
-from state.directory_view import StoredTask, tasks_of
+from state.directory.inspect import StoredTask, tasks_of
 from streams.cli.failures import CannotRun
 from streams.cli.settings_options import add_settings_options, given_settings
 from streams.cli.topology_function import load_topology
 
 if TYPE_CHECKING:
-    from state.rocksdb_reader import DatabaseReader
-    from state.stored_stores import StoredStore
+    from state.offline.stores import StoredStore
+    from state.rocksdb.reader import DatabaseReader
     from streams.config import StreamsConfig
 
 __all__ = ["Place", "add_format_option", "add_place_options", "add_store_argument", "add_topology_option", "place_of"]
@@ -56,8 +56,8 @@ class Place:
 
         :raises CannotRun: no task has it; the error names the stores there are.
         """
-        from state.rocksdb_reader import DatabaseReader
-        from state.stored_stores import stores_in
+        from state.offline.stores import stores_in
+        from state.rocksdb.reader import DatabaseReader
 
         there: set[str] = set()
         found = False

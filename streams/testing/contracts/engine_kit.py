@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from state.engine import Engine
+from state.engine.port import Engine
 
 __all__ = ["BOUNDS", "FAMILIES", "KEYS", "EngineKit", "Rows", "between", "change_at_random", "random_key"]
 

@@ -1,4 +1,4 @@
-"""The contract of a storage engine, `state.engine.Engine`, for pytest.
+"""The contract of a storage engine, `state.engine.port.Engine`, for pytest.
 
     class TestMyEngine(EngineContract):
         def open_engine(self, path: Path) -> Engine:
@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from state.engine import OFFSETS, POSITIONS
+from state.engine.port import OFFSETS, POSITIONS
 from streams.testing.contracts.engine_kit import BOUNDS, FAMILIES, KEYS
 from streams.testing.contracts.engine_snapshots import EngineSnapshotContract
 

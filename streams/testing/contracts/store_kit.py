@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from processor_api.clock import ManualClock
-from processor_api.custom_stores import ChangelogRecord
 from processor_api.record import HeaderList
 from processor_api.serde import Serdes
-from processor_api.store_spec import StoreBuilder
+from processor_api.stores.custom import ChangelogRecord
+from processor_api.stores.factory import StoreBuilder
 from processor_api.task_id import TaskId, TopicPartition
-from state.budget import Budget
-from state.cursor import Cursor
-from state.custom_context import StoreContext
-from state.custom_engine import DIRECTORY
-from state.custom_opening import custom_engine
-from state.engine import OFFSETS, POSITIONS
-from state.kinds import OpenStore, open_store, restore_of
-from state.offsets import offset_key, write_offset
+from state.custom.context import StoreContext
+from state.custom.engine import DIRECTORY
+from state.engine.port import OFFSETS, POSITIONS
+from state.formats.offsets import offset_key, write_offset
+from state.registry.custom_opening import custom_engine
+from state.registry.kinds import OpenStore, open_store, restore_of
+from state.write_buffer.memory_budget import Budget
+from state.write_buffer.record_context import Cursor
 from streams.metrics.registry import Metrics, ThreadMetrics
 
 __all__ = ["CHANGELOG", "INPUT", "StoreKit"]

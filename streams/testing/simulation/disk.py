@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from processor_api.errors import DamagedStateError, RetryableError, StateDirectoryError, StateError
-from state.directory_metadata import DATABASE
-from state.engine import OFFSETS, POSITIONS, Batch, Engine, Family, Snapshot
-from state.memory_engine import MemoryEngine
+from state.directory.metadata import DATABASE
+from state.engine.memory import MemoryEngine
+from state.engine.port import OFFSETS, POSITIONS, Batch, Engine, Family, Snapshot
 from streams.testing.simulation.scheduler import Process, Scheduler
 
 __all__ = ["Disk", "DiskEngine", "DiskFull", "FileLocksOfSimulation"]
@@ -156,7 +156,7 @@ class Disk:
 
 
 class FileLocksOfSimulation:
-    """Locks on files that end with their process (`state.file_lock.FileLocks`)."""
+    """Locks on files that end with their process (`state.directory.file_lock.FileLocks`)."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -202,7 +202,7 @@ class SimulatedFileLock:
 
 
 class DiskEngine:
-    """A database that a process has open (`state.engine.Engine`)."""
+    """A database that a process has open (`state.engine.port.Engine`)."""
 
     persistent = True
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from processor_api.store_spec import MEMORY, ROCKSDB
+from processor_api.stores.factory import MEMORY, ROCKSDB
 from streams.kafka.embedded import EmbeddedBroker
 from streams.platform import Platform
 from streams.testing.simulation.clients import ClientsOfSimulation

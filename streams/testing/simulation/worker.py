@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from processor_api.errors import RetryableError, StreamsError
-from state.directory_metadata import FORMAT_VERSION, METADATA_FILE
+from state.directory.metadata import FORMAT_VERSION, METADATA_FILE
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from streams.app.uncaught import StreamThreadExceptionResponse
 from streams.kafka.ports import KafkaClients

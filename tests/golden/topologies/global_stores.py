@@ -12,7 +12,7 @@ from processor_api.offset_reset import AutoOffsetReset
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.store_spec import ROCKSDB, StoreBuilder, Stores, StoreSupplier
+from processor_api.stores.factory import ROCKSDB, StoreBuilder, Stores, StoreSupplier
 from processor_api.topology import Topology
 
 S, L = Serdes.STRING, Serdes.LONG

@@ -9,7 +9,7 @@ from dsl import Consumed, Grouped, Materialized, Produced, Repartitioned, Stream
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.store_spec import StoreBuilder, Stores
+from processor_api.stores.factory import StoreBuilder, Stores
 from processor_api.topology import Topology
 
 S = Serdes.STRING

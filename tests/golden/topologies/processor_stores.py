@@ -8,7 +8,7 @@ from typing import Any
 from dsl import StreamsBuilder
 from golden_support.user_code import StringProcessor, StringRecord
 from processor_api.serde import Serdes
-from processor_api.store_spec import StoreBuilder, Stores
+from processor_api.stores.factory import StoreBuilder, Stores
 from processor_api.topology import Topology
 
 S = Serdes.STRING

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bad_input_support.rows import Outcome, Row, command, run_python, script
 from processor_api.task_id import TaskId
-from state.directory import StateDirectory
+from state.directory.state_directory import StateDirectory
 
 __all__ = ["TABLE"]
 

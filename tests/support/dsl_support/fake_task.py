@@ -18,7 +18,7 @@ from processor_api.clock import Clock, SystemClock
 from processor_api.nodes import ProcessorNode, RecordContext, SinkNode, SourceNode
 from processor_api.record import Forward, HeaderList
 from processor_api.serde import Serde, Serdes
-from processor_api.store_spec import StoreBuilder
+from processor_api.stores.factory import StoreBuilder
 from processor_api.topology import Topology
 
 __all__ = ["FakeStore", "FakeTask", "Output"]

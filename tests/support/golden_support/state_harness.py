@@ -8,17 +8,17 @@ from typing import Any
 
 from golden_support.store_calls import plain_key
 from golden_support.store_traces import Change, LogRecord
-from processor_api.isolation import IsolationLevel
 from processor_api.record import HeaderList
 from processor_api.serde import Serdes
-from processor_api.store_spec import StoreBuilder, Stores, StoreSupplier
-from processor_api.store_supplier import CustomStoreSupplier, as_supplier
-from state.budget import Budget
-from state.cursor import Cursor
-from state.kinds import families_of, open_store, restore_of
-from state.memory_engine import MemoryEngine
-from state.rocksdb_engine import RocksEngine
-from state.views import open_view
+from processor_api.stores.factory import StoreBuilder, Stores, StoreSupplier
+from processor_api.stores.isolation import IsolationLevel
+from processor_api.stores.suppliers import CustomStoreSupplier, as_supplier
+from state.engine.memory import MemoryEngine
+from state.read_views.view import open_view
+from state.registry.kinds import families_of, open_store, restore_of
+from state.rocksdb.engine import RocksEngine
+from state.write_buffer.memory_budget import Budget
+from state.write_buffer.record_context import Cursor
 from state_support.bytes_stores import PlainBytesSupplier
 from streams.queries.answers import ask, level_of
 from streams.testing.contracts.store_kit import StoreKit

@@ -7,8 +7,8 @@ from typing import Any
 
 from golden_support.versioned_calls import VERSIONED_CALLS
 from processor_api.errors import StreamsError
-from processor_api.stores import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
-from processor_api.windowed import Window, Windowed
+from processor_api.stores.contracts import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
+from processor_api.stores.windowed import Window, Windowed
 
 __all__ = ["CALLS", "ERROR", "REFUSALS", "StoreCalls", "has_call", "plain_key"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from golden_support.store_calls import ERROR, REFUSALS, plain_key
-from processor_api.stores import ValueAndTimestamp, VersionedRecord
+from processor_api.stores.contracts import ValueAndTimestamp, VersionedRecord
 from streams.queries.answers import UnknownQueryType
 from streams.queries.query_types import (
     KeyQuery,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from golden_support.store_traces import Change, LogRecord
-from processor_api.stores import VersionedRecord
+from processor_api.stores.contracts import VersionedRecord
 from state_support.versions_model import Defects, VersionsModel
 from streams.queries.answers import UnknownQueryType
 from streams.queries.query_types import MultiVersionedKeyQuery, ResultOrder, VersionedKeyQuery

@@ -18,10 +18,10 @@ from typing import Any
 
 from processor_api.task_id import TopicPartition
 from runtime_support.task_kit import TaskKit
-from state.directory import StateDirectory
-from state.engine import OFFSETS
-from state.kinds import restore_of
-from state.offsets import write_offset
+from state.directory.state_directory import StateDirectory
+from state.engine.port import OFFSETS
+from state.formats.offsets import write_offset
+from state.registry.kinds import restore_of
 from state_support.all_kinds import KINDS, topology
 from state_support.store_kit import LogRecord
 from streams.kafka.ports import OffsetAndMetadata

@@ -16,9 +16,9 @@ from processor_api.processor import Processor
 from processor_api.punctuation import PunctuationType
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.store_spec import StoreBuilder, Stores
+from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.windowed import Window, Windowed
 from processor_api.topology import Topology
-from processor_api.windowed import Window, Windowed
 from streams import AutoOffsetReset, Consumed, Produced, StreamsBuilder
 from streams.testing.simulation.scenario import InputRecord, Outcome, Scenario
 
@@ -367,7 +367,7 @@ class Expiring(Numbered):
         return [made.with_time_to_live(40_000)]
 
     def process(self, record: Record[str, str]) -> None:
-        from processor_api.stores import ValueAndTimestamp
+        from processor_api.stores.contracts import ValueAndTimestamp
 
         found = self.numbers.get(record.key)
         number = (0 if found is None else found.value) + 1

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from processor_api.buffers import change_buffer_builder, join_buffer_builder
 from processor_api.serde import Serde
-from processor_api.store_spec import MEMORY, ROCKSDB, StoreBuilder, Stores
-from processor_api.stores import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
-from processor_api.windowed import Window, Windowed
+from processor_api.stores.buffers import change_buffer_builder, join_buffer_builder
+from processor_api.stores.contracts import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
+from processor_api.stores.factory import MEMORY, ROCKSDB, StoreBuilder, Stores
+from processor_api.stores.windowed import Window, Windowed
 from state_support.store_kit import StoreKit
 
 __all__ = ["EXPIRING", "KEY_VALUE", "KINDS", "Kind", "Setup", "setups"]

@@ -12,13 +12,13 @@ from processor_api.context import ProcessorContext
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
-from processor_api.store_spec import StoreBuilder, Stores
-from processor_api.stores import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
+from processor_api.stores.contracts import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
+from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.windowed import Window, Windowed
 from processor_api.topology import Topology
-from processor_api.windowed import Window, Windowed
 from runtime_support.task_kit import TaskKit
-from state.directory import StateDirectory
-from state.rocksdb_engine import RocksEngine
+from state.directory.state_directory import StateDirectory
+from state.rocksdb.engine import RocksEngine
 
 __all__ = ["KINDS", "Keep", "change", "drop_family", "made", "topology", "unlogged_topology"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from state.kinds import families_of
-from state.memory_engine import MemoryEngine
+from state.engine.memory import MemoryEngine
+from state.registry.kinds import families_of
 from state_support.all_kinds import topology
 from state_support.store_kit import LogRecord, load
 
@@ -16,7 +16,7 @@ __all__ = ["check_stores"]
 def check_stores(stores: Any, changelogs: Mapping[str, Sequence[LogRecord]]) -> dict[str, int]:
     """Compares each store with one made from its changelog alone; returns the offsets.
 
-    :param stores: the opened :class:`~streams.runtime.task_stores.TaskStores` of the task of all kinds.
+    :param stores: the opened :class:`~streams.runtime.tasks.task_stores.TaskStores` of the task of all kinds.
     """
     offsets = {}
     for name, builder in topology().stores.items():

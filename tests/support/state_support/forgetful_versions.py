@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from state.versions import Versions
+from state.versioned.versions import Versions
 
 __all__ = ["forget_deletions"]
 

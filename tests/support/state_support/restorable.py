@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from processor_api.buffers import change_buffer_builder, join_buffer_builder
 from processor_api.serde import Serdes
-from processor_api.store_spec import MEMORY, ROCKSDB, StoreBuilder, Stores
-from processor_api.stores import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
-from processor_api.windowed import Window, Windowed
+from processor_api.stores.buffers import change_buffer_builder, join_buffer_builder
+from processor_api.stores.contracts import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
+from processor_api.stores.factory import MEMORY, ROCKSDB, StoreBuilder, Stores
+from processor_api.stores.windowed import Window, Windowed
 from state_support.store_kit import StoreKit
 
 __all__ = ["KEYS", "RESTORABLE", "Restorable", "Step", "all_of"]

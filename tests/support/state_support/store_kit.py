@@ -8,13 +8,13 @@ from typing import Any
 
 from processor_api.record import HeaderList
 from processor_api.serde import Serde, Serdes
-from processor_api.store_spec import StoreBuilder
-from state.budget import Budget
-from state.cursor import Cursor
-from state.engine import Engine
-from state.kinds import check_kind, families_of, open_store, restore_of
-from state.memory_engine import MemoryEngine
-from state.rocksdb_engine import RocksEngine
+from processor_api.stores.factory import StoreBuilder
+from state.engine.memory import MemoryEngine
+from state.engine.port import Engine
+from state.registry.kinds import check_kind, families_of, open_store, restore_of
+from state.rocksdb.engine import RocksEngine
+from state.write_buffer.memory_budget import Budget
+from state.write_buffer.record_context import Cursor
 
 __all__ = ["LogRecord", "StoreKit", "load", "restored"]
 

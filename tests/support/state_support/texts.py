@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from processor_api.custom_stores import CustomStateStore, StateStoreContext
+from processor_api.stores.custom import CustomStateStore, StateStoreContext
 from processor_api.task_id import TopicPartition
 
 __all__ = ["Buffering", "InMemory", "Managing", "Texts"]

@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from processor_api.serde import Serdes
-from processor_api.store_spec import StoreBuilder, Stores
-from processor_api.stores import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
-from processor_api.windowed import Window, Windowed
+from processor_api.stores.contracts import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
+from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.windowed import Window, Windowed
 
 __all__ = ["CASES", "Case", "Read", "keyed", "result"]
 

@@ -1,0 +1,232 @@
+"""From the plan to the topology that runs."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import assert_never
+
+from dsl.change import ChangeSerde
+from dsl.compiler.explicit_names import check_explicit_names
+from dsl.compiler.merge_repartitions import merge_repartitions
+from dsl.compiler.merge_sources import merge_sources
+from dsl.compiler.table_metadata import TableFacts, table_facts
+from dsl.plan.materialization import buffer_builder, key_value_builder
+from dsl.plan.nodes import (
+    GlobalSource,
+    Materialization,
+    Plan,
+    PlanNode,
+    Process,
+    Repartition,
+    Sink,
+    StateStore,
+    StreamSource,
+    TableRepartition,
+    TableSource,
+    TableStep,
+)
+from dsl.processors.stateless import DropNullKeys
+from dsl.processors.table_aggregate import TableGroupBy
+from dsl.settings import BuildSettings
+from dsl.table_operator import TableOperator
+from processor_api.errors import TopologyError
+from processor_api.nodes import ProcessorNode, RepartitionTopic
+from processor_api.timestamps import fail_on_invalid_timestamp
+from processor_api.topology import Topology
+
+__all__ = ["compile_plan"]
+
+
+def compile_plan(plan: Plan, settings: BuildSettings) -> Topology:
+    """A new topology; the plan stays as it is.
+
+    :raises TopologyError: for what can only be seen in the whole: doubled names, unknown stores, overlapping sources.
+    """
+    facts = table_facts(plan)
+    plan = merge_sources(plan)
+    if settings.merge_repartition_topics:
+        plan = merge_repartitions(plan)
+    if settings.explicit_names:
+        check_explicit_names(plan, facts)
+    writer = _Writer(plan, facts, settings)
+    for number in _in_order(plan):
+        writer.write(number, plan.nodes[number])
+    if settings.wrapper is None:
+        return writer.topology
+    return writer.topology.wrapped_by(settings.wrapper, settings.values)
+
+
+def _in_order(plan: Plan) -> Iterator[int]:
+    """Nodes whose parents are all written, by their turns: the order decides the numbers of subtopologies."""
+    children = plan.children()
+    missing = {number: len(set(node.parents)) for number, node in plan.nodes.items()}
+    ready = [(plan.turns[number], number) for number, count in missing.items() if count == 0]
+    heapq.heapify(ready)
+    while ready:
+        _, number = heapq.heappop(ready)
+        yield number
+        for child in children[number]:
+            missing[child] -= 1
+            if missing[child] == 0:
+                heapq.heappush(ready, (plan.turns[child], child))
+
+
+class _Writer:
+    def __init__(self, plan: Plan, facts: TableFacts, settings: BuildSettings) -> None:
+        self.topology = Topology()
+        self._plan = plan
+        self._facts = facts
+        self._settings = settings
+
+    def write(self, number: int, node: PlanNode) -> None:
+        match node:
+            case StreamSource():
+                self._stream_source(node)
+            case TableSource():
+                self._table_source(number, node)
+            case GlobalSource():
+                self._global_source(node)
+            case StateStore():
+                self.topology.add_state_store(node.builder)
+            case Process():
+                self._process(number, node)
+            case TableStep():
+                self._table_step(number, node)
+            case Repartition():
+                self._repartition(node)
+            case TableRepartition():
+                self._table_repartition(node)
+            case Sink():
+                self._sink(node)
+            case _:
+                assert_never(node)
+
+    def _parents(self, node: PlanNode) -> tuple[str, ...]:
+        return tuple(self._plan.nodes[parent].name for parent in node.parents)
+
+    def _stream_source(self, node: StreamSource) -> None:
+        self.topology.add_source(
+            node.name,
+            *((node.pattern,) if node.pattern is not None else node.topics),
+            key_serde=node.consumed.key_serde,
+            value_serde=node.consumed.value_serde,
+            timestamp_extractor=node.consumed.timestamp_extractor,
+            offset_reset=node.consumed.offset_reset,
+        )
+
+    def _table_source(self, number: int, node: TableSource) -> None:
+        self.topology.add_source(
+            node.source,
+            node.topic,
+            key_serde=node.consumed.key_serde,
+            value_serde=node.consumed.value_serde,
+            timestamp_extractor=node.consumed.timestamp_extractor,
+            offset_reset=node.consumed.offset_reset,
+        )
+        materialized = number in self._facts.materialized
+        operator = self._completed(number, node.operator, node.store if materialized else None)
+        self.topology.add_processor(node.name, operator, node.source)
+        if materialized:
+            reuses = self._reuses_topics and node.store.time_to_live is None  # a source topic takes no tombstones
+            store = replace(node.store, logging=False, topic_config={}) if reuses else node.store
+            self._add_store(store, node.name)
+            if reuses:
+                self.topology.use_source_as_changelog(store.name, node.topic)
+
+    def _global_source(self, node: GlobalSource) -> None:
+        is_table = isinstance(node.store, Materialization)
+        self.topology.add_global_store(
+            key_value_builder(node.store, self._settings) if isinstance(node.store, Materialization) else node.store,
+            node.source,
+            node.topic,
+            node.name,
+            node.supplier,
+            key_serde=node.consumed.key_serde,
+            value_serde=node.consumed.value_serde,
+            timestamp_extractor=node.consumed.timestamp_extractor,
+            reprocess_on_restore=not is_table,
+        )
+
+    @property
+    def _reuses_topics(self) -> bool:
+        return self._settings.reuse_source_topics
+
+    def _process(self, number: int, node: Process) -> None:
+        supplier = node.supplier
+        if isinstance(supplier, TableGroupBy) and number in self._facts.read_versioned:
+            supplier = replace(supplier, versioned=True)
+        self.topology.add_processor(node.name, supplier, *self._parents(node))
+        added = self.topology.nodes[node.name]
+        if node.fixed_key is not None and isinstance(added, ProcessorNode) and added.fixed_key is not node.fixed_key:
+            raise TopologyError(
+                f"the supplier of {node.name!r} must make a FixedKeyProcessor for process_values"
+                if node.fixed_key
+                else f"the supplier of {node.name!r} makes a FixedKeyProcessor; use process_values",
+                node=node.name,
+            )
+        if node.stores:
+            self.topology.connect_processor_and_state_stores(node.name, *node.stores)
+
+    def _table_step(self, number: int, node: TableStep) -> None:
+        store = node.store if number in self._facts.materialized else None
+        self.topology.add_processor(node.name, self._completed(number, node.operator, store), *self._parents(node))
+        if store is not None:
+            self._add_store(store, node.name)
+        if node.buffer is not None:
+            self.topology.add_state_store(buffer_builder(node.buffer, self._settings), node.name)
+
+    def _completed(self, number: int, operator: TableOperator, store: Materialization | None) -> TableOperator:
+        return replace(
+            operator,
+            store=None if store is None else store.name,
+            old_values=number in self._facts.old_values,
+            versioned=number in self._facts.read_versioned,
+        )
+
+    def _add_store(self, store: Materialization, processor: str) -> None:
+        self.topology.add_state_store(key_value_builder(store, self._settings), processor)
+
+    def _repartition(self, node: Repartition) -> None:
+        self.topology.add_repartition_topic(RepartitionTopic(name=node.topic, partitions=node.partitions))
+        self.topology.add_processor(node.filter, DropNullKeys(), *self._parents(node))
+        self.topology.add_sink(
+            node.sink,
+            node.topic,
+            node.filter,
+            key_serde=node.key_serde,
+            value_serde=node.value_serde,
+            partitioner=node.partitioner,
+        )
+        self.topology.add_source(
+            node.name,
+            node.topic,
+            key_serde=node.key_serde,
+            value_serde=node.value_serde,
+            timestamp_extractor=fail_on_invalid_timestamp,
+        )
+
+    def _table_repartition(self, node: TableRepartition) -> None:
+        changes = ChangeSerde(node.value_serde)
+        self.topology.add_repartition_topic(RepartitionTopic(name=node.topic))
+        self.topology.add_sink(
+            node.sink, node.topic, *self._parents(node), key_serde=node.key_serde, value_serde=changes
+        )
+        self.topology.add_source(
+            node.name,
+            node.topic,
+            key_serde=node.key_serde,
+            value_serde=changes,
+            timestamp_extractor=fail_on_invalid_timestamp,
+        )
+
+    def _sink(self, node: Sink) -> None:
+        self.topology.add_sink(
+            node.name,
+            node.topic,
+            *self._parents(node),
+            key_serde=node.produced.key_serde,
+            value_serde=node.produced.value_serde,
+            partitioner=node.produced.partitioner,
+        )

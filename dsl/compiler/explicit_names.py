@@ -1,0 +1,52 @@
+"""Refuses names that would change when the topology does (KIP-1111)."""
+
+from __future__ import annotations
+
+import re
+
+from dsl.compiler.table_metadata import TableFacts
+from dsl.plan.nodes import Plan, Repartition, TableRepartition, TableSource, TableStep
+from processor_api.errors import TopologyError
+
+__all__ = ["check_explicit_names"]
+
+_GENERATED = re.compile(r".*-[0-9]{10}-repartition")
+
+
+def check_explicit_names(plan: Plan, facts: TableFacts) -> None:
+    """For ``ensure.explicit.internal.resource.naming``.
+
+    :raises TopologyError: if the name of a store (and so of its changelog) or of a repartition topic is generated.
+    """
+    stores = [
+        node.store.name
+        for number, node in plan.nodes.items()
+        if isinstance(node, TableSource | TableStep)
+        and number in facts.materialized
+        and node.store is not None
+        and not node.store.queryable
+    ]
+    buffers = [
+        node.buffer.name
+        for node in plan.nodes.values()
+        if isinstance(node, TableStep) and node.buffer is not None and node.buffer.logging and not node.buffer.named
+    ]
+    topics = [
+        node.topic
+        for node in plan.nodes.values()
+        if isinstance(node, Repartition | TableRepartition) and _GENERATED.fullmatch(node.topic)
+    ]
+    if not stores and not buffers and not topics:
+        return
+    parts = []
+    if stores:
+        parts.append(f"the stores {', '.join(stores)} (name them with Materialized)")
+    if buffers:
+        parts.append(f"the buffers {', '.join(buffers)} (name them with Suppressed.with_name)")
+    if topics:
+        parts.append(
+            f"the repartition topics {', '.join(topics)} (name them with Grouped, Repartitioned or the operator)"
+        )
+    raise TopologyError(
+        f"ensure.explicit.internal.resource.naming is on, but these names are generated: {'; '.join(parts)}"
+    )

@@ -1,0 +1,112 @@
+"""What the tables of a plan need: who gets a store, and who sends old values (conformance 30, 109).
+
+Kafka Streams settles this while the user's calls are made, so the order of the calls matters: a filter sends old values
+if its table could send them at that moment. The pass therefore goes through the nodes in the order of the calls.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dsl.plan.nodes import Answer, Ask, Plan, Process, TableSource, TableStep
+from processor_api.errors import InternalError, TopologyError
+
+__all__ = ["TableFacts", "table_facts"]
+
+VERSIONED = "versioned-key-value"
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """Nodes by number."""
+
+    materialized: frozenset[int]
+    old_values: frozenset[int]
+    read_versioned: frozenset[int]
+    """Those that read a versioned table."""
+
+
+def table_facts(plan: Plan) -> TableFacts:
+    """Asks on behalf of every node, in order."""
+    asking = _Asking(plan)
+    for number, node in plan.nodes.items():
+        match node:
+            case TableSource():
+                asking.enter(number, node.store.queryable)
+            case TableStep():
+                asking.enter(number, _has_store(node))
+                if node.asks is not Ask.NOTHING and asking.ask(node.parents[0], node.asks is Ask.FORCE):
+                    asking.old_values.add(number)
+            case Process() if node.asks is not Ask.NOTHING:
+                asking.ask(node.parents[0], node.asks is Ask.FORCE)
+            case _:
+                pass
+    return TableFacts(frozenset(asking.materialized), frozenset(asking.old_values), _read_versioned(plan))
+
+
+def _read_versioned(plan: Plan) -> frozenset[int]:
+    """Tables are versioned whose stores are; without a store of its own, if what it reads is (conformance 39).
+
+    :raises TopologyError: if one is suppressed.
+    """
+    versioned: set[int] = set()
+    readers: set[int] = set()
+    for number, node in plan.nodes.items():
+        reads = any(parent in versioned for parent in node.parents)
+        if reads:
+            readers.add(number)
+        if isinstance(node, TableStep) and node.buffer is not None:
+            if reads:
+                raise TopologyError(
+                    f"{node.name!r} suppresses a versioned table, whose updates may come out of order: only tables that"
+                    " are not versioned can be suppressed",
+                    node=node.name,
+                )
+        elif isinstance(node, TableSource | TableStep):
+            if node.store is None:
+                own = reads
+            else:
+                own = node.store.supplier is not None and node.store.supplier.kind == VERSIONED
+            if own:
+                versioned.add(number)
+    return frozenset(readers)
+
+
+def _has_store(node: TableStep) -> bool:
+    match node.answers:
+        case Answer.ALWAYS:
+            return True
+        case Answer.OWN_STORE | Answer.OWN_STORE_OR_PARENT:
+            return node.store is not None and node.store.queryable
+
+
+class _Asking:
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self.materialized: set[int] = set()
+        self.old_values: set[int] = set()
+
+    def enter(self, number: int, has_store: bool) -> None:
+        if has_store:
+            self.materialized.add(number)
+
+    def ask(self, number: int, force: bool) -> bool:
+        """Asks a table for old values; returns whether it will send them."""
+        if number in self.old_values:
+            return True
+        if self._can(number, force):
+            self.old_values.add(number)
+            return True
+        return False
+
+    def _can(self, number: int, force: bool) -> bool:
+        if number in self.materialized:
+            return True
+        node = self._plan.nodes[number]
+        if isinstance(node, TableStep) and node.answers is Answer.OWN_STORE_OR_PARENT:
+            return self.ask(node.parents[0], force)
+        if isinstance(node, TableSource | TableStep):
+            if force:
+                self.materialized.add(number)
+            return force
+        raise InternalError(f"{node.name} was asked for old values but is no table", node=node.name)

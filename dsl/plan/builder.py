@@ -1,0 +1,88 @@
+"""The plan while the user's calls are still adding to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dsl.naming import Names
+from dsl.plan.nodes import Plan, PlanNode
+from processor_api.checks import check_function
+from processor_api.errors import TopologyError
+from processor_api.processor import Operator
+from processor_api.serde import Serde
+
+__all__ = ["Draft", "Place"]
+
+
+class Draft:
+    """One builder's counter and nodes. The nodes are frozen; the draft is what grows."""
+
+    def __init__(self) -> None:
+        self.names = Names()
+        self._nodes: dict[int, PlanNode] = {}
+        self._turns: dict[int, int] = {}
+        self._turn = 0
+
+    def add(self, node: PlanNode) -> int:
+        """Adds a node; returns its number.
+
+        :raises TopologyError: if a function that it should call is none.
+        """
+        operator = getattr(node, "operator", None) or getattr(node, "supplier", None)
+        if isinstance(operator, Operator):
+            for one in getattr(operator, "__dataclass_fields__", {}).values():
+                if str(one.type).startswith("Callable["):
+                    check_function(getattr(operator, one.name), one.name, str(getattr(node, "name", None)))
+        number = len(self._nodes)
+        self._nodes[number] = node
+        self.add_again(number)
+        return number
+
+    def add_again(self, number: int) -> None:
+        """Uses a node once more; it is written as if it were added now."""
+        self._turns[number] = self._turn
+        self._turn += 1
+
+    def node(self, number: int) -> PlanNode:
+        return self._nodes[number]
+
+    def amend(self, number: int, node: PlanNode) -> None:
+        """Puts a changed node in an earlier one's place."""
+        self._nodes[number] = node
+
+    def plan(self) -> Plan:
+        """The plan as it is now."""
+        return Plan(dict(self._nodes), dict(self._turns))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a stream or table is in the plan, and what is known of its records."""
+
+    draft: Draft
+    node: int
+    name: str
+    sources: frozenset[str]
+    """The source nodes its records come from, up to the next internal topic: what a join copartitions."""
+    key_serde: Serde[Any] | None = None
+    value_serde: Serde[Any] | None = None
+    repartition_required: bool = False
+    """Whether a key changed since the last internal topic (conformance 102)."""
+    store: str | None = None
+    """The name under which a table can be queried."""
+
+    def then(self, node: PlanNode, **changes: Any) -> Place:
+        """The place below this one, at a new node."""
+        return replace(self, node=self.draft.add(node), name=node.name, **changes)
+
+    def same_builder(self, other: Place) -> Place:
+        """Returns the other place.
+
+        :raises TopologyError: if it belongs to another builder.
+        """
+        if other.draft is not self.draft:
+            raise TopologyError(
+                f"{self.name!r} and {other.name!r} come from different builders; use one StreamsBuilder"
+            )
+        return other

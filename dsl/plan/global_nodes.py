@@ -1,0 +1,104 @@
+"""What the calls for global tables and global stores add to the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dsl.options import Consumed, chosen
+from dsl.plan.builder import Draft
+from dsl.plan.materialization import MaterializedLike, as_materialized, materialize
+from dsl.plan.nodes import GlobalSource
+from dsl.plan.stream_nodes import SOURCE
+from dsl.plan.table_nodes import TABLE_SOURCE
+from dsl.processors.table_source import TableSourceOperator
+from processor_api.errors import TopologyError
+from processor_api.processor import Processor, check_supplier
+from processor_api.serde import Serde
+from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.suppliers import as_supplier
+
+__all__ = ["GlobalTable", "add_global_store", "global_table"]
+
+VERSIONED = "history_retention_ms"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GlobalTable:
+    """What joins need to know of a global table."""
+
+    draft: Draft
+    name: str
+    store: str
+    """Its store, which every operator may read without being connected to it."""
+    queryable: bool
+    """Whether the user named the store."""
+    key_serde: Serde[Any] | None
+    value_serde: Serde[Any] | None
+
+
+def global_table(
+    draft: Draft, topic: Any, consumed: Consumed[Any, Any] | None, materialized: MaterializedLike
+) -> GlobalTable:
+    given = as_materialized(materialized)
+    if given.supplier is not None and VERSIONED in as_supplier(given.supplier).parameters:
+        raise TopologyError("a global table cannot be versioned: choose another supplier", store=given.store_name)
+    how: Consumed[Any, Any] = chosen(consumed, Consumed)
+    how = replace(how, key_serde=how.key_serde or given.key_serde, value_serde=how.value_serde or given.value_serde)
+    given = replace(given, key_serde=how.key_serde, value_serde=how.value_serde)
+    store = materialize(given, draft, f"{_one_topic(topic)}-")
+    store = replace(store, logging=False, topic_config={}, caching=False)
+    source, name = _names(draft, how)
+    draft.add(
+        GlobalSource(
+            name=name,
+            source=source,
+            topic=topic,
+            consumed=how,
+            supplier=TableSourceOperator(store=store.name),
+            store=store,
+        )
+    )
+    return GlobalTable(
+        draft=draft,
+        name=name,
+        store=store.name,
+        queryable=store.queryable,
+        key_serde=how.key_serde,
+        value_serde=how.value_serde,
+    )
+
+
+def add_global_store(
+    draft: Draft,
+    builder: Any,
+    topic: Any,
+    consumed: Consumed[Any, Any] | None,
+    supplier: Callable[[], Processor[Any, Any, Any, Any]],
+) -> None:
+    if not isinstance(builder, StoreBuilder):
+        raise TopologyError(f"expected a store builder, got {builder!r}; see Stores.key_value_store_builder")
+    how: Consumed[Any, Any] = chosen(consumed, Consumed)
+    source, name = _names(draft, how)
+    check_supplier(name, supplier)
+    draft.add(
+        GlobalSource(
+            name=name,
+            source=source,
+            topic=_one_topic(topic),
+            consumed=how,
+            supplier=supplier,
+            store=builder.with_logging_disabled(),
+        )
+    )
+
+
+def _one_topic(topic: Any) -> str:
+    if not isinstance(topic, str) or not topic:
+        raise TopologyError(f"a global store reads one topic, got {topic!r}")
+    return topic
+
+
+def _names(draft: Draft, consumed: Consumed[Any, Any]) -> tuple[str, str]:
+    return draft.names.suffixed(consumed.name, "-source", SOURCE), draft.names.choose(consumed.name, TABLE_SOURCE)

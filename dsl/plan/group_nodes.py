@@ -1,0 +1,111 @@
+"""What grouping a stream and aggregating it add to the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dsl.options import Grouped, NamedLike, chosen, name_of
+from dsl.plan.builder import Place
+from dsl.plan.materialization import MaterializedLike, as_materialized, materialize
+from dsl.plan.nodes import Answer, Materialization, TableStep
+from dsl.plan.stream_nodes import new_repartition, select_key
+from dsl.processors.aggregate import Aggregate, Count, Reduce
+from dsl.table_operator import TableOperator
+from processor_api.serde import Serdes
+
+__all__ = ["GroupedLike", "Grouping", "aggregate", "count", "group_by", "group_by_key", "reduce"]
+
+AGGREGATE = "KSTREAM-AGGREGATE-"
+REDUCE = "KSTREAM-REDUCE-"
+
+GroupedLike = Grouped[Any, Any] | str | None
+
+
+@dataclass
+class Grouping:
+    """A grouped stream. A repartition topic that the user named serves all its aggregations (conformance 102)."""
+
+    place: Place
+    name: str | None
+    repartitioned: Place | None = None
+
+
+def as_grouped(grouped: GroupedLike) -> Grouped[Any, Any]:
+    return Grouped(name=grouped) if isinstance(grouped, str) else chosen(grouped, Grouped)
+
+
+def _grouping(place: Place, grouped: Grouped[Any, Any]) -> Grouping:
+    place = replace(
+        place,
+        key_serde=grouped.key_serde or place.key_serde,
+        value_serde=grouped.value_serde or place.value_serde,
+    )
+    return Grouping(place, grouped.name)
+
+
+def group_by_key(place: Place, grouped: GroupedLike) -> Grouping:
+    return _grouping(place, as_grouped(grouped))
+
+
+def group_by(place: Place, selector: Callable[[Any, Any], Any], grouped: GroupedLike) -> Grouping:
+    how = as_grouped(grouped)
+    return _grouping(select_key(place, selector, how.name), how)
+
+
+def count(grouping: Grouping, materialized: MaterializedLike, named: NamedLike) -> Place:
+    place = grouping.place
+    if materialized is not None and as_materialized(materialized).store_name is None:
+        place.draft.names.store(AGGREGATE)  # Java uses up one more number here
+    store = materialize(materialized, place.draft, AGGREGATE, key_serde=place.key_serde, value_serde=Serdes.LONG)
+    return _aggregated(grouping, Count(), store, AGGREGATE, named)
+
+
+def reduce(
+    grouping: Grouping, reducer: Callable[[Any, Any], Any], materialized: MaterializedLike, named: NamedLike
+) -> Place:
+    place = grouping.place
+    store = materialize(materialized, place.draft, REDUCE, key_serde=place.key_serde, value_serde=place.value_serde)
+    return _aggregated(grouping, Reduce(reducer=reducer), store, REDUCE, named)
+
+
+def aggregate(
+    grouping: Grouping,
+    initializer: Callable[[], Any],
+    aggregator: Callable[[Any, Any, Any], Any],
+    materialized: MaterializedLike,
+    named: NamedLike,
+) -> Place:
+    store = materialize(materialized, grouping.place.draft, AGGREGATE, key_serde=grouping.place.key_serde)
+    operator = Aggregate(initializer=initializer, aggregator=aggregator)
+    return _aggregated(grouping, operator, store, AGGREGATE, named)
+
+
+def _aggregated(
+    grouping: Grouping, operator: TableOperator, store: Materialization, prefix: str, named: NamedLike
+) -> Place:
+    name = grouping.place.draft.names.choose(name_of(named), prefix)
+    place = repartitioned(grouping, store.name)
+    table = TableStep(name=name, parents=(place.node,), operator=operator, store=store, answers=Answer.ALWAYS)
+    return place.then(
+        table,
+        key_serde=store.key_serde,
+        value_serde=store.value_serde,
+        store=store.name if store.queryable else None,
+    )
+
+
+def repartitioned(grouping: Grouping, store: str) -> Place:
+    """The place from which an aggregation reads: below a repartition topic if the key changed."""
+    place = grouping.place
+    if not place.repartition_required:
+        return place
+    node = new_repartition(place, grouping.name or store, key_serde=place.key_serde, value_serde=place.value_serde)
+    if grouping.repartitioned is not None:
+        place.draft.add_again(grouping.repartitioned.node)
+        return grouping.repartitioned
+    below = place.then(node, sources=frozenset((node.name,)), repartition_required=False)
+    if grouping.name is not None:
+        grouping.repartitioned = below
+    return below

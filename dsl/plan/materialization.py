@@ -1,0 +1,139 @@
+"""From what the user said about a store to its builder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dsl.options import Materialized, chosen
+from dsl.plan.builder import Draft
+from dsl.plan.nodes import BufferStore, Materialization
+from dsl.settings import BuildSettings
+from processor_api.durations import to_ms
+from processor_api.errors import StreamsError, TopologyError
+from processor_api.serde import Serde
+from processor_api.stores.buffers import change_buffer_builder
+from processor_api.stores.defaults import DslKeyValueParams, on_engine
+from processor_api.stores.factory import UNCACHED_KINDS, StoreBuilder, Stores
+from processor_api.stores.suppliers import PLAIN_BYTES, StoreSupplier, as_supplier
+
+__all__ = [
+    "MaterializedLike",
+    "as_materialized",
+    "buffer_builder",
+    "key_value_builder",
+    "materialize",
+    "materialize_if_named",
+]
+
+MaterializedLike = Materialized[Any, Any] | str | None
+
+_BUILDERS: Mapping[str, Callable[..., StoreBuilder[Any, Any]]] = {
+    "key-value": Stores.timestamped_key_value_store_builder,
+    "timestamped-key-value": Stores.timestamped_key_value_store_builder,
+    "headers-key-value": Stores.timestamped_key_value_store_with_headers_builder,
+    "lru-map": Stores.timestamped_key_value_store_builder,
+    "timestamped-lru-map": Stores.timestamped_key_value_store_builder,
+    PLAIN_BYTES: Stores.timestamped_key_value_store_builder,
+}
+"""Tables keep timestamps: what makes their stores, by the kind of the supplier; other kinds are taken as they are."""
+
+_CAN_HAVE_HEADERS = frozenset({"key-value", "timestamped-key-value", "headers-key-value"})
+"""Kinds of supplier whose stores keep headers where the application wants them."""
+
+
+def as_materialized(materialized: MaterializedLike) -> Materialized[Any, Any]:
+    return Materialized(name=materialized) if isinstance(materialized, str) else chosen(materialized, Materialized)
+
+
+def materialize(
+    materialized: MaterializedLike,
+    draft: Draft,
+    prefix: str,
+    *,
+    key_serde: Serde[Any] | None = None,
+    value_serde: Serde[Any] | None = None,
+) -> Materialization:
+    """The store of a table that may need one; ``prefix`` is for a generated name, the serdes for those left open."""
+    given = as_materialized(materialized)
+    name = given.store_name
+    return Materialization(
+        name=draft.names.store(prefix) if name is None else name,
+        queryable=name is not None,
+        key_serde=key_serde if given.key_serde is None else given.key_serde,
+        value_serde=value_serde if given.value_serde is None else given.value_serde,
+        supplier=None if given.supplier is None else as_supplier(given.supplier),
+        store_type=given.store_type,
+        logging=given.logging,
+        topic_config=given.topic_config,
+        caching=given.caching,
+        retention_ms=None if given.retention is None else to_ms(given.retention, "retention"),
+        time_to_live=given.time_to_live,
+    )
+
+
+def materialize_if_named(
+    materialized: MaterializedLike,
+    draft: Draft,
+    prefix: str,
+    *,
+    key_serde: Serde[Any] | None = None,
+    value_serde: Serde[Any] | None = None,
+) -> Materialization | None:
+    """The store of a table that has one only if it can be queried (conformance 109); uses up a number like Java."""
+    if materialized is None:
+        return None
+    store = materialize(materialized, draft, prefix, key_serde=key_serde, value_serde=value_serde)
+    return store if store.queryable else None
+
+
+def key_value_builder(store: Materialization, settings: BuildSettings) -> StoreBuilder[Any, Any]:
+    """A key-value store with timestamps, and with headers if the application wants them, or whatever kind the supplier
+    is of."""
+    supplier = store.supplier or _default_supplier(store, settings)
+    make = _BUILDERS.get(supplier.kind)
+    if settings.headers and store.supplier is None and supplier.kind in _CAN_HAVE_HEADERS:
+        make = Stores.timestamped_key_value_store_with_headers_builder
+    if make is not None:
+        builder = make(supplier, store.key_serde, store.value_serde)
+        if store.caching and settings.caching and builder.kind not in UNCACHED_KINDS:
+            builder = builder.with_caching_enabled()
+    else:
+        builder = StoreBuilder(supplier=supplier, key_serde=store.key_serde, value_serde=store.value_serde)
+    if store.time_to_live is not None:
+        builder = builder.with_time_to_live(store.time_to_live.duration, store.time_to_live.by)
+    if store.logging:
+        return builder.with_logging_enabled(store.topic_config)
+    return builder.with_logging_disabled()
+
+
+def buffer_builder(store: BufferStore, settings: BuildSettings) -> StoreBuilder[Any, Any]:
+    """On the application's engine: on RocksDB what waits outlives a restart without a restore."""
+    builder = change_buffer_builder(store.name, store.key_serde, store.value_serde, engine=settings.engine)
+    if store.logging:
+        return builder.with_logging_enabled(store.topic_config)
+    return builder.with_logging_disabled()
+
+
+def _default_supplier(store: Materialization, settings: BuildSettings) -> StoreSupplier:
+    """By what the table says, else the application: its suppliers, else its engine.
+
+    :raises TopologyError: if the user's suppliers fail, or give no supplier of this store.
+    """
+    chosen = store.store_type or settings.suppliers or settings.engine
+    suppliers = on_engine(chosen) if isinstance(chosen, str) else chosen
+    try:
+        supplier = as_supplier(suppliers.key_value_store(DslKeyValueParams(name=store.name)))
+    except StreamsError as error:
+        raise error.locate(store=store.name)  # noqa: B904 - the same error, with its place
+    except Exception as error:
+        raise TopologyError(
+            f"key_value_store of {suppliers!r} failed for store {store.name!r}: {type(error).__name__}: {error}",
+            store=store.name,
+        ) from error
+    if supplier.name != store.name:
+        raise TopologyError(
+            f"key_value_store of {suppliers!r} was asked for store {store.name!r} and gave {supplier.name!r}",
+            store=store.name,
+        )
+    return supplier

@@ -1,0 +1,251 @@
+"""The plan: what a builder's calls add up to, as frozen nodes.
+
+The set of kinds is closed: the compiler and the passes match on it, and the type checker tells where a new kind is
+missing. Most operators need no kind of their own: :class:`Process` takes any operator of a stream, :class:`TableStep`
+any operator that makes a table. Nodes refer to their parents by number; a node's ``name`` is that of the topology node
+from which its children read.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dsl.options import Consumed, Produced
+from dsl.table_operator import TableOperator
+from processor_api.nodes import TopicNameExtractor
+from processor_api.partitioner import StreamPartitioner
+from processor_api.serde import Serde
+from processor_api.stores.defaults import DslStoreSuppliers
+from processor_api.stores.factory import StoreBuilder, StoreSupplier
+from processor_api.stores.time_to_live import TimeToLive
+
+__all__ = [
+    "Answer",
+    "Ask",
+    "BufferStore",
+    "GlobalSource",
+    "Materialization",
+    "Plan",
+    "PlanNode",
+    "Process",
+    "Repartition",
+    "Sink",
+    "StateStore",
+    "StreamSource",
+    "TableRepartition",
+    "TableSource",
+    "TableStep",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Materialization:
+    """A table's store with everything decided but the application's defaults."""
+
+    name: str
+    queryable: bool
+    """Whether the user named it."""
+    key_serde: Serde[Any] | None = None
+    value_serde: Serde[Any] | None = None
+    supplier: StoreSupplier | None = None
+    store_type: DslStoreSuppliers | str | None = None
+    logging: bool = True
+    topic_config: Mapping[str, str] = field(default_factory=dict)
+    caching: bool = True
+    retention_ms: int | None = None
+    time_to_live: TimeToLive | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BufferStore:
+    """The store in which a suppression lets changes wait."""
+
+    name: str
+    named: bool
+    """Whether the user named it."""
+    key_serde: Serde[Any] | None = None
+    value_serde: Serde[Any] | None = None
+    logging: bool = True
+    topic_config: Mapping[str, str] = field(default_factory=dict)
+
+
+class Ask(enum.Enum):
+    """What an operator says to a table it reads about old values (conformance 30)."""
+
+    NOTHING = enum.auto()
+    IF_AVAILABLE = enum.auto()
+    """Send them if you can without a store made for it."""
+    FORCE = enum.auto()
+    """Send them, and if that takes a store, make one."""
+
+
+class Answer(enum.Enum):
+    """How a table can come by old values."""
+
+    ALWAYS = enum.auto()
+    """It has a store in any case."""
+    OWN_STORE = enum.auto()
+    """From a store that it gets if it is named, or for this purpose."""
+    OWN_STORE_OR_PARENT = enum.auto()
+    """From its store if it is named, else computed from its parent's old values."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamSource:
+    """``stream(...)``: topics, or a pattern."""
+
+    name: str
+    consumed: Consumed[Any, Any]
+    topics: tuple[str, ...] = ()
+    pattern: re.Pattern[str] | None = None
+
+    @property
+    def parents(self) -> tuple[int, ...]:
+        return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableSource:
+    """``table(...)``: a source node, and the processor that makes its records changes."""
+
+    name: str
+    source: str
+    topic: str
+    consumed: Consumed[Any, Any]
+    operator: TableOperator
+    store: Materialization
+
+    @property
+    def parents(self) -> tuple[int, ...]:
+        return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class GlobalSource:
+    """``global_table(...)`` and ``add_global_store(...)``: a source node, and the processor that fills the store."""
+
+    name: str
+    source: str
+    topic: str
+    consumed: Consumed[Any, Any]
+    supplier: Any
+    """The table's operator, or a supplier of processors."""
+    store: Materialization | StoreBuilder[Any, Any]
+    """The table's store, which holds the topic's records as they are; or the builder that the user gave."""
+
+    @property
+    def parents(self) -> tuple[int, ...]:
+        return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateStore:
+    """``add_state_store(...)``."""
+
+    builder: StoreBuilder[Any, Any]
+
+    @property
+    def name(self) -> str:
+        return self.builder.name
+
+    @property
+    def parents(self) -> tuple[int, ...]:
+        return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Process:
+    """Any node that makes a stream, or nothing: an operator, or a user's processor."""
+
+    name: str
+    parents: tuple[int, ...]
+    supplier: Any
+    """An :class:`~processor_api.processor.Operator`, or a supplier of processors."""
+    stores: tuple[str, ...] = ()
+    """Stores added elsewhere."""
+    fixed_key: bool | None = None
+    """Which kind of processor the supplier must make; ``None`` for operators."""
+    changes_key: bool = False
+    changes_value: bool = False
+    merges: bool = False
+    asks: Ask = Ask.NOTHING
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableStep:
+    """Any node that makes a table of what one parent sends, except the table's own source."""
+
+    name: str
+    parents: tuple[int, ...]
+    operator: TableOperator
+    store: Materialization | None
+    answers: Answer
+    asks: Ask = Ask.NOTHING
+    buffer: BufferStore | None = None
+    grace_ms: int | None = None
+    """Of a windowed aggregation: how long a window takes records after its end; of sessions, the gap and that."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repartition:
+    """An internal topic in a stream: filter, sink and source. Children read from the source, which gives the name."""
+
+    name: str
+    parents: tuple[int, ...]
+    topic: str
+    filter: str
+    sink: str
+    key_serde: Serde[Any] | None = None
+    value_serde: Serde[Any] | None = None
+    partitions: int | None = None
+    partitioner: StreamPartitioner | None = None
+    optimizable: bool = True
+    """Whether it may be merged with others (not the ones the user asked for, conformance 102)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableRepartition:
+    """The internal topic of a grouped table: changes, without a filter for null keys."""
+
+    name: str
+    parents: tuple[int, ...]
+    topic: str
+    sink: str
+    key_serde: Serde[Any] | None = None
+    value_serde: Serde[Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sink:
+    """``to(...)``: a topic, or a function that names one for each record."""
+
+    name: str
+    parents: tuple[int, ...]
+    topic: str | TopicNameExtractor
+    produced: Produced[Any, Any]
+
+
+PlanNode = (
+    StreamSource | TableSource | GlobalSource | StateStore | Process | TableStep | Repartition | TableRepartition | Sink
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Nodes by number, in the order of the calls, and their turns when the topology is written."""
+
+    nodes: Mapping[int, PlanNode]
+    turns: Mapping[int, int]
+    """A node that was asked for again has a later turn than its number says."""
+
+    def children(self) -> dict[int, list[int]]:
+        """The children of each node."""
+        found: dict[int, list[int]] = {number: [] for number in self.nodes}
+        for number, node in self.nodes.items():
+            for parent in dict.fromkeys(node.parents):
+                found[parent].append(number)
+        return found

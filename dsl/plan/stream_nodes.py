@@ -1,0 +1,233 @@
+"""What the calls on a stream add to the plan. A function takes the place of the stream and returns that of its result.
+
+Serdes come down as far as they still fit (the types that an operator does not change), see conformance 3.7 for names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from dsl.naming import looks_generated, repartition_topic
+from dsl.options import Consumed, NamedLike, Produced, Repartitioned, chosen, name_of
+from dsl.plan.builder import Draft, Place
+from dsl.plan.materialization import MaterializedLike, materialize
+from dsl.plan.nodes import Answer, Process, Repartition, Sink, StreamSource, TableStep
+from dsl.processors.stateless import (
+    Filter,
+    FlatMap,
+    FlatMapValues,
+    Foreach,
+    Map,
+    MapValues,
+    PassThrough,
+    Peek,
+    SelectKey,
+)
+from dsl.processors.table_source import TableSourceOperator
+from processor_api.errors import TopologyError
+from processor_api.nodes import TopicNameExtractor
+from processor_api.partitioner import StreamPartitioner
+from processor_api.processor import check_supplier
+from processor_api.serde import Serde
+
+SOURCE = "KSTREAM-SOURCE-"
+SINK = "KSTREAM-SINK-"
+FILTER = "KSTREAM-FILTER-"
+
+
+def stream(draft: Draft, topics: Any, consumed: Consumed[Any, Any] | None) -> Place:
+    how: Consumed[Any, Any] = chosen(consumed, Consumed)
+    pattern = topics if isinstance(topics, re.Pattern) else None
+    names = () if pattern is not None else _topic_names(topics)
+    name = draft.names.choose(how.name, SOURCE)
+    node = draft.add(StreamSource(name=name, consumed=how, topics=names, pattern=pattern))
+    return Place(
+        draft=draft,
+        node=node,
+        name=name,
+        sources=frozenset((name,)),
+        key_serde=how.key_serde,
+        value_serde=how.value_serde,
+    )
+
+
+def _topic_names(topics: Any) -> tuple[str, ...]:
+    given = (topics,) if isinstance(topics, str) else tuple(topics) if isinstance(topics, Iterable) else ()
+    if not given or not all(isinstance(name, str) and name for name in given):
+        raise TopologyError(f"a stream reads one or more topics, or a compiled pattern, got {topics!r}")
+    return tuple(dict.fromkeys(given))
+
+
+def filter_(place: Place, predicate: Callable[[Any, Any], object], negate: bool, named: NamedLike) -> Place:
+    name = place.draft.names.choose(name_of(named), FILTER)
+    return place.then(Process(name=name, parents=(place.node,), supplier=Filter(predicate, negate)))
+
+
+def select_key(place: Place, mapper: Callable[[Any, Any], Any], named: NamedLike) -> Place:
+    name = place.draft.names.choose(name_of(named), "KSTREAM-KEY-SELECT-")
+    node = Process(name=name, parents=(place.node,), supplier=SelectKey(mapper), changes_key=True)
+    return place.then(node, key_serde=None, repartition_required=True)
+
+
+def map_(place: Place, mapper: Callable[[Any, Any], Any], named: NamedLike) -> Place:
+    return _new_records(place, Map(mapper), "KSTREAM-MAP-", named)
+
+
+def flat_map(place: Place, mapper: Callable[[Any, Any], Any], named: NamedLike) -> Place:
+    return _new_records(place, FlatMap(mapper), "KSTREAM-FLATMAP-", named)
+
+
+def _new_records(place: Place, operator: Any, prefix: str, named: NamedLike) -> Place:
+    name = place.draft.names.choose(name_of(named), prefix)
+    node = Process(name=name, parents=(place.node,), supplier=operator, changes_key=True)
+    return place.then(node, key_serde=None, value_serde=None, repartition_required=True)
+
+
+def map_values(place: Place, mapper: Callable[..., Any], with_key: bool, named: NamedLike) -> Place:
+    return _new_values(place, MapValues(mapper, with_key), "KSTREAM-MAPVALUES-", named)
+
+
+def flat_map_values(place: Place, mapper: Callable[..., Any], with_key: bool, named: NamedLike) -> Place:
+    return _new_values(place, FlatMapValues(mapper, with_key), "KSTREAM-FLATMAPVALUES-", named)
+
+
+def _new_values(place: Place, operator: Any, prefix: str, named: NamedLike) -> Place:
+    name = place.draft.names.choose(name_of(named), prefix)
+    node = Process(name=name, parents=(place.node,), supplier=operator, changes_value=True)
+    return place.then(node, value_serde=None)
+
+
+def peek(place: Place, action: Callable[[Any, Any], object], named: NamedLike) -> Place:
+    name = place.draft.names.choose(name_of(named), "KSTREAM-PEEK-")
+    return place.then(Process(name=name, parents=(place.node,), supplier=Peek(action)))
+
+
+def foreach(place: Place, action: Callable[[Any, Any], object], named: NamedLike) -> None:
+    name = place.draft.names.choose(name_of(named), "KSTREAM-FOREACH-")
+    place.draft.add(Process(name=name, parents=(place.node,), supplier=Foreach(action)))
+
+
+def merge(place: Place, other: Place, named: NamedLike) -> Place:
+    place.same_builder(other)
+    name = place.draft.names.choose(name_of(named), "KSTREAM-MERGE-")
+    parents = tuple(dict.fromkeys((place.node, other.node)))
+    return place.then(
+        Process(name=name, parents=parents, supplier=PassThrough(), merges=True),
+        sources=place.sources | other.sources,
+        key_serde=None,
+        value_serde=None,
+        repartition_required=place.repartition_required or other.repartition_required,
+    )
+
+
+def process(
+    place: Place, supplier: Callable[[], Any], stores: tuple[str, ...], fixed_key: bool, named: NamedLike
+) -> Place:
+    prefix = "KSTREAM-PROCESSVALUES-" if fixed_key else "KSTREAM-PROCESSOR-"
+    name = name_of(named) or place.draft.names.processor(prefix)
+    check_supplier(name, supplier)
+    _check_store_names(name, stores)
+    node = Process(name=name, parents=(place.node,), supplier=supplier, stores=stores, fixed_key=fixed_key)
+    if fixed_key:
+        return place.then(node, value_serde=None)
+    return place.then(node, key_serde=None, value_serde=None, repartition_required=True)
+
+
+def _check_store_names(name: str, stores: tuple[Any, ...]) -> None:
+    for store in stores:
+        if not isinstance(store, str):
+            raise TopologyError(
+                f"processor {name!r} is connected to stores by their names, got {type(store).__name__}: add it to"
+                " the builder, and give its name here",
+                node=name,
+            )
+
+
+def to(place: Place, topic: str | TopicNameExtractor, produced: Produced[Any, Any] | None) -> None:
+    how: Produced[Any, Any] = chosen(produced, Produced)
+    if not topic or not (isinstance(topic, str) or callable(topic)):
+        raise TopologyError(f"a stream goes to a topic, or to those that a function names, got {topic!r}")
+    complete: Produced[Any, Any] = Produced(
+        key_serde=how.key_serde or place.key_serde,
+        value_serde=how.value_serde or place.value_serde,
+        partitioner=how.partitioner,
+    )
+    name = place.draft.names.choose(how.name, SINK)
+    place.draft.add(Sink(name=name, parents=(place.node,), topic=topic, produced=complete))
+
+
+def new_repartition(
+    place: Place,
+    prefix: str,
+    *,
+    key_serde: Serde[Any] | None,
+    value_serde: Serde[Any] | None,
+    partitions: int | None = None,
+    partitioner: StreamPartitioner | None = None,
+    optimizable: bool = True,
+) -> Repartition:
+    """A node that is not added yet. Uses up three numbers, also where the names are made of the topic's name."""
+    topic = repartition_topic(prefix)
+    names = place.draft.names
+    sink, filter_name, source = names.processor(SINK), names.processor(FILTER), names.processor(SOURCE)
+    if not looks_generated(prefix):
+        sink, filter_name, source = f"{topic}-sink", f"{topic}-filter", f"{topic}-source"
+    return Repartition(
+        name=source,
+        parents=(place.node,),
+        topic=topic,
+        filter=filter_name,
+        sink=sink,
+        key_serde=key_serde,
+        value_serde=value_serde,
+        partitions=partitions,
+        partitioner=partitioner,
+        optimizable=optimizable,
+    )
+
+
+def repartition(place: Place, repartitioned: Repartitioned[Any, Any] | None) -> Place:
+    how: Repartitioned[Any, Any] = chosen(repartitioned, Repartitioned)
+    prefix = how.name or place.draft.names.processor("KSTREAM-REPARTITION-")
+    key_serde, value_serde = how.key_serde or place.key_serde, how.value_serde or place.value_serde
+    node = new_repartition(
+        place,
+        prefix,
+        key_serde=key_serde,
+        value_serde=value_serde,
+        partitions=how.number_of_partitions,
+        partitioner=how.partitioner,
+        optimizable=False,
+    )
+    return place.then(
+        node,
+        sources=frozenset((node.name,)),
+        key_serde=key_serde,
+        value_serde=value_serde,
+        repartition_required=False,
+    )
+
+
+def to_table(place: Place, materialized: MaterializedLike, named: NamedLike) -> Place:
+    draft = place.draft
+    prefix = "KSTREAM-TOTABLE-"
+    name = draft.names.choose(name_of(named), prefix)
+    store = materialize(materialized, draft, prefix, key_serde=place.key_serde, value_serde=place.value_serde)
+    if place.repartition_required:
+        node = new_repartition(place, name, key_serde=store.key_serde, value_serde=store.value_serde)
+        place = place.then(node, sources=frozenset((node.name,)), repartition_required=False)
+    table = TableStep(
+        name=name,
+        parents=(place.node,),
+        operator=TableSourceOperator(),
+        store=store,
+        answers=Answer.OWN_STORE,
+    )
+    return place.then(
+        table,
+        key_serde=store.key_serde,
+        value_serde=store.value_serde,
+        store=store.name if store.queryable else None,
+    )

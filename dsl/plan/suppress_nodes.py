@@ -1,0 +1,66 @@
+"""What ``suppress`` adds to the plan."""
+
+from __future__ import annotations
+
+from dsl.plan.builder import Draft, Place
+from dsl.plan.nodes import Answer, Ask, BufferStore, TableStep
+from dsl.processors.suppress import NO_LIMIT, Suppress
+from dsl.suppressed import EagerBufferConfig, Suppressed
+from processor_api.errors import TopologyError
+
+__all__ = ["suppress"]
+
+SUPPRESS = "KTABLE-SUPPRESS-"
+
+
+def suppress(place: Place, suppressed: Suppressed) -> Place:
+    if not isinstance(suppressed, Suppressed):
+        raise TopologyError(
+            f"suppress takes Suppressed.until_time_limit(...) or until_window_closes(...), got {suppressed!r}"
+        )
+    draft, config = place.draft, suppressed.buffer
+    name = suppressed.name
+    by_window = suppressed.wait_ms is None
+    node = draft.names.processor(SUPPRESS) if name is None else name
+    wait_ms = _grace(draft, place.node, node) if suppressed.wait_ms is None else suppressed.wait_ms
+    store = BufferStore(
+        name=draft.names.store(SUPPRESS) if name is None else f"{name}-store",
+        named=name is not None,
+        key_serde=place.key_serde,
+        value_serde=place.value_serde,
+        logging=config.logging,
+        topic_config=config.topic_config,
+    )
+    operator = Suppress(
+        buffer=store.name,
+        wait_ms=wait_ms,
+        by_window=by_window,
+        record_limit=NO_LIMIT if config.record_limit is None else config.record_limit,
+        byte_limit=NO_LIMIT if config.byte_limit is None else config.byte_limit,
+        emits_early=isinstance(config, EagerBufferConfig),
+    )
+    step = TableStep(
+        name=node,
+        parents=(place.node,),
+        operator=operator,
+        store=None,
+        answers=Answer.OWN_STORE_OR_PARENT,
+        asks=Ask.FORCE,
+        buffer=store,
+    )
+    return place.then(step, store=None)
+
+
+def _grace(draft: Draft, number: int, node: str) -> int:
+    """How long windows stay open after their ends: as the nearest windowed aggregations above say, the longest of
+    them."""
+    above = draft.node(number)
+    if isinstance(above, TableStep) and above.grace_ms is not None:
+        return above.grace_ms
+    if not isinstance(above, TableStep):
+        raise TopologyError(
+            f"{node!r} waits until windows close, and {above.name!r} above it has none: use until_time_limit, or"
+            " suppress a windowed aggregation",
+            node=node,
+        )
+    return max(_grace(draft, parent, node) for parent in above.parents)

@@ -1,0 +1,226 @@
+"""What the calls on a table add to the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dsl.naming import REPARTITION_SUFFIX
+from dsl.options import Consumed, NamedLike, chosen, name_of
+from dsl.plan.builder import Draft, Place
+from dsl.plan.group_nodes import GroupedLike, as_grouped
+from dsl.plan.materialization import MaterializedLike, as_materialized, materialize, materialize_if_named
+from dsl.plan.nodes import Answer, Ask, Materialization, Process, TableRepartition, TableSource, TableStep
+from dsl.plan.stream_nodes import SINK, SOURCE
+from dsl.processors.stateless import ToStream
+from dsl.processors.table_aggregate import TableAggregate, TableGroupBy, TableReduce
+from dsl.processors.table_source import TableSourceOperator
+from dsl.processors.table_stateless import TableFilter, TableMapValues
+from dsl.table_operator import TableOperator
+from processor_api.errors import TopologyError
+from processor_api.serde import Serdes
+
+__all__ = [
+    "TableGrouping",
+    "aggregate",
+    "count",
+    "filter_",
+    "group_by",
+    "map_values",
+    "reduce",
+    "table",
+    "to_stream",
+]
+
+FILTER = "KTABLE-FILTER-"
+MAPVALUES = "KTABLE-MAPVALUES-"
+AGGREGATE = "KTABLE-AGGREGATE-"
+REDUCE = "KTABLE-REDUCE-"
+TABLE_SOURCE = "KTABLE-SOURCE-"
+
+
+def table(draft: Draft, topic: Any, consumed: Consumed[Any, Any] | None, materialized: MaterializedLike) -> Place:
+    if not isinstance(topic, str) or not topic:
+        raise TopologyError(f"a table reads one topic, got {topic!r}")
+    given = as_materialized(materialized)
+    how: Consumed[Any, Any] = chosen(consumed, Consumed)
+    how = replace(how, key_serde=how.key_serde or given.key_serde, value_serde=how.value_serde or given.value_serde)
+    given = replace(given, key_serde=how.key_serde, value_serde=how.value_serde)
+    store = materialize(given, draft, f"{topic}-")
+    source = draft.names.suffixed(how.name, "-source", SOURCE)
+    name = draft.names.choose(how.name, TABLE_SOURCE)
+    node = draft.add(
+        TableSource(name=name, source=source, topic=topic, consumed=how, operator=TableSourceOperator(), store=store)
+    )
+    return Place(
+        draft=draft,
+        node=node,
+        name=name,
+        sources=frozenset((source,)),
+        key_serde=how.key_serde,
+        value_serde=how.value_serde,
+        store=store.name if store.queryable else None,
+    )
+
+
+def filter_(
+    place: Place,
+    predicate: Callable[[Any, Any], object],
+    negate: bool,
+    materialized: MaterializedLike,
+    named: NamedLike,
+) -> Place:
+    given = as_materialized(materialized)
+    store = materialize_if_named(
+        materialized, place.draft, FILTER, key_serde=place.key_serde, value_serde=place.value_serde
+    )
+    return _step(
+        place,
+        TableFilter(predicate=predicate, negate=negate),
+        store,
+        place.draft.names.choose(name_of(named), FILTER),
+        Ask.IF_AVAILABLE,
+        key_serde=given.key_serde or place.key_serde,
+        value_serde=given.value_serde or place.value_serde,
+    )
+
+
+def map_values(
+    place: Place,
+    mapper: Callable[..., Any],
+    with_key: bool,
+    materialized: MaterializedLike,
+    named: NamedLike,
+) -> Place:
+    given = as_materialized(materialized)
+    store = materialize_if_named(materialized, place.draft, MAPVALUES, key_serde=place.key_serde)
+    return _step(
+        place,
+        TableMapValues(mapper=mapper, with_key=with_key),
+        store,
+        place.draft.names.choose(name_of(named), MAPVALUES),
+        Ask.NOTHING,
+        key_serde=given.key_serde or place.key_serde,
+        value_serde=given.value_serde,
+    )
+
+
+def _step(
+    place: Place, operator: TableOperator, store: Materialization | None, name: str, asks: Ask, **serdes: Any
+) -> Place:
+    node = TableStep(
+        name=name,
+        parents=(place.node,),
+        operator=operator,
+        store=store,
+        answers=Answer.OWN_STORE_OR_PARENT,
+        asks=asks,
+    )
+    return place.then(node, store=None if store is None else store.name, **serdes)
+
+
+def to_stream(place: Place, named: NamedLike) -> Place:
+    name = place.draft.names.choose(name_of(named), "KTABLE-TOSTREAM-")
+    node = Process(name=name, parents=(place.node,), supplier=ToStream())
+    return place.then(node, store=None)
+
+
+@dataclass
+class TableGrouping:
+    """A grouped table. A repartition topic that the user named serves all its aggregations."""
+
+    place: Place
+    name: str | None
+    repartition: int | None = None
+
+
+def group_by(place: Place, selector: Callable[[Any, Any], tuple[Any, Any]], grouped: GroupedLike) -> TableGrouping:
+    how = as_grouped(grouped)
+    name = place.draft.names.choose(how.name, "KTABLE-SELECT-")
+    node = Process(name=name, parents=(place.node,), supplier=TableGroupBy(selector), asks=Ask.FORCE)
+    below = place.then(node, key_serde=how.key_serde, value_serde=how.value_serde, store=None)
+    return TableGrouping(below, how.name)
+
+
+def count(grouping: TableGrouping, materialized: MaterializedLike, named: NamedLike) -> Place:
+    operator = TableAggregate(initializer=_zero, adder=_one_more, subtractor=_one_less)
+    place = grouping.place
+    store = materialize(materialized, place.draft, AGGREGATE, key_serde=place.key_serde, value_serde=Serdes.LONG)
+    return _aggregated(grouping, operator, store, AGGREGATE, named)
+
+
+def _zero() -> int:
+    return 0
+
+
+def _one_more(key: Any, value: Any, aggregate: int) -> int:
+    return aggregate + 1
+
+
+def _one_less(key: Any, value: Any, aggregate: int) -> int:
+    return aggregate - 1
+
+
+def reduce(
+    grouping: TableGrouping,
+    adder: Callable[[Any, Any], Any],
+    subtractor: Callable[[Any, Any], Any],
+    materialized: MaterializedLike,
+    named: NamedLike,
+) -> Place:
+    place = grouping.place
+    store = materialize(materialized, place.draft, AGGREGATE, key_serde=place.key_serde, value_serde=place.value_serde)
+    return _aggregated(grouping, TableReduce(adder=adder, subtractor=subtractor), store, REDUCE, named)
+
+
+def aggregate(
+    grouping: TableGrouping,
+    initializer: Callable[[], Any],
+    adder: Callable[[Any, Any, Any], Any],
+    subtractor: Callable[[Any, Any, Any], Any],
+    materialized: MaterializedLike,
+    named: NamedLike,
+) -> Place:
+    store = materialize(materialized, grouping.place.draft, AGGREGATE, key_serde=grouping.place.key_serde)
+    operator = TableAggregate(initializer=initializer, adder=adder, subtractor=subtractor)
+    return _aggregated(grouping, operator, store, AGGREGATE, named)
+
+
+def _aggregated(
+    grouping: TableGrouping, operator: TableOperator, store: Materialization, prefix: str, named: NamedLike
+) -> Place:
+    place, given = grouping.place, name_of(named)
+    names = place.draft.names
+    sink = names.suffixed(given, "-sink", SINK)
+    source = names.suffixed(given, "-source", SOURCE)
+    name = names.choose(given, prefix)
+    below = _repartitioned(grouping, sink, source, (grouping.name or store.name) + REPARTITION_SUFFIX)
+    node = TableStep(name=name, parents=(below.node,), operator=operator, store=store, answers=Answer.ALWAYS)
+    return below.then(
+        node,
+        key_serde=store.key_serde,
+        value_serde=store.value_serde,
+        store=store.name if store.queryable else None,
+    )
+
+
+def _repartitioned(grouping: TableGrouping, sink: str, source: str, topic: str) -> Place:
+    place = grouping.place
+    number = grouping.repartition
+    if number is not None:
+        place.draft.add_again(number)
+        source = place.draft.node(number).name
+        return replace(place, node=number, name=source, sources=frozenset((source,)))
+    node = TableRepartition(
+        name=source,
+        parents=(place.node,),
+        topic=topic,
+        sink=sink,
+        key_serde=place.key_serde,
+        value_serde=place.value_serde,
+    )
+    below = place.then(node, sources=frozenset((source,)))
+    if grouping.name is not None:
+        grouping.repartition = below.node
+    return below

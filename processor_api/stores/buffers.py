@@ -1,0 +1,43 @@
+"""The stores in which operators of the DSL let records wait; Kafka Streams has them inside of its library only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from processor_api.durations import Duration, to_ms
+from processor_api.errors import TopologyError
+from processor_api.serde import Serde
+from processor_api.stores.factory import MEMORY, ROCKSDB, StoreBuilder, StoreSupplier
+
+__all__ = ["change_buffer_builder", "join_buffer_builder"]
+
+
+def change_buffer_builder(
+    name: str, key_serde: Serde[Any] | None = None, value_serde: Serde[Any] | None = None, *, engine: str = MEMORY
+) -> StoreBuilder[Any, Any]:
+    """The buffer of a suppression: the last change of each key, in order of time.
+
+    :param engine: in memory, where Kafka Streams has it, it is restored from the changelog at every start.
+    """
+    supplier = StoreSupplier(name=name, kind="change-buffer", engine=engine)
+    return StoreBuilder(supplier=supplier, key_serde=key_serde, value_serde=value_serde)
+
+
+def join_buffer_builder(
+    name: str,
+    grace: Duration,
+    key_serde: Serde[Any] | None = None,
+    value_serde: Serde[Any] | None = None,
+    *,
+    engine: str = ROCKSDB,
+) -> StoreBuilder[Any, Any]:
+    """The buffer of a join of a stream with a table, with grace (KIP-923): every record, in order of time.
+
+    :param grace: how long the stream's time has to be past a record's before the record is joined.
+    :raises TopologyError: if the grace is negative.
+    """
+    grace_ms = to_ms(grace, f"store {name!r}: grace")
+    if grace_ms < 0:
+        raise TopologyError(f"store {name!r}: grace cannot be negative, got {grace_ms} ms", store=name)
+    supplier = StoreSupplier(name=name, kind="join-buffer", engine=engine, parameters={"grace_ms": grace_ms})
+    return StoreBuilder(supplier=supplier, key_serde=key_serde, value_serde=value_serde)

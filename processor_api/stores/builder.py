@@ -1,0 +1,100 @@
+"""Stores as values: a supplier says what kind of store on which engine, a builder adds serdes, logging and caching."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
+
+from processor_api.durations import Duration
+from processor_api.errors import TopologyError
+from processor_api.serde import Serde
+from processor_api.stores.suppliers import CUSTOM, CUSTOM_VERSIONED, StoreSupplier
+from processor_api.stores.time_to_live import RECORD_TIME, TimeToLive
+
+__all__ = ["EXPIRING_KINDS", "UNCACHED_KINDS", "StoreBuilder"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+UNCACHED_KINDS = frozenset(
+    {
+        "versioned-key-value",
+        "lru-map",
+        "timestamped-lru-map",
+        "list",
+        "change-buffer",
+        "join-buffer",
+        CUSTOM,
+        CUSTOM_VERSIONED,
+    }
+)
+"""Kinds of store that log and forward every put, or do all that by themselves."""
+
+EXPIRING_KINDS = frozenset({"key-value", "timestamped-key-value", "headers-key-value"})
+"""Kinds of store that can be given a time to live."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreBuilder(Generic[K, V]):
+    """Everything needed to open a store, and nothing opened. The ``with_*`` methods return a changed copy.
+
+    A serde of ``None`` is the application's default serde. Logging is on and caching off unless said otherwise, as with
+    Kafka Streams' ``Stores`` builders.
+    """
+
+    supplier: StoreSupplier
+    key_serde: Serde[K] | None = None
+    value_serde: Serde[V] | None = None
+    logging: bool = True
+    topic_config: Mapping[str, str] = field(default_factory=dict)
+    caching: bool = False
+    time_to_live: TimeToLive | None = None
+
+    @property
+    def name(self) -> str:
+        return self.supplier.name
+
+    @property
+    def kind(self) -> str:
+        return self.supplier.kind
+
+    def with_logging_enabled(self, topic_config: Mapping[str, str] | None = None) -> StoreBuilder[K, V]:
+        """Logs changes to a changelog topic, created with ``topic_config`` over the built-in settings."""
+        return replace(self, logging=True, topic_config=dict(topic_config or {}))
+
+    def with_logging_disabled(self) -> StoreBuilder[K, V]:
+        """No changelog topic: the store cannot be restored on another worker."""
+        return replace(self, logging=False, topic_config={})
+
+    def with_caching_enabled(self) -> StoreBuilder[K, V]:
+        """Forwards and logs one change per key and commit (or eviction) rather than each.
+
+        :raises TopologyError: if the store is of a kind that is never cached.
+        """
+        if self.kind in UNCACHED_KINDS:
+            raise TopologyError(f"a {self.kind} store is never cached: each of its changes counts", store=self.name)
+        return replace(self, caching=True)
+
+    def with_caching_disabled(self) -> StoreBuilder[K, V]:
+        return replace(self, caching=False)
+
+    def with_time_to_live(self, duration: Duration, by: str = RECORD_TIME) -> StoreBuilder[K, V]:
+        """Lets keys expire (not in Kafka Streams): see :class:`~processor_api.stores.time_to_live.TimeToLive`.
+
+        An expired key is invisible at once. Its row is deleted in the background, with a tombstone on the changelog;
+        nothing is forwarded. Time is the task's stream time.
+
+        :raises TopologyError: if the duration is not positive, ``by`` is neither ``"record_time"`` nor ``"access"``, or
+            the store is of a kind that has a retention or a size of its own.
+        """
+        if self.kind not in EXPIRING_KINDS:
+            raise TopologyError(
+                f"store {self.name!r} is a {self.kind} store, which can have no time to live: it bounds what it keeps"
+                " by itself, or must not lose any; key-value stores, plain, timestamped and with headers, can",
+                store=self.name,
+            )
+        try:
+            return replace(self, time_to_live=TimeToLive(duration, by))
+        except TopologyError as error:
+            raise TopologyError(f"store {self.name!r}: {error.message}", store=self.name) from None

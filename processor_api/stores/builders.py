@@ -1,0 +1,41 @@
+"""Builders of stores, also of those that users write."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from processor_api.checks import check_fields
+from processor_api.errors import TopologyError
+from processor_api.stores.custom import CustomStateStore
+from processor_api.stores.factory import StoreBuilder, Stores
+
+__all__ = ["StateStoreBuilder", "as_builder"]
+
+
+class StateStoreBuilder(Protocol):
+    """A builder of a custom store that a user writes, as Kafka Streams' users do; it goes wherever a `StoreBuilder` of
+    a custom store does. It may have ``logging`` and ``topic_config`` as `StoreBuilder` has them."""
+
+    @property
+    def name(self) -> str: ...
+
+    def build(self) -> CustomStateStore:
+        """A new store, not open yet."""
+        ...
+
+
+def as_builder(given: Any) -> StoreBuilder[Any, Any]:
+    """A builder as the runtime takes it, also of one that a user wrote.
+
+    :raises TopologyError: if it is none.
+    """
+    if isinstance(given, StoreBuilder):
+        check_fields(given, f"store {given.name!r}", store=given.name)
+        return given
+    name, build = getattr(given, "name", None), getattr(given, "build", None)
+    if not isinstance(name, str) or not callable(build):
+        raise TopologyError(f"expected a store builder, got {given!r}; see Stores.key_value_store_builder")
+    builder = Stores.custom(name, build)
+    if not getattr(given, "logging", True):
+        return builder.with_logging_disabled()
+    return builder.with_logging_enabled(getattr(given, "topic_config", None))

@@ -1,0 +1,251 @@
+"""What a store of the user's own is: the contract, what it is given, and what suppliers of byte stores are.
+
+There are two sorts. A *custom store* brings everything of its own: its calls, its bytes on disk, its changes on the
+changelog (:class:`CustomStateStore`, made by ``Stores.custom``). A *byte store* only keeps bytes by bytes, and gets
+serdes, the cache, the write buffer and the changelog from the runtime (:class:`KeyValueBytesStoreSupplier`,
+:class:`VersionedBytesStoreSupplier`). `docs/custom-stores.md` has examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, overload
+
+from processor_api.metrics import StreamsMetrics
+from processor_api.record import HeaderList
+from processor_api.serde import Serde
+from processor_api.stores.contracts import KeyValueStore, VersionedKeyValueStore
+from processor_api.task_id import TaskId, TopicPartition
+
+__all__ = [
+    "ChangelogRecord",
+    "CustomStateStore",
+    "KeyValueBytesStore",
+    "KeyValueBytesStoreSupplier",
+    "RestoreCallback",
+    "StateStoreContext",
+    "TimestampedBytesStore",
+    "VersionedBytesStore",
+    "VersionedBytesStoreSupplier",
+]
+
+
+class ChangelogRecord(NamedTuple):
+    """A record of a store's changelog."""
+
+    key: bytes
+    value: bytes | None
+    timestamp: int
+    """In ms."""
+    headers: HeaderList | None
+
+
+RestoreCallback = Callable[[Sequence[ChangelogRecord]], None]
+"""Takes the next records of the changelog, in order, into the store. What it writes is committed by
+:meth:`CustomStateStore.commit` with the offset of the last of them."""
+
+
+class StateStoreContext(Protocol):
+    """What a custom store is initialised with. To be used on the thread that runs the task, until the store closes."""
+
+    @property
+    def application_id(self) -> str: ...
+
+    @property
+    def task_id(self) -> TaskId: ...
+
+    @property
+    def state_dir(self) -> Path:
+        """The store's own directory, which exists. It is deleted, with all that is in it, when the store has to be
+        rebuilt from its changelog."""
+        ...
+
+    @property
+    def changelog_topic(self) -> str | None:
+        """The real name of the store's changelog; ``None`` if it has none."""
+        ...
+
+    @property
+    def key_serde(self) -> Serde[Any] | None:
+        """The application's default key serde."""
+        ...
+
+    @property
+    def value_serde(self) -> Serde[Any] | None:
+        """The application's default value serde."""
+        ...
+
+    def register(self, restore: RestoreCallback) -> None:
+        """Says how the store is restored. A custom store that is logged calls it in ``init``; a byte store need not."""
+        ...
+
+    def log_change(
+        self, key: bytes, value: bytes | None, timestamp: int | None = None, headers: HeaderList | None = None
+    ) -> None:
+        """Writes a change to the changelog; does nothing where there is none. Every change of a store that is logged
+        must come through here, or it is lost when the task moves.
+
+        :param value: ``None`` deletes.
+        :param timestamp: in ms; that of the record in work if left out.
+        :raises StoreError: while the store is initialised or restored, and in a byte store, which is logged for it.
+        """
+        ...
+
+    def current_stream_time_ms(self) -> int:
+        """The task's stream time; -1 before the first record."""
+        ...
+
+    def current_system_time_ms(self) -> int: ...
+
+    def record_timestamp_ms(self) -> int:
+        """The timestamp of the record in work; -1 if there is none."""
+        ...
+
+    def commit(self) -> None:
+        """Asks for a commit soon."""
+        ...
+
+    def app_configs(self) -> Mapping[str, Any]:
+        """The application's configuration under Kafka's dotted names, secrets masked."""
+        ...
+
+    def metrics(self) -> StreamsMetrics: ...
+
+
+class CustomStateStore(Protocol):
+    """The contract of a store that brings everything of its own (Kafka Streams' ``StateStore`` with KIP-892).
+
+    Inherit from it: what has a default here need not be written. One object serves one task, made by its supplier and
+    used by one thread, in this order: ``init``; the restore callback, as often as needed, each time followed by
+    ``commit``; then the processors' calls and a ``commit`` for each commit of the task; ``close``. After an aborted
+    transaction it is closed, and another one made in its place.
+
+    What the store must promise decides what happens after a crash, and after an aborted transaction:
+
+    * it :attr:`manages_offsets`: rows and offsets become durable together in ``commit``, and what was written since the
+      last one is gone when it is opened again. It is never rebuilt, and needs no file of the runtime's;
+    * it :attr:`buffers_writes`: likewise, without the offsets. The runtime writes them to a file ``.checkpoint_NAME``
+      after each ``commit``; what a crash leaves between the two is replayed;
+    * neither: its writes last at once, committed or not. Under exactly-once it is the only kind of store that is
+      deleted and rebuilt from its changelog after an unclean stop or an abort. At least once it keeps what it has.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def persistent(self) -> bool:
+        """Whether what was committed is there when the store is opened again by another process."""
+        ...
+
+    @property
+    def is_open(self) -> bool:
+        """From the end of ``init`` to ``close``."""
+        ...
+
+    def init(self, context: StateStoreContext) -> None:
+        """Opens the store, in ``context.state_dir`` if it has files, and registers how it is restored."""
+        ...
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Makes what was written durable. Called by the runtime only: a processor that calls it gets an error.
+
+        :param offsets: of the changelog's partition the offset of its last record that the store holds; of each input
+            partition of a persistent store the next offset that the task will read. For a store that manages its
+            offsets to keep; those not told stay as they are.
+        """
+        ...
+
+    def close(self) -> None:
+        """Lets go of everything, without a commit. May be called twice."""
+        ...
+
+    def committed_offset(self, partition: TopicPartition) -> int | None:
+        """The offset of a partition that the last ``commit`` was given, also by an earlier process; ``None`` if there
+        was none, or the store does not manage its offsets."""
+        return None
+
+    @property
+    def manages_offsets(self) -> bool:
+        """Whether ``commit`` keeps offsets, atomically with the rows."""
+        return False
+
+    @property
+    def buffers_writes(self) -> bool:
+        """Whether writes wait for ``commit``, and are gone if it does not come."""
+        return self.manages_offsets
+
+    def approximate_num_uncommitted_bytes(self) -> int:
+        """Memory that the next ``commit`` frees. It counts against ``statestore.uncommitted.max.bytes``, which asks for
+        an early commit. Asked often: keep a counter."""
+        return 0
+
+    @property
+    def position(self) -> Mapping[TopicPartition, int]:
+        """Of input partitions, the offset of the last record whose changes the store has; empty if it does not know.
+
+        For the processors that use the store. The runtime keeps positions of its own and never asks, and queries, which
+        ask Kafka Streams' stores for it, do not read custom stores: only their task does."""
+        return {}
+
+
+class KeyValueBytesStore(CustomStateStore, KeyValueStore[bytes, bytes], Protocol):
+    """A byte store of keys and values, with the life of a custom store."""
+
+
+class VersionedBytesStore(CustomStateStore, VersionedKeyValueStore[bytes, bytes], Protocol):
+    """A byte store of versions, with the life of a custom store."""
+
+
+class KeyValueBytesStoreSupplier(Protocol):
+    """Makes byte stores of keys and values. It goes wherever a `StoreSupplier` does: ``Materialized``, the builders of
+    ``Stores``, `DslStoreSuppliers`.
+
+    The store has the life of :class:`CustomStateStore` and the calls of ``KeyValueStore[bytes, bytes]``, keys in the
+    order of their unsigned bytes. It is written at commits only (``put_all``, then ``commit``), so that it need not
+    buffer. What it lacks of the reads that go backwards is an error when somebody asks for it. If it is persistent and
+    no :class:`TimestampedBytesStore`, a table on it has no timestamps: it reads -1 (KIP-258).
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def get(self) -> KeyValueBytesStore:
+        """A new store, not open yet."""
+        ...
+
+
+class VersionedBytesStoreSupplier(Protocol):
+    """Makes byte stores of versions (KIP-889), with the life of :class:`CustomStateStore` and the calls of
+    ``VersionedKeyValueStore[bytes, bytes]``. Each put reaches the store at once, and is logged before."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def history_retention_ms(self) -> int:
+        """How long versions stay readable; the changelog is created to keep them a day longer."""
+        ...
+
+    def get(self) -> VersionedBytesStore:
+        """A new store, not open yet."""
+        ...
+
+
+class TimestampedBytesStore:
+    """Marks a byte store that keeps timestamps: its values are eight bytes of timestamp and the value (KIP-258).
+
+    A store that has rows without timestamps, from before, shows them by :meth:`convert_to_timestamped_format`.
+    """
+
+    @overload
+    @staticmethod
+    def convert_to_timestamped_format(plain_value: bytes) -> bytes: ...
+    @overload
+    @staticmethod
+    def convert_to_timestamped_format(plain_value: None) -> None: ...
+    @staticmethod
+    def convert_to_timestamped_format(plain_value: bytes | None) -> bytes | None:
+        """A plain value as this store shows it: with the timestamp -1, which is not known."""
+        return None if plain_value is None else b"\xff" * 8 + plain_value

@@ -1,0 +1,474 @@
+"""Factories for stores: suppliers, which say what kind of store on which engine, and builders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from processor_api.durations import Duration, to_ms
+from processor_api.errors import TopologyError
+from processor_api.serde import Serde, Serdes
+from processor_api.stores.builder import EXPIRING_KINDS, UNCACHED_KINDS, StoreBuilder
+from processor_api.stores.custom import CustomStateStore, KeyValueBytesStoreSupplier, VersionedBytesStoreSupplier
+from processor_api.stores.suppliers import (
+    CUSTOM_VERSIONED,
+    MEMORY,
+    PLAIN_BYTES,
+    ROCKSDB,
+    StoreSupplier,
+    as_supplier,
+    custom_supplier,
+)
+
+__all__ = [
+    "EXPIRING_KINDS",
+    "MEMORY",
+    "PROXIED",
+    "ROCKSDB",
+    "UNCACHED_KINDS",
+    "StoreBuilder",
+    "StoreSupplier",
+    "Stores",
+]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_KEY_VALUE, _TIMESTAMPED, _HEADERS = "key-value", "timestamped-key-value", "headers-key-value"
+_LRU_MAP, _TIMESTAMPED_LRU_MAP = "lru-map", "timestamped-lru-map"
+_PLAIN_OF = {
+    _KEY_VALUE: _KEY_VALUE,
+    _TIMESTAMPED: _KEY_VALUE,
+    _HEADERS: _KEY_VALUE,
+    _LRU_MAP: _LRU_MAP,
+    _TIMESTAMPED_LRU_MAP: _LRU_MAP,
+    PLAIN_BYTES: _KEY_VALUE,
+}
+"""The plain kind of each kind of key-value store that a builder can give timestamps or headers."""
+_TIMESTAMPED_OF = {_KEY_VALUE: _TIMESTAMPED, _LRU_MAP: _TIMESTAMPED_LRU_MAP}
+
+PROXIED = "proxied-key-value"
+"""The kind of a timestamped store over bytes without timestamps."""
+
+_BYTES: Serde[Any] = Serdes.BYTES
+"""Of custom stores, which have serdes of their own or none."""
+
+_ALONE, _WITH_TIMESTAMPS, _WITH_HEADERS = "", "timestamped-", "headers-"
+"""How kinds of window and session stores are called by what their values have beside them."""
+
+_SECOND, _MINUTE, _HOUR = 1000, 60_000, 3_600_000
+_SEGMENTS = ((_MINUTE, 3, 2 * _SECOND), (5 * _MINUTE, 5, 20 * _SECOND), (_HOUR, 12, _MINUTE))
+
+
+class Stores:
+    """Factories for stores, under Kafka Streams' names."""
+
+    @staticmethod
+    def persistent_key_value_store(name: str) -> StoreSupplier:
+        """Keys and values on RocksDB."""
+        return StoreSupplier(name=name, kind="key-value", engine=ROCKSDB)
+
+    @staticmethod
+    def persistent_timestamped_key_value_store(name: str) -> StoreSupplier:
+        """Keys and values with timestamps on RocksDB (KIP-258)."""
+        return StoreSupplier(name=name, kind="timestamped-key-value", engine=ROCKSDB)
+
+    @staticmethod
+    def in_memory_key_value_store(name: str) -> StoreSupplier:
+        """Keys and values in memory, restored from the changelog at every start."""
+        return StoreSupplier(name=name, kind="key-value", engine=MEMORY)
+
+    @staticmethod
+    def persistent_timestamped_key_value_store_with_headers(name: str) -> StoreSupplier:
+        """Keys and values with timestamps and headers on RocksDB (KIP-1271)."""
+        return StoreSupplier(name=name, kind=_HEADERS, engine=ROCKSDB)
+
+    @staticmethod
+    def lru_map(name: str, max_entries: int) -> StoreSupplier:
+        """The ``max_entries`` keys that were put or read last, in memory; those that go are deleted from the changelog.
+
+        :raises TopologyError: if ``max_entries`` is not a positive number.
+        """
+        if type(max_entries) is not int or max_entries < 1:
+            raise TopologyError(f"max_entries of an LRU map is a positive number, not {max_entries!r}", store=name)
+        return StoreSupplier(name=name, kind=_LRU_MAP, engine=MEMORY, parameters={"max_entries": max_entries})
+
+    @staticmethod
+    def persistent_versioned_key_value_store(
+        name: str, history_retention: Duration, segment_interval: Duration | None = None
+    ) -> StoreSupplier:
+        """Keys with the versions of their values on RocksDB (KIP-889).
+
+        :param history_retention: how long versions stay readable after they ended, and how late a put may come; 0 keeps
+            no history.
+        :param segment_interval: older versions go by segments of this length: by the third of a history of a minute, up
+            to the 24th of one of days, if left out.
+        :raises TopologyError: if the retention is negative or the interval not positive.
+        """
+        return _versioned(name, ROCKSDB, history_retention, segment_interval)
+
+    @staticmethod
+    def in_memory_versioned_key_value_store(
+        name: str, history_retention: Duration, segment_interval: Duration | None = None
+    ) -> StoreSupplier:
+        """As :meth:`persistent_versioned_key_value_store`, in memory, restored from the changelog at every start."""
+        return _versioned(name, MEMORY, history_retention, segment_interval)
+
+    @staticmethod
+    def persistent_list_store(name: str) -> StoreSupplier:
+        """A list of values for each key on RocksDB, as outer joins of streams need it."""
+        return StoreSupplier(name=name, kind="list", engine=ROCKSDB)
+
+    @staticmethod
+    def in_memory_list_store(name: str) -> StoreSupplier:
+        """As :meth:`persistent_list_store`, in memory."""
+        return StoreSupplier(name=name, kind="list", engine=MEMORY)
+
+    @staticmethod
+    def persistent_window_store(
+        name: str,
+        retention: Duration,
+        window_size: Duration,
+        retain_duplicates: bool = False,
+        *,
+        segment_interval: Duration | None = None,
+        time_ordered: bool = False,
+    ) -> StoreSupplier:
+        """Values of keys in windows on RocksDB, kept for ``retention`` behind the largest window start put.
+
+        :param window_size: tells the ends of the windows that the store lists.
+        :param retain_duplicates: every put adds a row; nothing is replaced or deleted (stream-stream joins).
+        :param segment_interval: rows expire in segments of this length; by default half of the retention, at least a
+            minute. A store that has rows keeps the interval they were written with.
+        :param time_ordered: reads over all keys go by time and cost no more than what they return (KIP-825), at the
+            price of an index for reads by key: for results that are emitted when windows close.
+        :raises TopologyError: if a duration is negative, the interval 0, or the retention smaller than the window.
+        """
+        return _window_supplier(
+            name, ROCKSDB, retention, window_size, retain_duplicates, segment_interval, time_ordered, _ALONE
+        )
+
+    @staticmethod
+    def persistent_timestamped_window_store(
+        name: str,
+        retention: Duration,
+        window_size: Duration,
+        retain_duplicates: bool = False,
+        *,
+        segment_interval: Duration | None = None,
+        time_ordered: bool = False,
+    ) -> StoreSupplier:
+        """As :meth:`persistent_window_store`, with timestamps beside the values (KIP-258)."""
+        return _window_supplier(
+            name, ROCKSDB, retention, window_size, retain_duplicates, segment_interval, time_ordered, _WITH_TIMESTAMPS
+        )
+
+    @staticmethod
+    def persistent_timestamped_window_store_with_headers(
+        name: str,
+        retention: Duration,
+        window_size: Duration,
+        retain_duplicates: bool = False,
+        *,
+        segment_interval: Duration | None = None,
+        time_ordered: bool = False,
+    ) -> StoreSupplier:
+        """As :meth:`persistent_window_store`, with timestamps and headers beside the values (KIP-1271)."""
+        return _window_supplier(
+            name, ROCKSDB, retention, window_size, retain_duplicates, segment_interval, time_ordered, _WITH_HEADERS
+        )
+
+    @staticmethod
+    def in_memory_window_store(
+        name: str,
+        retention: Duration,
+        window_size: Duration,
+        retain_duplicates: bool = False,
+        *,
+        time_ordered: bool = False,
+    ) -> StoreSupplier:
+        """As :meth:`persistent_window_store`, in memory; restored from the changelog at every start. Reads over several
+        keys go by time, then key."""
+        return _window_supplier(name, MEMORY, retention, window_size, retain_duplicates, None, time_ordered, _ALONE)
+
+    @staticmethod
+    def persistent_session_store(
+        name: str, retention: Duration, *, segment_interval: Duration | None = None, time_ordered: bool = False
+    ) -> StoreSupplier:
+        """Aggregates of sessions on RocksDB, kept for ``retention`` behind the largest session end put. The other
+        parameters are those of :meth:`persistent_window_store`.
+
+        :raises TopologyError: if a duration is negative, or the interval 0.
+        """
+        return _session_supplier(name, ROCKSDB, retention, segment_interval, time_ordered, _ALONE)
+
+    @staticmethod
+    def persistent_timestamped_session_store(
+        name: str, retention: Duration, *, segment_interval: Duration | None = None, time_ordered: bool = False
+    ) -> StoreSupplier:
+        """As :meth:`persistent_session_store`, with timestamps beside the aggregates (planned in KIP-258, and not in
+        Kafka Streams). The changelog is that of a session store."""
+        return _session_supplier(name, ROCKSDB, retention, segment_interval, time_ordered, _WITH_TIMESTAMPS)
+
+    @staticmethod
+    def persistent_session_store_with_headers(
+        name: str, retention: Duration, *, segment_interval: Duration | None = None, time_ordered: bool = False
+    ) -> StoreSupplier:
+        """As :meth:`persistent_session_store`, with headers beside the aggregates (KIP-1271)."""
+        return _session_supplier(name, ROCKSDB, retention, segment_interval, time_ordered, _WITH_HEADERS)
+
+    @staticmethod
+    def in_memory_session_store(name: str, retention: Duration, *, time_ordered: bool = False) -> StoreSupplier:
+        """As :meth:`persistent_session_store`, in memory; restored from the changelog at every start. Reads over
+        several keys go by time, then key."""
+        return _session_supplier(name, MEMORY, retention, None, time_ordered, _ALONE)
+
+    @staticmethod
+    def custom(name: str, supplier: Callable[[], CustomStateStore]) -> StoreBuilder[Any, Any]:
+        """A store that brings everything of its own; processors get it by ``context.get_state_store(name)``.
+
+        :param supplier: makes a new store, not open yet, at each call; it is called twice here to check that.
+        :raises TopologyError: if it does not, or what it makes is not a
+            :class:`~processor_api.stores.custom.CustomStateStore` of this name.
+        """
+        return StoreBuilder(supplier=custom_supplier(name, supplier), key_serde=_BYTES, value_serde=_BYTES)
+
+    @staticmethod
+    def key_value_store_builder(
+        supplier: StoreSupplier | KeyValueBytesStoreSupplier,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+    ) -> StoreBuilder[K, V]:
+        """A plain key-value store.
+
+        :raises TopologyError: if the supplier is of another kind.
+        """
+        return _builder(supplier, "a key-value store", _PLAIN_OF, key_serde, value_serde)
+
+    @staticmethod
+    def timestamped_key_value_store_builder(
+        supplier: StoreSupplier | KeyValueBytesStoreSupplier,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+    ) -> StoreBuilder[K, V]:
+        """A key-value store whose values are :class:`~processor_api.stores.contracts.ValueAndTimestamp`.
+
+        A persistent byte store of the user's that keeps no timestamps reads -1 (KIP-258).
+
+        :raises TopologyError: if the supplier is of another kind.
+        """
+        kinds = {kind: _TIMESTAMPED_OF[plain] for kind, plain in _PLAIN_OF.items()} | {PLAIN_BYTES: PROXIED}
+        return _builder(supplier, "a timestamped key-value store", kinds, key_serde, value_serde)
+
+    @staticmethod
+    def timestamped_key_value_store_with_headers_builder(
+        supplier: StoreSupplier | KeyValueBytesStoreSupplier,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+    ) -> StoreBuilder[K, V]:
+        """A key-value store whose values are :class:`~processor_api.stores.contracts.ValueTimestampHeaders` (KIP-1271).
+
+        :raises TopologyError: if the supplier is of another kind.
+        """
+        kinds = {kind: _HEADERS for kind, plain in _PLAIN_OF.items() if plain == _KEY_VALUE and kind != PLAIN_BYTES}
+        return _builder(supplier, "a key-value store with headers", kinds, key_serde, value_serde)
+
+    @staticmethod
+    def versioned_key_value_store_builder(
+        supplier: StoreSupplier | VersionedBytesStoreSupplier,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+    ) -> StoreBuilder[K, V]:
+        """A versioned key-value store, :class:`~processor_api.stores.contracts.VersionedKeyValueStore`. It is never
+        cached.
+
+        :raises TopologyError: if the supplier is of another kind.
+        """
+        kinds = {kind: kind for kind in ("versioned-key-value", CUSTOM_VERSIONED)}
+        return _builder(supplier, "a versioned key-value store", kinds, key_serde, value_serde)
+
+    @staticmethod
+    def list_store_builder(
+        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+    ) -> StoreBuilder[K, V]:
+        """A store of lists, :class:`~processor_api.stores.contracts.ListStore`; ``value_serde`` is of one value.
+
+        :raises TopologyError: if the supplier is of another kind.
+        """
+        return _builder(supplier, "a list store", {"list": "list"}, key_serde, value_serde)
+
+    @staticmethod
+    def window_store_builder(
+        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+    ) -> StoreBuilder[K, V]:
+        """A store of values in windows. One that keeps duplicates is never cached.
+
+        :raises TopologyError: if the supplier is of another kind.
+        """
+        return _timed_builder(supplier, "window", key_serde, value_serde, _ALONE)
+
+    @staticmethod
+    def timestamped_window_store_builder(
+        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+    ) -> StoreBuilder[K, V]:
+        """A window store whose values are :class:`~processor_api.stores.contracts.ValueAndTimestamp`.
+
+        :raises TopologyError: if the supplier is of another kind.
+        """
+        return _timed_builder(supplier, "window", key_serde, value_serde, _WITH_TIMESTAMPS)
+
+    @staticmethod
+    def timestamped_window_store_with_headers_builder(
+        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+    ) -> StoreBuilder[K, V]:
+        """A window store whose values are :class:`~processor_api.stores.contracts.ValueTimestampHeaders` (KIP-1271).
+
+        :raises TopologyError: if the supplier is of another kind.
+        """
+        return _timed_builder(supplier, "window", key_serde, value_serde, _WITH_HEADERS)
+
+    @staticmethod
+    def session_store_builder(
+        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+    ) -> StoreBuilder[K, V]:
+        """A store of aggregates of sessions.
+
+        :raises TopologyError: if the supplier is of another kind.
+        """
+        return _timed_builder(supplier, "session", key_serde, value_serde, _ALONE)
+
+    @staticmethod
+    def timestamped_session_store_builder(
+        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+    ) -> StoreBuilder[K, V]:
+        """A session store whose aggregates are :class:`~processor_api.stores.contracts.ValueAndTimestamp`.
+
+        :raises TopologyError: if the supplier is of another kind.
+        """
+        return _timed_builder(supplier, "session", key_serde, value_serde, _WITH_TIMESTAMPS)
+
+    @staticmethod
+    def session_store_with_headers_builder(
+        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+    ) -> StoreBuilder[K, V]:
+        """A session store whose aggregates are :class:`~processor_api.stores.contracts.AggregationWithHeaders`
+        (KIP-1271).
+
+        :raises TopologyError: if the supplier is of another kind.
+        """
+        return _timed_builder(supplier, "session", key_serde, value_serde, _WITH_HEADERS)
+
+
+def _builder(
+    given: Any,
+    what: str,
+    kinds: Mapping[str, str],
+    key_serde: Serde[K] | None,
+    value_serde: Serde[V] | None,
+) -> StoreBuilder[K, V]:
+    supplier = as_supplier(given)
+    kind = kinds.get(supplier.kind)
+    if kind is None:
+        raise TopologyError(f"{what} cannot be built from a {supplier.kind} supplier", store=supplier.name)
+    return StoreBuilder(supplier=replace(supplier, kind=kind), key_serde=key_serde, value_serde=value_serde)
+
+
+def _versioned(name: str, engine: str, history_retention: Duration, segment_interval: Duration | None) -> StoreSupplier:
+    what = f"store {name!r}:"
+    retention = to_ms(history_retention, f"{what} history_retention")
+    if retention < 0:
+        raise TopologyError(f"history_retention is {retention} ms; it cannot be negative", store=name)
+    given = None if segment_interval is None else to_ms(segment_interval, f"{what} segment_interval")
+    segment = _segment_interval(retention) if given is None else given
+    if segment < 1:
+        raise TopologyError(f"segment_interval is {segment} ms; it must be positive", store=name)
+    parameters = {"history_retention_ms": retention, "segment_interval_ms": segment}
+    return StoreSupplier(name=name, kind="versioned-key-value", engine=engine, parameters=parameters)
+
+
+def _segment_interval(retention_ms: int) -> int:
+    """Kafka Streams' choice (reference 3.3)."""
+    for up_to, parts, least in _SEGMENTS:
+        if retention_ms <= up_to:
+            return max(retention_ms // parts, least)
+    return max(retention_ms // 24, 5 * _MINUTE)
+
+
+def _kind_name(window_or_session: str, values: str, time_ordered: bool) -> str:
+    return f"{'time-ordered-' if time_ordered else ''}{values}{window_or_session}"
+
+
+def _window_supplier(
+    name: str,
+    engine: str,
+    retention: Duration,
+    window_size: Duration,
+    retain_duplicates: bool,
+    segment_interval: Duration | None,
+    time_ordered: bool,
+    values: str,
+) -> StoreSupplier:
+    size_ms = _not_negative(window_size, "window_size", name)
+    parameters = _retention(retention, segment_interval, name)
+    if parameters["retention_ms"] < size_ms:
+        raise TopologyError(
+            f"store {name!r}: the retention ({parameters['retention_ms']} ms) is smaller than the window"
+            f" ({size_ms} ms), so that rows would be gone before their windows end",
+            store=name,
+        )
+    return StoreSupplier(
+        name=name,
+        kind=_kind_name("window", values, time_ordered),
+        engine=engine,
+        parameters={**parameters, "window_size_ms": size_ms, "retain_duplicates": retain_duplicates},
+    )
+
+
+def _session_supplier(
+    name: str,
+    engine: str,
+    retention: Duration,
+    segment_interval: Duration | None,
+    time_ordered: bool,
+    values: str,
+) -> StoreSupplier:
+    return StoreSupplier(
+        name=name,
+        kind=_kind_name("session", values, time_ordered),
+        engine=engine,
+        parameters=_retention(retention, segment_interval, name),
+    )
+
+
+def _retention(retention: Duration, segment_interval: Duration | None, name: str) -> dict[str, int]:
+    parameters = {"retention_ms": _not_negative(retention, "retention", name)}
+    if segment_interval is not None:
+        parameters["segment_interval_ms"] = interval = _not_negative(segment_interval, "segment_interval", name)
+        if interval == 0:
+            raise TopologyError(f"store {name!r}: segment_interval must be at least 1 ms, got 0", store=name)
+    return parameters
+
+
+def _not_negative(duration: Duration, what: str, name: str) -> int:
+    given = to_ms(duration, f"store {name!r}: {what}")
+    if given < 0:
+        raise TopologyError(f"store {name!r}: {what} cannot be negative, got {given} ms", store=name)
+    return given
+
+
+def _timed_builder(
+    supplier: StoreSupplier,
+    window_or_session: str,
+    key_serde: Serde[K] | None,
+    value_serde: Serde[V] | None,
+    values: str,
+) -> StoreBuilder[K, V]:
+    supplier = as_supplier(supplier)
+    if not supplier.kind.endswith(window_or_session):
+        raise TopologyError(
+            f"a {window_or_session} store cannot be built from a {supplier.kind} supplier", store=supplier.name
+        )
+    time_ordered = supplier.kind.startswith("time-ordered-")
+    kind = _kind_name(window_or_session, values, time_ordered)
+    return StoreBuilder(supplier=replace(supplier, kind=kind), key_serde=key_serde, value_serde=value_serde)

@@ -1,0 +1,195 @@
+"""What kind of store on which engine; and stores that users bring, as such suppliers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from processor_api.errors import StreamsError, TopologyError
+from processor_api.stores.custom import TimestampedBytesStore
+
+__all__ = [
+    "CUSTOM",
+    "CUSTOM_VERSIONED",
+    "MEMORY",
+    "PLAIN_BYTES",
+    "ROCKSDB",
+    "CustomStoreSupplier",
+    "StoreSupplier",
+    "as_supplier",
+    "custom_supplier",
+    "lacks",
+    "make_custom",
+]
+
+ROCKSDB = "rocksdb"
+MEMORY = "memory"
+
+CUSTOM = "custom"
+"""The kind of a store that brings everything of its own."""
+CUSTOM_VERSIONED = "custom-versioned-key-value"
+"""The kind of a byte store of versions."""
+PLAIN_BYTES = "plain-key-value"
+"""The kind of a persistent byte store without timestamps; one of another kind is made of it by its builder."""
+
+_LEGAL_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]+")
+_OWN = ("name", "persistent", "is_open", "init", "commit", "close")
+"""What every custom store says for itself."""
+_LIFE = (
+    *_OWN,
+    "committed_offset",
+    "manages_offsets",
+    "buffers_writes",
+    "approximate_num_uncommitted_bytes",
+    "position",
+)
+_KEY_VALUE_CALLS = ("get", "put_all", "range", "all")
+_VERSIONED_CALLS = ("put", "get", "delete")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreSupplier:
+    """A kind of store on an engine; ``parameters`` are the kind's own (retention, window size, ... in ms)."""
+
+    name: str
+    kind: str
+    engine: str
+    """``rocksdb``, ``memory``, or the name of an engine that is registered (:func:`streams.register_engine`)."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise TopologyError("a store needs a name")
+
+    @property
+    def persistent(self) -> bool:
+        """Whether it is not in memory. Of an engine of the user's own only the engine can say; then it is true."""
+        return self.engine != MEMORY
+
+    def on_engine(self, engine: str) -> StoreSupplier:
+        """The same kind of store on another engine: ``Stores.persistent_key_value_store("s").on_engine("sqlite")``.
+
+        :param engine: its name. That there is such an engine is looked at when an application is made.
+        :raises TopologyError: if the store cannot be on another engine.
+        """
+        if not engine:
+            raise TopologyError(f"store {self.name!r} needs the name of an engine, not {engine!r}", store=self.name)
+        if self.kind.endswith("lru-map") and engine != self.engine:
+            raise TopologyError(f"store {self.name!r} is an LRU map, which is always in memory", store=self.name)
+        return replace(self, engine=engine)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CustomStoreSupplier(StoreSupplier):
+    """Of a store of the user's own; its ``engine`` is a name for the store itself.
+
+    :param factory: makes a new store, not open yet, at each call.
+    """
+
+    factory: Callable[[], Any]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not _LEGAL_NAME.fullmatch(self.name):
+            raise TopologyError(
+                f"the name of a custom store names a directory and a topic: letters, digits, '.', '_' and '-' only, not"
+                f" {self.name!r}",
+                store=self.name,
+            )
+
+    def on_engine(self, engine: str) -> StoreSupplier:
+        raise TopologyError(f"store {self.name!r} is a custom store, which has no engine", store=self.name)
+
+
+def lacks(store: Any, call: str) -> bool:
+    """Whether a store has no such call. One that comes from a protocol is a declaration, and has no body."""
+    found = getattr(type(store), call, None)
+    if found is None:
+        return not hasattr(store, call)
+    declared = getattr(found, "fget", found)
+    module = getattr(declared, "__module__", None)
+    return module == "processor_api.stores.contracts" or (module == "processor_api.stores.custom" and call in _OWN)
+
+
+def make_custom(name: str, factory: Callable[[], Any], *calls: str) -> Any:
+    """A new store of the user's.
+
+    :param calls: what it must have besides the calls of its life.
+    :raises TopologyError: if the factory fails, or makes none.
+    """
+    try:
+        store = factory()
+    except StreamsError as error:
+        raise error.locate(store=name)  # noqa: B904 - the same error, with its place
+    except Exception as error:
+        raise TopologyError(
+            f"the supplier of store {name!r} failed: {type(error).__name__}: {error}", store=name
+        ) from error
+    missing = [call for call in (*_LIFE, *calls) if lacks(store, call)]
+    if missing:
+        raise TopologyError(
+            f"the supplier of store {name!r} made {store!r}, which is no such store: it lacks {', '.join(missing)}."
+            " Inherit from CustomStateStore",
+            store=name,
+        )
+    if store.name != name:
+        raise TopologyError(f"the supplier of store {name!r} made a store named {store.name!r}", store=name)
+    return store
+
+
+def custom_supplier(name: str, factory: Callable[[], Any]) -> CustomStoreSupplier:
+    """Of a store that brings everything of its own.
+
+    :param factory: called twice here, to check that it makes a new store each time.
+    :raises TopologyError: if it does not.
+    """
+    found = CustomStoreSupplier(name=name, kind=CUSTOM, engine=f"store {name}", factory=factory)
+    _two(name, factory)
+    return found
+
+
+def _two(name: str, factory: Callable[[], Any], *calls: str) -> Any:
+    if not callable(factory):
+        raise TopologyError(f"store {name!r} needs a supplier that makes it, not {factory!r}", store=name)
+    first, second = make_custom(name, factory, *calls), make_custom(name, factory, *calls)
+    if first is second:
+        raise TopologyError(
+            f"the supplier of store {name!r} returned the same object twice; every task has a store of its own",
+            store=name,
+        )
+    return first
+
+
+def as_supplier(given: Any) -> StoreSupplier:
+    """A supplier as the runtime takes it, also of one that a user wrote.
+
+    :raises TopologyError: if it is none.
+    """
+    if isinstance(given, StoreSupplier):
+        return given
+    name, factory = getattr(given, "name", None), getattr(given, "get", None)
+    if not isinstance(name, str) or not callable(factory):
+        raise TopologyError(
+            f"expected a store supplier, got {given!r}: see Stores, or KeyValueBytesStoreSupplier for one of your own"
+        )
+    engine = f"store {name}"
+    retention = getattr(given, "history_retention_ms", None)
+    if retention is not None:
+        if type(retention) is not int or retention < 0:
+            raise TopologyError(f"history_retention_ms is a number of ms, not negative, not {retention!r}", store=name)
+        made = CustomStoreSupplier(
+            name=name,
+            kind=CUSTOM_VERSIONED,
+            engine=engine,
+            parameters={"history_retention_ms": retention},
+            factory=factory,
+        )
+        _two(name, factory, *_VERSIONED_CALLS)
+        return made
+    made = CustomStoreSupplier(name=name, kind=PLAIN_BYTES, engine=engine, factory=factory)
+    store = _two(name, factory, *_KEY_VALUE_CALLS)
+    if isinstance(store, TimestampedBytesStore) or not store.persistent:
+        return replace(made, kind="key-value")
+    return made

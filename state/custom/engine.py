@@ -1,0 +1,240 @@
+"""A custom store as an engine: its life, and where its offsets are.
+
+The runtime knows engines, which take batches of rows with offsets. This one stands before one store of the user's: the
+rows of a byte store go to its ``put_all``, offsets to its ``commit``, and, where it does not manage them, to a file
+beside it, which is written after the commit. The id of its changelog is always in a file beside it. A store that brings
+everything of its own has no rows here.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from processor_api.errors import StateError, StoreError, StreamsError
+from processor_api.stores.custom import ChangelogRecord
+from processor_api.task_id import TopicPartition
+from state.custom.context import StoreContext
+from state.custom.families import CustomBatch, CustomOffsets, CustomRows, NoRows, Operation, partition_of
+from state.custom.offsets_file import OffsetsFile, TopicIdFile
+from state.custom.queryable import unreadable
+from state.engine.port import OFFSETS, POSITIONS
+from state.formats.offsets import read_offset
+
+__all__ = ["DIRECTORY", "CustomStoreEngine"]
+
+log = logging.getLogger("streams.state")
+
+DIRECTORY = "stores"
+"""Of a task, where its custom stores have their directories."""
+
+
+class CustomStoreEngine:
+    """Opened with the store, which it makes; after :meth:`release` the next use makes another one.
+
+    :param make: makes a store, not open yet.
+    :param context: what each store is initialised with.
+    :param family: of the rows of a byte store; ``None`` for a store that has none here.
+    :param inputs: partitions whose positions the store is told.
+    :param undoes: whether uncommitted writes of the store have to be undone after an unclean stop (exactly-once).
+    :raises StateError: if the store cannot be opened.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        make: Callable[[], Any],
+        context: Callable[[], StoreContext],
+        *,
+        family: str | None,
+        inputs: Collection[TopicPartition] = (),
+        undoes: bool = False,
+    ) -> None:
+        self.name = name
+        self.inputs = inputs
+        self._make, self._make_context = make, context
+        self._family = family
+        self._undoes = undoes
+        self._store: Any = None
+        self._offsets: dict[TopicPartition, int] = {}
+        self.context = context()
+        directory = self.context.state_dir.parent.parent
+        self._file = OffsetsFile(directory, name)
+        self._open()
+        self.persistent = bool(self.store.persistent)
+        self._ids = TopicIdFile(directory if self.persistent else None, name)
+
+    # ------------------------------------------------------------------ the store's life
+
+    @property
+    def store(self) -> Any:
+        """The open store."""
+        if self._store is None:
+            self.context = self._make_context()
+            self._open()
+        return self._store
+
+    @property
+    def registered(self) -> bool:
+        """Whether the store has said how it is restored."""
+        return self.store is not None and self.context.restore is not None
+
+    @property
+    def unsafe(self) -> bool:
+        """Whether uncommitted writes may be in the store when it is opened again, and matter."""
+        return self._is_unsafe(self.store)
+
+    def _is_unsafe(self, store: Any) -> bool:
+        return self._undoes and self._family is None and not store.manages_offsets and not store.buffers_writes
+
+    def _open(self) -> None:
+        store = self._make()
+        self.context.state_dir.mkdir(parents=True, exist_ok=True)
+        self._guarded("opened", lambda: store.init(self.context))
+        self._store = store
+        self._offsets = {} if store.manages_offsets or not store.persistent else self._file.read()
+
+    def _guarded(self, done: str, act: Callable[[], Any]) -> None:
+        """:raises StateError: if user code fails, with the name of the store."""
+        try:
+            act()
+        except StreamsError as error:
+            raise error.locate(store=self.name)  # noqa: B904 - the same error, with its place
+        except Exception as error:
+            raise StateError(
+                f"custom store {self.name!r} could not be {done}: {type(error).__name__}: {error}", store=self.name
+            ) from error
+
+    def begin(self) -> None:
+        """Records are processed from now on: what says that all in the store is committed has to go."""
+        if self.unsafe and self.persistent:
+            self._file.remove()
+
+    def release(self) -> None:
+        """Closes the store; what was not committed is forgotten, where the store can do that."""
+        store, self._store = self._store, None
+        if store is None:
+            return
+        clean, self.context.closed = not self.context.dirty, True
+        unsafe = self._is_unsafe(store)
+        self._guarded("closed", store.close)
+        if unsafe and clean and self.persistent:
+            self._file.write(self._offsets)
+
+    def close(self) -> None:
+        self.release()
+
+    # ------------------------------------------------------------------ engine
+
+    def family(self, name: str) -> Any:
+        if name in (OFFSETS, POSITIONS):
+            return CustomOffsets(name, self)
+        return CustomRows(name, self) if name == self._family else NoRows(name)
+
+    def holds(self, name: str) -> bool:
+        return name == self._family and next(self.family(name).range(), None) is not None
+
+    @property
+    def lock(self) -> NoReturn:
+        """:raises StoreError: always, as :meth:`snapshot` does: what the store does when it is written is its own."""
+        raise StoreError(unreadable(self.name), store=self.name)
+
+    def snapshot(self, families: Collection[str]) -> NoReturn:
+        """:raises StoreError: always: the store promises no snapshot, and nothing to other threads."""
+        raise StoreError(unreadable(self.name), store=self.name)
+
+    def batch(self) -> CustomBatch:
+        return CustomBatch()
+
+    def write(self, batch: CustomBatch) -> None:
+        """Rows, then the store's commit, then the file of offsets, then that of the changelog's id."""
+        ids, others = batch.parted()
+        if others or not ids:
+            self._write_offsets(others)
+        for _, _, value, _ in ids:
+            self._ids.write(value)
+
+    def _write_offsets(self, operations: Sequence[Operation]) -> None:
+        self._take(operations)
+        if self.persistent and not self.store.manages_offsets and not self.unsafe:
+            self._file.write(self._offsets)
+
+    def load(self, batch: CustomBatch) -> None:
+        self._take(batch.operations)
+
+    def _take(self, operations: Sequence[Operation]) -> None:
+        store, told = self.store, dict(self._offsets)
+        rows = self._sort(operations, told)
+        if rows:
+            self._guarded("written", lambda: store.put_all(rows))
+        self._guarded("committed", lambda: store.commit(told))
+        self.context.dirty = False
+        self._offsets = {} if store.manages_offsets else told
+
+    def _sort(self, operations: Sequence[Operation], told: dict[TopicPartition, int]) -> list[Any]:
+        """The rows to put; offsets go into ``told``."""
+        rows: list[Any] = []
+        positions: dict[TopicPartition, int] = {}
+        for family, key, value, until in operations:
+            if family in (OFFSETS, POSITIONS):
+                kept = told if family == OFFSETS else positions
+                if value is None:
+                    told.pop(partition_of(key), None)
+                else:
+                    kept[partition_of(key)] = read_offset(value)
+            elif until is not None:
+                gone = {row[0] for row in rows if key <= row[0] < until}
+                gone.update(found for found, _ in self.family(family).range(key, until))
+                rows += [(found, None) for found in sorted(gone)]
+            else:
+                rows.append((key, value))
+        told.update((partition, position) for partition, position in positions.items() if partition in self.inputs)
+        return rows
+
+    def offset(self, partition: TopicPartition) -> int | None:
+        store = self.store
+        if store.manages_offsets:
+            found: int | None = store.committed_offset(partition)
+            return found
+        return self._offsets.get(partition)
+
+    def topic_id(self) -> bytes | None:
+        """The id of the changelog that the store's offset is of."""
+        return self._ids.read()
+
+    def restore(self, records: Sequence[ChangelogRecord]) -> None:
+        """Hands records of the changelog to the store.
+
+        :raises StateError: if it has not said how it is restored, or fails.
+        """
+        restore = self.context.restore if self.store is not None else None
+        if restore is None:
+            raise StateError(
+                f"custom store {self.name!r} cannot be restored: it has called no context.register(...) in init",
+                store=self.name,
+            )
+        self._guarded("restored", lambda: restore(records))
+
+    def flush(self) -> None:
+        """What was loaded has its offset from now on."""
+        if self.persistent and not self.store.manages_offsets:
+            self._file.write(self._offsets)
+
+    def clear(self, families: Collection[str]) -> None:
+        """Deletes the store with its directory, and makes a new one, whatever families are named."""
+        store, self._store = self._store, None
+        self.context.closed = True
+        if store is not None:
+            try:
+                store.close()
+            except Exception as error:
+                log.warning("store that is deleted not closed", extra={"store": self.name, "error": str(error)})
+        self._file.remove()
+        directory: Path = self.context.state_dir
+        if directory.exists():
+            shutil.rmtree(directory)
+        self.context = self._make_context()
+        self._open()

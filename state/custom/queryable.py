@@ -1,0 +1,27 @@
+"""Which stores threads other than their task's can read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.suppliers import CustomStoreSupplier
+
+__all__ = ["unreadable", "why_unreadable"]
+
+
+def unreadable(store: str) -> str:
+    """What to say of a store of the user's own that another thread wants to read."""
+    return (
+        f"store {store!r} is a store of the user's own, which only its task reads: other threads cannot, since nothing"
+        " makes its calls safe for them. For queries keep the rows in a store of Stores; it may be on a storage engine"
+        " of your own"
+    )
+
+
+def why_unreadable(builder: StoreBuilder[Any, Any]) -> str | None:
+    """Why other threads cannot read a store; ``None`` if they can.
+
+    :param builder: of a store of any kind: a byte store with serdes is of the same kind as one on an engine.
+    """
+    return unreadable(builder.name) if isinstance(builder.supplier, CustomStoreSupplier) else None

@@ -1,0 +1,174 @@
+"""Byte stores of versions that users bring, with serdes: each put is logged, and reaches the store at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from processor_api.errors import StoreError
+from processor_api.record import HeaderList
+from processor_api.serde import Serde
+from processor_api.stores.contracts import VersionedRecord
+from processor_api.stores.custom import ChangelogRecord
+from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.suppliers import CUSTOM_VERSIONED, lacks
+from state.custom.engine import CustomStoreEngine
+from state.custom.store import engine_of, open_custom
+from state.engine.port import Batch, Engine
+from state.write_buffer.checked_serdes import key_writer, prefix_bounds, reader, value_writer
+from state.write_buffer.iterators import OpenIterators, RowIterator
+from state.write_buffer.row_codec import RowCodec, without_rows
+from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind
+
+__all__ = ["KINDS", "VersionedBytesFacade"]
+
+
+class VersionedBytesFacade:
+    """A byte store of versions with serdes, each of whose puts is logged."""
+
+    def __init__(self, opening: Opening, engine: CustomStoreEngine) -> None:
+        name = self.name = engine.name
+        self.persistent = engine.persistent
+        self._engine = engine
+        self._of: Any = engine.store
+        self._log = opening.log
+        self._write_key, self._write_value = (
+            key_writer(opening.key_serde, name),
+            value_writer(opening.value_serde, name),
+        )
+        self._read_key, self._read_value = (
+            reader(opening.key_serde, "key", name),
+            reader(opening.value_serde, "value", name),
+        )
+        self._iterators = OpenIterators(name)
+
+    @property
+    def is_open(self) -> bool:
+        return self._of is not None
+
+    def _end(self) -> None:
+        self._of = None
+        self._iterators.close()
+
+    def put(self, key: Any, value: Any, timestamp: int) -> int:
+        store, data = self._store(), self._write_value(value)
+        raw = self._write_key(key)
+        self._change(raw, data, self._checked(timestamp))
+        result: int = store.put(raw, data, timestamp)
+        return result
+
+    def delete(self, key: Any, timestamp: int) -> VersionedRecord[Any] | None:
+        store, raw = self._store(), self._write_key(key)
+        self._change(raw, None, self._checked(timestamp))
+        return self._shown(store.delete(raw, timestamp))
+
+    def get(self, key: Any, as_of: int | None = None) -> VersionedRecord[Any] | None:
+        store, raw = self._store(), self._write_key(key)
+        return self._shown(store.get(raw) if as_of is None else store.get(raw, as_of))
+
+    def versions(self, key: Any, from_time: int | None = None, to_time: int | None = None) -> RowIterator:
+        return self._of_key("versions", key, from_time, to_time)
+
+    def backward_versions(self, key: Any, from_time: int | None = None, to_time: int | None = None) -> RowIterator:
+        return self._of_key("backward_versions", key, from_time, to_time)
+
+    def range(self, from_key: Any = None, to_key: Any = None, as_of: int | None = None) -> RowIterator:
+        return self._of_keys("range", from_key, to_key, as_of)
+
+    def reverse_range(self, from_key: Any = None, to_key: Any = None, as_of: int | None = None) -> RowIterator:
+        return self._of_keys("reverse_range", from_key, to_key, as_of)
+
+    def prefix_scan(self, prefix: Any, prefix_serde: Serde[Any] | None = None, as_of: int | None = None) -> RowIterator:
+        """By a range, which ends behind the last key with the prefix."""
+        low, high = prefix_bounds(prefix, self._write_key, prefix_serde, self.name)
+        found, read_key, shown = self._call("range")(low, high, as_of), self._read_key, self._shown
+        return self._iterators.open((read_key(key), shown(record)) for key, record in found if key.startswith(low))
+
+    def range_versions(
+        self, from_key: Any = None, to_key: Any = None, from_time: int | None = None, to_time: int | None = None
+    ) -> RowIterator:
+        return self._of_keys("range_versions", from_key, to_key, from_time, to_time)
+
+    def reverse_range_versions(
+        self, from_key: Any = None, to_key: Any = None, from_time: int | None = None, to_time: int | None = None
+    ) -> RowIterator:
+        return self._of_keys("reverse_range_versions", from_key, to_key, from_time, to_time)
+
+    def approximate_num_entries(self) -> int:
+        return int(self._call("approximate_num_entries")())
+
+    def _change(self, key: bytes, data: bytes | None, timestamp: int) -> None:
+        """Logged before it is made: what is in the store and not on the changelog would be lost with the task."""
+        self._engine.context.dirty = True
+        if self._log is not None:
+            self._log(key, data, timestamp)
+
+    def _checked(self, timestamp: Any) -> int:
+        if type(timestamp) is not int or timestamp < 0:
+            raise StoreError(
+                f"store {self.name!r} takes timestamps in ms that are not negative, not {timestamp!r}", store=self.name
+            )
+        return timestamp
+
+    def _shown(self, record: Any) -> VersionedRecord[Any] | None:
+        return None if record is None else VersionedRecord(self._read_value(record[0]), *record[1:])
+
+    def _of_key(self, call: str, key: Any, *times: int | None) -> RowIterator:
+        found = self._call(call)(self._write_key(key), *times)
+        rows: Iterator[Any] = map(self._shown, found)
+        return self._iterators.open(rows)
+
+    def _of_keys(self, call: str, from_key: Any, to_key: Any, *times: int | None) -> RowIterator:
+        low, high = (None if key is None else self._write_key(key) for key in (from_key, to_key))
+        found, read_key, shown = self._call(call)(low, high, *times), self._read_key, self._shown
+        return self._iterators.open((read_key(key), shown(record)) for key, record in found)
+
+    def _call(self, call: str) -> Callable[..., Any]:
+        store = self._store()
+        if lacks(store, call):
+            raise StoreError(
+                f"store {self.name!r} cannot do {call}: {type(store).__name__} does not implement it", store=self.name
+            )
+        found: Callable[..., Any] = getattr(store, call)
+        return found
+
+    def _store(self) -> Any:
+        if self._of is None:
+            raise StoreError(f"store {self.name!r} is closed: its task is not on this worker any more", store=self.name)
+        return self._of
+
+
+def _open_versioned(opening: Opening) -> OpenStore:
+    engine = engine_of(opening.builder.name, opening.engine)
+    return open_custom(opening, engine, VersionedBytesFacade(opening, engine))
+
+
+def _restoring_versioned(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec) -> Restore:
+    custom = engine_of(builder.name, engine)
+    put_all = _put_each(custom)
+
+    def restore(
+        batch: Batch,
+        keys: Iterable[bytes],
+        values: Iterable[bytes | None],
+        timestamps: Iterable[int],
+        headers: Iterable[HeaderList | None],
+    ) -> None:
+        records = list(map(ChangelogRecord, keys, values, timestamps, headers))
+        if custom.context.restore is None:
+            custom.context.restore = put_all
+        custom.restore(records)
+
+    return restore
+
+
+def _put_each(engine: CustomStoreEngine) -> Callable[[Any], None]:
+    def restore(records: Any) -> None:
+        put = engine.store.put
+        for key, value, timestamp, _ in records:
+            put(key, value, timestamp)
+
+    return restore
+
+
+KINDS = {CUSTOM_VERSIONED: StoreKind(without_rows("custom-versioned"), _open_versioned, _restoring_versioned)}

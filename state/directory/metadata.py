@@ -1,0 +1,126 @@
+"""What a state directory says of itself: format, application, and whether it is of Kafka Streams in Java."""
+
+from __future__ import annotations
+
+import errno
+import json
+import uuid
+from pathlib import Path
+
+from processor_api.errors import StateDirectoryError
+from processor_api.task_id import TaskId
+from state.directory.errors import directory_error
+from state.directory.own_files import read_own
+
+__all__ = [
+    "DATABASE",
+    "FORMAT_VERSION",
+    "METADATA_FILE",
+    "has_own_tasks",
+    "owner_of",
+    "read_metadata",
+    "refuse_java",
+    "task_ids",
+]
+
+FORMAT_VERSION = 1
+"""Of the directory as a whole; frozen: a later layout has a higher one."""
+METADATA_FILE = "streams-metadata.json"
+DATABASE = "rocksdb"
+"""The database below the directory of a task, or of global stores."""
+
+_JAVA_METADATA = "kafka-streams-process-metadata"
+
+
+def owner_of(path: Path) -> str | None:
+    """The application that a directory belongs to; ``None`` if it belongs to none.
+
+    :raises StateDirectoryError: if it is damaged, or was written by a newer version.
+    """
+    found = _read(path)
+    return None if found is None else found[1]
+
+
+def read_metadata(path: Path, application_id: str) -> uuid.UUID | None:
+    """The id in the metadata, after checks; ``None`` if the directory is new."""
+    found = _read(path)
+    if found is None:
+        return None
+    process_uuid, owner = found
+    if owner != application_id:
+        raise StateDirectoryError(
+            f"{path} belongs to the application {owner!r}, not to {application_id!r}: set another state.dir or"
+            " application.id"
+        )
+    return process_uuid
+
+
+def _read(path: Path) -> tuple[uuid.UUID, str] | None:
+    try:
+        data = read_own(path / METADATA_FILE)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise directory_error(error, path) from error
+        raise
+    try:
+        metadata = json.loads(data.decode())
+        version, owner = int(metadata["format_version"]), str(metadata["application_id"])
+        if version > FORMAT_VERSION:
+            raise StateDirectoryError(
+                f"{path} was written by a newer version of this library (format {version}, this one knows"
+                f" {FORMAT_VERSION}): upgrade, or set state.dir to another directory"
+            )
+        process_uuid = uuid.UUID(metadata["process_uuid"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise StateDirectoryError(
+            f"{path / METADATA_FILE} is damaged: move {path} away, and its state is restored from Kafka"
+        ) from error
+    return process_uuid, owner
+
+
+def task_ids(path: Path, *, whatever: bool = False) -> list[TaskId]:
+    """The tasks that have a directory below one.
+
+    :param whatever: also those in whose place is something else, such as a file or a link that leads nowhere.
+    """
+    found = []
+    for entry in path.iterdir():
+        try:
+            task = TaskId.parse(entry.name)
+        except ValueError:
+            continue
+        if str(task) == entry.name and (whatever or entry.is_dir()):
+            found.append(task)
+    return found
+
+
+def refuse_java(path: Path) -> None:
+    """Looked at before anything is made there."""
+    ours = (path / METADATA_FILE).exists()
+    if (path / _JAVA_METADATA).exists() or (path.is_dir() and not ours and _has_java_tasks(path)):
+        raise StateDirectoryError(
+            f"{path} holds state of Kafka Streams in Java, whose files this library does not read: set state.dir to"
+            " another directory, and the state is restored from the changelogs"
+        )
+
+
+def has_own_tasks(path: Path) -> bool:
+    """Whether there is state of this library below, also where the file that says so is lost."""
+    return any(map(_is_own, _databases(path)))
+
+
+def _databases(path: Path) -> list[Path]:
+    return [path / str(task) / DATABASE for task in task_ids(path)] if path.is_dir() else []
+
+
+def _is_own(database: Path) -> bool:
+    """One database for a task; Java's has a directory in it for each store."""
+    return any(next(database.glob(pattern), None) for pattern in ("CURRENT", "MANIFEST-*", "*.sst", "*.log"))
+
+
+def _has_java_tasks(path: Path) -> bool:
+    if any((path / str(task) / name).exists() for task in task_ids(path) for name in (".checkpoint", ".lock")):
+        return True
+    return any(not _is_own(one) and any(map(Path.is_dir, one.glob("*"))) for one in _databases(path))

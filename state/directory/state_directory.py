@@ -1,0 +1,327 @@
+"""The state directory of an application: who may use it, and which task's state is where.
+
+``<state.dir>/<application.id>/`` holds
+
+* ``streams-metadata.json``: format, application and the id that names its clients across restarts;
+* ``slots/<n>.lock``: held by the n-th process that runs, as long as it lives;
+* ``locks/<task>.lock``: held by the process that has the task open;
+* ``<subtopology>_<partition>/``: the state of a task;
+* ``global/<slot>/``: the global stores of a process.
+
+None of them is reached through a symbolic link; directories have the mode 750 and these files 640, with
+``allow.os.group.write.access`` 770 and 660.
+
+Locks end with the process, also when it is killed (:mod:`state.directory.file_lock`); lock files are never deleted. A
+directory is taken away by renaming it first, so that a crash never leaves half of a task's state under its name.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from processor_api.errors import StateDirectoryError
+from processor_api.task_id import TaskId
+from state.directory.errors import explained
+from state.directory.file_lock import FileLock, FileLocks, Held
+from state.directory.metadata import (
+    DATABASE,
+    FORMAT_VERSION,
+    METADATA_FILE,
+    has_own_tasks,
+    read_metadata,
+    refuse_java,
+    task_ids,
+)
+from state.directory.own_files import make_own_directory, refuse_link, write_own
+
+__all__ = ["FORMAT_VERSION", "METADATA_FILE", "ProcessIdentity", "Slot", "StateDirectory", "TaskLock"]
+
+log = logging.getLogger("streams.state")
+
+_MOST_SLOTS = 1024
+_REMOVING = "removing-"
+
+
+@dataclass(frozen=True)
+class ProcessIdentity:
+    """What names the clients of a process: the id of its state directory, and its slot there."""
+
+    process_uuid: uuid.UUID
+    slot: int
+
+    def __str__(self) -> str:
+        return f"{self.process_uuid}-{self.slot}"
+
+
+class _Held:
+    """Something that a lock protects; a context manager that releases it."""
+
+    def __init__(self, lock: Held) -> None:
+        self._lock = lock
+
+    def release(self) -> None:
+        """Lets go of it; releasing it again does nothing."""
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class Slot(_Held):
+    """The place of a process among those that share the directory."""
+
+    def __init__(self, number: int, lock: Held) -> None:
+        super().__init__(lock)
+        self.number = number
+
+
+class TaskLock(_Held):
+    """The right to open the stores of a task, whose directory exists."""
+
+    def __init__(self, task: TaskId, path: Path, lock: Held) -> None:
+        super().__init__(lock)
+        self.task = task
+        self.path = path
+
+
+class StateDirectory:
+    """The directory of one application, opened; get it by :meth:`open`. May be used by any thread."""
+
+    def __init__(self, path: Path, process_uuid: uuid.UUID, mode: int, locks: FileLocks = FileLock) -> None:
+        self._locks = locks
+        self.path = path
+        self.process_uuid = process_uuid
+        self._mode = mode
+
+    @classmethod
+    def open(
+        cls, root: Path, application_id: str, *, group_write: bool = False, locks: FileLocks = FileLock
+    ) -> StateDirectory:
+        """Opens the directory of an application below ``root`` (``state.dir``), making it if it is missing.
+
+        :param group_write: lets the group write (``allow.os.group.write.access``); else it may only read.
+        :param locks: makes the locks that keep processes apart.
+        :raises StateDirectoryError: if it cannot be written, has a symbolic link in place of something of ours, or
+            belongs to another application, to Kafka Streams in Java, or to a newer version of this library.
+        """
+        path = root / application_id
+        mode = 0o770 if group_write else 0o750
+        with explained(path):
+            root.mkdir(parents=True, exist_ok=True)
+            refuse_java(path)
+            for directory in (path, path / "slots", path / "locks"):
+                make_own_directory(directory, mode)
+            with locks.acquire(path / "locks" / "directory.lock", mode & 0o666):
+                process_uuid = read_metadata(path, application_id)
+                if process_uuid is None:
+                    if has_own_tasks(path):
+                        log.warning(
+                            "the metadata of the state directory are lost: they are written anew",
+                            extra={"path": str(path)},
+                        )
+                    process_uuid = _write_metadata(path, application_id, mode)
+                for leftover in path.glob(_REMOVING + "*"):
+                    shutil.rmtree(leftover, ignore_errors=True)
+        return cls(path, process_uuid, mode, locks)
+
+    def claim_slot(self) -> Slot:
+        """The lowest slot that no living process holds, for this process.
+
+        :raises StateDirectoryError: if more than a thousand are taken.
+        """
+        with explained(self.path):
+            for number in range(_MOST_SLOTS):
+                lock = self._try_lock(self._slot_lock(number))
+                if lock is not None:
+                    return Slot(number, lock)
+        raise StateDirectoryError(f"{_MOST_SLOTS} processes share {self.path} already: give others another state.dir")
+
+    def try_slot(self, number: int) -> Slot | None:
+        """A slot by its number; ``None`` while a living process holds it.
+
+        :raises StateDirectoryError: if the directory cannot be written.
+        """
+        with explained(self.path):
+            lock = self._try_lock(self._slot_lock(number))
+        return None if lock is None else Slot(number, lock)
+
+    def identity(self, slot: Slot) -> ProcessIdentity:
+        return ProcessIdentity(self.process_uuid, slot.number)
+
+    def try_lock_task(self, task: TaskId) -> TaskLock | None:
+        """The right to open a task, with its directory made if it is missing; ``None`` while someone else has it.
+
+        :raises StateDirectoryError: if the directory cannot be written.
+        """
+        path = self.task_directory(task)
+        with explained(path):
+            lock = self._try_lock(self.path / "locks" / f"{task}.lock")
+        if lock is None:
+            return None
+        task_lock = TaskLock(task, path, lock)
+        try:
+            self.make_task_directory(task_lock)
+        except BaseException:
+            lock.release()
+            raise
+        return task_lock
+
+    def make_task_directory(self, lock: TaskLock) -> None:
+        """Makes the directory of a task anew after :meth:`remove_task`.
+
+        :raises StateDirectoryError: if it cannot be written.
+        """
+        with explained(lock.path):
+            make_own_directory(lock.path, self._mode)
+            refuse_link(lock.path / DATABASE)
+
+    def task_directory(self, task: TaskId) -> Path:
+        return self.path / str(task)
+
+    def global_directory(self, slot: Slot) -> Path:
+        """Where this process keeps its global stores; made if it is missing.
+
+        :raises StateDirectoryError: if it cannot be written.
+        """
+        path = self.path / "global" / str(slot.number)
+        with explained(path):
+            make_own_directory(path.parent, self._mode)
+            make_own_directory(path, self._mode)
+            refuse_link(path / DATABASE)
+        return path
+
+    def tasks(self) -> list[TaskId]:
+        """The tasks that have a directory here, sorted; open or not."""
+        with explained(self.path):
+            return sorted(task_ids(self.path))
+
+    def remove_task(self, lock: TaskLock) -> None:
+        """Deletes the state of a task, which must be closed; its lock stays held, its directory is gone.
+
+        :raises StateDirectoryError: if it cannot be deleted.
+        """
+        with explained(lock.path):
+            self._remove(lock.path)
+
+    def remove_database(self, held: TaskLock | Slot) -> None:
+        """Deletes the database of a task, or of the global stores of a process, which must be closed; what else is in
+        its directory stays.
+
+        :raises StateDirectoryError: if it cannot be deleted.
+        """
+        path = held.path if isinstance(held, TaskLock) else self.path / "global" / str(held.number)
+        with explained(path):
+            self._remove(path / DATABASE)
+
+    def remove_global(self, slot: Slot) -> None:
+        """Deletes the global stores of a process that does not run.
+
+        :raises StateDirectoryError: if they cannot be deleted.
+        """
+        with explained(self.path):
+            self._remove(self.path / "global" / str(slot.number))
+
+    def remove_obsolete(self, older_than_ms: int, now_ms: int) -> list[TaskId]:
+        """Deletes the state of tasks that nobody has open and nobody wrote for a time.
+
+        :param older_than_ms: ``state.cleanup.delay.ms``, or ``state.cleanup.dir.max.age.ms`` at start.
+        :param now_ms: the wall-clock time.
+        :returns: the tasks whose state was deleted.
+        """
+        removed = []
+        for task in self.tasks():
+            if now_ms - _last_written_ms(self.task_directory(task)) <= older_than_ms:
+                continue
+            lock = self.try_lock_task(task)
+            if lock is None:
+                continue
+            with lock:  # it may have been open, and written, while it was looked at
+                if now_ms - _last_written_ms(lock.path) > older_than_ms:
+                    self.remove_task(lock)
+                    removed.append(task)
+        return removed
+
+    def clean_up(self, own_slot: Slot | None = None) -> None:
+        """Deletes the state of every task and all global stores; keeps metadata and locks (conformance 118).
+
+        :param own_slot: the slot this process holds, if any.
+        :raises StateDirectoryError: if a task is open, or another process runs; nothing is deleted then.
+        """
+        held: list[_Held | Held] = []
+        try:
+            global_directories = self._lock_all(held, own_slot)
+            with explained(self.path):
+                for path in (*map(self.task_directory, self.tasks()), *global_directories):
+                    self._remove(path)
+        finally:
+            for lock in held:
+                lock.release()
+
+    def _lock_all(self, held: list[_Held | Held], own_slot: Slot | None) -> list[Path]:
+        for task in self.tasks():
+            lock = self.try_lock_task(task)
+            if lock is None:
+                raise StateDirectoryError(
+                    f"task {task} in {self.path} is open: stop every process of the application before cleaning up",
+                    task=str(task),
+                )
+            held.append(lock)
+        with explained(self.path):
+            directories = list((self.path / "global").glob("*"))
+            for directory in directories:
+                if own_slot is None or directory.name != str(own_slot.number):
+                    slot_lock = self._try_lock(self.path / "slots" / f"{directory.name}.lock")
+                    if slot_lock is None:
+                        raise StateDirectoryError(
+                            f"another process (slot {directory.name}) uses {self.path}: stop every process of the"
+                            " application before cleaning up"
+                        )
+                    held.append(slot_lock)
+        return directories
+
+    def _remove(self, path: Path) -> None:
+        aside = self.path / f"{_REMOVING}{path.parent.name}-{path.name}-{uuid.uuid4().hex}"
+        try:
+            path.rename(aside)
+        except FileNotFoundError:
+            return
+        shutil.rmtree(aside)
+
+    def _try_lock(self, path: Path) -> Held | None:
+        return self._locks.try_acquire(path, self._mode & 0o666)
+
+    def _slot_lock(self, number: int) -> Path:
+        return self.path / "slots" / f"{number}.lock"
+
+
+def _last_written_ms(path: Path) -> int:
+    """The newest change below a directory; stores write deep in it, which leaves its own time as it was."""
+    newest = 0
+    for folder, _, files in os.walk(path):
+        for name in (folder, *(os.path.join(folder, file) for file in files)):
+            try:
+                newest = max(newest, os.stat(name).st_mtime_ns)
+            except FileNotFoundError:
+                continue
+    return newest // 1_000_000
+
+
+def _write_metadata(path: Path, application_id: str, mode: int) -> uuid.UUID:
+    process_uuid = uuid.uuid4()
+    metadata = {
+        "format_version": FORMAT_VERSION,
+        "application_id": application_id,
+        "process_uuid": str(process_uuid),
+    }
+    write_own(path / METADATA_FILE, json.dumps(metadata, indent=2) + "\n", mode & 0o666)
+    return process_uuid

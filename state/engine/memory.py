@@ -1,0 +1,224 @@
+"""The engine in memory: a dictionary and a sorted list of its keys for each family.
+
+The sorted list is built at the first range read and kept up from then on; a family that is only looked up never pays
+for it. A range is read a little at a time, so that the first rows of a long one cost no more than those of a short one;
+a write first reads the rest of those that are open, since they show rows as they were. Snapshots, which are for other
+threads, cost a write what it changes instead (state/engine/memory_snapshot.py).
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections.abc import Collection, Iterator
+from contextlib import AbstractContextManager
+from itertools import islice
+from typing import Any
+from weakref import WeakSet
+
+from sortedcontainers import SortedList
+
+from processor_api.errors import StateError
+from state.engine.memory_snapshot import MemorySnapshot
+
+__all__ = ["MemoryEngine"]
+
+READ_FIRST = 16
+"""Rows that a range reads when it is opened."""
+READ_AT_ONCE = 100
+"""Rows that it reads whenever it has shown those."""
+
+Row = tuple[bytes, bytes]
+
+
+class _Until(bytes):
+    """The end of a range to delete, in place of a value."""
+
+
+class _Batch:
+    """Operations in order; a value of ``None`` deletes."""
+
+    def __init__(self) -> None:
+        self.operations: list[tuple[dict[bytes, bytes], bytes, bytes | None, MemoryFamily]] = []
+
+    def put(self, key: bytes, value: bytes, handle: MemoryFamily) -> None:
+        self.operations.append((handle.rows, key, value, handle))
+
+    def delete(self, key: bytes, handle: MemoryFamily) -> None:
+        self.operations.append((handle.rows, key, None, handle))
+
+    def delete_range(self, low: bytes, high: bytes, handle: MemoryFamily) -> None:
+        self.operations.append((handle.rows, low, _Until(high), handle))
+
+
+class _Rest:
+    """What an open range has not read yet."""
+
+    def __init__(self, rows: Iterator[Row]) -> None:
+        self._rows = rows
+
+    def read(self) -> list[Row]:
+        """The next rows."""
+        return list(islice(self._rows, READ_AT_ONCE))
+
+    def freeze(self) -> None:
+        """Reads everything: the family is about to change."""
+        self._rows = iter(list(self._rows))
+
+
+class MemoryFamily:
+    """One ordered byte space in memory."""
+
+    def __init__(self, name: str, lock: AbstractContextManager[Any]) -> None:
+        self.name = name
+        self.handle = self
+        self.rows: dict[bytes, bytes] = {}
+        self.get = self.rows.get
+        self.sorted: SortedList[bytes] | None = None
+        self._lock = lock
+        self._open: WeakSet[_Rest] = WeakSet()
+
+    def range(self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False) -> Iterator[Row]:
+        if low is not None and high is not None and low >= high:
+            return iter(())
+        with self._lock:
+            keys = self.index().irange(low, high, inclusive=(True, False), reverse=reverse)
+            rows = self.rows
+            found = ((key, rows[key]) for key in keys)
+            first = list(islice(found, READ_FIRST))
+            if len(first) < READ_FIRST:
+                return iter(first)
+            rest = _Rest(found)
+            self._open.add(rest)
+        return self._read_on(first, rest)
+
+    def _read_on(self, rows: list[Row], rest: _Rest) -> Iterator[Row]:
+        while rows:
+            yield from rows
+            with self._lock:
+                rows = rest.read()
+
+    def seek(self, key: bytes) -> Row | None:
+        index: Any = self.index()  # searched by its parts: its own calls for this take two and a half times as long
+        place = bisect_left(index._maxes, key)
+        if place == len(index._maxes):
+            return None
+        part = index._lists[place]
+        found = part[bisect_left(part, key)]
+        return found, self.rows[found]
+
+    def index(self) -> SortedList[bytes]:
+        if self.sorted is None:
+            self.sorted = SortedList(self.rows)
+        return self.sorted
+
+    def freeze(self) -> None:
+        """Before a write: what open ranges have not read yet, they keep."""
+        for rest in self._open:
+            rest.freeze()
+        self._open.clear()
+
+    def delete_range(self, low: bytes, high: bytes) -> None:
+        index = self.index()
+        start, end = index.bisect_left(low), index.bisect_left(high)
+        for key in index[start:end]:
+            del self.rows[key]
+        del index[start:end]
+
+    def approximate_count(self) -> int:
+        return len(self.rows)
+
+
+class MemoryEngine:
+    """Everything is gone when it closes."""
+
+    persistent = False
+
+    def __init__(self) -> None:
+        self._families: dict[str, MemoryFamily] = {}
+        self._lock = threading.RLock()
+        """Ranges may be read by any thread."""
+        self._snapshots: WeakSet[MemorySnapshot] = WeakSet()
+        self._closed = False
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        return self._lock
+
+    def family(self, name: str) -> MemoryFamily:
+        return self._families.setdefault(name, MemoryFamily(name, self._lock))
+
+    def holds(self, name: str) -> bool:
+        family = self._families.get(name)
+        return family is not None and bool(family.rows)
+
+    def snapshot(self, families: Collection[str]) -> MemorySnapshot:
+        with self._lock:
+            if self._closed:
+                raise StateError("the engine is closed")
+            found = {name: self._families[name] for name in families if name in self._families}
+            snapshot = MemorySnapshot(found, self._lock)
+            self._snapshots.add(snapshot)
+            return snapshot
+
+    def rows(self) -> dict[str, dict[bytes, bytes]]:
+        """A copy of everything, by family."""
+        with self._lock:
+            return {name: family.rows.copy() for name, family in self._families.items()}
+
+    def batch(self) -> _Batch:
+        return _Batch()
+
+    def write(self, batch: _Batch) -> None:
+        with self._lock:
+            for family in self._families.values():
+                family.freeze()
+            if self._snapshots:
+                self._keep(batch)
+            for rows, key, value, family in batch.operations:
+                index = family.sorted
+                if value is None:
+                    if rows.pop(key, None) is not None and index is not None:
+                        index.remove(key)
+                elif type(value) is _Until:
+                    family.delete_range(key, value)
+                else:
+                    if index is not None and key not in rows:
+                        index.add(key)
+                    rows[key] = value
+
+    load = write
+
+    def _keep(self, batch: _Batch) -> None:
+        """Notes in the open snapshots what rows are before a batch changes them."""
+        changed: dict[str, list[bytes]] = {}
+        for _, key, value, family in batch.operations:
+            keys = changed.setdefault(family.name, [])
+            if type(value) is _Until:
+                keys += family.index().irange(key, value, (True, False))
+            else:
+                keys.append(key)
+        for snapshot in self._snapshots:
+            for name, keys in changed.items():
+                snapshot.keep(name, keys)
+
+    def flush(self) -> None:
+        """Nothing to flush."""
+
+    def clear(self, families: Collection[str]) -> None:
+        with self._lock:
+            for name in families:
+                family = self._families.get(name)
+                if family is not None:
+                    family.freeze()
+                    for snapshot in self._snapshots:
+                        snapshot.keep(name, family.rows)
+                    family.rows.clear()
+                    family.sorted = None
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            for snapshot in self._snapshots:
+                snapshot.close()
+            self._families.clear()

@@ -1,0 +1,142 @@
+"""The storage port: ordered bytes in named families, written in atomic batches.
+
+One engine serves all stores of a task, so that their rows, the changelog offsets they stand for and the input positions
+go into one atomic batch. Two engines are built in, `MemoryEngine` and `RocksEngine`; others are registered
+(`state/engine/registry.py`). All pass `streams.testing.contracts.engines`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, runtime_checkable
+
+__all__ = ["OFFSETS", "POSITIONS", "Batch", "BulkLoading", "Engine", "Family", "Snapshot", "store_of"]
+
+OFFSETS = "offsets"
+"""Family of changelog offsets: ``<topic>-<partition>`` to the offset of the last record applied (frozen on disk)."""
+
+POSITIONS = "positions"
+"""Family of input positions: ``<topic>-<partition>`` to the next input offset at the last commit (frozen on disk)."""
+
+
+def store_of(family: str) -> str:
+    """The store whose rows are in a family; empty for a family that no store has to itself."""
+    return family.rpartition(".")[0]
+
+
+class Batch(Protocol):
+    """Writes that become visible together. ``handle`` is a family's :attr:`Family.handle`."""
+
+    put: Callable[[bytes, bytes, Any], None]
+    delete: Callable[[bytes, Any], None]
+    delete_range: Callable[[bytes, bytes, Any], None]
+    """``(low, high, handle)``: every row with ``low <= key < high``, those put before in the same batch included."""
+
+
+class Family(Protocol):
+    """One ordered byte space. Keys compare as unsigned bytes."""
+
+    name: str
+    get: Callable[[bytes], bytes | None]
+
+    @property
+    def handle(self) -> Any:
+        """What batches call the family. Not to be kept: an engine may not be able to close while somebody holds it."""
+        ...
+
+    def range(
+        self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Rows with ``low <= key < high`` (``None`` is open) as they were when this was called.
+
+        :raises StateError: if a row in the range is damaged, rather than ending early.
+        """
+        ...
+
+    def seek(self, key: bytes) -> tuple[bytes, bytes] | None:
+        """The first row whose key is ``key`` or follows it, as of the engine's last write; half the cost of a range.
+
+        For the thread that writes.
+
+        :raises StateError: if a block on the way is damaged.
+        """
+        ...
+
+    def approximate_count(self) -> int: ...
+
+
+class Snapshot(Protocol):
+    """Rows of some families as they were at one moment, for any thread.
+
+    It ends with its engine, which never waits for it: every later read raises StateError, also by a range that is open.
+    """
+
+    def family(self, name: str) -> Family:
+        """One of the families it was taken of; without rows if the engine has no such family. It cannot be written."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of what it holds on to; so does the end of the last reference to it and its families."""
+        ...
+
+
+@runtime_checkable
+class BulkLoading(Protocol):
+    """An engine that can be opened so that it takes many rows quickly and finds them slowly."""
+
+    bulk: bool
+    """Whether it is."""
+
+    def reopen(self, *, bulk: bool) -> None:
+        """Opens it for loading in bulk, or for use. Families, their handles and snapshots taken before have ended.
+
+        :raises StateError: if it cannot be opened again; it is closed then.
+        """
+        ...
+
+
+class Engine(Protocol):
+    """A database. Opened by its constructor, used by one thread except for reads."""
+
+    persistent: bool
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """Every write holds it: whoever has it finds the engine between two writes. For any thread, for a short time,
+        and again by who has it."""
+        ...
+
+    def family(self, name: str) -> Family: ...
+
+    def holds(self, name: str) -> bool:
+        """Whether there is a family of this name with a row in it."""
+        ...
+
+    def snapshot(self, families: Collection[str]) -> Snapshot:
+        """These families as they are now. For any thread.
+
+        :raises StateError: if the engine is closed.
+        """
+        ...
+
+    def batch(self) -> Batch: ...
+
+    def write(self, batch: Batch) -> None:
+        """Applies the batch atomically. It survives the death of the process, not of the machine.
+
+        :raises StateError: nothing of the batch was applied.
+        """
+        ...
+
+    def load(self, batch: Batch) -> None:
+        """As :meth:`write`, for restoring: it survives the process only once :meth:`flush` returned."""
+        ...
+
+    def flush(self) -> None: ...
+
+    def clear(self, families: Collection[str]) -> None:
+        """Removes every row of these families."""
+        ...
+
+    def close(self) -> None: ...

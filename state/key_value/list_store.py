@@ -1,0 +1,130 @@
+"""Stores of lists: each put adds a value to its key's list, and the changelog carries the whole list.
+
+Outer and left joins of streams keep records without a partner in one, under keys that sort by time
+(:mod:`state.formats.outer_join`). Kafka Streams has it inside of its library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from processor_api.errors import StoreError
+from processor_api.serde import Serde, Serdes
+from state.formats.list_value import add_item, read_items
+from state.write_buffer.buffer import Rows
+from state.write_buffer.checked_serdes import key_writer, prefix_bounds, reader, value_writer
+from state.write_buffer.fast_path import make_get, make_put
+from state.write_buffer.iterators import OpenIterators, RowIterator
+from state.write_buffer.row_codec import PLAIN
+from state.write_buffer.store_kind import Opening, OpenStore, StoreKind
+
+__all__ = ["KINDS", "ListFacade"]
+
+
+class ListFacade:
+    """For processors and operators: :class:`processor_api.stores.contracts.ListStore`."""
+
+    cached = False
+
+    def __init__(self, rows: Rows, opening: Opening) -> None:
+        name = self.name = rows.name
+        self.persistent: bool = opening.engine.persistent
+        self._rows = rows
+        self._get, self._put, self._cursor = make_get(rows), make_put(rows), opening.cursor
+        self._write_key, self._read_key = key_writer(opening.key_serde, name), reader(opening.key_serde, "key", name)
+        self._write_value = value_writer(opening.value_serde, name)
+        self._read_value = reader(opening.value_serde, "value", name)
+        self._open = True
+        self._iterators = OpenIterators(name)
+
+    @property
+    def is_open(self) -> bool:
+        return self._open
+
+    def close(self) -> None:
+        """Every later call fails."""
+        self._open = False
+        self._iterators.close()
+
+    def put(self, key: Any, value: Any) -> None:
+        self._check()
+        raw, item = self._write_key(key), self._write_value(value)
+        row = None
+        if item is not None:
+            found = self._get(raw)
+            row = self._read(add_item, None if found is None else found[0], item)
+        self._put(raw, row, self._cursor.timestamp, self._cursor.headers)
+
+    def delete(self, key: Any) -> None:
+        self.put(key, None)
+
+    def get(self, key: Any) -> list[Any]:
+        self._check()
+        found = self._get(self._write_key(key))
+        return [] if found is None else [self._read_value(item) for item in self._read(read_items, found[0])]
+
+    def all(self) -> RowIterator:
+        return self._range(None, None)
+
+    def reverse_all(self) -> RowIterator:
+        return self._range(None, None, reverse=True)
+
+    def range(self, from_key: Any = None, to_key: Any = None) -> RowIterator:
+        return self._range(*self._bounds(from_key, to_key))
+
+    def reverse_range(self, from_key: Any = None, to_key: Any = None) -> RowIterator:
+        return self._range(*self._bounds(from_key, to_key), reverse=True)
+
+    def prefix_scan(self, prefix: Any, prefix_serde: Serde[Any] | None = None) -> RowIterator:
+        return self._range(*prefix_bounds(prefix, self._write_key, prefix_serde, self.name))
+
+    def approximate_num_entries(self) -> int:
+        """Keys that have a list."""
+        self._check()
+        return self._rows.family.approximate_count() + len(self._rows.dirty) + len(self._rows.drained)
+
+    def _bounds(self, from_key: Any, to_key: Any) -> tuple[bytes | None, bytes | None]:
+        low = None if from_key is None else self._write_key(from_key)
+        return low, None if to_key is None else self._write_key(to_key) + b"\0"
+
+    def _range(self, low: bytes | None, high: bytes | None, *, reverse: bool = False) -> RowIterator:
+        self._check()
+        return self._iterators.open(self._decoded(self._rows.range(low, high, reverse=reverse), reverse))
+
+    def _decoded(self, rows: Iterator[tuple[bytes, Any]], reverse: bool) -> Iterator[tuple[Any, Any]]:
+        for raw, entry in rows:
+            key, items = self._read_key(raw), self._read(read_items, entry[0])
+            for item in reversed(items) if reverse else items:
+                yield key, self._read_value(item)
+
+    def _read(self, function: Any, *row: Any) -> Any:
+        try:
+            return function(*row)
+        except ValueError as error:
+            raise StoreError(f"store {self.name!r} has a damaged row: {error}", store=self.name) from error
+
+    def _check(self) -> None:
+        if not self._open:
+            raise StoreError(f"store {self.name!r} is closed: its task is not on this worker any more", store=self.name)
+
+
+def _open(opening: Opening) -> OpenStore:
+    rows = Rows(
+        name=opening.builder.name,
+        engine=opening.engine,
+        codec=opening.codec,
+        key_serde=Serdes.BYTES,
+        value_serde=Serdes.BYTES,
+        cursor=opening.cursor,
+        budget=opening.budget,
+        log=opening.log,
+        log_each=opening.log_each,
+        caching=False,
+    )
+    facade = ListFacade(rows, opening)
+    return OpenStore(builder=opening.builder, rows=rows, facade=facade, operator=facade)
+
+
+KINDS = {"list": StoreKind(replace(PLAIN, family_suffix="list"), _open)}

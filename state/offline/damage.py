@@ -1,0 +1,42 @@
+"""Finds whose damage an error is about, and takes that out of a database that nobody has open."""
+
+from __future__ import annotations
+
+import re
+
+from processor_api.errors import DamagedStateError, RetryableError, StateError
+from state.directory.inspect import StoredTask
+from state.engine.port import store_of
+from state.offline.stores import stores_in
+from state.rocksdb.reader import DatabaseReader
+from state.rocksdb.repair import forget_store
+
+__all__ = ["damaged_store", "take_out_store"]
+
+TABLE_FILE = re.compile(r"(\d+)\.sst")
+
+
+def damaged_store(task: StoredTask, error: DamagedStateError) -> str | None:
+    """The store that is damaged; ``None`` if it is what all stores of the database share, or nobody can tell."""
+    if error.store:
+        return error.store
+    numbers = set(map(int, TABLE_FILE.findall(error.message)))
+    if not numbers:
+        return None
+    try:
+        with DatabaseReader(task.database) as reader:
+            stores = {store_of(name) for name in reader.names if reader.files(name) & numbers}
+    except (StateError, RetryableError):
+        return None
+    return stores.pop() or None if len(stores) == 1 else None
+
+
+def take_out_store(task: StoredTask, store: str) -> None:
+    """Removes a store's rows and its changelog offsets, so that it is restored when it is opened the next time.
+
+    :raises RetryableError: somebody has the database open.
+    :raises StateError: it is damaged elsewhere.
+    """
+    with DatabaseReader(task.database) as reader:
+        keys = [key for one in stores_in(reader, task) if one.name == store for key in one.offset_keys]
+    forget_store(task.database, store, keys)

@@ -1,0 +1,171 @@
+"""The stores in a task's database, found without a topology: what they are, and what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from heapq import merge
+from itertools import islice
+from typing import Any
+
+from processor_api.errors import StateError
+from state.directory.inspect import StoredTask
+from state.engine.port import OFFSETS, POSITIONS, store_of
+from state.formats.offsets import TOPIC_ID, read_offset
+from state.offline.rows import READERS, StoredRow, kind_of_families
+from state.rocksdb.commit_numbers import COMMIT_PREFIX
+from state.rocksdb.errors import damaged
+from state.rocksdb.metadata import FAMILIES_KEY, FORMAT_KEY, check_format
+from state.rocksdb.reader import DatabaseReader
+from state.versioned.history import VERSIONS, front_of
+
+__all__ = ["StoredStore", "count_rows", "offset_store", "positions_of", "scan", "stores_in"]
+
+COUNTED = 10_000
+"""So many entries are counted, more are estimated."""
+
+
+@dataclass(frozen=True)
+class StoredStore:
+    """A store in the database of one task."""
+
+    task: StoredTask
+    name: str
+    families: tuple[str, ...]
+    missing: tuple[str, ...]
+    """Families that were made and are not there any more."""
+    offsets: Mapping[str, int | None]
+    """Offset of the last record that it holds, by partition of its changelog; ``None`` where the row is damaged."""
+    offset_keys: tuple[bytes, ...]
+    """Of the rows with these offsets, and with the ids of their topics."""
+
+    @property
+    def suffixes(self) -> list[str]:
+        return [family.removeprefix(f"{self.name}.") for family in self.families]
+
+    @property
+    def kind(self) -> str | None:
+        """The kind, as store suppliers name it; ``None`` if this release does not know it. Two kinds of LRU map, and
+        two of a release that differ in nothing on disk, are told by the first name."""
+        return kind_of_families(self.suffixes)
+
+
+def stores_in(reader: DatabaseReader, task: StoredTask) -> list[StoredStore]:
+    """The stores of a database, by name.
+
+    :raises StateError: if another release wrote it, or what all stores share is damaged.
+    """
+    found = reader.format
+    if found is None:
+        if any(next(reader.family(name).range(), None) for name in reader.names):
+            raise damaged(reader.path, f"its family {OFFSETS!r} does not say which format it has")
+    else:
+        check_format(found.encode(), reader.path)
+    known = {name for name in reader.names if store_of(name)}
+    recorded = reader.recorded_families()
+    names = sorted({store_of(family) for family in known | recorded})
+    offsets: dict[str, dict[str, int | None]] = {name: {} for name in names}
+    keys: dict[str, list[bytes]] = {name: [] for name in names}
+    for key, row in reader.family(OFFSETS).range():
+        if key in (FORMAT_KEY, FAMILIES_KEY) or key.startswith(COMMIT_PREFIX):
+            continue
+        owner = offset_store(key, task, names)
+        if owner is not None:
+            if not key.startswith(TOPIC_ID):
+                offsets[owner[0]][owner[1]] = _offset(row)
+            keys[owner[0]].append(key)
+    return [
+        StoredStore(
+            task=task,
+            name=name,
+            families=tuple(sorted(family for family in known if store_of(family) == name)),
+            missing=tuple(sorted(family for family in recorded - known if store_of(family) == name)),
+            offsets=offsets[name],
+            offset_keys=tuple(keys[name]),
+        )
+        for name in names
+    ]
+
+
+def _offset(row: bytes) -> int | None:
+    try:
+        return read_offset(row)
+    except ValueError:
+        return None
+
+
+def offset_store(key: bytes, task: StoredTask, stores: list[str]) -> tuple[str, str] | None:
+    """The store that a row of the family of offsets is about, and the partition; the topic, where the row is
+    that of a topic id. ``None`` if it is about none of these."""
+    of_topic = key.startswith(TOPIC_ID)
+    text = key.removeprefix(TOPIC_ID).decode(errors="replace")
+    family, slash, partition = text.partition("/")
+    if slash:
+        return (store_of(family), partition) if store_of(family) in stores else None
+    if task.task is not None:
+        for store in stores:
+            changelog = f"{task.application_id}-{store}-changelog"
+            if text == (changelog if of_topic else f"{changelog}-{task.task.partition}"):
+                return store, text
+    return None
+
+
+def positions_of(reader: DatabaseReader) -> dict[str, int | None]:
+    """The next input offsets at the last commit, by partition; ``None`` where the row is damaged."""
+    return {key.decode(errors="replace"): _offset(row) for key, row in reader.family(POSITIONS).range()}
+
+
+def count_rows(reader: DatabaseReader, store: StoredStore) -> tuple[int, bool]:
+    """The number of entries, and whether it is exact: an estimate where there are many, or some cannot be read."""
+    try:
+        counted = sum(1 for _ in islice(scan(reader, store), COUNTED + 1))
+    except StateError:
+        counted = COUNTED + 1
+    if counted <= COUNTED:
+        return counted, True
+    return sum(reader.family(family).approximate_count() for family in store.families), False
+
+
+def scan(
+    reader: DatabaseReader,
+    store: StoredStore,
+    low: bytes | None = None,
+    high: bytes | None = None,
+    *,
+    reverse: bool = False,
+) -> Iterator[StoredRow]:
+    """The entries with ``low <= key < high``: those of windows and sessions as their rows stand, by segment of time,
+    then by key, or by time; those of others by key, the versions of a key by time.
+
+    :raises StateError: if a row is damaged.
+    """
+    rows = [_family_rows(reader, store, suffix, low, high, reverse) for suffix in store.suffixes]
+    if len(rows) == 1:
+        return rows[0]
+    return merge(*rows, key=_by_key, reverse=reverse)
+
+
+def _by_key(row: StoredRow) -> Any:
+    return row.key, row.more.get("valid_from", 0)
+
+
+def _family_rows(
+    reader: DatabaseReader, store: StoredStore, suffix: str, low: bytes | None, high: bytes | None, reverse: bool
+) -> Iterator[StoredRow]:
+    read = READERS.get(suffix, StoredRow)
+    family = reader.family(f"{store.name}.{suffix}")
+    timed = "window-" in suffix or "session-" in suffix
+    first, last = low, high
+    if suffix == VERSIONS:
+        first, last = None if low is None else front_of(low), None if high is None else front_of(high)
+    elif timed:
+        first = last = None
+    for key, value in family.range(first, last, reverse=reverse):
+        try:
+            row = read(key, value)
+        except Exception as error:  # whatever a damaged row does to its reader
+            what = f"the row under {key.hex() or 'no bytes'} is none of a {suffix!r} family: {error}"
+            raise damaged(reader.path, what, family.name) from error
+        if row is None or (timed and not ((low is None or low <= row.key) and (high is None or row.key < high))):
+            continue
+        yield row

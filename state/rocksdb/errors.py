@@ -1,0 +1,75 @@
+"""The binding's errors as ours. They are plain exceptions with text; this is the one place that reads it.
+
+The text begins with RocksDB's kind of error, and has paths in it, whose words say nothing: they are taken out before
+anything is looked for.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from pathlib import Path
+
+from processor_api.errors import DamagedStateError, RetryableError, StateDirectoryError, StateError
+from state.directory.system_errors import ADVICE, MISPLACED, error_number, find_error_number
+from state.engine.port import store_of
+from state.engine.repair_hints import rebuild_store, rebuild_task
+
+__all__ = ["damaged", "is_damage", "mapped"]
+
+OWN_FILE = re.compile(r"\b(\d+\.sst|MANIFEST-\d+|CURRENT)\b")
+"""A file without which a database is damaged. A log is not one: RocksDB deletes them as it goes on."""
+LOCKED = re.compile(
+    r"\block hold by current process|\block file: .*(Resource temporarily un|No locks )available", re.DOTALL
+)
+
+
+def without_paths(error: Exception, path: str) -> str:
+    """The error's text, with the names of the database's files alone."""
+    text = str(error)
+    for one in sorted({path, str(Path(path).absolute())}, key=len, reverse=True):
+        text = text.replace(one + "/", "").replace(one, "")
+    return text
+
+
+def is_damage(error: Exception, path: str) -> bool:
+    """Whether files of the database are damaged or missing.
+
+    :param path: of the database that was opened.
+    """
+    text, number = without_paths(error, path), error_number(error)
+    kind, _, rest = text.partition(": ")
+    number = find_error_number(rest) if number is None else number
+    if number == errno.ENOENT:
+        return Path(path).is_dir() and OWN_FILE.search(text) is not None
+    if number is not None:  # the file may be whole: it cannot be read
+        return False
+    return kind == "Corruption" or (kind == "Invalid argument" and "does not match existing comparator" in rest)
+
+
+def damaged(path: str, what: str, family: str | None = None) -> DamagedStateError:
+    """The error about damage in a store's family, or in what all stores of the database share."""
+    store = "" if family is None else store_of(family)
+    if store:
+        text = f"store {store!r} at {path} is damaged: {what}; {rebuild_store(store)}"
+        return DamagedStateError(text, path=path, store=store)
+    return DamagedStateError(f"the database at {path} is damaged: {what}; {rebuild_task(path)}", path=path)
+
+
+def mapped(error: Exception, path: str, what: str, family: str | None = None) -> StateError | RetryableError:
+    """:param what: what could not be done, such as ``read``.
+    :param family: in which, if it was in one."""
+    shown, text = " ".join(str(error).split()), without_paths(error, path)
+    if LOCKED.search(text):
+        return RetryableError(f"the store at {path} is open in another process: {shown}")
+    if is_damage(error, path):
+        return damaged(path, shown, family)
+    failed = f"cannot {what} the store at {path}: "
+    number = error_number(error) or find_error_number(text)
+    if number in MISPLACED:
+        return StateDirectoryError(
+            f"{failed}{shown}; move what is in the place of a file or directory of its own out of the way, and restart"
+        )
+    if number is not None and number in ADVICE:
+        return StateDirectoryError(f"{failed}{ADVICE[number]} ({shown})")
+    return StateError(failed + shown)

@@ -1,0 +1,144 @@
+"""What a time-ordered buffer knows besides its rows: which is next, how many there are, how large they are.
+
+Entries are ``0x00``, ``time i64`` and what tells rows of one time apart; they stand in a family of the engine, and
+those that the engine lacks in a sorted list. They leave from the front only, so that what is left of the engine's is
+everything from one entry on: the next row costs one seek, however many there are.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from sortedcontainers import SortedList
+
+from state.engine.port import Batch, Family
+
+__all__ = ["EMPTY", "ENTRIES", "FACTS_KEY", "BufferIndex", "check_facts", "entry_of", "invalidate", "time_of"]
+
+EMPTY = (1 << 63) - 1
+"""The smallest time of an empty buffer."""
+ENTRIES = b"\x00", b"\x01"
+"""Bounds of all entries."""
+FACTS_KEY = b"\xff"
+_FACTS = struct.Struct(">Bqqqiq")
+_FRONT = struct.Struct(">Bq")
+_VALID, _RESTORED = 1, 0
+
+
+def check_facts(row: bytes) -> None:
+    """:raises struct.error: if that is no row of facts."""
+    _FACTS.unpack(row)
+
+
+def entry_of(time: int, rest: bytes) -> bytes:
+    return _FRONT.pack(0, time) + rest
+
+
+def time_of(entry: bytes) -> int:
+    time: int = _FRONT.unpack_from(entry)[1]
+    return time
+
+
+def invalidate(batch: Batch, handle: Any, sequence: int, stream_time: int) -> None:
+    """Rows changed behind the buffer's back: when it is opened it has to count them again."""
+    batch.put(FACTS_KEY, _FACTS.pack(_RESTORED, 0, 0, 0, sequence, stream_time), handle)
+
+
+class BufferIndex:
+    """Of one buffer; part of each commit (:class:`state.write_buffer.store_kind.Upkeep`).
+
+    :param family: holds the entries, and a row of facts.
+    :param writes_entries: ``False`` where the rows themselves are the entries.
+    """
+
+    def __init__(self, family: Family, *, writes_entries: bool) -> None:
+        self._family = family
+        self._writes_entries = writes_entries
+        self._waiting: SortedList[bytes] = SortedList()
+        self._gone: list[bytes] = []
+        self._head: bytes | None = None
+        self._head_known = False
+        self.num_records = self.buffer_size = self.sequence = 0
+        self.stream_time = -1
+        self.pending = False
+        """Whether a commit has anything to write."""
+        low = ENTRIES[0]
+        self.counted = False
+        """Whether it knows its rows; else they are to be told by :meth:`add` or :meth:`count`."""
+        row = family.get(FACTS_KEY)
+        if row is not None:
+            valid, self.num_records, self.buffer_size, first, self.sequence, self.stream_time = _FACTS.unpack(row)
+            self.counted = valid == _VALID
+            low = entry_of(first, b"") if self.counted else low
+        self._low = low
+
+    # ------------------------------------------------------------------ entries
+
+    def add(self, entry: bytes, size: int) -> None:
+        """A new row; ``size`` in bytes."""
+        self._waiting.add(entry)
+        self.count(size)
+
+    def count(self, size: int) -> None:
+        """A row whose entry the engine has."""
+        self.num_records += 1
+        self.resize(size)
+
+    def resize(self, by: int) -> None:
+        self.buffer_size += by
+        self.pending = True
+
+    def first(self) -> bytes | None:
+        """The next entry."""
+        head = self._engine_head()
+        if not self._waiting:
+            return head
+        first: bytes = self._waiting[0]
+        return first if head is None or first < head else head
+
+    def min_timestamp(self) -> int:
+        """The time of the next row in ms; `EMPTY` if there is none."""
+        first = self.first() if self.num_records else None
+        return EMPTY if first is None else time_of(first)
+
+    def remove_first(self, entry: bytes, size: int) -> None:
+        """The row of :meth:`first` has left."""
+        if self._waiting and self._waiting[0] == entry:
+            del self._waiting[0]
+        else:
+            self._gone.append(entry)
+            self._low, self._head_known = entry + b"\x00", False
+        self.num_records -= 1
+        self.resize(-size)
+
+    def _engine_head(self) -> bytes | None:
+        if not self._head_known:
+            found = self._family.seek(self._low)
+            self._head = found[0] if found is not None and found[0] < ENTRIES[1] else None
+            self._head_known = True
+        return self._head
+
+    # ------------------------------------------------------------------- commit
+
+    def apply(self, batch: Batch) -> None:
+        handle = self._family.handle
+        if self._writes_entries:
+            for entry in self._gone:
+                batch.delete(entry, handle)
+            for entry in self._waiting:
+                batch.put(entry, b"", handle)
+        first = self.min_timestamp()
+        facts = (self.num_records, self.buffer_size, first, self.sequence, self.stream_time)
+        batch.put(FACTS_KEY, _FACTS.pack(_VALID, *facts), handle)
+
+    def applied(self) -> None:
+        self._low = self.first() or ENTRIES[1]
+        self._head_known = False
+        self._waiting.clear()
+        self._gone.clear()
+        self.pending = False
+
+    def close(self) -> None:
+        self._waiting.clear()
+        self._gone.clear()

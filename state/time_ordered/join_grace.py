@@ -1,0 +1,135 @@
+"""The buffer of a join of a stream with a versioned table, with grace (KIP-923, conformance 65).
+
+Every record is kept, also several of one key and time, until the buffer's stream time has passed its own by the grace
+period. Rows stand under ``0x00``, time, key and a sequence number, on the changelog too, and are thus their own index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from processor_api.errors import StateError, StoreError
+from processor_api.record import NO_TIMESTAMP, HeaderList
+from processor_api.stores.factory import StoreBuilder
+from state.engine.port import Batch, Engine
+from state.formats.buffer_value import BufferValue
+from state.formats.keys import read_window_key_by_time, window_key_by_time
+from state.time_ordered.buffer import Buffer, Callback, open_buffer, read_row, row_size, written
+from state.time_ordered.index import ENTRIES, FACTS_KEY, BufferIndex, invalidate, time_of
+from state.write_buffer.buffer import Log
+from state.write_buffer.row_codec import PLAIN, RowCodec
+from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind
+
+__all__ = ["KINDS", "JoinBuffer"]
+
+FAMILY = "join-buffer"
+MAX_SEQUENCE = 0x7FFFFFFF
+
+
+class JoinBuffer(Buffer):
+    """See the module's text."""
+
+    def __init__(self, opening: Opening) -> None:
+        super().__init__(opening, _logged(opening.log), FAMILY, log_each=opening.log_each)
+        self._grace: int = opening.builder.supplier.parameters["grace_ms"]
+        if not self.index.counted:
+            for key, row in self.rows.family.range(*ENTRIES):
+                self.index.count(row_size(key, read_row(row, self.name)))
+        self.min_timestamp = self.index.min_timestamp()
+
+    def put(self, key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> bool:
+        """Buffers a record at its timestamp; ``False``: it is too late for that, and nothing has changed.
+
+        :raises StoreError: if a serde fails, key or value are null or the timestamp negative; nothing has changed.
+        """
+        self._check_time(timestamp)
+        index = self.index
+        if timestamp < index.stream_time - self._grace:
+            return False
+        if value is None:
+            raise StoreError(f"store {self.name!r} takes no null values", store=self.name)
+        raw, data = self._write_key(key), self._write_value(value)
+        sequence = index.sequence + 1 & MAX_SEQUENCE
+        entry = window_key_by_time(raw, timestamp, sequence)
+        row = BufferValue(self._context(timestamp, headers), None, None, data, 0)
+        self._put(entry, written(row), NO_TIMESTAMP)
+        index.sequence = sequence
+        index.add(entry, row_size(entry, row))
+        if timestamp > index.stream_time:
+            index.stream_time = timestamp
+        if timestamp < self.min_timestamp:
+            self.min_timestamp = timestamp
+        return True
+
+    def evict_while(self, predicate: Callable[[], bool], callback: Callback) -> None:
+        """Takes out the records whose grace period has passed, in order of time, then key, as long as the predicate
+        holds. A record is gone when the callback has returned; if it raises, the record stays."""
+        index = self.index
+        while self.min_timestamp <= index.stream_time - self._grace and predicate():
+            entry = index.first()
+            assert entry is not None
+            value = self._row(entry)
+            assert value.new is not None
+            key = self._read_key(read_window_key_by_time(entry)[0])
+            self._hand_out(callback, key, self._read_value(value.new), value.context)
+            self._put(entry, None, NO_TIMESTAMP)
+            index.remove_first(entry, row_size(entry, value))
+            first = index.first() if index.num_records else None
+            self.min_timestamp = index.min_timestamp() if first is None else time_of(first)
+
+
+def _logged(log: Callable[..., None] | None) -> Log | None:
+    """Records of the changelog have no time of their own."""
+    if log is None:
+        return None
+    write = log
+    return lambda key, row, timestamp: write(key, row, NO_TIMESTAMP)
+
+
+def _open(opening: Opening) -> OpenStore:
+    return open_buffer(opening, JoinBuffer(opening))
+
+
+def _restoring(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec) -> Restore:
+    """Rows as they are, and from all keys the stream time and the last sequence number. They are counted when the
+    buffer is opened."""
+    name = builder.name
+    family = engine.family(f"{name}.{codec.family_suffix}")
+    known = BufferIndex(family, writes_entries=False)
+
+    def restore(
+        batch: Batch,
+        keys: Iterable[bytes],
+        values: Iterable[bytes | None],
+        timestamps: Iterable[int],
+        headers: Iterable[HeaderList | None],
+    ) -> None:
+        handle = family.handle
+        for key, row in zip(keys, values, strict=True):
+            try:
+                _, time, sequence = read_window_key_by_time(key)
+            except ValueError as error:
+                raise _not_ours(name, error) from error
+            if key >= FACTS_KEY or key >= ENTRIES[1]:
+                raise _not_ours(name, ValueError(f"key {key!r}"))
+            known.stream_time, known.sequence = max(known.stream_time, time), max(known.sequence, sequence)
+            if row is None:
+                batch.delete(key, handle)
+            else:
+                batch.put(key, row, handle)
+        invalidate(batch, handle, known.sequence, known.stream_time)
+
+    return restore
+
+
+def _not_ours(store: str, error: ValueError) -> StateError:
+    return StateError(
+        f"store {store!r} cannot be restored: its changelog has a key that is none of a buffer of a join ({error}); was"
+        " the topic written by a store of another kind?",
+        store=store,
+    )
+
+
+KINDS = {"join-buffer": StoreKind(replace(PLAIN, family_suffix=FAMILY), _open, _restoring)}

@@ -1,0 +1,167 @@
+"""The buffer of a suppression: the last change of each key, at the time of the first (KIP-328, conformance 70 to 72).
+
+The row of a key is that of the changelog, and is logged with the commit, like the last update of a key in other stores;
+what leaves is deleted from the changelog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from processor_api.errors import StateError, StoreError
+from processor_api.record import NO_TIMESTAMP, HeaderList
+from processor_api.stores.factory import StoreBuilder
+from state.engine.port import Batch, Engine
+from state.formats.buffer_value import VERSION, BufferContext, BufferValue, read_any_version, read_buffer_value
+from state.time_ordered.buffer import Buffer, Callback, open_buffer, read_row, row_size, written
+from state.time_ordered.index import ENTRIES, entry_of, invalidate, time_of
+from state.write_buffer.buffer import Log
+from state.write_buffer.row_codec import PLAIN, RowCodec
+from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind
+
+__all__ = ["KINDS", "ChangeBuffer"]
+
+TIMES = "suppressed-times"
+"""Suffix of the index's family."""
+
+_VERSION: HeaderList = [("v", VERSION)]
+
+
+class ChangeBuffer(Buffer):
+    """Changes are ``(new, old)`` or longer; see :mod:`state.time_ordered.buffer`."""
+
+    def __init__(self, opening: Opening) -> None:
+        super().__init__(opening, _logged(opening.log), TIMES, log_each=False)
+        if not self.index.counted:
+            for key, row in self.rows.family.range():
+                value = read_row(row, self.name)
+                self.index.add(entry_of(value.time, key), row_size(key, value))
+        self.min_timestamp = self.index.min_timestamp()
+
+    def put(self, time: int, key: Any, change: Any, timestamp: int, headers: HeaderList | None) -> None:
+        """Buffers a change in place of the one that is buffered for its key, which keeps its time.
+
+        :param time: when the key may leave, in ms.
+        :param timestamp: the record's; what else is kept of its context is that of the record in work.
+        :raises StoreError: if a serde fails, the key is null or the time negative; nothing has changed.
+        """
+        self._check_time(time)
+        if change is None:
+            raise StoreError(f"store {self.name!r} takes changes, got None", store=self.name)
+        raw, new, old = self._write_key(key), self._write_value(change[0]), self._write_value(change[1])
+        index, found = self.index, self._get(raw)
+        context = self._context(timestamp, headers)
+        if found is None:
+            value = BufferValue(context, old, old, new, time)
+            self._put(raw, written(value), timestamp)
+            index.add(entry_of(time, raw), row_size(raw, value))
+            if time < self.min_timestamp:
+                self.min_timestamp = time
+            return
+        before = read_row(found[0], self.name)
+        value = BufferValue(context, before.prior, old, new, before.time)
+        self._put(raw, written(value), timestamp)
+        index.resize(row_size(raw, value) - row_size(raw, before))
+
+    def evict_while(self, predicate: Callable[[], bool], callback: Callback) -> None:
+        """Takes changes out in order of time, then key, as long as the predicate holds.
+
+        A change is gone when the callback has returned; if it raises, the change stays.
+        """
+        index = self.index
+        while index.num_records and predicate():
+            entry = index.first()
+            assert entry is not None
+            raw = entry[9:]
+            value = self._row(raw)
+            new = None if value.new is None else self._read_value(value.new)
+            old = None if value.old is None else self._read_value(value.old)
+            self._hand_out(callback, self._read_key(raw), (new, old), value.context)
+            self._put(raw, None, NO_TIMESTAMP)
+            index.remove_first(entry, row_size(raw, value))
+            first = index.first() if index.num_records else None
+            self.min_timestamp = index.min_timestamp() if first is None else time_of(first)
+
+    def prior_value_for_buffered(self, key: Any) -> tuple[bool, Any]:
+        """Whether something is buffered for the key, and the value that the key had before it: what those downstream
+        know of the key."""
+        raw = self._write_key(key)
+        found = self._get(raw)
+        if found is None:
+            return False, None
+        prior = read_row(found[0], self.name).prior
+        return True, None if prior is None else self._read_value(prior)
+
+
+def _logged(log: Callable[..., None] | None) -> Log | None:
+    """Rows as they stand on the changelog: without a time of their own, and with the version of their format."""
+    if log is None:
+        return None
+    write = log
+
+    def logged(key: bytes, row: bytes | None, timestamp: int) -> None:
+        write(key, row, NO_TIMESTAMP, None if row is None else _VERSION)
+
+    return logged
+
+
+def _open(opening: Opening) -> OpenStore:
+    return open_buffer(opening, ChangeBuffer(opening))
+
+
+def _restoring(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec) -> Restore:
+    """Rows as they are, or made of older versions. What those of version 0 lack of their records' context (topic,
+    partition and offset) stays unknown. The index is made anew when the buffer is opened."""
+    name = builder.name
+    family, times = engine.family(f"{name}.{codec.family_suffix}"), engine.family(f"{name}.{TIMES}")
+
+    def restore(
+        batch: Batch,
+        keys: Iterable[bytes],
+        values: Iterable[bytes | None],
+        timestamps: Iterable[int],
+        headers: Iterable[HeaderList | None],
+    ) -> None:
+        batch.delete_range(*ENTRIES, times.handle)
+        invalidate(batch, times.handle, 0, NO_TIMESTAMP)
+        seen: dict[bytes, bytes | None] = {}
+        handle = family.handle
+        for key, value, timestamp, given in zip(keys, values, timestamps, headers, strict=True):
+            row = None
+            if value is not None:
+                known = partial(seen.get, key) if key in seen else partial(family.get, key)
+                row = _current(name, value, timestamp, given or [], known)
+                batch.put(key, row, handle)
+            else:
+                batch.delete(key, handle)
+            seen[key] = row
+
+    return restore
+
+
+def _current(store: str, data: bytes, timestamp: int, headers: HeaderList, known: Callable[[], bytes | None]) -> bytes:
+    """A row from a changelog record of any version."""
+    version = next((value for name, value in reversed(headers) if name == "v"), None)
+    try:
+        if version == VERSION:
+            read_buffer_value(data)
+            return data
+        before = known()
+        previous = None if before is None else read_buffer_value(before).prior
+        record = BufferContext(timestamp, -1, "", -1, headers)
+        value = read_any_version(version, data, record, previous, is_buffered=before is not None)
+    except ValueError as error:
+        raise StateError(
+            f"store {store!r} cannot be restored: its changelog has a record that is none of a suppression ({error});"
+            " was the topic written by a store of another kind?",
+            store=store,
+        ) from error
+    return written(value)
+
+
+KINDS = {
+    "change-buffer": StoreKind(replace(PLAIN, family_suffix="suppressed"), _open, _restoring, families=(TIMES,)),
+}

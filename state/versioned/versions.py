@@ -1,0 +1,168 @@
+"""The versions of a store's keys (KIP-889), as bytes: the latest of each key, and older ones for a time.
+
+The latest versions are rows of one family, under their keys; all others are rows of another
+(:mod:`state.versioned.history`). What a put does to them is what Kafka Streams' store does (reference 3.3), with the
+same results; but a deletion at the very time of the latest version leaves a mark here, where Java forgets it and may
+then take an older put for the latest.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from heapq import merge
+from operator import itemgetter
+from typing import Any
+
+from processor_api.stores.contracts import PUT_RETURN_CODE_NOT_PUT, PUT_RETURN_CODE_VALID_TO_UNDEFINED
+from state.versioned.history import History
+from state.write_buffer.buffer import Rows
+from state.write_buffer.fast_path import make_put
+
+__all__ = ["Found", "Versions"]
+
+log = logging.getLogger("streams.state.versioned")
+
+Found = tuple[bytes, int, int | None]
+"""Value, start of the validity in ms and its end; ``None`` for a version that is the latest."""
+
+
+class Versions:
+    """Of one store.
+
+    :param latest: rows from bytes to bytes, without a cache and without a changelog.
+    :param keeps_history: otherwise it is a plain store with the calls of a versioned one.
+    :param drop: counts a put that came too late.
+    """
+
+    def __init__(
+        self, name: str, latest: Rows, history: History, *, keeps_history: bool, drop: Callable[[], None]
+    ) -> None:
+        self.name = name
+        self.latest = latest
+        self.history = history
+        self._keeps = keeps_history
+        self._drop = drop
+        self._dirty, self._clean, self._miss = latest.dirty.get, latest.clean.get, latest.quick_miss
+        self._put_latest = make_put(latest)
+        self._expired_puts = self._expired_reads = 0
+
+    # ------------------------------------------------------------------ writes
+
+    def put(self, key: bytes, value: bytes | None, timestamp: int) -> int:
+        """See :meth:`processor_api.stores.contracts.VersionedKeyValueStore.put`."""
+        history = self.history
+        if timestamp < history.oldest:
+            self._drop()
+            self._expired_puts += 1
+            self._warn(self._expired_puts, "put", timestamp)
+            return PUT_RETURN_CODE_NOT_PUT
+        before = history.stream_time
+        if timestamp > before:
+            history.stream_time = timestamp
+        latest = self.newest(key)
+        if latest is not None and timestamp >= latest[1]:
+            self._replace(key, latest[0], latest[1], value, timestamp)
+            return PUT_RETURN_CODE_VALID_TO_UNDEFINED
+        found = None if timestamp >= before else history.after(key, timestamp)
+        if found is not None:
+            end, start, old = found
+            if start <= timestamp:
+                if start < timestamp:
+                    history.put(key, timestamp, start, old)
+                history.put(key, end, timestamp, value)
+                return end
+            follower = start
+        elif latest is not None:
+            follower = latest[1]
+        else:
+            if value is not None:
+                self._put_latest(key, value, timestamp)
+            elif self._keeps and not (timestamp <= before and history.ends_at(key, timestamp)):
+                history.put(key, timestamp, timestamp, None)
+            return PUT_RETURN_CODE_VALID_TO_UNDEFINED
+        history.put(key, follower, timestamp, value)
+        return follower
+
+    def _replace(self, key: bytes, old: bytes, old_timestamp: int, value: bytes | None, timestamp: int) -> None:
+        """A put at the time of the latest version or after it."""
+        if self._keeps:
+            if timestamp > old_timestamp:
+                self.history.put(key, timestamp, old_timestamp, old)
+            elif value is None and not self.history.ends_at(key, timestamp):
+                self.history.put(key, timestamp, timestamp, None)
+        self._put_latest(key, value, timestamp)
+
+    # ------------------------------------------------------------------ reads of one key
+
+    def newest(self, key: bytes) -> Found | None:
+        entry = self._dirty(key) or self._clean(key) or self._miss(key)
+        return None if entry is None or entry[0] is None else (entry[0], entry[1], None)
+
+    def as_of(self, key: bytes, time: int) -> Found | None:
+        latest = self._dirty(key) or self._clean(key) or self._miss(key)
+        if latest is not None and latest[1] <= time and latest[0] is not None:
+            return latest[0], latest[1], None
+        return self.older(key, time)
+
+    def older(self, key: bytes, time: int) -> Found | None:
+        """As :meth:`as_of`, where it is not the latest version."""
+        history = self.history
+        if time < history.oldest:
+            self._expired_reads += 1
+            self._warn(self._expired_reads, "read", time)
+            return None
+        if time >= history.stream_time:
+            return None
+        found = history.after(key, time)
+        if found is None or found[2] is None or found[1] > time:
+            return None
+        return found[2], found[1], found[0]
+
+    def between(self, key: bytes, from_time: int, to_time: int, *, reverse: bool) -> Iterator[Found]:
+        latest = self.newest(key)
+        newest = [] if latest is None or latest[1] > to_time else [latest]
+        if to_time < self.history.oldest:
+            return iter(newest)
+        rows = self.history.between(key, from_time, to_time, reverse=reverse)
+        older = ((value, start, end) for end, start, value in rows if value is not None)
+        return _chained(newest, older) if reverse else _chained(older, newest)
+
+    def _warn(self, times: int, what: str, timestamp: int) -> None:
+        """The first time, and whenever their number has doubled."""
+        if times & (times - 1):
+            return
+        place = {"store": self.name, "timestamp": timestamp, "oldest": self.history.oldest, "times": times}
+        if what == "put":
+            log.warning("a put is older than the history that is kept: it is dropped", extra=place)
+        else:
+            log.warning("a read is as of a time before the history that is kept: older versions are gone", extra=place)
+
+    # ------------------------------------------------------------------ reads of many keys
+
+    def newest_of(self, low: bytes | None, high: bytes | None, *, reverse: bool) -> Iterator[tuple[bytes, Found]]:
+        """The latest versions of the keys ``low <= key < high``."""
+        rows = self.latest.range(low, high, reverse=reverse)
+        return ((key, (value, timestamp, None)) for key, (value, timestamp) in rows)
+
+    def range(
+        self, low: bytes | None, high: bytes | None, from_time: int, to_time: int, *, reverse: bool
+    ) -> Iterator[tuple[bytes, Found]]:
+        """The versions of the keys ``low <= key < high`` that were valid at some time between two, by key, then by
+        time."""
+        newest = (row for row in self.newest_of(low, high, reverse=reverse) if row[1][1] <= to_time)
+        if to_time < self.history.oldest:
+            return newest
+        rows = self.history.range(low, high, reverse=reverse)
+        older = (
+            (key, (value, start, end))
+            for key, end, start, value in rows
+            if value is not None and start <= to_time and end > from_time
+        )
+        streams: tuple[Iterator[Any], Iterator[Any]] = (newest, older) if reverse else (older, newest)
+        return merge(*streams, key=itemgetter(0), reverse=reverse)
+
+
+def _chained(first: Iterable[Found], second: Iterable[Found]) -> Iterator[Found]:
+    yield from first
+    yield from second

@@ -1,0 +1,221 @@
+"""What window and session stores have in common: how they are opened and restored, and the base of their facades."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from copy import copy
+from typing import Any, Self
+
+from processor_api.errors import StateError, StoreError
+from processor_api.record import HeaderList
+from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.windowed import Window, Windowed
+from state.engine.port import Batch, Engine, Family
+from state.formats.headers_value import write_session_with_headers
+from state.formats.keys import MAX_TIME
+from state.windowed.key_layout import KeyFirst, TimeFirst
+from state.windowed.rows import Found, TimedRows
+from state.windowed.segments import Retention, Segments
+from state.write_buffer.buffer import FlushCallback
+from state.write_buffer.checked_serdes import key_writer, reader
+from state.write_buffer.iterators import OpenIterators, RowIterator
+from state.write_buffer.migration import older_handles
+from state.write_buffer.row_codec import Logged, RowCodec
+from state.write_buffer.store_kind import Opening, Restore, is_persistent
+from state.write_buffer.value_forms import Shown, Timestamped, Unheaded
+
+__all__ = ["TimedFacade", "TimedOperator", "WindowOf", "restore_timed"]
+
+WindowOf = Callable[[int, int], Window]
+"""``(time, rest)`` of a row to its window."""
+
+
+class TimedFacade:
+    """Of a store of windows or sessions.
+
+    :param window_of: the window of a row from its time and the rest of its key.
+    """
+
+    def __init__(self, opening: Opening, timed: TimedRows, shown: Shown, window_of: WindowOf) -> None:
+        self._timed = timed
+        self._rows = timed.rows
+        self._shown = shown
+        self._window_of = window_of
+        self._write_key = key_writer(opening.key_serde, self.name)
+        self._read_key = reader(opening.key_serde, "key", self.name)
+        self._open = True
+        self._owner = self
+        self._iterators = OpenIterators(self.name)
+
+    def without_timestamps(self) -> Self:
+        """The same store, its values shown alone."""
+        return self._shown_as(self._shown.alone())
+
+    def without_headers(self) -> Self:
+        """A window store with headers, its values shown with timestamps."""
+        return self._shown_as(Unheaded(Timestamped(self.name, self._rows.cursor)))
+
+    def _shown_as(self, shown: Shown) -> Self:
+        view = copy(self)
+        view._shown = shown
+        return view
+
+    @property
+    def name(self) -> str:
+        return self._rows.name
+
+    @property
+    def persistent(self) -> bool:
+        return self._rows.engine.persistent
+
+    @property
+    def is_open(self) -> bool:
+        return self._owner._open
+
+    def close(self) -> None:
+        """Every later call fails, also of its iterators."""
+        self._owner._open = False
+        self._iterators.close()
+
+    # ---------------------------------------------------------------- helpers
+
+    def _one(self, key: bytes, time: int, rest: int) -> Any:
+        entry = self._timed.get(key, time, rest)
+        return None if entry is None else self._shown.show(entry[0], entry[1])
+
+    def _listed(self, found: Iterator[Found]) -> RowIterator:
+        show, window_of, key_of = self._shown.show, self._window_of, self._read_key
+        rows = (
+            (Windowed(key_of(key), window_of(time, rest)), show(value, timestamp))
+            for key, time, rest, value, timestamp in found
+        )
+        return self._iterators.open(rows)
+
+    def _bound(self, key: Any) -> bytes | None:
+        return None if key is None else self._write_key(key)
+
+    def _time(self, value: Any, what: str) -> int:
+        """A time to put under."""
+        if type(value) is not int or not 0 <= value <= MAX_TIME:
+            raise StoreError(
+                f"store {self.name!r}: the {what} must be an integer of milliseconds from 0 to {MAX_TIME}, got"
+                f" {value!r}",
+                store=self.name,
+            )
+        return value
+
+    def _limit(self, value: Any, what: str) -> int:
+        """A time to read from or to, which may be out of the range of times."""
+        if type(value) is not int:
+            raise StoreError(
+                f"store {self.name!r}: {what} must be an integer of milliseconds, got {value!r}", store=self.name
+            )
+        return value
+
+    def _check(self) -> None:
+        if not self._owner._open:
+            raise StoreError(f"store {self.name!r} is closed: its task is not on this worker any more", store=self.name)
+
+    def _wrong_arguments(self, call: str, forms: str, given: int) -> TypeError:
+        return TypeError(f"store {self.name!r}: {call} takes {forms}, got {given} arguments")
+
+
+class TimedOperator:
+    """What operators of the DSL get: functions of keys, times and what is kept with them, without wrapper objects."""
+
+    __slots__ = ("_key_of", "_on_flush", "_parts", "_window_of", "cached", "name", "timed", "write_key")
+
+    def __init__(self, opening: Opening, timed: TimedRows, window_of: WindowOf) -> None:
+        self.name = timed.rows.name
+        self.cached = timed.rows.cached
+        self.timed = timed
+        self.write_key = key_writer(opening.key_serde, self.name)
+        self._key_of = reader(opening.key_serde, "key", self.name)
+        self._parts = timed.layout.parts
+        self._window_of = window_of
+        self._on_flush = timed.rows.on_flush
+
+    def on_flush(self, callback: FlushCallback, *, old_values: bool) -> None:
+        """Sets who is told of cached changes when they are drained; keys are :class:`Windowed`."""
+        key_of, parts, window_of = self._key_of, self._parts, self._window_of
+
+        def flushed(row: bytes, new: Any, old: Any, timestamp: int, headers: HeaderList | None) -> None:
+            key, time, rest = parts(row)
+            callback(Windowed(key_of(key), window_of(time, rest)), new, old, timestamp, headers)
+
+        self._on_flush(flushed, old_values=old_values)
+
+
+def restore_timed(
+    builder: StoreBuilder[Any, Any],
+    engine: Engine,
+    codec: RowCodec,
+    layout: KeyFirst | TimeFirst,
+    retention: Retention,
+    *,
+    with_headers: bool = False,
+) -> Restore:
+    """Rows of a store from its changelog, as if they were put: what has expired meanwhile is left out.
+
+    :param with_headers: whether its rows have the headers of the records.
+    """
+    name = builder.name
+    family = engine.family(f"{name}.{codec.family_suffix}")
+    segments = Segments(name, family, retention, lambda: None)
+    fill, handle, read, row_of = codec.fill, family.handle, layout.keys.read, layout.row
+    index_row = layout.index.row if isinstance(layout, TimeFirst) else None
+    numbered, persistent = bool(builder.supplier.parameters.get("retain_duplicates")), is_persistent(builder, engine)
+
+    def rows(batch: Batch, records: Iterable[tuple[bytes, bytes | None, int]]) -> Iterator[Logged]:
+        for logged, value, timestamp in records:
+            try:
+                key, time, rest = read(logged)
+            except (TypeError, ValueError) as error:
+                raise _wrong_key(builder, error) from error
+            if numbered:
+                if value is None:  # no row's deletion: see WindowFacade
+                    if not persistent and time > segments.stream_time:
+                        segments.observe(time)
+                    continue
+                segments.take_sequence(rest, value=True)
+            if time > segments.stream_time:
+                segments.observe(time)
+            if time < segments.dropped_before:
+                continue
+            segment = time // segments.interval
+            segments.hold(segment)
+            if index_row is not None:
+                _restore_index(batch, family, index_row(segment, key, time, rest), deleted=value is None)
+            yield row_of(segment, key, time, rest), value, timestamp
+
+    def restore(
+        batch: Batch,
+        keys: Iterable[bytes],
+        values: Iterable[bytes | None],
+        timestamps: Iterable[int],
+        headers: Iterable[HeaderList | None],
+    ) -> None:
+        if with_headers:
+            values = map(write_session_with_headers, values, headers)
+        fill(batch, handle, rows(batch, zip(keys, values, timestamps, strict=True)))
+        segments.apply(batch)
+        segments.applied()
+
+    return restore
+
+
+def _restore_index(batch: Batch, family: Family, row: bytes, *, deleted: bool) -> None:
+    for old_handle in older_handles(family):
+        batch.delete(row, old_handle)
+    if deleted:
+        batch.delete(row, family.handle)
+    else:
+        batch.put(row, b"", family.handle)
+
+
+def _wrong_key(builder: StoreBuilder[Any, Any], error: Exception) -> StateError:
+    return StateError(
+        f"store {builder.name!r} cannot be restored: its changelog has a key that is none of a {builder.kind} store"
+        f" ({error}); was the topic written by a store of another kind?",
+        store=builder.name,
+    )

@@ -1,0 +1,97 @@
+"""The index by key of a store whose rows are in order of time (KIP-825): a row without a value for each row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+from weakref import WeakSet
+
+from processor_api.serde import Serdes
+from state.engine.port import Batch
+from state.windowed.key_layout import TimeFirst
+from state.windowed.segments import SEGMENT
+from state.write_buffer.buffer import Entry
+from state.write_buffer.fast_path import make_put
+from state.write_buffer.migration import upgrading_codec
+from state.write_buffer.row_codec import PLAIN
+from state.write_buffer.store_kind import Opening, open_rows
+
+__all__ = ["IndexRows"]
+
+Rows = Iterator[tuple[bytes, Entry]]
+
+
+class _Lookups(Rows):
+    """Rows that are looked up as they are read; all of what is left, before one of them changes."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def __next__(self) -> tuple[bytes, Entry]:
+        return next(self._rows)
+
+    def freeze(self) -> None:
+        self._rows = iter(list(self._rows))
+
+
+class IndexRows:
+    """In the family of the rows that it points to, and written with them.
+
+    :param get: looks a row up by its key.
+    """
+
+    def __init__(self, opening: Opening, layout: TimeFirst, get: Callable[[bytes], Entry | None]) -> None:
+        suffix = opening.codec.family_suffix
+        family = opening.engine.family(f"{opening.builder.name}.{suffix}")
+        unlogged = replace(
+            opening,
+            builder=opening.builder.with_caching_disabled(),
+            codec=upgrading_codec(replace(PLAIN, family_suffix=suffix), family),
+            value_serde=Serdes.BYTES,
+            log=None,
+        )
+        self.rows = open_rows(unlogged, key_serde=Serdes.BYTES)
+        self._put = make_put(self.rows)
+        self._get = get
+        self._row = layout.row
+        self._layout = layout.index
+        self._open: WeakSet[_Lookups] = WeakSet()
+
+    def put(self, segment: int, key: bytes, time: int, rest: int, value: Any) -> None:
+        """A row was put, or deleted if ``value`` is ``None``."""
+        self._put(self._layout.row(segment, key, time, rest), None if value is None else b"", 0)
+
+    def range(self, low: bytes, high: bytes, *, reverse: bool) -> Rows:
+        """The keys of the index in a range, with the entries they point to; values as users know them."""
+        get, row, parts, segment = self._get, self._row, self._layout.parts, SEGMENT.unpack_from
+        found = (
+            (key, entry)
+            for key, _ in self.rows.range(low, high, reverse=reverse)
+            if (entry := get(row(segment(key)[0], *parts(key)))) is not None
+        )
+        lookups = _Lookups(found)
+        self._open.add(lookups)
+        return lookups
+
+    def freeze(self) -> None:
+        """Before a put: open scans show rows as they were."""
+        for lookups in self._open:
+            lookups.freeze()
+        self._open.clear()
+
+    # ---------------------------------------------------------------- commits
+
+    @property
+    def pending(self) -> bool:
+        return bool(self.rows.dirty or self.rows.drained)
+
+    def apply(self, batch: Batch) -> None:
+        self.rows.drain()
+        self.rows.apply(batch)
+
+    def applied(self) -> None:
+        self.rows.applied()
+
+    def close(self) -> None:
+        self.rows.close()

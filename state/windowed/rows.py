@@ -1,0 +1,227 @@
+"""The rows of a store of windows or sessions: put and read by key and time, over
+:class:`state.write_buffer.buffer.Rows`.
+
+What has expired is not shown, be it in the buffer or in the engine, and late puts are dropped
+(state/windowed/segments.py). Scans show rows as they were when they were opened: the rows of every segment that they
+will read are opened with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+from processor_api.record import HeaderList
+from processor_api.serde import Serdes
+from state.engine.port import Batch
+from state.formats.keys import MAX_TIME
+from state.windowed.index import IndexRows
+from state.windowed.key_layout import KeyFirst, RowLayout, TimeFirst
+from state.windowed.segments import Retention, Segments
+from state.write_buffer.buffer import Entry, Log
+from state.write_buffer.buffer import Rows as BufferedRows
+from state.write_buffer.fast_path import make_get, make_keep, make_put
+from state.write_buffer.store_kind import Opening, Upkeep, open_rows
+
+__all__ = ["Found", "TimedRows"]
+
+Found = tuple[bytes, int, int, Any, int]
+"""Key, time, rest, value, timestamp."""
+Rows = Iterator[tuple[bytes, Entry]]
+Scan = Callable[..., Rows]
+
+
+class TimedRows:
+    """``rest`` is what a key has besides a time: a sequence number, or the start of a session."""
+
+    def __init__(self, opening: Opening, layout: KeyFirst | TimeFirst, retention: Retention) -> None:
+        self.layout: RowLayout = layout
+        self.log = self._logged_as(layout, opening.log, caching=opening.builder.caching)
+        numbered = opening.builder.supplier.parameters.get("retain_duplicates", False)  # no key is put twice
+        log_each = opening.log_each or numbered
+        self.rows = rows = open_rows(opening, key_serde=Serdes.BYTES, log=self.log, log_each=log_each)
+        self.segments = Segments(rows.name, rows.family, retention, opening.drop)
+        if rows.cached:
+            rows.when_logged = lambda: self.segments.settle(rows.drained)
+        self._get, self._put, self._keep = make_get(rows), make_put(rows), make_keep(rows)
+        self._index: IndexRows | None = None
+        self._by_key: KeyFirst
+        """How rows are found by their keys."""
+        self._scan: Scan = rows.range
+        self._value_of = rows.value_of
+        if isinstance(layout, TimeFirst):
+            self._index = IndexRows(opening, layout, self._get)
+            self._by_key, self._scan, self._value_of = layout.index, self._index.range, _same
+        else:
+            self._by_key = layout
+        self._sorts = self._index is None and not rows.engine.persistent
+        """Whether scans over keys go by time: Java's stores in memory do."""
+
+    @property
+    def upkeep(self) -> tuple[Upkeep, ...]:
+        if self._index is None:
+            return (_Swept(self.segments, (self.rows,)),)
+        return self._index, _Swept(self.segments, (self.rows, self._index.rows))  # what has expired is deleted last
+
+    def _logged_as(self, layout: RowLayout, log: Log | None, *, caching: bool) -> Log | None:
+        """Logs rows under the keys that the changelog has for them; of a cache, notes their times."""
+        write, parts = layout.keys.write, layout.parts
+
+        def logged(row: bytes, value: bytes | None, timestamp: int) -> None:
+            assert log is not None
+            log(write(*parts(row)), value, timestamp)
+
+        def logged_by_cache(row: bytes, value: bytes | None, timestamp: int) -> None:
+            key, time, rest = parts(row)
+            if log is not None:
+                log(write(key, time, rest), value, timestamp)
+            self.segments.reach(time)
+
+        if caching:
+            return logged_by_cache
+        return None if log is None else logged
+
+    # ------------------------------------------------------------------ one row
+
+    def put(
+        self, key: bytes, time: int, rest: int, value: Any, timestamp: int, headers: HeaderList | None = None
+    ) -> None:
+        """Puts a value, or deletes the row with ``None``. A put that comes too late is logged and dropped."""
+        segments = self.segments
+        if time < segments.dropped_before and not self.rows.cached:
+            self.log_only(key, time, rest, value, timestamp, headers)
+            segments.drop(time)
+            return
+        segment = time // segments.interval
+        row = self.layout.row(segment, key, time, rest)
+        if self._index is None:
+            self._put(row, value, timestamp, headers)
+        else:
+            known = self.rows.dirty.get(row) or self.rows.clean.get(row)
+            self._index.freeze()
+            self._put(row, value, timestamp, headers)
+            if value is None or known is None or known[0] is None:
+                self._index.put(segment, key, time, rest, value)
+        if time < segments.dropped_before:
+            segments.drop(time)
+        if value is not None:
+            segments.hold(segment)
+        if time > segments.stream_time and (not self.rows.cached or row in self.rows.dirty):
+            segments.observe(time)  # else a full cache has drained it, and knows better
+
+    def log_only(
+        self, key: bytes, time: int, rest: int, value: Any, timestamp: int, headers: HeaderList | None = None
+    ) -> None:
+        """Logs a put that changes no row; ``headers`` are those of the record in work."""
+        data = None if value is None else self.rows.write_value(self._keep(value))
+        if self.log is not None:
+            self.log(self.layout.row(0, key, time, rest), data, timestamp)
+
+    def get(self, key: bytes, time: int, rest: int) -> Entry | None:
+        """The value and its timestamp."""
+        segments = self.segments
+        if time < segments.live_from:
+            return None
+        return self._get(self.layout.row(time // segments.interval, key, time, rest))
+
+    # ------------------------------------------------------------------ scans
+
+    def of_key(self, key: bytes, low: int, high: int, *, reverse: bool) -> Iterator[Found]:
+        """Rows of one key with times from ``low`` to ``high``, in order of time."""
+        layout, scan = self._by_key, self._scan
+        value_of = self._value_of if self._index is None and self.rows.encoded else None
+
+        def of_segment(segment: int, first: int, last: int) -> Iterator[Found]:
+            rows = scan(*layout.key_bounds(segment, key, first, last), reverse=reverse)
+            return layout.of_key(key, rows, value_of)
+
+        return self._by_segment(of_segment, low, high, reverse)
+
+    def of_keys(
+        self, key_from: bytes | None, key_to: bytes | None, low: int, high: int, *, reverse: bool
+    ) -> Iterator[Found]:
+        """Rows of all keys in a range, both ends included; ``None`` is open. Segment by segment; in each by key, then
+        time, or in memory by time, then key."""
+        if key_from is not None and key_to is not None and key_from > key_to:
+            return iter(())
+        layout, scan = self._by_key, self._scan
+
+        def of_segment(segment: int, first: int, last: int) -> Iterator[Found]:
+            rows = scan(*layout.keys_bounds(segment, key_from, key_to, last), reverse=reverse)
+            if self._sorts:
+                rows = _when_read(
+                    rows, lambda found: sorted(found, key=lambda row: layout.by_time(row[0]), reverse=reverse)
+                )
+            return (
+                found
+                for found in self._found(layout, rows, self._value_of)
+                if first <= found[1] <= last
+                and (key_from is None or found[0] >= key_from)
+                and (key_to is None or found[0] <= key_to)
+            )
+
+        return self._by_segment(of_segment, low, high, reverse)
+
+    def of_times(self, low: int, high: int, *, reverse: bool) -> Iterator[Found]:
+        """Rows of all keys: as :meth:`of_keys`, but by time, then key, where rows are in order of time."""
+        layout, rows = self.layout, self.rows
+        if not isinstance(layout, TimeFirst):
+            return self.of_keys(None, None, low, high, reverse=reverse)
+
+        def of_segment(segment: int, first: int, last: int) -> Iterator[Found]:
+            found = rows.range(*layout.time_bounds(segment, first, last), reverse=reverse)
+            return self._found(layout, found, rows.value_of)
+
+        return self._by_segment(of_segment, low, high, reverse)
+
+    def _found(self, layout: RowLayout, rows: Rows, value_of: Callable[[Any], Any]) -> Iterator[Found]:
+        parts = layout.parts
+        return ((*parts(row), value_of(entry[0]), entry[1]) for row, entry in rows)
+
+    def _by_segment(
+        self, of_segment: Callable[[int, int, int], Iterator[Found]], low: int, high: int, reverse: bool
+    ) -> Iterator[Found]:
+        segments = self.segments
+        low, high, interval = max(low, segments.live_from), min(high, MAX_TIME), segments.interval
+        if low > high:
+            return iter(())
+        found = [
+            of_segment(segment, max(low, segment * interval), min(high, (segment + 1) * interval - 1))
+            for segment in segments.between(low, high, reverse=reverse)
+        ]
+        return found[0] if len(found) == 1 else chain.from_iterable(found)
+
+
+class _Swept:
+    """The segments of a store, and what the buffer knows of those that are gone."""
+
+    def __init__(self, segments: Segments, rows: Sequence[BufferedRows]) -> None:
+        self._segments = segments
+        self._rows = rows
+        self._end: bytes | None = None
+
+    @property
+    def pending(self) -> bool:
+        return self._segments.pending
+
+    def apply(self, batch: Batch) -> None:
+        self._end = self._segments.expired_rows_end
+        self._segments.apply(batch)
+
+    def applied(self) -> None:
+        self._segments.applied()
+        if self._end is not None:
+            for rows in self._rows:
+                rows.forget_below(self._end)
+
+    def close(self) -> None:
+        self._end = None
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _when_read(rows: Rows, change: Callable[[Rows], Iterable[tuple[bytes, Entry]]]) -> Rows:
+    yield from change(rows)

@@ -1,0 +1,272 @@
+"""Time in a store of windows or sessions: what it has seen of it, what is hidden, what is dropped, what is deleted.
+
+The rows of a span of time, a segment, start with the segment's number, so that they are deleted as one range once all
+of them have expired (docs/decisions/0010). The store's observed stream time is the largest time put into it (Java's
+stores start again at -1 after a restart; here it is a row, written with the others).
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from bisect import insort
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+from processor_api.errors import StateError, TopologyError
+from processor_api.record import NO_TIMESTAMP
+from processor_api.stores.factory import StoreBuilder
+from state.engine.port import Batch, Family
+from state.engine.repair_hints import rebuild_store
+from state.formats.keys import MAX_TIME
+from state.write_buffer.migration import older_handles
+
+__all__ = ["FACTS_KEY", "SEGMENT", "Retention", "Segments"]
+
+log = logging.getLogger("streams.state")
+
+SEGMENT = struct.Struct(">q")
+"""The number of a segment, in front of its rows: the times in it divided by the segment interval."""
+FACTS_KEY = b"\xfffacts"
+"""Behind all segments, whose numbers are never negative."""
+FACTS = struct.Struct(">qqi")
+"""Observed stream time, segment interval, last sequence number of a value (frozen on disk)."""
+LEAST_PERSISTENT_INTERVAL_MS = 60_000
+MEMORY_SEGMENTS = 3
+LARGEST_SEQUENCE = 0x7FFFFFFF
+
+
+@dataclass(frozen=True)
+class Retention:
+    """How long a store keeps its rows.
+
+    :param at_least_ms: rows are shown while they are less than this behind the observed stream time.
+    :param interval_ms: the length of a segment.
+    :param drop_early: drops a put as soon as it would not be shown. Else it is dropped when its segment is gone, as
+        Java's persistent stores do; it makes a difference for what is counted as dropped.
+    :param shows_limit: shows rows that are as far behind as ``at_least_ms``, as Java's time-ordered window stores do.
+    """
+
+    at_least_ms: int
+    interval_ms: int
+    drop_early: bool
+    shows_limit: bool = False
+
+    def live_from(self, stream_time: int) -> int:
+        """The smallest time that is shown."""
+        limit = stream_time - self.at_least_ms
+        return max(limit if self.shows_limit else limit + 1, 0)
+
+    @staticmethod
+    def of(builder: StoreBuilder[Any, Any], *, persistent: bool, shows_limit: bool = False) -> Retention:
+        """As the supplier says, on an engine that is persistent or not. Without an interval Java's rule holds for
+        persistent stores: half of the retention, at least a minute; nobody sees the segments of a store in memory, so
+        theirs are smaller and free memory sooner."""
+        parameters: Mapping[str, Any] = builder.supplier.parameters
+        retention = parameters.get("retention_ms")
+        if retention is None:
+            raise TopologyError(
+                f"store {builder.name!r}: the supplier of a {builder.kind} store has no retention_ms; make it with a"
+                " method of Stores",
+                store=builder.name,
+            )
+        interval = parameters.get("segment_interval_ms")
+        if interval is None:
+            half, third = max(retention // 2, LEAST_PERSISTENT_INTERVAL_MS), max(retention // MEMORY_SEGMENTS, 1)
+            interval = half if persistent else third
+        return Retention(retention, interval, not persistent, shows_limit)
+
+
+class Segments:
+    """Of one store, as of its last commit when it is made.
+
+    :param count_drop: counts a record that was dropped.
+    :raises StateError: if the engine's row about it is damaged.
+    """
+
+    def __init__(self, store: str, family: Family, retention: Retention, count_drop: Callable[[], None]) -> None:
+        self._store = store
+        self._family = family
+        self._retention = retention
+        self._count_drop = count_drop
+        self.interval = retention.interval_ms
+        self.stream_time = NO_TIMESTAMP
+        """The largest time put. In a cache it counts at once, and again no longer if the cache has to tell nobody of
+        what was put: see :meth:`settle`."""
+        self._logged_time = NO_TIMESTAMP
+        """The largest time that a restore will know of."""
+        self.sequence = self._last_value = 0
+        """The last one given to a put of a store that keeps duplicates, and to a put of a value."""
+        self.live_from = self.dropped_before = 0
+        """The smallest time that is shown, and that is put."""
+        self._least = 0
+        self._changed = self._sweep = False
+        self._drops = 0
+        self._ids = self._find()
+        """Segments that may have rows, in order."""
+        self._known = set(self._ids)
+        facts = family.get(FACTS_KEY)
+        if facts is not None:
+            self._read(facts)
+
+    def _read(self, facts: bytes) -> None:
+        """The interval stays what it was when the rows were written, also where the retention has changed since."""
+        if len(facts) != FACTS.size:
+            raise StateError(
+                f"store {self._store!r} is damaged: its row about stream time has {len(facts)} bytes, not {FACTS.size};"
+                f" {rebuild_store(self._store)}",
+                store=self._store,
+            )
+        stream_time, self.interval, self.sequence = FACTS.unpack(facts)
+        self._last_value = self.sequence
+        if stream_time >= 0:
+            self._logged_time = stream_time
+            self.observe(stream_time)
+            self._changed = self._sweep = False
+
+    def _find(self) -> list[int]:
+        found: list[int] = []
+        low = 0
+        while low <= MAX_TIME and (row := next(self._family.range(SEGMENT.pack(low), FACTS_KEY), None)) is not None:
+            found.append(SEGMENT.unpack_from(row[0])[0])
+            low = found[-1] + 1
+        return found
+
+    # ------------------------------------------------------------------ puts
+
+    def observe(self, time: int) -> None:
+        """Time has come to ``time``, which is later than all before."""
+        retention = self._retention
+        self.stream_time = time
+        self._changed = True
+        self.live_from = retention.live_from(time)
+        least = (time - retention.at_least_ms) // self.interval
+        if least > self._least:
+            self._least, self._sweep = least, True
+            if self._ids and self._ids[0] < least:
+                self._ids = [id_ for id_ in self._ids if id_ >= least]
+                self._known = set(self._ids)
+        self.dropped_before = self.live_from if retention.drop_early else self._least * self.interval
+
+    def reach(self, time: int) -> None:
+        """A row of this time was logged."""
+        if time > self._logged_time:
+            self._logged_time = time
+
+    def settle(self, rows: Iterable[bytes]) -> None:
+        """A cache has logged what it has to: time is what the log tells. A row that was put and deleted again while
+        nobody knew of it is neither logged nor forwarded, and does not count.
+
+        :param rows: keys of the rows that were logged and wait for the commit.
+        """
+        time, retention = self._logged_time, self._retention
+        if time == self.stream_time:
+            return
+        self._least = least = max((time - retention.at_least_ms) // self.interval, 0)
+        found = {*self._find(), *(SEGMENT.unpack_from(row)[0] for row in rows)}
+        self._ids = sorted(id_ for id_ in found if id_ >= least)
+        self._known = set(self._ids)
+        self._sweep = self._least > 0
+        self.live_from = retention.live_from(time)
+        self.dropped_before = self.live_from if retention.drop_early else self._least * self.interval
+        self.stream_time = time
+        self._changed = True
+
+    def hold(self, id_: int) -> None:
+        """A row was put into a segment."""
+        if id_ in self._known:
+            return
+        if id_ < self._least:
+            self._sweep = True  # a late row that a cache held back: it was forwarded, it is not kept
+            return
+        self._known.add(id_)
+        ids = self._ids.copy()  # other threads may have the list
+        insort(ids, id_)
+        self._ids = ids
+
+    def drop(self, time: int) -> None:
+        """Counts a late put; warns at the first, the second, the fourth and so on."""
+        self._count_drop()
+        self._drops += 1
+        if self._drops & (self._drops - 1) == 0:
+            log.warning(
+                "late records are dropped: their windows have expired",
+                extra={"store": self._store, "time": time, "stream_time": self.stream_time, "dropped": self._drops},
+            )
+
+    def peek_sequence(self) -> int:
+        """The sequence number of the next put."""
+        return self.sequence + 1 & LARGEST_SEQUENCE
+
+    def take_sequence(self, sequence: int, *, value: bool) -> None:
+        """A put used it. That of a null is not remembered beyond this opening: nothing stands under it."""
+        self.sequence = sequence
+        if value:
+            self._last_value = sequence
+            self._changed = True
+
+    # ----------------------------------------------------------------- reads
+
+    def between(self, low: int, high: int, *, reverse: bool) -> list[int]:
+        """The segments that may have rows from time ``low`` to ``high``, in the order in which they are read."""
+        first, last = low // self.interval, high // self.interval
+        found = [id_ for id_ in self._ids if first <= id_ <= last]
+        return found[::-1] if reverse else found
+
+    # ---------------------------------------------------------- other threads
+
+    def parts(self) -> list[Callable[[], Any]]:
+        """What :meth:`frozen` needs of one moment, as built-in functions."""
+        return [partial(attrgetter("stream_time", "_least", "_ids"), self)]
+
+    def frozen(self, facts: tuple[int, int, list[int]]) -> Segments:
+        """As it was when :meth:`parts` gave ``facts``, which may be while time was moving: what follows from the time
+        is computed."""
+        found = copy(self)
+        found.stream_time, found._least, found._ids = facts
+        found.live_from = self._retention.live_from(found.stream_time)
+        found._known = set(found._ids)
+        return found
+
+    def committed(self, family: Family) -> Segments:
+        """As a snapshot of its family has it."""
+        return Segments(self._store, family, self._retention, self._count_drop)
+
+    def committed_facts(self, family: Family) -> tuple[int, int]:
+        """Of what the engine holds: the smallest time that is shown, and the last sequence number."""
+        facts = family.get(FACTS_KEY)
+        if facts is None:
+            return 0, 0
+        stream_time, _, sequence = FACTS.unpack(facts)
+        return self._retention.live_from(stream_time), sequence
+
+    # ---------------------------------------------------------------- commits
+
+    @property
+    def pending(self) -> bool:
+        return self._changed or self._sweep
+
+    @property
+    def expired_rows_end(self) -> bytes | None:
+        """Where rows end that this commit deletes."""
+        return SEGMENT.pack(self._least) if self._sweep else None
+
+    def apply(self, batch: Batch) -> None:
+        handle, older = self._family.handle, older_handles(self._family)
+        if self._sweep:
+            for swept in (handle, *older):
+                batch.delete_range(SEGMENT.pack(0), SEGMENT.pack(self._least), swept)
+        if self._changed:
+            for left in older:
+                batch.delete(FACTS_KEY, left)
+            batch.put(FACTS_KEY, FACTS.pack(self.stream_time, self.interval, self._last_value), handle)
+
+    def applied(self) -> None:
+        self._changed = self._sweep = False
+
+    def close(self) -> None:
+        """Nothing to give back."""

@@ -1,0 +1,160 @@
+"""Session stores as processors use them, over :class:`state.windowed.rows.TimedRows`: a session's time is its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from processor_api.errors import StoreError
+from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.windowed import Window
+from state.engine.port import Engine
+from state.formats.keys import MAX_TIME
+from state.windowed.base import TimedFacade, restore_timed
+from state.windowed.key_layout import SESSION, KeyFirst, TimeFirst
+from state.windowed.kinds import SESSIONS, Values, timed_kinds
+from state.windowed.segments import Retention
+from state.write_buffer.iterators import RowIterator
+from state.write_buffer.row_codec import RowCodec
+from state.write_buffer.store_kind import Opening, OpenStore, Restore, is_persistent
+
+__all__ = ["KINDS", "SessionFacade"]
+
+
+class SessionFacade(TimedFacade):
+    """A session store; of aggregates, or of aggregates and timestamps."""
+
+    # ----------------------------------------------------------------- writes
+
+    def put(self, session_key: Any, aggregate: Any) -> None:
+        self._check()
+        data, start, end = self._session(session_key)
+        value, timestamp = self._shown.parts(aggregate)
+        self._timed.put(data, end, start, value, timestamp, self._rows.cursor.headers)
+
+    def remove(self, session_key: Any) -> None:
+        """In memory, without a cache, it does not move the store's time, as in Java: a session after that time was
+        never put, so nothing is done. (Java logs a tombstone, which moves the time of the store that is restored.)"""
+        self._check()
+        data, start, end = self._session(session_key)
+        _, timestamp = self._shown.parts(None)
+        if not self.persistent and not self._rows.cached and end > self._timed.segments.stream_time:
+            return
+        self._timed.put(data, end, start, None, timestamp, self._rows.cursor.headers)
+
+    def _session(self, session_key: Any) -> tuple[bytes, int, int]:
+        if not isinstance(session_key, tuple) or len(session_key) != 2:
+            raise StoreError(
+                f"store {self.name!r} takes sessions as Windowed(key, Window(start, end)), got {session_key!r}",
+                store=self.name,
+            )
+        key, window = session_key
+        if not isinstance(window, tuple) or len(window) != 2:
+            raise StoreError(f"store {self.name!r} takes a Window(start, end), got {window!r}", store=self.name)
+        data = self._write_key(key)
+        start, end = self._time(window[0], "start of the session"), self._time(window[1], "end of the session")
+        if end < start:
+            raise StoreError(
+                f"store {self.name!r}: a session cannot end before it starts, got {start} to {end}", store=self.name
+            )
+        return data, start, end
+
+    # ------------------------------------------------------------------ reads
+
+    def fetch_session(self, key: Any, session_start: int, session_end: int) -> Any:
+        self._check()
+        data = self._write_key(key)
+        start, end = self._limit(session_start, "session_start"), self._limit(session_end, "session_end")
+        if not 0 <= start <= end <= MAX_TIME:
+            return None
+        return self._one(data, end, start)
+
+    def fetch(self, *args: Any) -> RowIterator:
+        return self._fetch("fetch", args, reverse=False)
+
+    def backward_fetch(self, *args: Any) -> RowIterator:
+        return self._fetch("backward_fetch", args, reverse=True)
+
+    def _fetch(self, call: str, args: tuple[Any, ...], *, reverse: bool) -> RowIterator:
+        if len(args) == 1:
+            return self._of_key(args[0], 0, MAX_TIME, reverse=reverse)
+        if len(args) == 2:
+            return self._of_keys(*args, 0, MAX_TIME, reverse=reverse)
+        raise self._wrong_arguments(call, "(key) or (key_from, key_to)", len(args))
+
+    def find_sessions(self, *args: Any) -> RowIterator:
+        if len(args) == 2:
+            return self._ending(*args)
+        return self._find("find_sessions", args, reverse=False)
+
+    def backward_find_sessions(self, *args: Any) -> RowIterator:
+        return self._find("backward_find_sessions", args, reverse=True)
+
+    def _find(self, call: str, args: tuple[Any, ...], *, reverse: bool) -> RowIterator:
+        if len(args) == 3:
+            return self._of_key(*args, reverse=reverse)
+        if len(args) == 4:
+            return self._of_keys(*args, reverse=reverse)
+        ending = "" if reverse else "(earliest_end, latest_end), "
+        forms = f"{ending}(key, earliest_end, latest_start) or (key_from, key_to, earliest_end, latest_start)"
+        raise self._wrong_arguments(call, forms, len(args))
+
+    def _of_key(self, key: Any, earliest_end: int, latest_start: int, *, reverse: bool) -> RowIterator:
+        self._check()
+        low, latest = self._limit(earliest_end, "earliest_end"), self._limit(latest_start, "latest_start")
+        return self._starting(self._timed.of_key(self._write_key(key), low, MAX_TIME, reverse=reverse), latest)
+
+    def _of_keys(
+        self, key_from: Any, key_to: Any, earliest_end: int, latest_start: int, *, reverse: bool
+    ) -> RowIterator:
+        self._check()
+        low, latest = self._limit(earliest_end, "earliest_end"), self._limit(latest_start, "latest_start")
+        first, last = self._bound(key_from), self._bound(key_to)
+        return self._starting(self._timed.of_keys(first, last, low, MAX_TIME, reverse=reverse), latest)
+
+    def _starting(self, found: Any, latest_start: int) -> RowIterator:
+        if latest_start < MAX_TIME:
+            found = (session for session in found if session[2] <= latest_start)
+        return self._listed(found)
+
+    def _ending(self, earliest_end: int, latest_end: int) -> RowIterator:
+        """Sessions of all keys; by time, where rows are in order of time, or in memory."""
+        self._check()
+        low, high = self._limit(earliest_end, "earliest_end"), self._limit(latest_end, "latest_end")
+        return self._listed(self._timed.of_times(low, high, reverse=False))
+
+
+def _window_of(end: int, start: int) -> Window:
+    return Window(start, end)
+
+
+def _open_with(values: Values, time_ordered: bool) -> Callable[[Opening], OpenStore]:
+    def opened(opening: Opening) -> OpenStore:
+        builder = opening.builder
+        persistent = is_persistent(builder, opening.engine)
+        retention = Retention.of(builder, persistent=persistent)
+        timed = values.rows(opening, _layout(time_ordered, persistent), retention)
+        facade = SessionFacade(opening, timed, values.shown(builder.name, opening.cursor), _window_of)
+        operator = values.operator(opening, timed, _window_of)
+        return OpenStore(builder=builder, rows=timed.rows, facade=facade, operator=operator, upkeep=timed.upkeep)
+
+    return opened
+
+
+def _restoring(values: Values, time_ordered: bool) -> Callable[[StoreBuilder[Any, Any], Engine, RowCodec], Restore]:
+    return lambda builder, engine, codec: restore_timed(
+        builder,
+        engine,
+        codec,
+        _layout(time_ordered, is_persistent(builder, engine)),
+        Retention.of(builder, persistent=is_persistent(builder, engine)),
+        with_headers=values.with_headers,
+    )
+
+
+def _layout(time_ordered: bool, persistent: bool) -> KeyFirst | TimeFirst:
+    """Of sessions that end together Java's store in memory gives the one first that starts last."""
+    return TimeFirst(SESSION) if time_ordered else KeyFirst(SESSION, descending=not persistent)
+
+
+KINDS = timed_kinds("session", SESSIONS, _open_with, _restoring)

@@ -1,0 +1,103 @@
+"""Rows of values with headers (KIP-1271), in stores of every kind that has them.
+
+On the changelog the value stands alone, with its timestamp and headers as those of the record; a deletion has the
+headers of the record in work. In the engine it has the headers in front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from processor_api.record import HeaderList
+from processor_api.serde import Serde
+from state.engine.port import Batch
+from state.formats.headers_value import read_session_with_headers, write_session_with_headers
+from state.write_buffer.record_context import Cursor
+from state.write_buffer.row_codec import PLAIN, TIMESTAMPED
+from state.write_buffer.row_codec import row_from_plain as timestamped_from_plain
+
+__all__ = [
+    "HEADERS",
+    "HEADERS_ALONE",
+    "HeadersLog",
+    "WithHeaders",
+    "row_from_plain",
+    "row_from_timestamped",
+    "session_from_plain",
+    "session_from_timestamped",
+]
+
+HEADERS = replace(TIMESTAMPED, family_suffix="headers")
+"""Timestamp, headers, value."""
+HEADERS_ALONE = replace(PLAIN, family_suffix="headers")
+"""Headers and aggregate of a session."""
+_NO_HEADERS = b"\x00"
+
+
+class WithHeaders(Serde[tuple[Any, HeaderList]]):
+    """A value and its headers, written as ``size of the headers varint``, headers, value."""
+
+    def __init__(self, inner: Serde[Any]) -> None:
+        def write(given: tuple[Any, HeaderList]) -> bytes:
+            data = write_session_with_headers(inner.serialize(given[0]), given[1])
+            assert data is not None
+            return data
+
+        def read(data: bytes) -> tuple[Any, HeaderList]:
+            value, headers = read_session_with_headers(data)
+            return inner.deserialize(value), headers
+
+        super().__init__(write, read, name=inner.name)
+
+
+class HeadersLog:
+    """Writes rows of a store as they stand on its changelog. Part of each commit
+    (:class:`state.write_buffer.store_kind.Upkeep`)."""
+
+    pending = False
+
+    def __init__(self, log: Callable[..., None], cursor: Cursor) -> None:
+        self.cursor = cursor
+        self._log = log
+        self._deleted: dict[bytes, HeaderList | None] = {}
+
+    def note_deletion(self, logged_key: bytes, headers: HeaderList | None) -> None:
+        """A record with these headers is about to delete a key, of which the changelog may hear later."""
+        self._deleted[logged_key] = headers
+
+    def __call__(self, key: bytes, data: bytes | None, timestamp: int) -> None:
+        headers = self._deleted.pop(key, None)
+        if data is not None:
+            data, headers = read_session_with_headers(data)
+        self._log(key, data, timestamp, headers)
+
+    def apply(self, batch: Batch) -> None:
+        """Nothing of it goes to the engine."""
+
+    def applied(self) -> None:
+        self._deleted.clear()
+
+    def close(self) -> None:
+        self._deleted.clear()
+
+
+def row_from_timestamped(row: bytes) -> bytes:
+    """A row of a timestamped store as one of a store with headers."""
+    return row[:8] + _NO_HEADERS + row[8:]
+
+
+def row_from_plain(row: bytes) -> bytes:
+    """A row of a plain store as one of a store with headers, whose timestamp is -1, not known."""
+    return row_from_timestamped(timestamped_from_plain(row))
+
+
+def session_from_plain(row: bytes) -> bytes:
+    """A row of a plain session store as one of a session store with headers."""
+    return _NO_HEADERS + row
+
+
+def session_from_timestamped(row: bytes) -> bytes:
+    """The same of a timestamped one: the timestamp goes."""
+    return _NO_HEADERS + row[8:]

@@ -1,0 +1,152 @@
+"""A store of a newer kind on the rows of an older one (KIP-258, KIP-1271): each key moves when it is next written.
+
+Rows of the older kind stay in their family, and are shown as rows of the newer one. A commit that writes a key puts the
+new row and deletes the old one in its one batch, so that a key has a row in one of the families at any time, wherever a
+crash comes between; reads write nothing. When the older family has no rows left, the next opening does not know of it.
+
+Windows and sessions move likewise, row by row: a segment of before keeps its older rows until it expires, newer ones
+have none. What a kind writes besides the rows of its codec, it takes out of the older families itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from heapq import merge
+from operator import itemgetter
+from typing import Any
+
+from state.engine.port import Batch, Engine, Family, Snapshot
+from state.write_buffer.row_codec import Logged, RowCodec
+
+__all__ = ["UpgradingEngine", "UpgradingFamily", "older_handles", "upgrading_codec"]
+
+Convert = Callable[[bytes], bytes]
+Older = list[tuple[Family, Convert]]
+Row = tuple[bytes, bytes]
+
+
+class UpgradingFamily:
+    """A family with the rows of older ones shown in it.
+
+    :param same: keys of rows that are the same in all of them.
+    """
+
+    def __init__(self, family: Family, older: Older, same: Collection[bytes]) -> None:
+        self.name = family.name
+        self._family = family
+        self._older = older
+        self._same = same
+        self.get: Callable[[bytes], bytes | None] = self._get
+
+    @property
+    def handle(self) -> Any:
+        return self._family.handle
+
+    @property
+    def older_handles(self) -> list[Any]:
+        return [family.handle for family, _ in self._older]
+
+    @property
+    def names(self) -> list[str]:
+        """The families that it shows."""
+        return [self.name, *(family.name for family, _ in self._older)]
+
+    def at(self, snapshot: Snapshot) -> UpgradingFamily:
+        """The same as of a snapshot of these families."""
+        older = [(snapshot.family(family.name), convert) for family, convert in self._older]
+        return UpgradingFamily(snapshot.family(self.name), older, self._same)
+
+    def _get(self, key: bytes) -> bytes | None:
+        row = self._family.get(key)
+        if row is not None:
+            return row
+        for family, convert in self._older:
+            row = family.get(key)
+            if row is not None:
+                return row if key in self._same else convert(row)
+        return None
+
+    def range(
+        self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        older = [self._converted(family.range(low, high, reverse=reverse), convert) for family, convert in self._older]
+        rows = self._family.range(low, high, reverse=reverse)
+        return merge(rows, *older, key=itemgetter(0), reverse=reverse)
+
+    def seek(self, key: bytes) -> tuple[bytes, bytes] | None:
+        found = [self._family.seek(key)]
+        for family, convert in self._older:
+            row = family.seek(key)
+            found.append(None if row is None else next(self._converted(iter((row,)), convert)))
+        return min((row for row in found if row is not None), default=None)
+
+    def _converted(self, rows: Iterator[Row], convert: Convert) -> Iterator[Row]:
+        same = self._same
+        return ((key, row if key in same else convert(row)) for key, row in rows)
+
+    def approximate_count(self) -> int:
+        return self._family.approximate_count() + sum(family.approximate_count() for family, _ in self._older)
+
+
+class UpgradingEngine:
+    """An engine whose families of one store show the rows of older kinds."""
+
+    def __init__(self, engine: Engine, family: str, older: Older, same: Collection[bytes] = ()) -> None:
+        self._engine = engine
+        self._upgrading = UpgradingFamily(engine.family(family), older, same)
+        self.persistent = engine.persistent
+
+    def family(self, name: str) -> Family:
+        return self._upgrading if name == self._upgrading.name else self._engine.family(name)
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        return self._engine.lock
+
+    def snapshot(self, families: Collection[str]) -> Snapshot:
+        """Of the families as the engine has them; see :meth:`UpgradingFamily.at`."""
+        return self._engine.snapshot(families)
+
+    def holds(self, name: str) -> bool:
+        return self._engine.holds(name)
+
+    def batch(self) -> Batch:
+        return self._engine.batch()
+
+    def write(self, batch: Batch) -> None:
+        self._engine.write(batch)
+
+    def load(self, batch: Batch) -> None:
+        self._engine.load(batch)
+
+    def flush(self) -> None:
+        self._engine.flush()
+
+    def clear(self, families: Collection[str]) -> None:
+        self._engine.clear(families)
+
+    def close(self) -> None:
+        self._engine.close()
+
+
+def older_handles(family: Family) -> list[Any]:
+    """Of the families whose rows are shown in this one; what is written to it must be deleted from them."""
+    return family.older_handles if isinstance(family, UpgradingFamily) else []
+
+
+def upgrading_codec(codec: RowCodec, family: Family) -> RowCodec:
+    """A codec that takes the keys it writes to the family out of the older ones, if there are any."""
+    if not older_handles(family):
+        return codec
+
+    def fill(batch: Batch, handle: Any, rows: Iterable[Logged]) -> None:
+        written = list(rows)
+        for old_handle in older_handles(family):
+            delete = batch.delete
+            for key, _, _ in written:
+                delete(key, old_handle)
+        codec.fill(batch, handle, written)
+
+    return replace(codec, fill=fill)

@@ -1,0 +1,73 @@
+"""What other threads have open of a store: closed with it, before its engine."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any, Protocol
+from weakref import WeakSet
+
+from processor_api.errors import StoreError
+from state.write_buffer.iterators import OpenIterators, RowIterator
+
+__all__ = ["Closing", "OpenViews", "ViewIterators"]
+
+
+class Closing(Protocol):
+    """Fails from then on."""
+
+    def close(self) -> None: ...
+
+
+class OpenViews:
+    """Of one store."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: WeakSet[Any] = WeakSet()
+        self.live: dict[Any, Any] = {}
+        """What is made once for each isolation level."""
+        self.closed = False
+
+    def add(self, view: Closing) -> None:
+        """Closes ``view`` with the store; if that is closed already, at once."""
+        with self._lock:
+            if not self.closed:
+                self._open.add(view)
+                return
+        view.close()
+
+    def check(self, store: str) -> None:
+        """:raises StoreError: if the store is closed."""
+        if self.closed:
+            raise StoreError(f"store {store!r} is closed: its task is not on this worker any more", store=store)
+
+    def close(self) -> None:
+        """Before the store forgets anything: who finds it open after a read has read all of it."""
+        with self._lock:
+            self.closed = True
+            views = list(self._open)
+            self.live.clear()
+        for view in views:
+            view.close()
+
+
+class ViewIterators(OpenIterators):
+    """Iterators that any thread opens, reads and closes."""
+
+    def __init__(self, store: str) -> None:
+        super().__init__(store)
+        self._lock = threading.Lock()
+        self._ended = False
+
+    def open(self, rows: Iterator[tuple[Any, Any]]) -> RowIterator:
+        with self._lock:
+            iterator = super().open(rows)
+            if self._ended:
+                iterator.close()
+            return iterator
+
+    def close(self) -> None:
+        with self._lock:
+            self._ended = True
+            super().close()

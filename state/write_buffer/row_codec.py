@@ -1,0 +1,146 @@
+"""How rows of key-value kinds are written: to the engine, and to the changelog."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from processor_api.record import NO_TIMESTAMP
+from state.engine.port import Batch
+from state.formats.value_and_timestamp import pack_timestamp, read_value_and_timestamp
+
+__all__ = [
+    "ACCESSED",
+    "PLAIN",
+    "TIMESTAMPED",
+    "RowCodec",
+    "access_of",
+    "pack_access",
+    "row_from_plain",
+    "without_access",
+    "without_rows",
+]
+
+Logged = tuple[bytes, bytes | None, int]
+Entry = tuple[Any, int]
+"""A value and its timestamp."""
+
+
+@dataclass(frozen=True)
+class RowCodec:
+    """A row of the engine from a value's bytes and its timestamp, and back. Frozen on disk."""
+
+    family_suffix: str
+    """What distinguishes this format's column family from a store's others (KIP-258)."""
+    write: Callable[[bytes, int], bytes]
+    read: Callable[[bytes], tuple[bytes, int]]
+    fill: Callable[[Batch, Any, Iterable[Logged]], None]
+    """Puts logged rows, as ``(key, value's bytes or None, timestamp)``, into a batch of the engine for a family's
+    handle: the loop over `write` that runs at every commit."""
+    entries: Callable[[Callable[[bytes], Any]], Callable[[bytes], Entry]] | None = None
+    """From what reads a value to what reads a row: `read` and that in one call, for reads of single rows. Where it
+    fails, `read` tells how; ``None`` where that is all there is."""
+
+    def reading(self, value: Callable[[bytes], Any]) -> Callable[[bytes], Entry]:
+        """Reads a row and its value."""
+        if self.entries is not None:
+            return self.entries(value)
+        read = self.read
+
+        def entry(row: bytes) -> Entry:
+            data, timestamp = read(row)
+            return value(data), timestamp
+
+        return entry
+
+
+_LONG = struct.Struct(">q")
+_NOT_KNOWN = pack_timestamp(NO_TIMESTAMP)
+
+
+def _fill_plain(batch: Batch, handle: Any, rows: Iterable[Logged]) -> None:
+    put, delete = batch.put, batch.delete
+    for key, data, _ in rows:
+        if data is None:
+            delete(key, handle)
+        else:
+            put(key, data, handle)
+
+
+def _fill_timestamped(batch: Batch, handle: Any, rows: Iterable[Logged]) -> None:
+    put, delete, pack = batch.put, batch.delete, pack_timestamp
+    for key, data, timestamp in rows:
+        if data is None:
+            delete(key, handle)
+        else:
+            put(key, pack(timestamp) + data, handle)
+
+
+def _write_timestamped(value: bytes, timestamp: int) -> bytes:
+    return pack_timestamp(timestamp) + value
+
+
+def _plain_entries(value: Callable[[bytes], Any]) -> Callable[[bytes], Entry]:
+    return lambda row: (value(row), NO_TIMESTAMP)
+
+
+def _timestamped_entries(value: Callable[[bytes], Any]) -> Callable[[bytes], Entry]:
+    unpack = _LONG.unpack_from
+    return lambda row: (value(row[8:]), unpack(row)[0])
+
+
+PLAIN = RowCodec("plain", lambda value, timestamp: value, lambda row: (row, NO_TIMESTAMP), _fill_plain, _plain_entries)
+"""The value alone."""
+
+TIMESTAMPED = RowCodec(
+    "timestamped", _write_timestamped, read_value_and_timestamp, _fill_timestamped, _timestamped_entries
+)
+"""Eight bytes of timestamp, then the value (reference 3.1)."""
+
+
+def without_rows(family_suffix: str) -> RowCodec:
+    """Of a kind of store that has no rows in the engine."""
+    return replace(PLAIN, family_suffix=family_suffix)
+
+
+def row_from_plain(row: bytes) -> bytes:
+    """A row of `PLAIN` as one of `TIMESTAMPED`, whose timestamp is -1, not known."""
+    return _NOT_KNOWN + row
+
+
+pack_access = pack_timestamp
+"""What stands in front of a row of `ACCESSED`: the stream time of the last access, -1 if it is not known."""
+
+
+def access_of(row: bytes) -> int:
+    """The time of the access in front of a row of `ACCESSED`."""
+    time: int = _LONG.unpack_from(row)[0]
+    return time
+
+
+def without_access(row: bytes) -> bytes:
+    """A row of `ACCESSED` as one of `TIMESTAMPED`."""
+    return row[8:]
+
+
+def _write_accessed(value: bytes, timestamp: int) -> bytes:
+    return value[:8] + pack_timestamp(timestamp) + value[8:]
+
+
+def _fill_accessed(batch: Batch, handle: Any, rows: Iterable[Logged]) -> None:
+    for key, data, timestamp in rows:
+        if data is None:
+            batch.delete(key, handle)
+        else:
+            batch.put(key, _write_accessed(data, timestamp), handle)
+
+
+def _read_accessed(row: bytes) -> tuple[bytes, int]:
+    return read_value_and_timestamp(row[8:])
+
+
+ACCESSED = RowCodec("accessed", _write_accessed, _read_accessed, _fill_accessed)
+"""Eight bytes of the time of the last access (`pack_access`), eight of timestamp, then the value. What is written has
+the access in front of the value; what is read has not."""

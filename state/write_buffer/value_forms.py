@@ -1,0 +1,172 @@
+"""How values of a store are shown: alone, or with the timestamps (KIP-258) and headers (KIP-1271) of the records that
+set them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from processor_api.errors import StoreError
+from processor_api.stores.contracts import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
+from state.formats.keys import MAX_TIME
+from state.write_buffer.record_context import Cursor
+
+__all__ = [
+    "Aggregated",
+    "Headed",
+    "Plain",
+    "Shown",
+    "Timestamped",
+    "Unheaded",
+    "Untimed",
+    "named",
+    "parts_with_headers",
+    "wrong_timestamp",
+]
+
+
+named: Callable[[type, tuple[Any, ...]], Any] = tuple.__new__
+"""A named tuple of a tuple: half the cost of its class, whose constructor is a function of Python."""
+
+
+def wrong_timestamp(store: str, timestamp: Any) -> StoreError:
+    return StoreError(
+        f"store {store!r} takes timestamps in ms that are below 2 to the 63 and not negative, got {timestamp!r}: the"
+        " changelog could hold no other",
+        store=store,
+    )
+
+
+class Shown(Protocol):
+    """Between a value as users give and get it, and a value and its timestamp in ms."""
+
+    def show(self, value: Any, timestamp: int) -> Any: ...
+
+    def parts(self, value: Any) -> tuple[Any, int]:
+        """What to put.
+
+        :raises StoreError: if the store takes no such value.
+        """
+        ...
+
+    def alone(self) -> Shown:
+        """The same rows as values alone."""
+        ...
+
+
+class Plain:
+    """The value alone. What is put has the timestamp of the record in work."""
+
+    def __init__(self, store: str, cursor: Cursor) -> None:
+        self._cursor = cursor
+
+    def show(self, value: Any, timestamp: int) -> Any:
+        return value
+
+    def parts(self, value: Any) -> tuple[Any, int]:
+        return value, self._cursor.timestamp
+
+    def alone(self) -> Shown:
+        return self
+
+
+class Untimed(Plain):
+    """Values of a timestamped store without their timestamps. What is put while no record is in work has timestamp 0:
+    there is none, and the row must have one."""
+
+    def parts(self, value: Any) -> tuple[Any, int]:
+        return value, max(self._cursor.timestamp, 0)
+
+
+class Timestamped:
+    """:class:`~processor_api.stores.contracts.ValueAndTimestamp`; what is deleted has the timestamp of the record in
+    work."""
+
+    def __init__(self, store: str, cursor: Cursor) -> None:
+        self._store = store
+        self._cursor = cursor
+
+    def show(self, value: Any, timestamp: int) -> Any:
+        return ValueAndTimestamp(value, timestamp)
+
+    def parts(self, value: Any) -> tuple[Any, int]:
+        if value is None:
+            return None, self._cursor.timestamp
+        if not isinstance(value, tuple) or len(value) != 2:
+            raise StoreError(f"store {self._store!r} takes ValueAndTimestamp, got {value!r}", store=self._store)
+        if type(value[1]) is not int or not 0 <= value[1] <= MAX_TIME:
+            raise wrong_timestamp(self._store, value[1])
+        return None if value[0] is None else value[0], value[1]
+
+    def alone(self) -> Shown:
+        return Untimed(self._store, self._cursor)
+
+
+def parts_with_headers(store: str, value: Any, now: int) -> tuple[Any, int]:
+    """What a row has of a :class:`~processor_api.stores.contracts.ValueTimestampHeaders`: a pair of value and headers,
+    and the timestamp; of ``None`` nothing, and ``now``.
+
+    :raises StoreError: if it is none.
+    """
+    if value is None:
+        return None, now
+    if not isinstance(value, tuple) or len(value) != 3:
+        raise StoreError(f"store {store!r} takes ValueTimestampHeaders, got {value!r}", store=store)
+    value, timestamp, headers = value
+    if type(timestamp) is not int or not 0 <= timestamp <= MAX_TIME:
+        raise wrong_timestamp(store, timestamp)
+    return None if value is None else (value, headers), timestamp
+
+
+class Headed:
+    """:class:`~processor_api.stores.contracts.ValueTimestampHeaders`, of rows whose values are pairs of value and
+    headers."""
+
+    def __init__(self, store: str, cursor: Cursor) -> None:
+        self._store = store
+        self._cursor = cursor
+
+    def show(self, value: Any, timestamp: int) -> Any:
+        return ValueTimestampHeaders(value[0], timestamp, value[1])
+
+    def parts(self, value: Any) -> tuple[Any, int]:
+        return parts_with_headers(self._store, value, self._cursor.timestamp)
+
+    def alone(self) -> Shown:
+        return Unheaded(Untimed(self._store, self._cursor))
+
+
+class Aggregated(Headed):
+    """:class:`~processor_api.stores.contracts.AggregationWithHeaders`, of the same. What is put has the timestamp of
+    the record in work."""
+
+    def show(self, value: Any, timestamp: int) -> Any:
+        return AggregationWithHeaders(*value)
+
+    def parts(self, value: Any) -> tuple[Any, int]:
+        now = self._cursor.timestamp
+        if value is None:
+            return None, now
+        if not isinstance(value, AggregationWithHeaders):
+            raise StoreError(f"store {self._store!r} takes AggregationWithHeaders, got {value!r}", store=self._store)
+        return None if value.aggregation is None else tuple(value), now
+
+
+class Unheaded:
+    """The same rows without their headers; what is put has none.
+
+    :param shown: shows their values and timestamps.
+    """
+
+    def __init__(self, shown: Shown) -> None:
+        self._shown = shown
+
+    def show(self, value: Any, timestamp: int) -> Any:
+        return self._shown.show(value[0], timestamp)
+
+    def parts(self, value: Any) -> tuple[Any, int]:
+        alone, timestamp = self._shown.parts(value)
+        return None if alone is None else (alone, []), timestamp
+
+    def alone(self) -> Shown:
+        return Unheaded(self._shown.alone())

@@ -1,0 +1,54 @@
+"""Opens the stores that users bring."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from processor_api.stores.factory import StoreBuilder
+from processor_api.task_id import TopicPartition
+from state.custom.context import StoreContext
+from state.custom.engine import DIRECTORY
+from state.engine.port import Engine
+from state.registry.custom_opening import custom_engine
+from streams.runtime.processing.environment import Environment
+
+__all__ = ["open_custom_store"]
+
+
+def open_custom_store(
+    builder: StoreBuilder[Any, Any],
+    environment: Environment,
+    changelog: str | None,
+    inputs: Sequence[TopicPartition] = (),
+) -> Engine:
+    """A custom store, opened, as the engine that it has to itself.
+
+    :param changelog: the real name of its changelog topic.
+    :param inputs: the input partitions of the task.
+    :raises StateError: if it cannot be opened.
+    """
+
+    def context() -> StoreContext:
+        return StoreContext(
+            store=builder.name,
+            application_id=environment.application_id,
+            task_id=environment.task_id,
+            state_dir=environment.state_dir / DIRECTORY / builder.name,
+            changelog_topic=changelog,
+            key_serde=environment.default_key_serde,
+            value_serde=environment.default_value_serde,
+            cursor=environment.cursor,
+            settings=environment.app_configs,
+            make_metrics=environment.streams_metrics,
+            time_ms=environment.clock.time_ms,
+            request_commit=environment.request_commit,
+        )
+
+    engine: Any = custom_engine(
+        builder,
+        context,
+        inputs=[partition for partition in inputs if partition.topic != changelog],
+        undoes=environment.exactly_once,
+    )
+    return cast(Engine, engine)

@@ -1,0 +1,53 @@
+"""The memory for buffers of a process, shared out among its stream threads (KIP-770, KIP-892)."""
+
+from __future__ import annotations
+
+import threading
+
+from state.write_buffer.memory_budget import Budget
+
+__all__ = ["BufferMemory"]
+
+
+class BufferMemory:
+    """May be used by any thread. Each stream thread has the same part, also when threads are added and removed.
+
+    :param cache_bytes: ``statestore.cache.max.bytes``.
+    :param uncommitted_bytes: ``statestore.uncommitted.max.bytes``; -1 is no limit.
+    :param input_bytes: ``input.buffer.max.bytes``; -1 is no limit.
+    """
+
+    def __init__(self, cache_bytes: int, uncommitted_bytes: int = -1, input_bytes: int = -1, threads: int = 1) -> None:
+        self._cache_bytes = cache_bytes
+        self._uncommitted_bytes = uncommitted_bytes
+        self._input_bytes = input_bytes
+        self._threads = threads
+        self._budgets: dict[str, Budget] = {}
+        self._lock = threading.Lock()
+
+    def budget(self, thread: str) -> Budget:
+        """A new budget for a life of the thread of this name."""
+        with self._lock:
+            budget = self._budgets[thread] = Budget(self._part(self._cache_bytes), self._part(self._uncommitted_bytes))
+            return budget
+
+    def share_among(self, threads: int) -> None:
+        """There are so many threads from now on. What is over the new limit goes with the next record or commit."""
+        with self._lock:
+            self._threads = max(1, threads)
+            for budget in self._budgets.values():
+                budget.cache_limit = self._part(self._cache_bytes)
+                budget.uncommitted_limit = self._part(self._uncommitted_bytes)
+
+    def forget(self, thread: str) -> None:
+        """The thread is no more."""
+        with self._lock:
+            self._budgets.pop(thread, None)
+
+    @property
+    def input_bytes(self) -> int:
+        """What one thread may buffer of its input; -1 is no limit."""
+        return self._part(self._input_bytes)
+
+    def _part(self, total: int) -> int:
+        return total // self._threads if total > 0 else total

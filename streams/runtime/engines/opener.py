@@ -1,0 +1,119 @@
+"""Opens the storage engine that a store supplier names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
+
+from processor_api.clock import Clock
+from processor_api.errors import ConfigError, StreamsError
+from processor_api.stores.factory import MEMORY, ROCKSDB
+from processor_api.stores.suppliers import CustomStoreSupplier
+from processor_api.topology_data import TopologyData
+from state.directory.metadata import DATABASE
+from state.engine.memory import MemoryEngine
+from state.engine.port import Engine
+from state.engine.registry import check_engine, open_registered
+from state.registry.kinds import store_of
+from streams.platform import OpenEngine
+
+if TYPE_CHECKING:
+    from state.rocksdb.options import SharedMemory
+    from streams.config import StreamsConfig
+
+__all__ = ["Engines", "check_engines", "rocksdb_memory"]
+
+
+def rocksdb_memory(config: StreamsConfig) -> dict[str, Any]:
+    """What the configuration says of RocksDB's memory and log."""
+    return {
+        "profile": config.rocksdb_profile,
+        "block_cache_bytes": config.rocksdb_block_cache_bytes,
+        "write_buffers_bytes": config.rocksdb_write_buffers_bytes,
+        "sync_commits": config.rocksdb_sync_commits,
+    }
+
+
+def check_engines(topology: TopologyData) -> None:
+    """Makes sure that there is an engine for each store.
+
+    :raises TopologyError: if there is none, with the names there are.
+    """
+    builders = [*topology.stores.values(), *(spec.builder for spec in topology.global_stores.values())]
+    for builder in builders:
+        if not isinstance(builder.supplier, CustomStoreSupplier):
+            check_engine(builder.supplier.engine, builder.name)
+
+
+class Engines:
+    """The engines of a process; RocksDB's databases share one cache and one write-buffer budget.
+
+    :param rocksdb_config: changes the options of a store (``rocksdb.config.setter``): a function of its name and its
+        options, or values by names of options.
+    :param memory: keywords of :func:`state.rocksdb.options.rocks_settings` (:func:`rocksdb_memory`).
+    :param config: the application's settings, for engines that are not built in (:mod:`state.engine.registry`).
+    :param replaced: what opens engines of these names instead.
+    :raises ConfigError: if there is no such option, or it cannot have the value.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        rocksdb_config: Callable[[str, Any], None] | Mapping[str, Any] | None = None,
+        memory: Mapping[str, Any] | None = None,
+        config: Mapping[str, Any] | None = None,
+        replaced: Mapping[str, OpenEngine] = MappingProxyType({}),
+    ) -> None:
+        self._clock = clock
+        self._replaced = replaced
+        self._sizes = memory or {}
+        self._config = config or {}
+        self._memory: SharedMemory | None = None
+        self._setter: Callable[[str, Any], None] | None = None
+        if isinstance(rocksdb_config, Mapping):
+            from state.rocksdb.options import check_options, set_options
+
+            values = dict(rocksdb_config)
+            check_options(values)
+            self._setter = lambda store, options: set_options(options, values)
+        elif rocksdb_config is not None:
+            self._setter = rocksdb_config
+
+    def open(self, name: str, directory: Path, families: Sequence[str]) -> Engine:
+        """Opens an engine in a task's directory.
+
+        :raises RetryableError: another process has not let go of it yet.
+        :raises StateError: it is damaged or cannot be opened.
+        :raises TopologyError: there is no such engine.
+        """
+        if name in self._replaced:
+            return self._replaced[name](name, directory, families)
+        if name == MEMORY:
+            return cast(Engine, MemoryEngine())
+        if name == ROCKSDB:
+            return self._open_rocksdb(directory, families)
+        directory.mkdir(parents=True, exist_ok=True)
+        return open_registered(name, directory / name, families, self._config)
+
+    def _open_rocksdb(self, directory: Path, families: Sequence[str]) -> Engine:
+        from state.rocksdb.engine import RocksEngine  # only applications with such a store pay for loading it
+        from state.rocksdb.options import SharedMemory, rocks_settings
+
+        if self._memory is None:
+            self._memory = SharedMemory(rocks_settings(**self._sizes))
+        configure = self._configure if self._setter is not None else None
+        engine: Any = RocksEngine(directory / DATABASE, families, self._memory, self._clock, configure)
+        return cast(Engine, engine)
+
+    def _configure(self, family: str, options: Any) -> None:
+        store = store_of(family)
+        try:
+            self._setter(store, options)  # type: ignore[misc]
+        except StreamsError:
+            raise
+        except Exception as error:
+            raise ConfigError(
+                f"rocksdb.config.setter failed for store {store!r}: {type(error).__name__}: {error}", store=store
+            ) from error

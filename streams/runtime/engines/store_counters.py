@@ -1,0 +1,148 @@
+"""What one store has done: commits always, its operations only where ``metrics.recording.level`` is DEBUG.
+
+Operations are counted each and timed one in `TIMED_ONE_IN`: two looks at the clock cost as much as a get. At other
+levels nothing stands between a processor and its store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from processor_api.metrics import RecordingLevel
+from state.registry.wrapped import WrappedStore
+from state.write_buffer.iterators import RowIterator
+from streams.metrics.registry import Metrics
+
+__all__ = ["OPERATIONS", "OperationCounter", "StoreCounters"]
+
+TIMED_ONE_IN = 16
+
+OPERATIONS = {
+    "get": "get",
+    "put": "put",
+    "put_if_absent": "put-if-absent",
+    "put_all": "put-all",
+    "delete": "delete",
+    "remove": "remove",
+    "all": "all",
+    "reverse_all": "all",
+    "backward_all": "all",
+    "range": "range",
+    "reverse_range": "range",
+    "prefix_scan": "prefix-scan",
+    "fetch": "fetch",
+    "backward_fetch": "fetch",
+    "fetch_all": "fetch",
+    "backward_fetch_all": "fetch",
+    "find_sessions": "fetch",
+    "backward_find_sessions": "fetch",
+    "fetch_session": "fetch",
+    "versions": "fetch",
+    "backward_versions": "fetch",
+}
+"""Calls of stores, and the name of what each counts as (reference 2.9; for calls that Java does not have, the nearest).
+An operator's calls count as those of the same name."""
+
+
+class OperationCounter:
+    """One operation of one store. Times are in seconds."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self.calls = self.timed = 0
+        self.seconds = self.seconds_max = 0.0
+        self.windows = metrics.windows(self, ("calls", "timed", "seconds"), ("seconds_max",))
+
+    def took(self, seconds: float) -> None:
+        """One of those that are timed."""
+        self.timed += 1
+        self.seconds += seconds
+        if seconds > self.seconds_max:
+            self.seconds_max = seconds
+
+
+class StoreCounters:
+    """Of one store of a task. Written by its stream thread, read by any.
+
+    :param now: the time in seconds, for durations.
+    """
+
+    def __init__(self, metrics: Metrics, now: Callable[[], float]) -> None:
+        self._metrics, self._now = metrics, now
+        self.commits = 0
+        self.commit_s = self.commit_s_max = 0.0
+        self.windows = metrics.windows(self, ("commits", "commit_s"), ("commit_s_max",))
+        self.operations: dict[str, OperationCounter] = {}
+        """By Kafka's name; of those that the store has, at DEBUG."""
+        self.iterators: OperationCounter | None = None
+        """Lives of iterators that were closed."""
+        self.open_iterators = 0
+
+    def committed(self, seconds: float) -> None:
+        """The commit of the engine that holds the store took so long."""
+        self.commits += 1
+        self.commit_s += seconds
+        if seconds > self.commit_s_max:
+            self.commit_s_max = seconds
+
+    def sample(self) -> None:
+        """Keeps what the counters are now, for rates."""
+        self.windows.sample()
+        for operation in list(self.operations.values()):
+            operation.windows.sample()
+        if self.iterators is not None:
+            self.iterators.windows.sample()
+
+    # ------------------------------------------------------------------ operations
+
+    def measured(self, store: Any) -> Any:
+        """A store, or what operators have of it, whose calls are counted; itself unless the level is DEBUG."""
+        if not self._metrics.takes(RecordingLevel.DEBUG):
+            return store
+        if self.iterators is None:
+            self.iterators = OperationCounter(self._metrics)
+        return _Measured(store, self)
+
+    def counted(self, store: Any, call: str) -> Callable[..., Any]:
+        """One call of a store, counted."""
+        name, now = OPERATIONS[call], self._now
+        counter = self.operations.get(name)
+        if counter is None:
+            counter = self.operations[name] = OperationCounter(self._metrics)
+
+        def counting(*given: Any, **named: Any) -> Any:
+            counter.calls += 1
+            if counter.calls % TIMED_ONE_IN != 1:
+                found = getattr(store, call)(*given, **named)
+            else:
+                begin = now()
+                found = getattr(store, call)(*given, **named)
+                counter.took(now() - begin)
+            return self._iterating(found) if isinstance(found, RowIterator) else found
+
+        return counting
+
+    def _iterating(self, rows: RowIterator) -> RowIterator:
+        begin, close, iterators = self._now(), rows.close, self.iterators
+        assert iterators is not None
+        self.open_iterators += 1
+
+        def closing() -> None:
+            rows.close = close  # type: ignore[method-assign]
+            close()
+            self.open_iterators -= 1
+            iterators.calls += 1
+            iterators.took(self._now() - begin)
+
+        rows.close = closing  # type: ignore[method-assign]
+        return rows
+
+
+class _Measured(WrappedStore):
+    """Everything that the store has, with the calls among `OPERATIONS` counted, but not those of its own."""
+
+    def __init__(self, store: Any, counters: StoreCounters) -> None:
+        self._store = store
+        for call in OPERATIONS:
+            if callable(getattr(store, call, None)):
+                setattr(self, call, counters.counted(store, call))

@@ -1,0 +1,239 @@
+"""Fills the global stores up to where their topics end at the start, before any task runs (conformance 93).
+
+A store whose processor stores records unchanged takes them as they are, without being read by its serdes; any other is
+filled by its processor (KAFKA-7663). The same consumer follows the topics from there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from processor_api.clock import Clock
+from processor_api.errors import RetryableError
+from processor_api.stores.global_store import GlobalStore
+from processor_api.task_id import TopicPartition
+from streams.kafka.ports import AT_BEGINNING, Consumer
+from streams.restore.restorer import StateRestoreListener
+from streams.runtime.global_stores.task import GlobalTask
+
+__all__ = ["GlobalRestore"]
+
+log = logging.getLogger("streams.restore")
+
+RETRY_WAIT_S = 0.1
+
+T = TypeVar("T")
+
+
+@dataclass
+class _Part:
+    """One partition to be read."""
+
+    spec: GlobalStore
+    start: int
+    end: int
+    position: int
+    restored: int = 0
+    started_at: float = 0.0
+    done: bool = False
+
+
+class GlobalRestore:
+    """Of all global stores. It never waits for records: the owner consumes them and hands them over.
+
+    :param timeout_ms: how long the cluster may fail to answer (``task.timeout.ms``).
+    :param topic_ids: of the topics, where the cluster tells them.
+    """
+
+    def __init__(
+        self,
+        task: GlobalTask,
+        consumer: Consumer,
+        clock: Clock,
+        listeners: Collection[StateRestoreListener],
+        timeout_ms: int,
+        topic_ids: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self._task = task
+        self._topic_ids = topic_ids
+        self._consumer = consumer
+        self._clock = clock
+        self._listeners = listeners
+        self._timeout_s = timeout_ms / 1000
+        self._parts: dict[TopicPartition, _Part] = {}
+        self._heard_at = clock.monotonic()
+
+    @property
+    def done(self) -> bool:
+        return all(part.done for part in self._parts.values())
+
+    # ------------------------------------------------------------------ where to start
+
+    def start(self, partitions: Collection[TopicPartition]) -> None:
+        """Finds what each store lacks and starts to read it.
+
+        :raises RetryableError: if the cluster does not answer in time.
+        """
+        beginnings = self._retry(lambda: self._consumer.beginning_offsets(partitions))
+        ends = self._retry(lambda: self._consumer.end_offsets(partitions))
+        now = self._clock.monotonic()
+        starts: dict[TopicPartition, int] = {}
+        for topic, spec in self._task.specs.items():
+            own = [partition for partition in partitions if partition.topic == topic]
+            stored = self._kept_offsets(spec, own, beginnings, ends)
+            for partition in own:
+                start = stored.get(partition, beginnings[partition] - 1) + 1
+                starts[partition] = start if partition in stored else AT_BEGINNING
+                self._parts[partition] = _Part(spec, start, ends[partition], start, started_at=now)
+        self._consumer.assign(starts)
+        self._heard_at = now
+        for partition, part in self._parts.items():
+            if part.start < part.end:
+                self._tell_start(partition, part)
+            else:
+                part.done = True
+
+    def _kept_offsets(
+        self,
+        spec: GlobalStore,
+        partitions: Collection[TopicPartition],
+        beginnings: dict[TopicPartition, int],
+        ends: dict[TopicPartition, int],
+    ) -> dict[TopicPartition, int]:
+        """The offsets up to which a store is filled; it is emptied if they are not all in the topic any more."""
+        stores = self._task.stores
+        self._keep_topic_id(spec)
+        found = {partition: stores.stored_offset(spec, partition) for partition in partitions}
+        stored = {partition: offset for partition, offset in found.items() if offset is not None}
+        lost = [name for name, offset in stored.items() if not beginnings[name] <= offset + 1 <= ends[name]]
+        for partition in lost:
+            self.tell_rebuild(spec, partition, stored[partition])
+        if not stored and stores.has_rows(spec):
+            log.error("global store is rebuilt from its topic: it has rows and no offset", extra={"store": spec.name})
+        if lost or not stored:
+            stores.wipe(spec)
+            return {}
+        return stored
+
+    def _keep_topic_id(self, spec: GlobalStore) -> None:
+        """A store of a topic that was deleted and made again is emptied."""
+        now = self._topic_ids.get(spec.topic)
+        former = None if now is None else self._task.stores.take_topic(spec, now)
+        if former is not None:
+            log.error(
+                "global store is rebuilt from its topic: the topic was deleted and made again",
+                extra={"store": spec.name, "topic": spec.topic, "former_id": former, "id": now},
+            )
+
+    @staticmethod
+    def tell_rebuild(spec: GlobalStore, partition: TopicPartition, offset: int | None) -> None:
+        log.error(
+            "global store is rebuilt from its topic: its offset is outside of the topic",
+            extra={"store": spec.name, "partition": str(partition), "offset": offset},
+        )
+
+    def _retry(self, ask: Callable[[], T]) -> T:
+        deadline = self._clock.monotonic() + self._timeout_s
+        while True:
+            try:
+                return ask()
+            except RetryableError as error:
+                if self._clock.monotonic() > deadline:
+                    raise
+                log.warning("the offsets of global stores are not known yet", extra={"error": str(error)})
+                self._clock.wait(RETRY_WAIT_S)
+
+    def restart(self, lost: TopicPartition) -> None:
+        """Starts anew: the records of a partition were deleted while they were being read."""
+        part = self._parts[lost]
+        self.tell_rebuild(part.spec, lost, part.position - 1)
+        self._task.stores.wipe(part.spec)
+        partitions = list(self._parts)
+        self._consumer.unassign(partitions)
+        self._parts.clear()
+        self.start(partitions)
+
+    # ------------------------------------------------------------------ reading
+
+    def take(self, partition: TopicPartition, messages: Sequence[Any]) -> None:
+        """Puts a run of records into their store."""
+        part = self._parts[partition]
+        position = messages[-1].offset() + 1
+        if part.spec.reprocess or self._task.stores.stores[part.spec.name].upkeep:
+            keyed = [message for message in messages if message.key() is not None]
+            if keyed:
+                self._task.process(partition, keyed)
+            self._task.move(partition, position)
+            count = len(keyed)
+        else:
+            count = self._task.stores.load(part.spec, messages)
+        part.restored += count
+        part.position = position
+        self._heard_at = self._clock.monotonic()
+        for listener in self._listeners:
+            listener.on_batch_restored(partition, part.spec.name, position - 1, count)
+        self._check_end(partition, part)
+
+    def at_end(self, partition: TopicPartition, offset: int) -> None:
+        """The end of a partition was reached, past control records."""
+        part = self._parts[partition]
+        part.position = max(part.position, offset)
+        self._check_end(partition, part)
+
+    def nothing_came(self) -> None:
+        """Ends what is at its end without an event.
+
+        :raises RetryableError: if nothing came for ``task.timeout.ms``.
+        """
+        for partition, part in self._parts.items():
+            position = None if part.done else self._consumer.position(partition)
+            if position is not None:
+                part.position = max(part.position, position)
+                self._check_end(partition, part)
+        if self._clock.monotonic() > self._heard_at + self._timeout_s and not self.done:
+            waiting = next(partition for partition, part in self._parts.items() if not part.done)
+            raise RetryableError(
+                f"the global stores are not filled: no record came for {self._timeout_s:g} s (task.timeout.ms)",
+                topic=waiting.topic,
+                partition=waiting.partition,
+                store=self._parts[waiting].spec.name,
+            )
+
+    def finish(self) -> None:
+        """Everything is read: what was loaded is on disk with its offsets."""
+        for partition, part in self._parts.items():
+            if part.restored or part.position > part.start:
+                self._task.move(partition, part.position)
+        self._task.stores.flush()
+        self._task.apply()
+
+    # ------------------------------------------------------------------ telling
+
+    def _tell_start(self, partition: TopicPartition, part: _Part) -> None:
+        for listener in self._listeners:
+            listener.on_restore_start(partition, part.spec.name, part.start, part.end)
+        log.info(
+            "restoring",
+            extra={"store": part.spec.name, "changelog": str(partition), "from": part.start, "to": part.end},
+        )
+
+    def _check_end(self, partition: TopicPartition, part: _Part) -> None:
+        if part.done or part.position < part.end:
+            return
+        part.done = True
+        elapsed_ms = int((self._clock.monotonic() - part.started_at) * 1000)
+        log.info(
+            "restored",
+            extra={
+                "store": part.spec.name,
+                "changelog": str(partition),
+                "records": part.restored,
+                "elapsed_ms": elapsed_ms,
+            },
+        )
+        for listener in self._listeners:
+            listener.on_restore_end(partition, part.spec.name, part.restored)

@@ -1,0 +1,241 @@
+"""The global stores of a process: one thread writes them, every task reads them.
+
+They have no buffer: what a poll brought is one write to the engine, together with the offset up to which it was read,
+and tasks see it from then on. Offsets are kept for each store and format by itself, so that a store that is new, or is
+written differently, is filled from the beginning.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from processor_api.errors import DamagedStateError
+from processor_api.stores.factory import MEMORY
+from processor_api.stores.global_store import GlobalStore
+from processor_api.task_id import TopicPartition
+from processor_api.topology_data import TopologyData
+from state.directory.metadata import DATABASE
+from state.engine.port import OFFSETS, Engine
+from state.formats.offsets import read_offset, topic_id_key
+from state.registry.kinds import OpenStore, families_held, families_of, family_of, open_store, restore_of
+from state.registry.read_only import EngineRows, read_only
+from state.registry.wrapped import WrappedStore
+from state.write_buffer.memory_budget import Budget
+from state.write_buffer.record_context import Cursor
+from streams.runtime.engines.shared_engine import SharedMemoryEngine
+from streams.runtime.engines.store_counters import StoreCounters
+from streams.runtime.processing.environment import Environment
+from streams.runtime.tasks.task_stores import EngineOpener
+
+__all__ = ["GlobalStores"]
+
+OFFSET = struct.Struct(">q")
+READ_ONLY = "a global store is written only by the processor that was added with it"
+
+
+class _Reopened(WrappedStore):
+    """A store of a kind that keeps more than rows (stream times, segments): opened anew when there may be others."""
+
+    def __init__(self, stores: GlobalStores, opened: Callable[[], OpenStore]) -> None:
+        self._stores = stores
+        self._opened = opened
+        self._at = -1
+        self._facade: Any = None
+
+    def _wrapped(self) -> Any:
+        writes = self._stores.writes
+        if writes != self._at:
+            self._facade, self._at = self._opened().facade, writes
+        return self._facade
+
+
+class GlobalStores:
+    """Opens the stores in the directory of ``environment``. Written by one thread; read by any through `reader`."""
+
+    def __init__(self, topology: TopologyData, environment: Environment, open_engine: EngineOpener) -> None:
+        self._specs = topology.global_stores
+        self._environment = environment
+        self.engines: dict[str, Engine] = {}
+        self.counters: dict[str, StoreCounters] = {}
+        self.writes = 0
+        """Counts up when rows were written."""
+        builders = [spec.builder for spec in self._specs.values()]
+        for name in sorted({builder.supplier.engine for builder in builders}):
+            own = [builder for builder in builders if builder.supplier.engine == name]
+            families = [family for builder in own for family in families_of(builder)]
+            self.engines[name] = _open_engine(open_engine, name, environment.state_dir, families)
+        self.stores: dict[str, OpenStore] = {}
+        """As the processors see them that write to them."""
+        try:
+            for name, spec in self._specs.items():
+                self.stores[name] = self._opened(spec, cursor=environment.cursor)
+                if environment.registry is not None:
+                    self.counters[name] = StoreCounters(environment.registry, environment.clock.monotonic)
+        except BaseException:
+            self.close()
+            raise
+
+    def _opened(self, spec: GlobalStore, **how: Any) -> OpenStore:
+        builder, environment = replace(spec.builder, caching=False), self._environment
+        what = f"store {spec.name!r}"
+        return open_store(
+            builder,
+            engine=self._engine(spec),
+            budget=Budget(0),
+            log=None,
+            log_each=False,
+            key_serde=environment.key_serde(builder.key_serde, what, spec.topic),
+            value_serde=environment.value_serde(builder.value_serde, what, spec.topic),
+            **how,
+        )
+
+    def _engine(self, spec: GlobalStore) -> Engine:
+        return self.engines[spec.builder.supplier.engine]
+
+    def reader(self, name: str, node: str) -> OpenStore | None:
+        """A store as a node gets it that may only read it; ``None`` if there is no such store.
+
+        What it reads is in the engine; each reader belongs to one thread.
+        """
+        spec = self._specs.get(name)
+        if spec is None:
+            return None
+
+        def opened() -> OpenStore:
+            return self._opened(spec, cursor=Cursor(), make_rows=EngineRows)
+
+        found = opened()
+        if found.upkeep:
+            found = replace(found, facade=_Reopened(self, opened))
+        return read_only(found, node, READ_ONLY)
+
+    # ------------------------------------------------------------------ writing
+
+    def apply(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Writes what processors put, and up to where the topics were read, to the engines.
+
+        :param positions: the next offset to read of each partition that was read.
+        """
+        for name, engine in self.engines.items():
+            stores = [store for store in self.stores.values() if store.builder.supplier.engine == name]
+            begin = self._environment.clock.monotonic()
+            batch = engine.batch()
+            for store in stores:
+                store.drain()
+                store.apply(batch)
+                self._put_offsets(batch, self._specs[store.builder.name], positions)
+            engine.write(batch)
+            seconds = self._environment.clock.monotonic() - begin
+            for store in stores:
+                store.applied()
+                if store.builder.name in self.counters:
+                    self.counters[store.builder.name].committed(seconds)
+        self.writes += 1
+
+    def sample(self) -> None:
+        """Keeps what the stores' counters are now, for rates."""
+        for counters in self.counters.values():
+            counters.sample()
+
+    def _put_offsets(self, batch: Any, spec: GlobalStore, positions: Mapping[TopicPartition, int]) -> None:
+        handle = self._engine(spec).family(OFFSETS).handle
+        for partition, position in positions.items():
+            if partition.topic == spec.topic:
+                batch.put(_offset_key(spec, partition), OFFSET.pack(position - 1), handle)
+
+    def load(self, spec: GlobalStore, messages: Iterable[Any]) -> int:
+        """Puts records of the topic into the store as they are, without those that have no key; returns how many.
+
+        They survive the process only once :meth:`flush` returned, and must not have an offset before.
+        """
+        engine = self._engine(spec)
+        batch = engine.batch()
+        keyed = [message for message in messages if message.key() is not None]
+        restore_of(spec.builder, engine)(
+            batch,
+            (message.key() for message in keyed),
+            (message.value() for message in keyed),
+            (message.timestamp()[1] for message in keyed),
+            (message.headers() for message in keyed),
+        )
+        engine.load(batch)
+        return len(keyed)
+
+    def flush(self) -> None:
+        """Brings what was loaded to disk."""
+        for engine in self.engines.values():
+            engine.flush()
+
+    # ------------------------------------------------------------------ offsets
+
+    def stored_offset(self, spec: GlobalStore, partition: TopicPartition) -> int | None:
+        """Offset of the last record of a partition that the store holds; ``None`` if it holds none."""
+        found = self._engine(spec).family(OFFSETS).get(_offset_key(spec, partition))
+        try:
+            return None if found is None else read_offset(found)
+        except ValueError as error:
+            raise DamagedStateError(
+                f"the offset of global store {spec.name!r} for {partition} is damaged: {error}; stop the application"
+                f" and run `streams state rebuild {spec.name}`, and it is filled from its topic",
+                path=str(self._environment.state_dir / DATABASE),
+                store=spec.name,
+            ) from error
+
+    def take_topic(self, spec: GlobalStore, topic_id: str) -> str | None:
+        """The store is filled from the topic with this id from now on. One that has rows of another topic is emptied:
+        its offsets mean other records there.
+
+        :returns: that other topic's id; ``None`` if the id is the same, or was not known.
+        """
+        engine = self._engine(spec)
+        key = topic_id_key(spec.topic, _offset_prefix(spec))
+        found = engine.family(OFFSETS).get(key)
+        known = None if found is None else found.decode(errors="replace")
+        if known == topic_id:
+            return None
+        if known is not None:
+            self.wipe(spec)  # first: whatever is left after a crash still has the former id
+        batch = engine.batch()
+        batch.put(key, topic_id.encode(), engine.family(OFFSETS).handle)
+        engine.write(batch)
+        return known
+
+    def has_rows(self, spec: GlobalStore) -> bool:
+        engine = self._engine(spec)
+        return any(map(engine.holds, families_held(spec.builder, engine)))
+
+    def wipe(self, spec: GlobalStore) -> None:
+        """Removes the store's offsets, then its rows, also those of an older kind that it would take over."""
+        engine = self._engine(spec)
+        offsets, prefix = engine.family(OFFSETS), _offset_prefix(spec)
+        batch = engine.batch()
+        for key in [key for key, _ in offsets.range(prefix, prefix[:-1] + bytes([prefix[-1] + 1]))]:
+            batch.delete(key, offsets.handle)
+        engine.write(batch)
+        engine.clear(families_held(spec.builder, engine))
+
+    def close(self) -> None:
+        """Closes stores and engines; no task may read any more."""
+        for store in self.stores.values():
+            store.close()
+        engines, self.engines = self.engines, {}
+        for engine in engines.values():
+            engine.close()
+
+
+def _offset_prefix(spec: GlobalStore) -> bytes:
+    return f"{family_of(spec.builder)}/".encode()
+
+
+def _offset_key(spec: GlobalStore, partition: TopicPartition) -> bytes:
+    return _offset_prefix(spec) + str(partition).encode()
+
+
+def _open_engine(open_engine: EngineOpener, name: str, directory: Path, families: list[str]) -> Engine:
+    if name == MEMORY:
+        return cast(Engine, SharedMemoryEngine())
+    return open_engine(name, directory, families)

@@ -1,0 +1,174 @@
+"""What fills the global stores: the source and processor nodes of each, outside of tasks (conformance 93)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from processor_api.clock import Clock
+from processor_api.errors import TopologyError
+from processor_api.handlers import ProducerRecord, log_and_fail, log_and_fail_processing
+from processor_api.punctuation import PunctuationType, Punctuator
+from processor_api.task_id import TaskId, TopicPartition
+from processor_api.topology_data import TopologyData
+from streams.metrics.registry import Metrics
+from streams.runtime.global_stores.stores import GlobalStores
+from streams.runtime.plan.task_plan import plan_globals
+from streams.runtime.processing.environment import Environment
+from streams.runtime.processing.error_policy import ErrorPolicy, ExceptionHandlers
+from streams.runtime.processing.inputs import InputQueue
+from streams.runtime.processing.node_chain import build_chain
+from streams.runtime.processing.punctuations import Punctuations, Schedule
+from streams.runtime.tasks.task_stores import EngineOpener
+
+if TYPE_CHECKING:
+    from streams.config import StreamsConfig
+
+__all__ = ["NO_TASK", "GlobalTask"]
+
+log = logging.getLogger("streams.global")
+
+NO_TASK = TaskId(-1, -1)
+"""What the processors of global stores are told of their task, as in Kafka Streams."""
+
+
+class _NoPunctuations(Punctuations):
+    """There is no stream time outside of tasks, and nobody punctuates."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda schedule, now: None)
+
+    def schedule(
+        self,
+        node: str,
+        interval_ms: int,
+        kind: PunctuationType,
+        callback: Punctuator,
+        *,
+        now_ms: int,
+        start_ms: int | None = None,
+    ) -> Schedule:
+        raise TopologyError(f"processor {node!r} fills a global store and cannot schedule punctuations", node=node)
+
+
+def _no_dead_letters(records: Iterable[ProducerRecord], *, wait: bool = False) -> None:
+    log.warning("dead letters of global stores are not sent (KIP-1034)", extra={"records": len(list(records))})
+
+
+def _no_collector() -> Any:
+    """The nodes of global stores send nothing."""
+    return None
+
+
+class GlobalTask:
+    """The global stores of a process with the nodes that fill them. Whoever owns it gives it messages.
+
+    :param directory: where the stores are.
+    :raises RetryableError: if another process has the stores open.
+    :raises StateError: if a store is damaged or cannot be opened.
+    """
+
+    def __init__(
+        self,
+        topology: TopologyData,
+        config: StreamsConfig,
+        settings: Mapping[str, Any],
+        directory: Path,
+        clock: Clock,
+        open_engine: EngineOpener,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self.environment = Environment(
+            application_id=config.application_id,
+            task_id=NO_TASK,
+            clock=clock,
+            state_dir=directory,
+            app_configs=lambda: settings,
+            default_key_serde=config.default_key_serde,
+            default_value_serde=config.default_value_serde,
+            default_timestamp_extractor=config.default_timestamp_extractor,
+            errors=ErrorPolicy(NO_TASK, _handlers(config), _no_dead_letters),
+            registry=metrics,
+            is_global=True,
+        )
+        self.specs = {spec.topic: spec for spec in topology.global_stores.values()}
+        """Each store by its topic."""
+        self.stores = GlobalStores(topology, self.environment, open_engine)
+        self.environment.global_store = self.stores.reader
+        self._queues: dict[TopicPartition, InputQueue] = {}
+        self._moved: set[TopicPartition] = set()
+        self._punctuations = _NoPunctuations()
+        plan = plan_globals(topology, settings)
+        try:
+            self._chain = build_chain(plan, self.environment, _no_collector(), self.stores.stores, self._punctuations)
+        except BaseException:
+            self.stores.close()
+            raise
+
+    def start(self) -> None:
+        """Initialises the processors."""
+        self.environment.initialised = False
+        self._chain.init()
+        self.environment.initialised = True
+
+    def process(self, partition: TopicPartition, messages: Sequence[Any]) -> None:
+        """Processes a run of records of one partition; stores take it up with the next :meth:`apply`."""
+        queue = self.queue(partition)
+        queue.add(messages)
+        self.run(queue)
+
+    def run(self, queue: InputQueue) -> None:
+        """Processes what is buffered of one partition; stores take it up with the next :meth:`apply`."""
+        try:
+            while queue:
+                self.environment.metrics.records_processed += queue.run_all(len(queue), self._punctuations, _nothing)
+        finally:
+            self.environment.cursor.leave()
+        self._moved.add(queue.partition)
+
+    def move(self, partition: TopicPartition, position: int) -> None:
+        """The records before ``position`` are dealt with."""
+        self.queue(partition).position = position
+        self._moved.add(partition)
+
+    def apply(self) -> None:
+        """Lets the stores take up what was processed since the last time: one write for each engine."""
+        moved = {partition: self._queues[partition].position for partition in self._moved}
+        self._moved.clear()
+        self.stores.apply({partition: position for partition, position in moved.items() if position is not None})
+
+    def queue(self, partition: TopicPartition) -> InputQueue:
+        """Where records of a partition wait."""
+        queue = self._queues.get(partition)
+        if queue is None:
+            source = self._chain.sources[partition.topic]
+            queue = self._queues[partition] = InputQueue(partition, source, self.environment)
+        return queue
+
+    def sample(self) -> None:
+        """Keeps what the counters are now, for rates."""
+        if self.environment.windows is not None:
+            self.environment.windows.sample()
+        self.stores.sample()
+
+    def close(self) -> None:
+        """Closes processors, stores and engines; no task may read any more."""
+        try:
+            self._chain.close()
+        finally:
+            self.stores.close()
+
+
+def _handlers(config: StreamsConfig) -> ExceptionHandlers:
+    """Dead letters are not for global stores (KIP-1034), the processing handler only if asked for (KIP-1270)."""
+    asked = config.processing_exception_handler_global_enabled
+    return ExceptionHandlers(
+        deserialization=config.deserialization_exception_handler or log_and_fail,
+        processing=(asked and config.processing_exception_handler) or log_and_fail_processing,
+    )
+
+
+def _nothing() -> None:
+    """There is nothing to punctuate."""

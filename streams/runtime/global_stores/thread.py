@@ -1,0 +1,266 @@
+"""The thread that fills the global stores of a process and follows their topics (reference 2.8, conformance 94).
+
+It has a consumer of its own that joins no group and reads all partitions. What a poll brings is in the stores, with the
+offsets, before the next poll. Whoever starts it waits for it to be RUNNING, which is when the stores are filled, and
+closes the stores when nobody reads them any more.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import groupby
+from types import MappingProxyType
+from typing import Any
+
+from processor_api.clock import Clock
+from processor_api.errors import InternalError, MissingTopicError, StreamsError
+from processor_api.task_id import TopicPartition
+from streams.config import StreamsConfig
+from streams.config import clients as client_configs
+from streams.kafka.passing_errors import LOST
+from streams.kafka.ports import AT_BEGINNING, Consumer, KafkaClients
+from streams.restore.restorer import StateRestoreListener
+from streams.runtime.global_stores.restore import GlobalRestore
+from streams.runtime.global_stores.task import GlobalTask
+from streams.runtime.threads.client_events import client_event
+from streams.threads import SYSTEM_THREADS, Threads
+
+__all__ = ["GlobalStreamThread", "GlobalThreadState"]
+
+log = logging.getLogger("streams.global")
+
+RESTORE_BATCH = 10_000
+RESTORE_WAIT_S = 0.02
+
+
+class GlobalThreadState(enum.Enum):
+    """Where the thread is in its life."""
+
+    CREATED = "CREATED"
+    RUNNING = "RUNNING"
+    PENDING_SHUTDOWN = "PENDING_SHUTDOWN"
+    DEAD = "DEAD"
+
+
+_NEXT = {
+    GlobalThreadState.CREATED: {GlobalThreadState.RUNNING, GlobalThreadState.PENDING_SHUTDOWN},
+    GlobalThreadState.RUNNING: {GlobalThreadState.PENDING_SHUTDOWN},
+    GlobalThreadState.PENDING_SHUTDOWN: {GlobalThreadState.DEAD},
+    GlobalThreadState.DEAD: set(),
+}
+
+
+class _OffsetLost(StreamsError):
+    """The records at a position were deleted before they were read."""
+
+
+class GlobalStreamThread:
+    """Runs on a thread of its own by :meth:`start`, or on the caller's by :meth:`run`.
+
+    :param task: the stores, opened; whoever opened them closes them.
+    :param partitions: how many partitions each of their topics has.
+    :param on_state: called by the thread at each change of its state.
+    :param topic_ids: of their topics, where the cluster tells them.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        task: GlobalTask,
+        partitions: Mapping[str, int],
+        config: StreamsConfig,
+        clients: KafkaClients,
+        clock: Clock,
+        listeners: Collection[StateRestoreListener],
+        on_state: Callable[[GlobalStreamThread, GlobalThreadState], None],
+        topic_ids: Mapping[str, str] = MappingProxyType({}),
+        threads: Threads = SYSTEM_THREADS,
+    ) -> None:
+        self.name = name
+        self.state = GlobalThreadState.CREATED
+        self.failure: Exception | None = None
+        self.task = task
+        self._partitions = _partitions(partitions, task.specs)
+        self._config = config
+        self._clients = clients
+        self._clock = clock
+        self._listeners = listeners
+        self._on_state = on_state
+        self._topic_ids = topic_ids
+        self._stopping = threads.event()
+        self._counts = dict(partitions)
+        self._found: dict[str, int] = {}
+        self._thread = threads.thread(self.run, name)
+        self._consumer: Consumer | None = None
+
+    # ------------------------------------------------------------------ from outside
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Asks the thread to end after the poll in work."""
+        self._stopping.set()
+
+    def grow(self, partitions: Mapping[str, int]) -> None:
+        """The topics have so many partitions now: new ones are read from their beginnings, after the poll in work."""
+        self._found = dict(partitions)
+
+    def join(self, timeout_s: float | None) -> bool:
+        """Waits for the end; tells whether it came."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    # ------------------------------------------------------------------ the thread
+
+    def run(self) -> None:
+        """Lives until stopped or until an error."""
+        try:
+            consumer = self._consumer = self._clients.consumer(
+                client_configs.global_consumer(self._config, f"{self.name}-global-consumer")
+            )
+            self.task.start()
+            self._restore(consumer)
+            if not self._stopping.is_set():
+                self._become(GlobalThreadState.RUNNING)
+            self._follow(consumer)
+        except Exception as error:
+            self.failure = error
+            log.error("thread dies", extra={"thread_name": self.name, "error": str(error)}, exc_info=error)
+        self._become(GlobalThreadState.PENDING_SHUTDOWN)
+        self._close_consumer()
+        self._become(GlobalThreadState.DEAD)
+
+    def _become(self, state: GlobalThreadState) -> None:
+        if state not in _NEXT[self.state]:
+            raise InternalError(f"the global thread cannot go from {self.state.value} to {state.value}")
+        self.state = state
+        self._on_state(self, state)
+
+    def _close_consumer(self) -> None:
+        consumer, self._consumer = self._consumer, None
+        if consumer is None:
+            return
+        try:
+            consumer.close()
+        except Exception as error:
+            log.warning("not closed in order", extra={"error": str(error)}, exc_info=error)
+            self.failure = self.failure or error
+
+    # ------------------------------------------------------------------ filling
+
+    def _restore(self, consumer: Consumer) -> None:
+        config = self._config
+        restore = GlobalRestore(
+            self.task, consumer, self._clock, self._listeners, config.task_timeout_ms, self._topic_ids
+        )
+        restore.start(self._partitions)
+        while not restore.done and not self._stopping.is_set():
+            self.task.sample()
+            messages = self._poll(consumer, RESTORE_BATCH, RESTORE_WAIT_S)
+            try:
+                for partition, run in self._runs(messages):
+                    restore.take(partition, run)
+                for partition, offset in self._ends(consumer, messages, restoring=True):
+                    restore.at_end(partition, offset)
+            except _OffsetLost as lost:
+                self.task.apply()
+                restore.restart(TopicPartition(str(lost.topic), int(lost.partition or 0)))
+                continue
+            self.task.apply()
+            if not messages:
+                restore.nothing_came()
+        if restore.done:
+            restore.finish()
+
+    # ------------------------------------------------------------------ following
+
+    def _follow(self, consumer: Consumer) -> None:
+        limit, wait_s = client_configs.max_poll_records(self._config), self._config.poll_ms / 1000
+        while not self._stopping.is_set():
+            self.task.sample()
+            if self._found:
+                self._read_new(consumer)
+            messages = self._poll(consumer, limit, wait_s)
+            try:
+                for partition, run in self._runs(messages):
+                    self.task.process(partition, run)
+                for partition, offset in self._ends(consumer, messages, restoring=False):
+                    log.debug("end reached", extra={"partition": str(partition), "offset": offset})
+            except _OffsetLost as lost:
+                raise self._wiped(lost) from lost
+            if messages:
+                self.task.apply()
+
+    def _read_new(self, consumer: Consumer) -> None:
+        found, self._found = self._found, {}
+        new = [name for name in _partitions(found, found) if name.partition >= self._counts[name.topic]]
+        if new:
+            consumer.assign(dict.fromkeys(new, AT_BEGINNING))
+            self._counts |= {name.topic: found[name.topic] for name in new}
+            log.info("new partitions are read", extra={"partitions": ", ".join(map(str, new))})
+
+    def _wiped(self, lost: _OffsetLost) -> StreamsError:
+        """Tasks must not read a store that is being filled again, so that this needs a restart."""
+        spec = self.task.specs[str(lost.topic)]
+        GlobalRestore.tell_rebuild(spec, TopicPartition(spec.topic, int(lost.partition or 0)), lost.offset)
+        self.task.stores.wipe(spec)
+        return StreamsError(
+            f"records of global store {spec.name!r} were deleted from its topic before they were read; it was emptied."
+            " Start the application again to have it filled from what is there",
+            topic=lost.topic,
+            partition=lost.partition,
+            offset=lost.offset,
+            store=spec.name,
+        )
+
+    # ------------------------------------------------------------------ messages
+
+    @staticmethod
+    def _poll(consumer: Consumer, limit: int, wait_s: float) -> Sequence[Any]:
+        messages: Sequence[Any] = consumer.consume(limit, 0.0)
+        if messages:
+            return messages
+        first = consumer.poll(wait_s)
+        return () if first is None else (first, *consumer.consume(limit, 0.0))
+
+    @staticmethod
+    def _runs(messages: Sequence[Any]) -> list[tuple[TopicPartition, list[Any]]]:
+        """The records, in runs of one partition."""
+        records = [message for message in messages if message.error() is None]
+        return [
+            (TopicPartition(topic, number), list(run))
+            for (topic, number), run in groupby(records, lambda message: (message.topic(), message.partition()))
+        ]
+
+    def _ends(
+        self, consumer: Consumer, messages: Sequence[Any], *, restoring: bool
+    ) -> list[tuple[TopicPartition, int]]:
+        """The partitions whose end was reached, and where.
+
+        :raises _OffsetLost: if a position is not in the topic any more.
+        :raises StreamsError: if a topic cannot be read.
+        """
+        ends: list[tuple[TopicPartition, int]] = []
+        for event in messages:
+            error = event.error()
+            if error is None:
+                continue
+            partition = TopicPartition(event.topic() or "", event.partition() or 0)
+            if error.code() == consumer.partition_eof:
+                ends.append((partition, event.offset()))
+                continue
+            place = {"topic": partition.topic, "partition": partition.partition}
+            if error.name() in LOST:
+                raise _OffsetLost(error.str(), offset=event.offset(), **place)
+            if restoring and error.name() == "UNKNOWN_TOPIC_OR_PART":
+                raise MissingTopicError(f"the topic of a global store does not exist: {error.str()}", **place)
+            client_event(error, partition)
+        return ends
+
+
+def _partitions(counts: Mapping[str, int], topics: Iterable[str]) -> list[TopicPartition]:
+    return [TopicPartition(topic, number) for topic in topics for number in range(counts[topic])]

@@ -1,0 +1,33 @@
+"""What the threads of a process work by; it changes while they run when a pattern matches a new topic, or a topic
+is given more partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from processor_api.errors import StreamsError
+from streams.kafka.group import GroupTopology
+from streams.runtime.plan.task_plan import TaskPlan
+from streams.threads import SYSTEM_THREADS, Threads
+
+__all__ = ["PlanBook", "Plans"]
+
+
+@dataclass(frozen=True)
+class Plans:
+    """The plan of each subtopology, and what membership has to know of them."""
+
+    tasks: Mapping[int, TaskPlan]
+    group: GroupTopology
+
+
+class PlanBook:
+    """Holds the plans in force. Written by one thread, read by any."""
+
+    def __init__(self, plans: Plans, threads: Threads = SYSTEM_THREADS) -> None:
+        self.current = plans
+        self.outdated = threads.event()
+        """Set by a thread that was given a task which the plans do not have."""
+        self.refusal: StreamsError | None = None
+        """Why the application cannot go on with the topics there are now; threads raise it."""

@@ -1,0 +1,268 @@
+"""The contexts of one node: for operators, and for users' processors."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from processor_api.durations import Duration, to_ms
+from processor_api.errors import TopologyError
+from processor_api.metrics import StreamsMetrics
+from processor_api.processor import FixedKeyProcessor, Operator, Processor
+from processor_api.punctuation import Cancellable, PunctuationType, Punctuator
+from processor_api.record import FixedKeyRecord, Forward, HeaderList, Record, RecordMetadata, TimestampType
+from processor_api.serde import Serde
+from processor_api.task_id import TaskId
+from state.registry.kinds import OpenStore
+from state.registry.thread_guard import OwnedStore
+from streams.runtime.processing.environment import Environment, NodeErrors
+from streams.runtime.processing.punctuations import Punctuations
+
+__all__ = ["NodeContext", "UserContext", "forward_to", "run_processor"]
+
+
+def forward_to(children: list[Forward]) -> Forward:
+    """One function for all children, in order."""
+    if not children:
+        return lambda key, value, timestamp, headers: None
+    if len(children) == 1:
+        return children[0]
+    if len(children) == 2:
+        first, second = children
+
+        def to_two(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            first(key, value, timestamp, headers)
+            second(key, value, timestamp, headers)
+
+        return to_two
+
+    def to_all(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+        for child in children:
+            child(key, value, timestamp, headers)
+
+    return to_all
+
+
+class NodeContext:
+    """What an operator is bound with (`processor_api.context.OperatorContext`)."""
+
+    def __init__(
+        self,
+        node: str,
+        environment: Environment,
+        children: Mapping[str, Forward],
+        stores: Mapping[str, OpenStore],
+        punctuations: Punctuations,
+        closers: list[Callable[[], None]],
+    ) -> None:
+        self.node = node
+        self.environment = environment
+        self.clock = environment.clock
+        self.forward = forward_to(list(children.values()))
+        self.fail = NodeErrors(environment, node).fail
+        self._children = children
+        self._stores = stores
+        self._punctuations = punctuations
+        self._closers = closers
+        self._global_stores: dict[str, OpenStore] = {}
+        self._owned: dict[str, OwnedStore] = {}
+
+    def child(self, name: str) -> Forward:
+        found = self._children.get(name)
+        if found is None:
+            known = ", ".join(self._children) or "none"
+            raise TopologyError(f"node {self.node!r} has no child {name!r}; its children are: {known}", node=self.node)
+        return found
+
+    def children(self) -> Mapping[str, Forward]:
+        return self._children
+
+    def open_store(self, name: str) -> OpenStore:
+        found = self._stores.get(name) or self._global_store(name)
+        if found is None:
+            raise TopologyError(
+                f"store {name!r} is not connected to node {self.node!r}; connect it with add_state_store or"
+                " connect_processor_and_state_stores, or name it in the supplier's stores()",
+                node=self.node,
+                store=name,
+            )
+        return found
+
+    def _global_store(self, name: str) -> OpenStore | None:
+        """Every node may read a global store, without being connected to it."""
+        found = self._global_stores.get(name) or self.environment.global_store(name, self.node)
+        if found is not None:
+            self._global_stores[name] = found
+        return found
+
+    def facade(self, name: str) -> Any:
+        """A store for a user's processor, which another thread than the task's cannot write; what a user brought is
+        handed out as it is, but in Python's development mode."""
+        found, owner, checks_reads = self.open_store(name), self.environment.store_owner, sys.flags.dev_mode
+        if owner is None or name not in self._stores or (found.custom and not checks_reads):
+            return found.facade
+        owned = self._owned.get(name)
+        if owned is None:
+            owned = self._owned[name] = OwnedStore(found.facade, owner, reads=checks_reads)
+        return owned
+
+    def store(self, name: str) -> Any:
+        return self.open_store(name).operator
+
+    def drop(self, why: str, key: Any = None) -> None:
+        self.environment.metrics.dropped_records += 1
+
+    def stream_time_ms(self) -> int:
+        return self.environment.cursor.stream_time
+
+    def schedule(
+        self, interval: Duration, kind: PunctuationType, callback: Punctuator, *, start_time: int | None = None
+    ) -> Cancellable:
+        by_stream = kind is PunctuationType.STREAM_TIME
+        now = self.environment.cursor.stream_time if by_stream else self.clock.time_ms()
+        return self._punctuations.schedule(
+            self.node, to_ms(interval, "interval"), kind, callback, now_ms=now, start_ms=start_time
+        )
+
+    def processing_context(self, *, fixed_key: bool = False) -> UserContext:
+        return FixedKeyContext(self) if fixed_key else UserContext(self)
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        self._closers.append(callback)
+
+
+class UserContext:
+    """What a user's processor gets (`processor_api.context.ProcessorContext`)."""
+
+    def __init__(self, node: NodeContext) -> None:
+        self._node = node
+        self._environment = node.environment
+        self._cursor = node.environment.cursor
+
+    @property
+    def application_id(self) -> str:
+        return self._environment.application_id
+
+    @property
+    def task_id(self) -> TaskId:
+        return self._environment.task_id
+
+    @property
+    def record_metadata(self) -> RecordMetadata | None:
+        if not self._environment.initialised:
+            return None
+        cursor = self._cursor
+        kind, timestamp = cursor.message.timestamp()
+        topic, partition = cursor.source
+        return RecordMetadata(topic, partition, cursor.message.offset(), TimestampType(kind), timestamp)
+
+    @property
+    def key_serde(self) -> Serde[Any] | None:
+        return self._environment.default_key_serde
+
+    @property
+    def value_serde(self) -> Serde[Any] | None:
+        return self._environment.default_value_serde
+
+    @property
+    def state_dir(self) -> Path:
+        return self._environment.state_dir
+
+    def get_state_store(self, name: str) -> Any:
+        return self._node.facade(name)
+
+    def schedule(
+        self, interval: Duration, kind: PunctuationType, callback: Punctuator, *, start_time: int | None = None
+    ) -> Cancellable:
+        return self._node.schedule(interval, kind, callback, start_time=start_time)
+
+    def commit(self) -> None:
+        self._environment.commit_requested = True
+
+    def app_configs(self) -> Mapping[str, Any]:
+        return self._environment.app_configs()
+
+    def metrics(self) -> StreamsMetrics:
+        return self._environment.streams_metrics()
+
+    def current_system_time_ms(self) -> int:
+        return self._environment.clock.time_ms()
+
+    def current_stream_time_ms(self) -> int:
+        if self._environment.is_global:
+            raise TopologyError(
+                f"processor {self._node.node!r} fills a global store: there is no stream time outside of tasks",
+                node=self._node.node,
+            )
+        return self._cursor.stream_time
+
+    def _bind_operator(self, operator: Operator, context: Any) -> Forward:
+        """For a wrapped operator of the DSL: binds it so that what it forwards goes through ``context``, which a
+        wrapper may have put before this one."""
+        return operator.bind(self._node if context is self else _Intercepted(self._node, context))
+
+    def forward(self, record: Record[Any, Any] | FixedKeyRecord[Any, Any], child: str | None = None) -> None:
+        target = self._node.forward if child is None else self._node.child(child)
+        cursor = self._cursor
+        try:
+            headers: Any = record._headers
+        except AttributeError:
+            raise TypeError(f"forward takes a Record, not {record!r}") from None
+        saved = cursor.timestamp, cursor.headers
+        cursor.timestamp, cursor.headers = record.timestamp, headers
+        try:
+            target(record.key, record.value, record.timestamp, headers)
+        finally:
+            cursor.timestamp, cursor.headers = saved
+
+
+class FixedKeyContext(UserContext):
+    """What a user's `FixedKeyProcessor` gets: what follows relies on the key, and is not repartitioned."""
+
+    def forward(self, record: Record[Any, Any] | FixedKeyRecord[Any, Any], child: str | None = None) -> None:
+        if not isinstance(record, FixedKeyRecord):
+            raise TypeError(
+                "a FixedKeyProcessor forwards the record it was given, or what its with_value() and the like make of"
+                f" it, not {record!r}: to change the key, use a Processor"
+            )
+        super().forward(record, child)
+
+
+class _Intercepted(NodeContext):
+    """The context of an operator whose forwards go through a context of the wrapper's."""
+
+    def __init__(self, node: NodeContext, context: Any) -> None:
+        self.__dict__.update(node.__dict__)
+        self._through = context.forward
+        self.forward = self._forward
+
+    def _forward(self, key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+        self._through(Record(key, value, timestamp, headers))
+
+    def child(self, name: str) -> Forward:
+        super().child(name)
+        through = self._through
+        return lambda key, value, timestamp, headers: through(Record(key, value, timestamp, headers), name)
+
+    def children(self) -> Mapping[str, Forward]:
+        return {name: self.child(name) for name in super().children()}
+
+
+def run_processor(
+    context: NodeContext, processor: Processor[Any, Any, Any, Any] | FixedKeyProcessor[Any, Any, Any]
+) -> Forward:
+    """The function of a node that runs a user's processor; `init` and `close` are called by the caller."""
+    make: Any = FixedKeyRecord if isinstance(processor, FixedKeyProcessor) else Record
+    process: Callable[[Any], None] = processor.process
+    cursor, fail = context.environment.cursor, context.fail
+
+    def run(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+        cursor.timestamp, cursor.headers = timestamp, headers
+        try:
+            process(make(key, value, timestamp, headers))
+        except Exception as error:
+            fail(error, key, value, timestamp, headers)
+
+    return run

@@ -1,0 +1,182 @@
+"""What the nodes of one task share."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from processor_api.clock import Clock
+from processor_api.errors import ConfigError, StreamsError, TopologyError
+from processor_api.handlers import ProducerRecord
+from processor_api.metrics import StreamsMetrics
+from processor_api.record import HeaderList
+from processor_api.serde import Serde
+from processor_api.task_id import TaskId
+from processor_api.timestamps import TimestampExtractor
+from state.registry.kinds import OpenStore
+from state.write_buffer.record_context import Cursor
+from streams.metrics.registry import Metrics, ThreadMetrics
+from streams.metrics.windows import Windows
+from streams.runtime.processing.error_policy import ErrorPolicy
+from streams.runtime.processing.pace import Pace
+
+__all__ = ["Environment", "NodeErrors", "TaskMetrics", "no_global_store", "resolve_serde"]
+
+
+@dataclass
+class TaskMetrics:
+    """Plain counters of one task, published by the batch."""
+
+    records_processed: int = 0
+    dropped_records: int = 0
+    punctuations: int = 0
+    punctuate_s: float = 0.0
+    punctuate_s_max: float = 0.0
+    """The longest of the window."""
+
+    def punctuated(self, seconds: float) -> None:
+        """One punctuation took so long."""
+        self.punctuations += 1
+        self.punctuate_s += seconds
+        if seconds > self.punctuate_s_max:
+            self.punctuate_s_max = seconds
+
+    def windows(self, metrics: Metrics) -> Windows:
+        """For rates of these."""
+        totals = "records_processed", "dropped_records", "punctuations", "punctuate_s"
+        return metrics.windows(self, totals, ("punctuate_s_max",))
+
+
+def no_global_store(name: str, node: str) -> OpenStore | None:
+    """Where there are none."""
+    return None
+
+
+def _owner_in_development() -> int | None:
+    return threading.get_ident() if sys.flags.dev_mode else None
+
+
+@dataclass(kw_only=True)
+class Environment:
+    """Of one task, or of the global stores."""
+
+    application_id: str
+    task_id: TaskId
+    clock: Clock
+    state_dir: Path
+    app_configs: Callable[[], Mapping[str, Any]]
+    default_key_serde: Serde[Any] | None
+    default_value_serde: Serde[Any] | None
+    default_timestamp_extractor: TimestampExtractor | None
+    errors: ErrorPolicy
+    exactly_once: bool = False
+    log_each_put: bool = True
+    """Whether stores without a cache log each put when it happens, or the last of each key before a commit."""
+    cursor: Cursor = field(default_factory=Cursor)
+    metrics: TaskMetrics = field(default_factory=TaskMetrics)
+    user_metrics: StreamsMetrics | None = None
+    """Of the thread that runs the task."""
+    registry: Metrics | None = None
+    """The metrics of the process; without them nothing but plain counters is kept."""
+    commit_requested: bool = False
+    initialised: bool = False
+    """Whether the users' processors are: before, there was no record that a context could tell of."""
+
+    global_store: Callable[[str, str], OpenStore | None] = no_global_store
+    """``(store, node)`` to the global store, for reading."""
+    pace: Pace | None = None
+    """Of the thread that runs the task; ``None`` where nothing else is ever due."""
+    store_owner: int | None = field(default_factory=_owner_in_development)
+    """The thread whose processors may use the stores; ``None`` where that is not checked."""
+    is_global: bool = False
+    """Whether its nodes fill global stores, outside of tasks."""
+
+    def __post_init__(self) -> None:
+        self.cursor.keeps_messages = self.errors.wants_messages
+        self.windows = None if self.registry is None else self.metrics.windows(self.registry)
+
+    def streams_metrics(self) -> StreamsMetrics:
+        """For metrics of the user's own; of the task alone where no thread gave any."""
+        if self.user_metrics is None:
+            self.user_metrics = ThreadMetrics(Metrics(self.clock.time_ms), threading.current_thread().name)
+        return self.user_metrics
+
+    def request_commit(self) -> None:
+        """A commit is wanted soon."""
+        self.commit_requested = True
+
+    def drop(self) -> None:
+        """Counts a record that was dropped."""
+        self.metrics.dropped_records += 1
+
+    def key_serde(self, given: Serde[Any] | None, what: str, topic: str) -> Serde[Any]:
+        """The serde of keys in a topic, bound to it."""
+        return self._bound(resolve_serde(given, self.default_key_serde, what, "key"), what, topic, is_key=True)
+
+    def value_serde(self, given: Serde[Any] | None, what: str, topic: str) -> Serde[Any]:
+        """The serde of values in a topic, bound to it."""
+        return self._bound(resolve_serde(given, self.default_value_serde, what, "value"), what, topic, is_key=False)
+
+    def _bound(self, serde: Serde[Any], what: str, topic: str, *, is_key: bool) -> Serde[Any]:
+        try:
+            return serde.bind(topic, is_key=is_key)
+        except StreamsError as error:
+            raise error.locate(topic=topic, task=str(self.task_id))  # noqa: B904 - the same error, with its place
+        except Exception as error:
+            part = "key" if is_key else "value"
+            raise TopologyError(
+                f"the {part} serde of {what} cannot be used for topic {topic!r}: {type(error).__name__}: {error}",
+                topic=topic,
+                task=str(self.task_id),
+            ) from error
+
+
+class NodeErrors:
+    """What happens to the errors of one node (:class:`streams.kafka.record_collector.SinkErrors`)."""
+
+    def __init__(self, environment: Environment, node: str) -> None:
+        self._environment = environment
+        self._policy = environment.errors
+        self._node = node
+        self.wants_refused = environment.errors.wants_refused
+
+    def fail(self, error: Exception, key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+        """User code failed: returns to drop the record, else raises."""
+        self._policy.processing(self._node, error, key, value, timestamp, headers, self._environment.cursor)
+        self.drop("failed")
+
+    def unserializable(self, error: Exception, part: str, record: ProducerRecord) -> None:
+        """A ``key`` or ``value`` could not be written: returns to drop the record, else raises."""
+        self._policy.serialization(self._node, error, part, record, self._environment.cursor)
+        self.drop("cannot be written")
+
+    def undelivered(
+        self, failure: StreamsError, record: ProducerRecord
+    ) -> tuple[StreamsError | None, Iterable[ProducerRecord]]:
+        """The broker refused a record: what to raise, ``None`` to go on without it, and dead letters."""
+        verdict, letters = self._policy.undelivered(self._node, failure, record)
+        if verdict is None:
+            self.drop("refused")
+        return verdict, letters
+
+    def drop(self, why: str) -> None:
+        self._environment.metrics.dropped_records += 1
+
+
+def resolve_serde(given: Serde[Any] | None, default: Serde[Any] | None, what: str, part: str) -> Serde[Any]:
+    """The serde given, or the application's default.
+
+    :raises ConfigError: if there is neither.
+    """
+    if given is not None:
+        return given if default is None else given.with_default(default)
+    if default is None:
+        raise ConfigError(
+            f"{what} has no {part} serde and the application has no default: give {part}_serde there, or set"
+            f" default.{part}.serde"
+        )
+    return default

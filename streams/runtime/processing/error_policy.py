@@ -1,0 +1,318 @@
+"""What becomes of an error: the one place that asks a handler and turns its verdict into an action.
+
+Errors that the engine raises on purpose pass through; an exception of user code is handled once, at the node where it
+happened (conformance 113). Nothing here runs unless something went wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+from processor_api.errors import (
+    DeserializationError,
+    InternalError,
+    ProcessingError,
+    ProductionError,
+    RetryableError,
+    SerializationError,
+    StateError,
+    StoreError,
+    StreamsError,
+    TaskMigratedError,
+)
+from processor_api.handlers import (
+    DeserializationExceptionHandler,
+    ErrorHandlerContext,
+    ProcessingExceptionHandler,
+    ProducerRecord,
+    ProductionExceptionHandler,
+    Response,
+    Result,
+    SerializationExceptionOrigin,
+    default_production,
+    log_and_continue_processing,
+    log_and_fail,
+    log_and_fail_processing,
+)
+from processor_api.record import HeaderList, Record
+from processor_api.task_id import TaskId
+from processor_api.timestamps import ConsumedRecord
+from state.write_buffer.record_context import Cursor
+
+if TYPE_CHECKING:
+    from streams.config import StreamsConfig
+    from streams.kafka.record_collector import RecordCollector
+
+__all__ = ["ErrorPolicy", "ExceptionHandlers", "error_policy_for"]
+
+PASS_THROUGH = (
+    DeserializationError,
+    InternalError,
+    ProcessingError,
+    ProductionError,
+    RetryableError,
+    SerializationError,
+    TaskMigratedError,
+)
+
+BUILT_IN = (default_production, log_and_continue_processing, log_and_fail_processing)
+
+DESERIALIZATION = "deserialization.exception.handler"
+PROCESSING = "processing.exception.handler"
+PRODUCTION = "production.exception.handler"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExceptionHandlers:
+    """Who is asked; as the configuration says."""
+
+    deserialization: DeserializationExceptionHandler = log_and_fail
+    processing: ProcessingExceptionHandler = log_and_fail_processing
+    production: ProductionExceptionHandler = default_production
+    dead_letter_queue_topic_name: str | None = None
+    exactly_once: bool = False
+    """Then nobody is asked about refused records: the transaction cannot be committed any more. After those that were
+    only late it is tried again."""
+
+
+class SendDeadLetters(Protocol):
+    """As :meth:`streams.kafka.record_collector.RecordCollector.send_dead_letters`."""
+
+    def __call__(self, records: Iterable[ProducerRecord], *, wait: bool = False) -> None: ...
+
+
+def error_policy_for(config: StreamsConfig, task: TaskId, collector: RecordCollector) -> ErrorPolicy:
+    """The policy of a task under a configuration; dead letters go through the task's collector."""
+    handlers = ExceptionHandlers(
+        deserialization=config.deserialization_exception_handler or log_and_fail,
+        processing=config.processing_exception_handler or log_and_fail_processing,
+        production=config.production_exception_handler or default_production,
+        dead_letter_queue_topic_name=config.errors_dead_letter_queue_topic_name,
+        exactly_once=config.exactly_once,
+    )
+    return ErrorPolicy(task, handlers, collector.send_dead_letters)
+
+
+class ErrorPolicy:
+    """Of one task. The methods return to drop the record, or raise to fail the task."""
+
+    def __init__(self, task: TaskId, handlers: ExceptionHandlers, send: SendDeadLetters) -> None:
+        self._task = task
+        self._handlers = handlers
+        self._send = send
+
+    @property
+    def wants_messages(self) -> bool:
+        """Whether a handler may look at the source record of a change that waited in a cache."""
+        handlers = self._handlers
+        asked = (handlers.processing, handlers.production)
+        return bool(handlers.dead_letter_queue_topic_name) or any(handler not in BUILT_IN for handler in asked)
+
+    @property
+    def wants_refused(self) -> bool:
+        """Whether a handler may look at a record that the broker refused, or send it on as a dead letter."""
+        handlers = self._handlers
+        asked = bool(handlers.dead_letter_queue_topic_name) or handlers.production is not default_production
+        return asked and not handlers.exactly_once
+
+    # ------------------------------------------------------------------ reading
+
+    def deserialization(self, node: str, error: Exception, part: str, cursor: Cursor) -> None:
+        """A key or value could not be read."""
+        message = cursor.message
+        topic, partition = cursor.source
+        timestamp = message.timestamp()[1]
+        headers = message.headers()
+        context = self._context(node, cursor, timestamp, headers)
+        record = ConsumedRecord(
+            str(topic), partition, message.offset(), timestamp, message.key(), message.value(), headers
+        )
+        what = f"the {part} cannot be read: {_shown(error)}; see the serde of source {node!r}"
+        self._settle(
+            DESERIALIZATION, self._handlers.deserialization, (context, record, error), DeserializationError, what
+        )
+
+    def extraction(self, node: str, error: Exception, cursor: Cursor) -> NoReturn:
+        """A timestamp extractor raised or returned no number: always fatal (conformance 9)."""
+        context = self._context(node, cursor, cursor.timestamp, None)
+        what = f"the timestamp extractor of source {node!r} failed: {_shown(error)}"
+        raise self._failure(ProcessingError, what, context, None) from error
+
+    # ------------------------------------------------------------------ processing
+
+    def processing(
+        self,
+        node: str,
+        error: Exception,
+        key: Any,
+        value: Any,
+        timestamp: int,
+        headers: HeaderList | None,
+        cursor: Cursor,
+    ) -> None:
+        """User code failed in a node."""
+        pass_through(error)
+        context = self._context(node, cursor, timestamp, headers)
+        record: Record[Any, Any] = Record(key, value, max(timestamp, 0), headers)
+        self._processing(node, error, context, record, key)
+
+    def punctuation(self, node: str, error: Exception, cursor: Cursor) -> None:
+        """User code failed in a punctuation (conformance 92)."""
+        pass_through(error)
+        self._processing(node, error, self._context(node, cursor, cursor.timestamp, None), None, None)
+
+    def _processing(
+        self,
+        node: str,
+        error: Exception,
+        context: ErrorHandlerContext,
+        record: Record[Any, Any] | None,
+        key: Any,
+    ) -> None:
+        where = "node" if record is not None else "a punctuation of node"
+        what = f"{type(error).__name__} in {where} {node!r}: {error}"
+        self._settle(PROCESSING, self._handlers.processing, (context, record, error), ProcessingError, what, key)
+
+    # ------------------------------------------------------------------ writing
+
+    def serialization(self, node: str, error: Exception, part: str, record: ProducerRecord, cursor: Cursor) -> None:
+        """A ``key`` or ``value`` could not be written. Java does not ask about values of a wrong class; Python's serdes
+        tell them apart from bad data by no type of error, so the handler is asked about both."""
+        context = self._context(node, cursor, record.timestamp or 0, record.headers)
+        origin = SerializationExceptionOrigin[part.upper()]
+        what = f"the {part} cannot be written to topic {record.topic!r}: {_shown(error)}"
+        asked = (context, record, error, origin)
+        self._settle(PRODUCTION, self._handlers.production, asked, SerializationError, what, record.key)
+
+    def undelivered(
+        self, node: str, failure: StreamsError, record: ProducerRecord
+    ) -> tuple[StreamsError | None, tuple[ProducerRecord, ...]]:
+        """The broker refused a record: what to fail with, ``None`` to go on, and dead letters. Does not raise.
+
+        Under exactly-once nobody is asked: the transaction cannot be committed, and what was only late is processed
+        again. The source record is not in work any more, so that dead letters carry the record that was refused.
+        """
+        failure.locate(node=node, task=str(self._task))
+        if self._handlers.exactly_once:
+            return (failure if isinstance(failure, RetryableError) else _final(failure)), ()
+        context = ErrorHandlerContext(
+            topic=None,
+            partition=-1,
+            offset=-1,
+            timestamp=-1 if record.timestamp is None else record.timestamp,
+            headers=list(record.headers or ()),
+            processor_node_id=node,
+            task_id=self._task,
+            source_raw_key=record.key,
+            source_raw_value=record.value,
+            dead_letter_queue_topic_name=self._handlers.dead_letter_queue_topic_name,
+        )
+        try:
+            response = self._ask(PRODUCTION, self._handlers.production, (context, record, failure, None), context)
+        except StreamsError as error:
+            return error, ()
+        letters = response.dead_letter_queue_records
+        if response.result is Result.RESUME:
+            return None, letters
+        retry = response.result is Result.RETRY and isinstance(failure, RetryableError)
+        return (failure if retry else _final(failure)), letters
+
+    # ------------------------------------------------------------------ verdicts
+
+    def _settle(
+        self,
+        setting: str,
+        handler: Callable[..., Any],
+        asked: tuple[Any, ...],
+        kind: type[StreamsError],
+        what: str,
+        key: Any = None,
+    ) -> None:
+        """Asks, sends the dead letters, and raises unless the answer is to go on."""
+        context, _, error, *_ = asked
+        response = self._ask(setting, handler, asked, context)
+        resumes = response.result is Result.RESUME
+        if response.dead_letter_queue_records:
+            wait = not resumes and not self._handlers.exactly_once  # then they are rolled back with the rest
+            self._send(response.dead_letter_queue_records, wait=wait)
+        if resumes:
+            return
+        if response.result is Result.RETRY:
+            what += f" (the {setting} answered RETRY, which is only for records that were not delivered in time)"
+        raise self._failure(kind, what, context, key) from error
+
+    def _ask(
+        self, setting: str, handler: Callable[..., Any], asked: tuple[Any, ...], context: ErrorHandlerContext
+    ) -> Response:
+        about = asked[2]
+        try:
+            response: Any = handler(*asked)
+        except Exception as error:
+            what = f"the {setting} {_name(handler)} failed itself: {_shown(error)}; it was asked about: {_shown(about)}"
+            raise self._failure(_KINDS[setting], what, context, None) from error
+        if isinstance(response, Response):
+            if all(isinstance(record, ProducerRecord) for record in response.dead_letter_queue_records):
+                return response
+            wanted = "its dead letters must be ProducerRecords"
+        else:
+            wanted = "it must return Response.resume() or Response.fail()"
+        what = f"the {setting} {_name(handler)} returned {response!r}: {wanted}; it was asked about: {_shown(about)}"
+        raise self._failure(_KINDS[setting], what, context, None) from about
+
+    def _context(self, node: str, cursor: Cursor, timestamp: int, headers: HeaderList | None) -> ErrorHandlerContext:
+        topic, partition = cursor.source
+        message = cursor.message
+        return ErrorHandlerContext(
+            topic=topic,
+            partition=partition,
+            offset=message.offset(),
+            timestamp=timestamp,
+            headers=list(headers or ()),
+            processor_node_id=node,
+            task_id=self._task,
+            source_raw_key=message.key(),
+            source_raw_value=message.value(),
+            dead_letter_queue_topic_name=self._handlers.dead_letter_queue_topic_name,
+        )
+
+    def _failure(self, kind: type[StreamsError], what: str, context: ErrorHandlerContext, key: Any) -> StreamsError:
+        task = str(self._task) if self._task.partition >= 0 else None  # what fills global stores is no task
+        place: dict[str, Any] = {"task": task, "node": context.processor_node_id, "key": key}
+        if context.topic is not None:
+            place |= {"topic": context.topic, "partition": context.partition, "offset": context.offset}
+        return kind(what, **place)
+
+
+_KINDS: dict[str, type[StreamsError]] = {
+    DESERIALIZATION: DeserializationError,
+    PROCESSING: ProcessingError,
+    PRODUCTION: ProductionError,
+}
+
+
+def pass_through(error: Exception) -> None:
+    """Raises an error again that is no handler's business."""
+    if isinstance(error, PASS_THROUGH):
+        raise error
+    if isinstance(error, StateError) and not isinstance(error, StoreError):
+        raise error
+
+
+def _final(failure: StreamsError) -> StreamsError:
+    """A refused record that nothing will bring back."""
+    if not isinstance(failure, RetryableError):
+        return failure
+    final = ProductionError(failure.message, **failure.place())
+    final.reason = getattr(failure, "reason", None)
+    return final
+
+
+def _shown(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _name(handler: Any) -> str:
+    name = getattr(handler, "__qualname__", None) or type(handler).__qualname__
+    return f"{getattr(handler, '__module__', '?')}.{name}"

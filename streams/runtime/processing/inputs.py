@@ -1,0 +1,306 @@
+"""Input partitions of a task: buffered messages, the head decoded, and the loops that feed the chain.
+
+A task with one partition runs through each batch in one loop. A task with several takes the head with the smallest
+timestamp; heads are decoded when they become heads, not when they are fetched (conformance 4, 5).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from processor_api.errors import StreamsError
+from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
+from processor_api.task_id import TopicPartition
+from processor_api.timestamps import (
+    ConsumedRecord,
+    TimestampExtractor,
+    fail_on_invalid_timestamp,
+    log_and_skip_on_invalid_timestamp,
+)
+from streams.runtime.processing.environment import Environment
+from streams.runtime.processing.pace import Pace
+from streams.runtime.processing.punctuations import Punctuations
+
+__all__ = ["BoundSource", "Head", "InputQueue"]
+
+log = logging.getLogger("streams.tasks")
+
+SIZES_LOOKED_AT = 16
+"""Messages of a batch whose sizes stand for all."""
+
+Head = tuple[int, Any, Any, HeaderList | None, Any]
+"""``(timestamp, key, value, headers, message)`` of the next record of a partition."""
+
+
+@dataclass(frozen=True)
+class BoundSource:
+    """A source node as one task reads one topic with it."""
+
+    node: str
+    read_key: Callable[[bytes], Any]
+    read_value: Callable[[bytes], Any]
+    extractor: TimestampExtractor | None
+    forward: Forward
+
+
+class InputQueue:
+    """One input partition of a task."""
+
+    def __init__(self, partition: TopicPartition, source: BoundSource, environment: Environment) -> None:
+        self.partition = partition
+        self.source = source
+        self._environment = environment
+        self._cursor = environment.cursor
+        self.messages: deque[Any] = deque()
+        self.head: Head | None = None
+        self.position: int | None = None
+        """Offset of the next record to process; ``None`` while nothing was processed."""
+        self.start: int | None = None
+        """Offset of the first record to process, if it is known."""
+        self.partition_time = NO_TIMESTAMP
+        self.caught_up = False
+        """Whether the end of the partition was reached after the last record handed over."""
+        self.end_offset: int | None = None
+        """Where the partition ended when that was last reached."""
+        self._seen_bytes = 0.0
+        self._seen_records = 0
+        self._run = 1
+        """Records between two looks at the clock."""
+        self._done = 0
+
+    def __len__(self) -> int:
+        return len(self.messages) + (self.head is not None)
+
+    @property
+    def next_offset(self) -> int | None:
+        """Offset of the next record to process, if it is known."""
+        return self.start if self.position is None else self.position
+
+    def add(self, messages: Sequence[Any]) -> None:
+        """Takes over consumed messages, in order."""
+        self.messages.extend(messages)
+        self.caught_up = False
+
+    def at_end(self, offset: int) -> None:
+        """The end of the partition was reached at ``offset``, past control records."""
+        self.caught_up = True
+        self.end_offset = offset
+        if not self.messages and self.head is None and self.position is not None:
+            self.position = max(self.position, offset)
+
+    def go_on_at(self, offset: int) -> None:
+        """Nothing is buffered, and reading goes on at another offset."""
+        self.position = offset
+        self.caught_up = False
+
+    def measure(self, messages: Sequence[Any]) -> None:
+        """Looks at the sizes of some of the messages that were just added."""
+        if len(self) <= len(messages):
+            self._seen_bytes, self._seen_records = 0.0, 0
+        some = messages[:: len(messages) // SIZES_LOOKED_AT + 1]
+        weight = len(messages) / len(some)
+        self._seen_bytes += weight * sum(len(value) for message in some if (value := message.value()) is not None)
+        self._seen_records += len(messages)
+
+    def buffered_bytes(self) -> int:
+        """About how many bytes of values are buffered: by the mean size of what was added since it was last empty."""
+        return int(len(self) * self._seen_bytes / max(1, self._seen_records))
+
+    # ------------------------------------------------------------------ one record at a time
+
+    def fill(self) -> bool:
+        """Makes the next good record the head, where there is none; tells whether there is one."""
+        messages, decode = self.messages, self._decode
+        while messages:
+            message = messages.popleft()
+            head = decode(message)
+            if head is not None:
+                self.head = head
+                return True
+            self.position = message.offset() + 1
+        return False
+
+    def take(self) -> Head | None:
+        """Takes out the next good record."""
+        if self.head is None:
+            self.fill()
+        head, self.head = self.head, None
+        return head
+
+    def run(self, head: Head) -> None:
+        """Processes what was taken out."""
+        timestamp, key, value, headers, message = head
+        cursor = self._cursor
+        cursor.message, cursor.source, cursor.timestamp = message, self.partition, timestamp
+        if timestamp > self.partition_time:
+            self.partition_time = timestamp
+        if timestamp > cursor.stream_time:
+            cursor.stream_time = timestamp
+        self.source.forward(key, value, timestamp, headers)
+        self.position = message.offset() + 1
+
+    def _decode(self, message: Any) -> Head | None:
+        source = self.source
+        part = "key"
+        try:
+            raw = message.key()
+            key = None if raw is None else source.read_key(raw)
+            part = "value"
+            raw = message.value()
+            value = None if raw is None else source.read_value(raw)
+        except Exception as error:
+            cursor = self._cursor
+            cursor.message, cursor.source = message, self.partition
+            self._environment.errors.deserialization(source.node, error, part, cursor)
+            self._environment.metrics.dropped_records += 1
+            return None
+        headers = message.headers()
+        timestamp: int = message.timestamp()[1]
+        if timestamp < 0 or source.extractor is not None:
+            self._cursor.message, self._cursor.source = message, self.partition
+            timestamp = self._extract(message, key, value, headers)
+            if timestamp < 0:
+                self._drop_untimed(message, timestamp)
+                return None
+        return timestamp, key, value, headers, message
+
+    def _drop_untimed(self, message: Any, timestamp: int) -> None:
+        """As in Java, a negative time is no error but the extractor's way to drop a record."""
+        self._environment.metrics.dropped_records += 1
+        if self.source.extractor is not log_and_skip_on_invalid_timestamp:  # that one has told it
+            topic, partition = self.partition
+            place = {"node": self.source.node, "topic": topic, "partition": partition, "offset": message.offset()}
+            log.warning(
+                "record dropped: its timestamp extractor gave a negative time", extra={**place, "time": timestamp}
+            )
+
+    def _extract(self, message: Any, key: Any, value: Any, headers: HeaderList | None) -> int:
+        timestamp: int = message.timestamp()[1]
+        extractor = self.source.extractor
+        if extractor is None:
+            if timestamp >= 0:
+                return timestamp
+            extractor = fail_on_invalid_timestamp
+        topic, partition = self.partition
+        record = ConsumedRecord(topic, partition, message.offset(), timestamp, key, value, headers)
+        try:
+            extracted = extractor(record, self.partition_time)
+        except StreamsError as error:
+            place = {"topic": topic, "partition": partition, "offset": message.offset(), "node": self.source.node}
+            raise error.locate(task=str(self._environment.task_id), **place)  # noqa: B904 - the same, with its place
+        except Exception as error:
+            self._environment.errors.extraction(self.source.node, error, self._cursor)
+        if type(extracted) is not int:
+            self._environment.errors.extraction(
+                self.source.node, TypeError(f"expected an int (ms), got {extracted!r}"), self._cursor
+            )
+        return extracted
+
+    # ------------------------------------------------------------------ a batch at a time
+
+    def run_all(self, limit: int, punctuations: Punctuations, punctuate: Callable[[], None]) -> int:
+        """Processes up to ``limit`` buffered records of the task's only partition; returns how many."""
+        one_by_one = limit == 1 or self.head is not None or self.source.extractor is not None
+        try:
+            return (self._run_one_by_one if one_by_one else self._run_together)(limit, punctuations, punctuate)
+        except BaseException:
+            pace, message = self._environment.pace, self._cursor.message
+            if pace is not None:  # what failed may only have met what came too late
+                pace.look(self._run, lambda: ("a record", self.place(message)))
+            raise
+
+    def _run_together(self, limit: int, punctuations: Punctuations, punctuate: Callable[[], None]) -> int:
+        messages = self._take(limit)
+        if not messages:
+            return 0
+        pace, self._done = self._environment.pace, len(messages)
+        looked = messages if pace is None else chain.from_iterable(self._runs(messages, pace))
+        cursor, source, forward = self._cursor, self.source, self.source.forward
+        read_key, read_value = source.read_key, source.read_value
+        stream_time = cursor.stream_time
+        cursor.source = self.partition
+        kind = type(messages[0])
+        keys, values = map(kind.key, messages), map(kind.value, messages)
+        rest = zip(map(kind.timestamp, messages), map(kind.headers, messages), strict=True)
+        for message, raw_key, raw_value, (stamp, headers) in zip(looked, keys, values, rest, strict=False):
+            cursor.message = message
+            try:
+                key = None if raw_key is None else read_key(raw_key)
+                value = None if raw_value is None else read_value(raw_value)
+            except Exception:
+                head = self._decode(message)  # finds the same error again, with its part, and handles it
+                if head is None:
+                    continue
+                key, value = head[1], head[2]  # a serde that failed only once
+            timestamp = stamp[1]
+            if timestamp > stream_time:
+                cursor.stream_time = stream_time = timestamp
+            elif timestamp < 0:
+                self._extract(message, key, value, headers)
+            cursor.timestamp = timestamp
+            forward(key, value, timestamp, headers)
+            if stream_time >= punctuations.next_stream_time:
+                punctuate()
+                cursor.source = self.partition
+        self.partition_time = max(self.partition_time, stream_time)
+        done = self._done
+        self.position = messages[done - 1].offset() + 1
+        self.messages.extendleft(reversed(messages[done:]))
+        return done
+
+    def _runs(self, messages: list[Any], pace: Pace) -> Iterator[list[Any]]:
+        """The messages in runs; the clock is looked at between them, and when the turn is over the rest is left."""
+        done, run, total, look = 0, self._run, len(messages), pace.look
+
+        def last() -> tuple[str, dict[str, Any]]:
+            return "a record", self.place(messages[done - 1])
+
+        pace.begin_run()
+        while done < total:
+            some = messages[done : done + run]
+            yield some
+            done += len(some)
+            self._run = run = look(run, last)
+            if pace.over:
+                break
+        self._done = done
+
+    def place(self, message: Any) -> dict[str, Any]:
+        """Where a record is, for messages about it."""
+        topic, partition = self.partition
+        place = {"topic": topic, "partition": partition, "offset": message.offset(), "node": self.source.node}
+        return {**place, "task": str(self._environment.task_id)}
+
+    def _take(self, limit: int) -> list[Any]:
+        messages = self.messages
+        if len(messages) <= limit:
+            taken = list(messages)
+            messages.clear()
+            return taken
+        return [messages.popleft() for _ in range(limit)]
+
+    def _run_one_by_one(self, limit: int, punctuations: Punctuations, punctuate: Callable[[], None]) -> int:
+        count, pace = 0, self._environment.pace
+        if pace is not None:
+            pace.begin_run()
+        look_at = min(self._run, limit)
+        while count < limit:
+            head = self.take()
+            if head is None:
+                break
+            self.run(head)
+            count += 1
+            if self._cursor.stream_time >= punctuations.next_stream_time:
+                punctuate()
+            if pace is not None and count >= look_at:
+                message = head[-1]
+                self._run = pace.look(self._run, lambda: ("a record", self.place(message)))  # noqa: B023 - called at once
+                if pace.over:
+                    break
+                look_at = count + self._run
+        return count

@@ -1,0 +1,181 @@
+"""Compiles the nodes of a plan into closures, children first, once per task."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from processor_api.errors import ProcessingError, StreamsError
+from processor_api.nodes import ProcessorNode, SinkNode, SourceNode
+from processor_api.processor import FixedKeyProcessor, Operator, Processor
+from processor_api.record import Forward
+from state.registry.kinds import OpenStore
+from state.registry.read_only import read_only
+from streams.kafka.record_collector import RecordCollector
+from streams.runtime.plan.task_plan import TaskPlan
+from streams.runtime.processing.context import NodeContext, forward_to, run_processor
+from streams.runtime.processing.environment import Environment, NodeErrors
+from streams.runtime.processing.inputs import BoundSource
+from streams.runtime.processing.punctuations import Punctuations
+
+__all__ = ["NodeChain", "build_chain"]
+
+log = logging.getLogger("streams.tasks")
+
+
+@dataclass
+class NodeChain:
+    """The compiled nodes of a task."""
+
+    sources: dict[str, BoundSource]
+    """By real topic name."""
+    bind_source: Callable[[str, str], BoundSource]
+    """``(node, real topic name)``: a source as it reads a topic."""
+    contexts: Mapping[str, NodeContext]
+    _initialisers: list[Callable[[], None]]
+    _closers: list[Callable[[], None]]
+
+    @property
+    def initialises(self) -> bool:
+        """Whether there are users' processors, which may write and forward when they are initialised."""
+        return bool(self._initialisers)
+
+    def init(self) -> None:
+        """Initialises the users' processors, parents before children."""
+        for initialise in self._initialisers:
+            initialise()
+
+    def close(self) -> None:
+        """Closes the users' processors; the first error is raised after all were closed, others are logged."""
+        failure: Exception | None = None
+        for close in self._closers:
+            try:
+                close()
+            except Exception as error:
+                if failure is not None:
+                    log.warning("not closed in order", extra={"error": str(error)}, exc_info=error)
+                failure = failure or error
+        self._closers.clear()
+        if failure is not None:
+            raise failure
+
+
+def _init(context: NodeContext, processor: Any) -> None:
+    processor.init(context.processing_context(fixed_key=isinstance(processor, FixedKeyProcessor)))
+
+
+def _called(call: Callable[[], None], what: str, node: str, task: str) -> None:
+    """:raises ProcessingError: if the user's ``init`` or ``close`` fails, with the name of the node."""
+    try:
+        call()
+    except StreamsError as error:
+        raise error.locate(node=node, task=task)  # noqa: B904 - the same error, with its place
+    except Exception as error:
+        failed = f"processor {node!r} could not be {what}: {type(error).__name__}: {error}"
+        raise ProcessingError(failed, node=node, task=task) from error
+
+
+def _made(node: str, supplier: Any, task: str) -> Any:
+    """:raises ProcessingError: if the user's supplier fails, or makes no processor, with the name of the node."""
+    try:
+        processor = supplier()
+    except StreamsError as error:
+        raise error.locate(node=node, task=task)  # noqa: B904 - the same error, with its place
+    except Exception as error:
+        what = f"the supplier of processor {node!r} failed: {type(error).__name__}: {error}"
+        raise ProcessingError(what, node=node, task=task) from error
+    if not isinstance(processor, (Processor, FixedKeyProcessor)):
+        what = f"the supplier of processor {node!r} made {processor!r}, which is neither a Processor nor a"
+        raise ProcessingError(f"{what} FixedKeyProcessor", node=node, task=task)
+    return processor
+
+
+class _Builder:
+    def __init__(
+        self,
+        plan: TaskPlan,
+        environment: Environment,
+        collector: RecordCollector,
+        stores: Mapping[str, OpenStore],
+        punctuations: Punctuations,
+    ) -> None:
+        self.plan = plan
+        self.environment = environment
+        self.collector = collector
+        self.stores = stores
+        self.punctuations = punctuations
+        self.children: dict[str, dict[str, Forward]] = {name: {} for name in plan.nodes}
+        self.contexts: dict[str, NodeContext] = {}
+        self.initialisers: list[Callable[[], None]] = []
+        self.closers: list[Callable[[], None]] = []
+
+    def processor(self, node: ProcessorNode) -> Forward:
+        connected = {store: self._connected(store, node.name) for store in self.plan.topology.stores_of(node.name)}
+        children = dict(reversed(self.children[node.name].items()))
+        context = NodeContext(node.name, self.environment, children, connected, self.punctuations, self.closers)
+        self.contexts[node.name] = context
+        supplier = node.supplier
+        if isinstance(supplier, Operator):
+            return supplier.bind(context)
+        task = str(self.environment.task_id)
+        processor = _made(node.name, supplier, task)
+        init = partial(_init, context, processor)
+        self.initialisers.insert(0, partial(_called, init, "initialised", node.name, task))
+        context.on_close(partial(_called, processor.close, "closed", node.name, task))
+        return run_processor(context, processor)
+
+    def _connected(self, store: str, node: str) -> OpenStore:
+        found = self.stores[store]
+        writer = self.plan.topology.read_only_stores.get(store, node)
+        if writer == node:
+            return found
+        return read_only(found, node, f"only node {writer!r} writes to it, from its topic (KIP-813)")
+
+    def sink(self, node: SinkNode) -> Forward:
+        environment, collector = self.environment, self.collector
+        errors = NodeErrors(environment, node.name)
+
+        def to(topic: str) -> Forward:
+            what = f"sink {node.name!r}"
+            key_serde = environment.key_serde(node.key_serde, what, topic)
+            value_serde = environment.value_serde(node.value_serde, what, topic)
+            return collector.sink(node, topic, key_serde, value_serde, errors)
+
+        if node.topic is not None:
+            return to(self.plan.real_name(node.topic))
+        return collector.dynamic_sink(node, to, errors, environment.cursor)
+
+    def source(self, name: str, topic: str) -> BoundSource:
+        node: Any = self.plan.topology.nodes[name]
+        what = f"source {name!r}"
+        return BoundSource(
+            node=name,
+            read_key=self.environment.key_serde(node.key_serde, what, topic).deserialize,
+            read_value=self.environment.value_serde(node.value_serde, what, topic).deserialize,
+            extractor=node.timestamp_extractor or self.environment.default_timestamp_extractor,
+            forward=forward_to(list(reversed(self.children[name].values()))),
+        )
+
+
+def build_chain(
+    plan: TaskPlan,
+    environment: Environment,
+    collector: RecordCollector,
+    stores: Mapping[str, OpenStore],
+    punctuations: Punctuations,
+) -> NodeChain:
+    """Compiles the plan for one task. Users' processors are made here and initialised by :meth:`NodeChain.init`."""
+    builder = _Builder(plan, environment, collector, stores, punctuations)
+    sources: dict[str, BoundSource] = {}
+    for name in reversed(plan.nodes):
+        node: Any = plan.topology.nodes[name]
+        if isinstance(node, SourceNode):
+            sources |= {topic: builder.source(name, topic) for topic, reader in plan.topics.items() if reader == name}
+            continue
+        function = builder.sink(node) if isinstance(node, SinkNode) else builder.processor(node)
+        for parent in node.parents:
+            builder.children[parent][name] = function
+    return NodeChain(sources, builder.source, builder.contexts, builder.initialisers, builder.closers)

@@ -1,0 +1,181 @@
+"""The commit of a thread's tasks: one function per step (docs/design.md, section 3, step 7; conformance 78).
+
+(a) drain the caches, (b) which sends what they logged, (c) flush the producer and raise the first send error; then at
+least once: (d) apply to the engines, (e) commit offsets; exactly once: (d) add offsets and commit the transaction, (e)
+apply to the engines. A failure at any step leaves everything after it undone.
+
+What is committed is what the open tasks know (docs/decisions/0020-every-transaction-asks-the-group.md): nothing here
+remembers an offset.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Collection, Mapping
+
+from processor_api.clock import Clock
+from processor_api.errors import InternalError, RetryableError
+from processor_api.task_id import TopicPartition
+from streams.kafka.group import Membership
+from streams.kafka.ports import CommitAgain, OffsetAndMetadata, TransactionAborted
+from streams.kafka.record_collector import RecordCollector
+from streams.log import working_on
+from streams.runtime.processing.pace import Pace
+from streams.runtime.tasks.task import Task
+
+__all__ = ["Committer"]
+
+log = logging.getLogger("streams.commit")
+
+RENEW_INTERVAL_S = 12 * 3600.0
+"""Committed offsets of partitions outside the subscription expire at the broker: all are committed anew this often."""
+RENEW_RETRY_S = 60.0
+
+
+class Committer:
+    """Of one life of a stream thread.
+
+    :param pace: is told how long drains take.
+    """
+
+    def __init__(
+        self, collector: RecordCollector, membership: Membership, clock: Clock, pace: Pace, *, exactly_once: bool
+    ) -> None:
+        self._collector = collector
+        self._membership = membership
+        self._clock = clock
+        self._exactly_once = exactly_once
+        self._pace = pace
+        self.progressed = False
+        """Whether the last commit had more in it than what was written when processors were initialised."""
+        self._in_transaction = False
+        self._began: float | None = None
+        """When work in the open transaction began."""
+        self._renew_at = clock.monotonic() + RENEW_INTERVAL_S
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._in_transaction
+
+    def begin(self) -> None:
+        """Before anything is sent: opens the transaction if it is not open."""
+        if self._exactly_once and not self._in_transaction:
+            self._collector.producer.begin_transaction()
+            self._in_transaction = True
+        if self._in_transaction and self._began is None:
+            self._began = self._clock.monotonic()
+
+    def open_s(self) -> float | None:
+        """For how long work has been going on in the open transaction; ``None`` if there is none."""
+        return None if self._began is None else self._clock.monotonic() - self._began
+
+    @property
+    def commit_by(self) -> float:
+        """When half of the open transaction's time is over, in seconds of the clock: no later is it to be committed."""
+        timeout_s = self._pace.transaction_timeout_s
+        return math.inf if self._began is None or timeout_s is None else self._began + timeout_s / 2
+
+    def commit(self, tasks: Collection[Task]) -> bool:
+        """Commits those tasks that need it; tells whether there was anything.
+
+        :raises CommitAgain: nothing is lost; commit after the next poll.
+        :raises RetryableError: exactly once, nobody knows what the broker has of it: leave it to a new producer.
+        :raises TransactionAborted: abort it and rebuild the tasks.
+        :raises TaskMigratedError: another member owns the tasks.
+        """
+        needing = [task for task in tasks if task.commit_needed]
+        if not needing:
+            self._over()
+            self._renew(tasks)
+            return False
+        self._drain(needing)
+        self._collector.flush()
+        offsets = {name: one for task in needing for name, one in task.committable().items()}
+        if self._exactly_once:
+            self._commit_transaction(offsets or _unchanged(needing))
+            self._apply(needing)
+        else:
+            self._apply(needing)
+            self._commit_offsets(offsets)
+        self.progressed = any(task.has_progress for task in needing)
+        for task in needing:
+            task.committed()
+        self._over()
+        self._renew(tasks)
+        return True
+
+    def _drain(self, tasks: Collection[Task]) -> None:
+        begin = self._clock.monotonic()
+        for task in tasks:
+            self.begin()
+            with working_on(task.id):
+                task.drain()
+        self._pace.drained(self._clock.monotonic() - begin)
+
+    def _over(self) -> None:
+        """Nothing waits for a commit."""
+        self._began = None
+        self._pace.committed()
+
+    def _commit_transaction(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """The group says with the offsets whether this is still its member, so that there is at least one of them."""
+        producer = self._collector.producer
+        try:
+            producer.send_offsets(offsets, self._membership.identity())
+            producer.commit_transaction()
+        except CommitAgain as error:  # not later: tasks may be about to go whose records are in this transaction
+            raise TransactionAborted(error.message, **error.place()) from error
+        self._in_transaction = False
+
+    def _commit_offsets(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        try:
+            self._membership.commit(offsets)
+        except CommitAgain:
+            raise
+        except RetryableError as error:  # without a transaction the same offsets can be committed any time
+            raise CommitAgain(error.message, **error.place()) from error
+
+    def _apply(self, tasks: Collection[Task]) -> None:
+        for task in tasks:
+            task.apply(transaction=self._exactly_once)
+
+    def abort(self) -> None:
+        """Rolls back what the open transaction sent."""
+        self._began = None
+        if self._in_transaction:
+            self._in_transaction = False
+            self._collector.producer.abort_transaction()
+        self._collector.forget_failure()
+
+    def leave_open(self) -> None:
+        """Leaves the open transaction to `init_transactions` of the next producer, or to its timeout."""
+        self._in_transaction = False
+        self._began = None
+
+    # ------------------------------------------------------------------ offsets that must not expire
+
+    def start_at(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Commits where partitions start that had no committed offset, so that a missing one means a lost one."""
+        self._membership.commit(offsets)
+
+    def _renew(self, tasks: Collection[Task]) -> None:
+        now = self._clock.monotonic()
+        if now < self._renew_at:
+            return
+        known = {name: one for task in tasks for name, one in task.known_offsets.items()}
+        if known:
+            self._renew_at = now + RENEW_RETRY_S
+            try:
+                self._membership.commit(known)
+                self._renew_at = now + RENEW_INTERVAL_S
+            except RetryableError as error:
+                log.warning("committed offsets are not renewed yet", extra={"error": str(error)})
+
+
+def _unchanged(tasks: Collection[Task]) -> Mapping[TopicPartition, OffsetAndMetadata]:
+    """Offsets that one of the tasks knows already, for a transaction that moves none."""
+    for task in tasks:
+        if task.known_offsets:
+            return task.known_offsets
+    raise InternalError("a task without any input is to be committed")

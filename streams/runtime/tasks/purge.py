@@ -1,0 +1,57 @@
+"""Deletes records of repartition topics once they are processed (reference 3.6)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+
+from processor_api.clock import Clock
+from processor_api.errors import StreamsError
+from processor_api.task_id import TopicPartition
+from streams.kafka.ports import Admin
+from streams.runtime.tasks.task import Task
+from streams.threads import SYSTEM_THREADS, Helper, Threads
+
+__all__ = ["RepartitionPurge"]
+
+log = logging.getLogger("streams.purge")
+
+
+class RepartitionPurge:
+    """Every ``repartition.purge.interval.ms``, after a commit, beside the thread."""
+
+    def __init__(self, admin: Admin, clock: Clock, interval_ms: int, threads: Threads = SYSTEM_THREADS) -> None:
+        self._admin = admin
+        self._clock = clock
+        self._interval_s = interval_ms / 1000
+        self._next = clock.monotonic() + self._interval_s
+        self._threads = threads
+        self._worker: Helper | None = None
+
+    def run(self, tasks: Collection[Task]) -> None:
+        """Starts a purge up to the committed offsets if one is due. Positions may be ahead of them, past the markers of
+        transactions: whoever opens the task next starts from what was committed."""
+        now = self._clock.monotonic()
+        if now < self._next:
+            return
+        self._next = now + self._interval_s
+        before = {
+            name: one.offset
+            for task in tasks
+            for name, one in task.known_offsets.items()
+            if name.topic in task.plan.repartition_topics
+        }
+        if before:
+            self._worker = self._worker or self._threads.helper("repartition-purge")
+            self._worker.submit(self._purge, before)
+
+    def _purge(self, before: dict[TopicPartition, int]) -> None:
+        try:
+            self._admin.delete_records(before)
+        except StreamsError as error:
+            log.warning("processed records of repartition topics were not deleted", extra={"error": str(error)})
+
+    def close(self) -> None:
+        if self._worker is not None:
+            self._worker.shutdown(wait=True, cancel_futures=True)
+            self._worker = None

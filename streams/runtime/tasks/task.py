@@ -1,0 +1,373 @@
+"""A task: one subtopology for one partition.
+
+The same code runs in a stream thread, in the test driver and in simulations; whoever owns the task gives it messages
+and calls the steps of a commit in order. A task never commits by itself.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from processor_api.errors import InternalError
+from processor_api.punctuation import PunctuationType
+from processor_api.record import NO_TIMESTAMP
+from processor_api.task_id import TaskId, TopicPartition
+from streams.kafka.offset_metadata import TopicPartitionMetadata
+from streams.kafka.ports import OffsetAndMetadata
+from streams.kafka.record_collector import RecordCollector
+from streams.runtime.plan.task_plan import TaskPlan
+from streams.runtime.processing.environment import Environment
+from streams.runtime.processing.idling import Idling
+from streams.runtime.processing.inputs import InputQueue
+from streams.runtime.processing.node_chain import NodeChain, build_chain
+from streams.runtime.processing.pace import Pace
+from streams.runtime.processing.punctuations import NEVER, Punctuations, Schedule
+from streams.runtime.processing.time_merge import TimeMerge
+from streams.runtime.tasks.store_positions import TaskPositions
+from streams.runtime.tasks.task_stores import TaskStores
+
+__all__ = ["Task", "TaskState"]
+
+log = logging.getLogger("streams.tasks")
+
+
+class TaskState(enum.Enum):
+    """Where a task is in its life (reference 2.8)."""
+
+    CREATED = "CREATED"
+    RESTORING = "RESTORING"
+    RUNNING = "RUNNING"
+    SUSPENDED = "SUSPENDED"
+    """Its processors are closed, its engines still open."""
+    CLOSED = "CLOSED"
+
+
+_NEXT = {
+    TaskState.CREATED: {TaskState.RESTORING, TaskState.SUSPENDED},
+    TaskState.RESTORING: {TaskState.RUNNING, TaskState.SUSPENDED},
+    TaskState.RUNNING: {TaskState.SUSPENDED},
+    TaskState.SUSPENDED: {TaskState.RESTORING, TaskState.CLOSED},
+    TaskState.CLOSED: {TaskState.CREATED},
+}
+
+
+class Task:
+    """Made with open engines; `start` builds its chain once they are restored."""
+
+    def __init__(self, plan: TaskPlan, environment: Environment, stores: TaskStores) -> None:
+        self.id: TaskId = environment.task_id
+        self.plan = plan
+        self.environment = environment
+        self.stores = stores
+        self.state = TaskState.CREATED
+        self.queues: dict[TopicPartition, InputQueue] = {}
+        self.seen = TaskPositions()
+        self.known_offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+        """Where the group's committed offset of each input partition is, or the task started where there was none.
+        Replaced, not changed, by a commit: any thread may look. It dies with the task."""
+        self.commit_needed = False
+        self.has_progress = False
+        """Whether what waits for a commit is more than what was written when processors were initialised."""
+        self.topic_ids: Mapping[str, str] = {}
+        """The ids of the topics that it reads, and of the changelogs of its stores, where the cluster tells them."""
+        self.absent: frozenset[TopicPartition] = frozenset()
+        """Inputs that do not exist and are not read."""
+        self._chain: NodeChain | None = None
+        self._punctuations = Punctuations(self._punctuate)
+        self._only: InputQueue | None = None
+        self._merge = TimeMerge(())
+        self._run = 1
+
+    def become(self, state: TaskState) -> None:
+        """Changes the state.
+
+        :raises InternalError: if that is no legal step.
+        """
+        if state not in _NEXT[self.state]:
+            raise InternalError(f"a task cannot go from {self.state.value} to {state.value}", task=str(self.id))
+        self.state = state
+
+    # ------------------------------------------------------------------ life
+
+    def start(
+        self,
+        collector: RecordCollector,
+        committed: Mapping[TopicPartition, OffsetAndMetadata],
+        changelog_ends: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        """Builds the chain and goes RUNNING. ``committed`` gives partition times back (conformance 2).
+
+        :param changelog_ends: where the changelog of each store ends.
+        """
+        if self.state is TaskState.CREATED:
+            self.become(TaskState.RESTORING)  # nothing was missing
+        collector.prepare(self.plan.topics_written)
+        self.stores.open(collector, changelog_ends)
+        self.seen.start(self.stores.seen_before({name: one.offset for name, one in committed.items()}, changelog_ends))
+        self._punctuations = Punctuations(self._punctuate)
+        self._chain = build_chain(self.plan, self.environment, collector, self.stores.stores, self._punctuations)
+        self.queues = {
+            partition: InputQueue(partition, self._chain.sources[partition.topic], self.environment)
+            for partition in self.plan.partitions(self.id.partition)
+            if partition not in self.absent
+        }
+        for partition, queue in self.queues.items():
+            found = committed.get(partition)
+            if found is not None:
+                queue.start = found.offset
+                queue.partition_time = TopicPartitionMetadata.decode(found.metadata).partition_time
+        self.known_offsets = dict(committed)
+        cursor = self.environment.cursor
+        cursor.stream_time = max((queue.partition_time for queue in self.queues.values()), default=NO_TIMESTAMP)
+        cursor.leave()
+        self._find_only()
+        self._init(self._chain)
+        self.commit_needed = self._chain.initialises  # what it wrote and forwarded is there before the first record
+        self.become(TaskState.RUNNING)
+
+    def _init(self, chain: NodeChain) -> None:
+        environment, now = self.environment, self.environment.clock.monotonic
+        begin = now()
+        environment.initialised = False
+        chain.init()
+        environment.initialised = True
+        if environment.pace is not None:
+            environment.pace.took(now() - begin, "the start of the processors", {"task": str(self.id)})
+
+    def read_also(self, partition: TopicPartition, source: str, committed: OffsetAndMetadata | None = None) -> None:
+        """Reads one more partition with a source node whose pattern its topic matches, from the next record added.
+
+        :param committed: gives the partition's time back.
+        """
+        assert self._chain is not None
+        bound = self._chain.sources[partition.topic] = self._chain.bind_source(source, partition.topic)
+        queue = self.queues[partition] = InputQueue(partition, bound, self.environment)
+        if committed is not None:
+            self.known_offsets = {**self.known_offsets, partition: committed}
+            queue.partition_time = TopicPartitionMetadata.decode(committed.metadata).partition_time
+            cursor = self.environment.cursor
+            cursor.stream_time = max(cursor.stream_time, queue.partition_time)
+        self._find_only()
+
+    def _find_only(self) -> None:
+        self._only = next(iter(self.queues.values())) if len(self.queues) == 1 else None
+        self._merge = TimeMerge(self.queues.values())
+
+    def rebuild(self) -> None:
+        """Throws away everything that uncommitted records may have changed; the engines stay open."""
+        self._close_chain(dirty=True)
+        self.stores.drop_uncommitted()
+        self.seen.stop()
+        self.queues.clear()
+        self.known_offsets = {}
+        self.commit_needed = self.has_progress = False
+        self.environment.commit_requested = False
+        self.environment.cursor.stream_time = NO_TIMESTAMP
+        if self.state is not TaskState.CREATED:
+            for state in (TaskState.SUSPENDED, TaskState.CLOSED, TaskState.CREATED):
+                self.become(state)
+
+    def close(self, *, dirty: bool = False) -> None:
+        """Closes processors, stores and engines. What was not committed before is gone either way."""
+        if self.state is TaskState.CLOSED:
+            return
+        self.become(TaskState.SUSPENDED)
+        self.known_offsets = {}
+        try:
+            self._close_chain(dirty=dirty)
+        finally:
+            self.stores.close()
+            self.become(TaskState.CLOSED)
+
+    def _close_chain(self, *, dirty: bool) -> None:
+        chain, self._chain = self._chain, None
+        if chain is None:
+            return
+        try:
+            chain.close()
+        except Exception as error:
+            if not dirty:
+                raise
+            # a dirty close has a reason already, which must not be hidden by this one
+            log.warning("not closed in order", extra={"error": str(error)}, exc_info=error)
+
+    # ------------------------------------------------------------------ processing
+
+    def add(self, partition: TopicPartition, messages: Sequence[Any]) -> InputQueue:
+        """Buffers consumed messages of one input partition."""
+        queue = self.queues[partition]
+        queue.add(messages)
+        return queue
+
+    def go_on_at(self, partition: TopicPartition, offset: int) -> None:
+        """The next record of a partition, of which nothing is buffered, is at another offset than the last one said;
+        that is committed, so that a restart begins there."""
+        self.queues[partition].go_on_at(offset)
+        self.commit_needed = True
+
+    def process(self, limit: int, idle: Idling | None = None) -> int:
+        """Processes up to ``limit`` records; returns how many. Stops early when an input has to be waited for.
+
+        :param idle: tells whether an empty partition must be waited for
+            (:class:`streams.runtime.processing.idling.Idling`); ``None`` never waits.
+        """
+        only, metrics = self._only, self.environment.metrics
+        dropped = metrics.dropped_records
+        if only is not None:
+            count = only.run_all(limit, self._punctuations, self._punctuate_stream_time) if only else 0
+        elif self.environment.pace is None:
+            count = self._process_by_time(limit, idle)
+        else:
+            count = self._process_in_runs(limit, idle, self.environment.pace)
+        if count or metrics.dropped_records != dropped:  # these move positions too, and may have sent dead letters
+            self.commit_needed = self.has_progress = True
+            metrics.records_processed += count
+        return count
+
+    def _process_in_runs(self, limit: int, idle: Idling | None, pace: Pace) -> int:
+        """Looks at the clock between runs of records."""
+        count, run = 0, self._run
+        pace.begin_run()
+        while count < limit:
+            wanted = min(run, limit - count)
+            try:
+                done = self._process_by_time(wanted, idle)
+            except BaseException:  # what failed may only have met what came too late
+                pace.look(run, self._slow)
+                raise
+            count += done
+            run = pace.look(run, self._slow)
+            if pace.over or done < wanted:
+                break
+        self._run = run
+        return count
+
+    def _slow(self) -> tuple[str, dict[str, Any]]:
+        """The last record, for messages about its time."""
+        cursor = self.environment.cursor
+        queue = next((one for one in self.queues.values() if one.partition == cursor.source), None)
+        return "a record", {} if queue is None else queue.place(cursor.message)
+
+    def _process_by_time(self, limit: int, idle: Idling | None) -> int:
+        merge, cursor, punctuations = self._merge, self.environment.cursor, self._punctuations
+        if not merge.begin(idle):
+            return 0
+        for count in range(limit):
+            best = merge.next(idle)
+            if best is None:
+                return count
+            head, best.head = best.head, None
+            best.run(head)  # type: ignore[arg-type]
+            if cursor.stream_time >= punctuations.next_stream_time:
+                self._punctuate_stream_time()
+        return limit
+
+    # ------------------------------------------------------------------ punctuation
+
+    def _punctuate_stream_time(self) -> None:
+        now = self.environment.cursor.stream_time
+        if now != NO_TIMESTAMP and self._punctuations.punctuate(PunctuationType.STREAM_TIME, now):
+            self.commit_needed = self.has_progress = True
+
+    def has_records(self) -> bool:
+        """Whether anything is buffered."""
+        only = self._only
+        return bool(only) if only is not None else any(map(len, self.queues.values()))
+
+    @property
+    def at_end(self) -> bool:
+        """Whether every input was read and processed to its end, and nothing waits for a commit."""
+        return not self.commit_needed and all(queue.caught_up and not queue for queue in self.queues.values())
+
+    @property
+    def next_wall_clock_ms(self) -> int:
+        """When the next punctuation by the wall clock is due."""
+        return self._punctuations.next_wall_clock
+
+    def wall_clock_due(self) -> bool:
+        due = self._punctuations.next_wall_clock
+        return due != NEVER and self.environment.clock.time_ms() >= due
+
+    def punctuate_wall_clock(self) -> bool:
+        """Runs what is due by the wall clock; tells whether anything ran."""
+        now = self.environment.clock.time_ms()
+        if now < self._punctuations.next_wall_clock:
+            return False
+        pace = self.environment.pace
+        enough = None if pace is None else pace.ends_here
+        ran = self._punctuations.punctuate(PunctuationType.WALL_CLOCK_TIME, now, enough)
+        if ran:
+            self.commit_needed = self.has_progress = True
+        return ran
+
+    def _punctuate(self, schedule: Schedule, now_ms: int) -> None:
+        environment = self.environment
+        cursor = environment.cursor
+        cursor.leave()
+        cursor.timestamp = now_ms
+        begin = environment.clock.monotonic()
+        try:
+            schedule.callback(now_ms)
+        except Exception as error:
+            environment.errors.punctuation(schedule.node, error, cursor)
+            environment.metrics.dropped_records += 1
+        finally:
+            seconds = environment.clock.monotonic() - begin
+            environment.metrics.punctuated(seconds)
+            if environment.pace is not None:
+                what = f"a punctuation of node {schedule.node!r}"
+                environment.pace.took(seconds, what, {"node": schedule.node, "task": str(self.id)})
+            cursor.leave()
+
+    # ------------------------------------------------------------------ the steps of a commit
+
+    def drain(self) -> None:
+        """(a), (b): forwards and logs what the caches hold back."""
+        self.stores.drain()
+        self.environment.cursor.leave()
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """The next offset to process of each input partition that has moved since the task started."""
+        return {name: queue.position for name, queue in self.queues.items() if queue.position is not None}
+
+    def committable(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Offsets that the next commit changes, with the partition times (conformance 79) and the ids of the topics."""
+        known, ids = self.known_offsets, self.topic_ids
+        return {
+            name: found
+            for name, queue in self.queues.items()
+            if queue.position is not None
+            and (found := _committable(queue, queue.position, ids.get(name.topic))) != known.get(name)
+        }
+
+    def apply(self, *, transaction: bool = False) -> None:
+        """(d) or (e): the engines take what was drained.
+
+        :param transaction: a transaction was committed before.
+        """
+        positions = self.positions()
+        self.stores.apply(positions)
+        self.seen.note_commit(positions)
+        if transaction:
+            self.stores.transaction_committed()
+
+    def sample(self) -> None:
+        """Keeps what the counters of the task and its stores are now, for rates."""
+        if self.environment.windows is not None:
+            self.environment.windows.sample()
+        self.stores.sample()
+
+    def committed(self) -> None:
+        """The commit is over: what was :meth:`committable` is known."""
+        if changed := self.committable():
+            self.known_offsets = {**self.known_offsets, **changed}
+        self.commit_needed = self.has_progress = False
+        self.environment.commit_requested = False
+
+
+def _committable(queue: InputQueue, position: int, topic_id: str | None) -> OffsetAndMetadata:
+    return OffsetAndMetadata(position, TopicPartitionMetadata(queue.partition_time, topic_id=topic_id).encode())

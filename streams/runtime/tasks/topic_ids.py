@@ -1,0 +1,90 @@
+"""Tells the topics of a task from topics of the same names that were deleted before.
+
+Offsets mean records of one topic. When a topic is deleted and made again, an offset that was kept of the former one
+fits the new one by chance, and stands for other records. So the topic's id (KIP-516) is kept where the offset is: with
+a committed offset in its metadata, with that of a changelog in the engine. What has no id was written before ids were
+kept, or by another tool, and is taken over.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+
+from processor_api.errors import StateError
+from processor_api.task_id import TopicPartition
+from streams.kafka.offset_metadata import TopicPartitionMetadata
+from streams.kafka.ports import OffsetAndMetadata
+from streams.runtime.tasks.task import Task
+
+__all__ = ["check_committed", "check_same", "keep_changelog_ids", "topics_of", "with_ids"]
+
+log = logging.getLogger("streams.restore")
+
+
+def topics_of(tasks: Collection[Task]) -> set[str]:
+    """What tasks read, and the changelogs of their stores."""
+    return {topic for task in tasks for topic in (*task.plan.topics, *task.plan.changelogs.values())}
+
+
+def check_committed(
+    application_id: str, committed: Mapping[TopicPartition, OffsetAndMetadata], ids: Mapping[str, str]
+) -> None:
+    """Refuses committed offsets of topics that were deleted and made again.
+
+    :raises StateError: with what to do about it.
+    """
+    for partition, found in committed.items():
+        known = TopicPartitionMetadata.decode(found.metadata).topic_id
+        now = ids.get(partition.topic)
+        if known is not None and now is not None and known != now:
+            raise StateError(
+                f"topic {partition.topic!r} was deleted and made again: its id is {now}, and the committed offset"
+                f" {found.offset} of partition {partition.partition} is of the former topic, {known}, so that it means"
+                " other records now. Nothing of the new topic was read. Stop every worker and say where to read it"
+                f" from (kafka-consumer-groups.sh --group {application_id} --topic {partition.topic} --reset-offsets"
+                " --to-earliest --execute). Stores keep what was made of the former records: reset the application"
+                " (internal topics, committed offsets, local state) if they must not",
+                topic=partition.topic,
+                partition=partition.partition,
+                offset=found.offset,
+            )
+
+
+def check_same(known: Mapping[str, str], now: Mapping[str, str]) -> None:
+    """Compares the ids of topics in use with those that they have now.
+
+    :raises StateError: if a topic was deleted and made again meanwhile.
+    """
+    for topic, before in known.items():
+        if now.get(topic, before) != before:
+            raise StateError(
+                f"topic {topic!r} was deleted and made again while this worker used it: its id was {before} and is"
+                f" {now[topic]}. What the stores and the committed offsets stand for is not in it. Stop every worker"
+                " and reset the application (internal topics, committed offsets, local state)",
+                topic=topic,
+            )
+
+
+def with_ids(
+    offsets: Mapping[TopicPartition, OffsetAndMetadata], ids: Mapping[str, str]
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Offsets to commit for the first time, with the ids of their topics where these are known."""
+    return {
+        name: OffsetAndMetadata(one.offset, TopicPartitionMetadata(topic_id=ids[name.topic]).encode())
+        if name.topic in ids
+        else one
+        for name, one in offsets.items()
+    }
+
+
+def keep_changelog_ids(task: Task) -> None:
+    """Keeps the ids of changelogs with the stores; a store of a former changelog is emptied, which is logged."""
+    for store, topic in task.plan.changelogs.items():
+        now = task.topic_ids.get(topic)
+        former = None if now is None else task.stores.take_topic(store, now)
+        if former is not None:
+            log.error(
+                "store is rebuilt from its changelog: the topic was deleted and made again",
+                extra={"store": store, "task": str(task.id), "topic": topic, "former_id": former, "id": now},
+            )
