@@ -228,6 +228,8 @@ class World:
         """A worker on an empty state directory must find in the changelogs what the others had."""
         worker = self.crew.add()
         self._until(lambda: worker.running, PATIENCE_S, "a worker restores all state")
+        self.scheduler.sleep(SESSIONS_S)  # its threads may still exchange tasks
+        self._until(lambda: worker.running, PATIENCE_S, "a worker runs what it restored")
         restored = self.stage.disk.contents()
         for place in sorted(live.keys() | restored.keys()):
             one, other = live.get(place, {}), restored.get(place, {})
