@@ -61,7 +61,7 @@ def test_equal_subscriptions_get_even_shares_with_the_fewest_moves(
     shares = [len(owned) for owned in target.values()]
     assert max(shares) - min(shares) <= 1
     alive = partitions_of(counts)
-    owned = {name: set(state.registry.thread_guard) & alive for name, state in states.items()}
+    owned = {name: set(state.owned) & alive for name, state in states.items()}
     floor, larger = divmod(len(alive), len(states))
     wish_for_one_more = sum(len(kept) > floor for kept in owned.values())
     most_kept = sum(min(len(kept), floor) for kept in owned.values()) + min(wish_for_one_more, larger)
