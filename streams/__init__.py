@@ -137,6 +137,22 @@ if TYPE_CHECKING:
     )
     from processor_api.stores.factory import StoreBuilder, Stores
     from processor_api.stores.isolation import IsolationLevel
+    from processor_api.stores.queries import (
+        KeyQuery,
+        MultiVersionedKeyQuery,
+        Query,
+        RangeQuery,
+        ResultOrder,
+        TimestampedKeyQuery,
+        TimestampedKeyWithHeadersQuery,
+        TimestampedRangeQuery,
+        TimestampedRangeWithHeadersQuery,
+        TimestampedWindowKeyWithHeadersQuery,
+        TimestampedWindowRangeWithHeadersQuery,
+        VersionedKeyQuery,
+        WindowKeyQuery,
+        WindowRangeQuery,
+    )
     from processor_api.stores.suppliers import StoreSupplier
     from processor_api.stores.time_to_live import TimeToLive
     from processor_api.stores.windowed import Window, Windowed
@@ -160,22 +176,6 @@ if TYPE_CHECKING:
     from streams.config import StreamsConfig
     from streams.queries.lags import LagInfo
     from streams.queries.position import Position, PositionBound
-    from streams.queries.query_types import (
-        KeyQuery,
-        MultiVersionedKeyQuery,
-        Query,
-        RangeQuery,
-        ResultOrder,
-        TimestampedKeyQuery,
-        TimestampedKeyWithHeadersQuery,
-        TimestampedRangeQuery,
-        TimestampedRangeWithHeadersQuery,
-        TimestampedWindowKeyWithHeadersQuery,
-        TimestampedWindowRangeWithHeadersQuery,
-        VersionedKeyQuery,
-        WindowKeyQuery,
-        WindowRangeQuery,
-    )
     from streams.queries.request import StateQueryRequest
     from streams.queries.results import FailureReason, QueryResult, StateQueryResult
     from streams.queries.store_types import QueryableStoreType, QueryableStoreTypes, StoreQueryParameters
@@ -443,7 +443,7 @@ _HOMES = {
     "streams.config": "StreamsConfig",
     "streams.queries.lags": "LagInfo",
     "streams.queries.position": "Position PositionBound",
-    "streams.queries.query_types": (
+    "processor_api.stores.queries": (
         "KeyQuery MultiVersionedKeyQuery Query RangeQuery ResultOrder TimestampedKeyQuery "
         "TimestampedKeyWithHeadersQuery TimestampedRangeQuery TimestampedRangeWithHeadersQuery "
         "TimestampedWindowKeyWithHeadersQuery TimestampedWindowRangeWithHeadersQuery VersionedKeyQuery "

@@ -20,9 +20,9 @@ from processor_api.task_id import TopicPartition
 from state.custom.context import StoreContext
 from state.custom.families import CustomBatch, CustomOffsets, CustomRows, NoRows, Operation, partition_of
 from state.custom.offsets_file import OffsetsFile, TopicIdFile
-from state.custom.queryable import unreadable
 from state.engine.port import OFFSETS, POSITIONS
 from state.formats.offsets import read_offset
+from state.read_views.queryable import unreadable
 
 __all__ = ["DIRECTORY", "CustomStoreEngine"]
 

@@ -14,12 +14,13 @@ from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.suppliers import CUSTOM, lacks
 from state.custom.engine import CustomStoreEngine
 from state.engine.port import Batch, Engine
+from state.guards.guard import Policy, guarded
 from state.write_buffer.buffer import Rows
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.row_codec import RowCodec, without_rows
-from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind, open_rows
+from state.write_buffer.store_kind import CommitParticipant, Opening, OpenStore, Restore, StoreKind, open_rows
 
-__all__ = ["KINDS", "CustomFacade", "engine_of", "open_custom"]
+__all__ = ["KINDS", "CustomPolicy", "engine_of", "open_custom"]
 
 OPTIONAL_CALLS = frozenset(
     (
@@ -36,22 +37,26 @@ OPTIONAL_CALLS = frozenset(
         "reverse_range_versions",
     )
 )
-"""Reads that a store need not have, and that are an error only when somebody asks (KIP-617)."""
-OPERATORS = ("__len__", "__contains__", "__iter__", "__getitem__", "__setitem__", "__delitem__")
+"""Reads that a store need not have, and that are an error only when they are called (KIP-617)."""
 
 
-class CustomFacade:
-    """A user's store as processors see it: all of it but its life, which is the runtime's."""
+class CustomPolicy(Policy):
+    """Shows processors all of a user's store but its opening, commits and end, which are the runtime's."""
 
     def __init__(self, engine: CustomStoreEngine) -> None:
-        self._name = engine.name
+        super().__init__(engine.store)
         self._engine = engine
-        self._of: Any = engine.store
         self._touches = engine.unsafe
+        self._ended = False
+
+    def store(self) -> Any:
+        if self._ended:
+            raise StoreError(f"store {self.name!r} is closed: its task is not on this worker any more", store=self.name)
+        return self._store
 
     @property
     def name(self) -> str:
-        return self._name
+        return self._engine.name
 
     @property
     def persistent(self) -> bool:
@@ -59,29 +64,27 @@ class CustomFacade:
 
     @property
     def is_open(self) -> bool:
-        return self._of is not None and bool(self._of.is_open)
+        return not self._ended and bool(self._store.is_open)
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(f"store {self._name!r} does not show {name!r}")
-        store = self._store()
+    def calls(self) -> list[str]:
+        """None: what a user's store has may change, and to look at its properties may have effects."""
+        return []
+
+    def attribute(self, name: str) -> Any:
+        if name in ("init", "commit"):
+            return self.close
+        store = self.store()
         if name in OPTIONAL_CALLS and lacks(store, name):
             return self._lacking(name)
         try:
-            found = getattr(store, name)
+            return getattr(store, name)
         except AttributeError:
-            raise AttributeError(f"store {self._name!r} is a {type(store).__name__}, which has no {name!r}") from None
-        return self._touching(found) if self._touches and callable(found) else found
+            raise AttributeError(f"store {self.name!r} is a {type(store).__name__}, which has no {name!r}") from None
 
-    def _store(self) -> Any:
-        if self._of is None:
-            raise StoreError(
-                f"store {self._name!r} is closed: its task is not on this worker any more", store=self._name
-            )
-        return self._of
-
-    def _touching(self, call: Callable[..., Any]) -> Callable[..., Any]:
+    def call(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         """Whatever a processor calls may be a write, which an unclean stop would leave in the store."""
+        if not self._touches:
+            return call
         context = self._engine.context
 
         def touching(*args: Any, **named: Any) -> Any:
@@ -90,50 +93,37 @@ class CustomFacade:
 
         return touching
 
+    def close(self, *_: Any) -> NoReturn:
+        """:raises StoreError: always."""
+        raise StoreError(
+            f"store {self.name!r} is initialised, committed and closed by the runtime alone; a processor that wants a"
+            " commit calls context.commit()",
+            store=self.name,
+        )
+
+    def end(self) -> None:
+        """Every later call fails: the store's task ends."""
+        self._ended = True
+        self._store = None
+
     def _lacking(self, call: str) -> Callable[..., NoReturn]:
         def refuse(*args: Any, **named: Any) -> NoReturn:
             raise StoreError(
-                f"store {self._name!r} cannot do {call}: {type(self._of).__name__} does not implement it",
-                store=self._name,
+                f"store {self.name!r} cannot do {call}: {type(self._store).__name__} does not implement it",
+                store=self.name,
             )
 
         return refuse
 
-    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise StoreError(
-            f"store {self._name!r} is initialised, committed and closed by the runtime alone; a processor that wants a"
-            " commit calls context.commit()",
-            store=self._name,
-        )
 
-    init = commit = close = _refuse
+class _CustomCommit(CommitParticipant):
+    """A custom store is committed with every commit of its task, and closed with it.
 
-    def _end(self) -> None:
-        self._of = None
+    :param end: makes every later call of what processors have fail.
+    """
 
-
-def _operator(name: str) -> Callable[..., Any]:
-    def call(self: CustomFacade, *args: Any) -> Any:
-        store = self._store()
-        if self._touches:
-            self._engine.context.dirty = True
-        return getattr(type(store), name)(store, *args)
-
-    return call
-
-
-def _shown(engine: CustomStoreEngine) -> CustomFacade:
-    """With the operators (``in``, ``[]``, ...) that the store has."""
-    has = {name: _operator(name) for name in OPERATORS if getattr(type(engine.store), name, None) is not None}
-    shown: CustomFacade = type("CustomFacade", (CustomFacade,), has)(engine)
-    return shown
-
-
-class _Life:
-    """An upkeep (`state.write_buffer.store_kind.Upkeep`): a custom store is committed with every commit of its task."""
-
-    def __init__(self, engine: CustomStoreEngine, budget: Budget, facade: Any) -> None:
-        self._engine, self._budget, self._facade = engine, budget, facade
+    def __init__(self, engine: CustomStoreEngine, budget: Budget, end: Callable[[], None]) -> None:
+        self._engine, self._budget, self._end = engine, budget, end
         self._report = _reports(engine)
         budget.reports.append(self._report)
 
@@ -150,7 +140,7 @@ class _Life:
     def close(self) -> None:
         if self._report in self._budget.reports:
             self._budget.reports.remove(self._report)
-        self._facade._end()
+        self._end()
         self._engine.release()
 
 
@@ -160,18 +150,17 @@ def _reports(engine: CustomStoreEngine) -> Callable[[], int]:
 
 
 class _OpenCustom(OpenStore):
-    """Its facade is closed by its life, since a processor may not close it."""
-
-    custom = True
+    """A custom store of a running task. Its façade is ended by its commit participant, since a processor may not close
+    it."""
 
     def close(self) -> None:
         self.rows.close()
-        for part in self.upkeep:
-            part.close()
+        for one in self.participants:
+            one.close()
 
 
 def engine_of(name: str, engine: Engine) -> CustomStoreEngine:
-    """The engine of a custom store.
+    """Returns the engine of a custom store.
 
     :raises StateError: if it is another one.
     """
@@ -182,7 +171,7 @@ def engine_of(name: str, engine: Engine) -> CustomStoreEngine:
 
 
 def _no_rows(opening: Opening) -> Rows:
-    """What is between the store and the engine: nothing ever."""
+    """Returns a write buffer in which there is never anything."""
     return open_rows(opening, key_serde=Serdes.BYTES)
 
 
@@ -194,16 +183,26 @@ def _open_custom(opening: Opening) -> OpenStore:
             " build it with_logging_disabled()",
             store=engine.name,
         )
-    return open_custom(opening, engine, _shown(engine))
+    policy = CustomPolicy(engine)
+    return open_custom(opening, engine, guarded(policy), policy.end)
 
 
-def open_custom(opening: Opening, engine: CustomStoreEngine, facade: Any) -> OpenStore:
-    """A custom store shown by a facade, which has an ``_end`` for the store's end. It is committed from now on."""
+def open_custom(opening: Opening, engine: CustomStoreEngine, facade: Any, end: Callable[[], None]) -> OpenStore:
+    """Returns a custom store as a facade shows it. It is committed from now on.
+
+    :param end: makes every later call of the facade fail.
+    """
     engine.begin()
     context = engine.context
     context.write, context.running = opening.log, True
-    life = _Life(engine, opening.budget, facade)
-    return _OpenCustom(builder=opening.builder, rows=_no_rows(opening), facade=facade, operator=facade, upkeep=(life,))
+    return _OpenCustom(
+        kind=opening.kind,
+        builder=opening.builder,
+        rows=_no_rows(opening),
+        facade=facade,
+        operator=facade,
+        participants=(_CustomCommit(engine, opening.budget, end),),
+    )
 
 
 def _restoring_custom(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec) -> Restore:
@@ -221,4 +220,12 @@ def _restoring_custom(builder: StoreBuilder[Any, Any], engine: Engine, codec: Ro
     return restore
 
 
-KINDS = {CUSTOM: StoreKind(without_rows("custom"), _open_custom, _restoring_custom)}
+KINDS = {
+    CUSTOM: StoreKind(
+        codec=without_rows("custom"),
+        open=_open_custom,
+        restoring=_restoring_custom,
+        has_rows=False,
+        logs_itself=True,
+    )
+}

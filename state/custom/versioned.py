@@ -18,15 +18,18 @@ from state.engine.port import Batch, Engine
 from state.write_buffer.checked_serdes import key_writer, prefix_bounds, reader, value_writer
 from state.write_buffer.iterators import OpenIterators, RowIterator
 from state.write_buffer.row_codec import RowCodec, without_rows
-from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind
+from state.write_buffer.store_kind import ITSELF, Opening, OpenStore, Restore, StoreKind
 
 __all__ = ["KINDS", "VersionedBytesFacade"]
 
 
 class VersionedBytesFacade:
-    """A byte store of versions with serdes, each of whose puts is logged."""
+    """A byte store of versions with serdes, each of whose puts is logged.
 
-    def __init__(self, opening: Opening, engine: CustomStoreEngine) -> None:
+    :param iterators: opens its iterators; when they are closed, every call fails.
+    """
+
+    def __init__(self, opening: Opening, engine: CustomStoreEngine, iterators: OpenIterators) -> None:
         name = self.name = engine.name
         self.persistent = engine.persistent
         self._engine = engine
@@ -40,15 +43,11 @@ class VersionedBytesFacade:
             reader(opening.key_serde, "key", name),
             reader(opening.value_serde, "value", name),
         )
-        self._iterators = OpenIterators(name)
+        self._iterators = iterators
 
     @property
     def is_open(self) -> bool:
-        return self._of is not None
-
-    def _end(self) -> None:
-        self._of = None
-        self._iterators.close()
+        return self._iterators.is_open
 
     def put(self, key: Any, value: Any, timestamp: int) -> int:
         store, data = self._store(), self._write_value(value)
@@ -133,14 +132,14 @@ class VersionedBytesFacade:
         return found
 
     def _store(self) -> Any:
-        if self._of is None:
-            raise StoreError(f"store {self.name!r} is closed: its task is not on this worker any more", store=self.name)
+        self._iterators.check()
         return self._of
 
 
 def _open_versioned(opening: Opening) -> OpenStore:
     engine = engine_of(opening.builder.name, opening.engine)
-    return open_custom(opening, engine, VersionedBytesFacade(opening, engine))
+    iterators = OpenIterators(engine.name)
+    return open_custom(opening, engine, VersionedBytesFacade(opening, engine, iterators), iterators.close)
 
 
 def _restoring_versioned(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec) -> Restore:
@@ -171,4 +170,12 @@ def _put_each(engine: CustomStoreEngine) -> Callable[[Any], None]:
     return restore
 
 
-KINDS = {CUSTOM_VERSIONED: StoreKind(without_rows("custom-versioned"), _open_versioned, _restoring_versioned)}
+KINDS = {
+    CUSTOM_VERSIONED: StoreKind(
+        codec=without_rows("custom-versioned"),
+        open=_open_versioned,
+        restoring=_restoring_versioned,
+        has_rows=False,
+        forms={"versioned-key-value": ITSELF},
+    )
+}

@@ -38,11 +38,14 @@ class Family(Protocol):
     """One ordered byte space. Keys compare as unsigned bytes."""
 
     name: str
-    get: Callable[[bytes], bytes | None]
 
     @property
     def handle(self) -> Any:
         """What batches call the family. Not to be kept: an engine may not be able to close while somebody holds it."""
+        ...
+
+    def get(self, key: bytes, /) -> bytes | None:
+        """Returns the row of a key; ``None`` if there is none."""
         ...
 
     def range(

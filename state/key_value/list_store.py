@@ -8,48 +8,62 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 from processor_api.errors import StoreError
 from processor_api.serde import Serde, Serdes
 from state.formats.list_value import add_item, read_items
-from state.write_buffer.buffer import Rows
+from state.key_value.live_view import KeyValueView
 from state.write_buffer.checked_serdes import key_writer, prefix_bounds, reader, value_writer
-from state.write_buffer.fast_path import make_get, make_put
+from state.write_buffer.fast_path import Put, make_get, make_put, refusing_put
 from state.write_buffer.iterators import OpenIterators, RowIterator
 from state.write_buffer.row_codec import PLAIN
-from state.write_buffer.store_kind import Opening, OpenStore, StoreKind
+from state.write_buffer.row_reader import RowReader
+from state.write_buffer.store_kind import Opening, OpenStore, StoreKind, open_rows
+from state.write_buffer.stored_rows import StoredFamily, StoredRow
 
 __all__ = ["KINDS", "ListFacade"]
 
 
 class ListFacade:
-    """For processors and operators: :class:`processor_api.stores.contracts.ListStore`."""
+    """A list store for processors and operators: :class:`processor_api.stores.contracts.ListStore`.
+
+    :param iterators: opens its iterators.
+    """
 
     cached = False
 
-    def __init__(self, rows: Rows, opening: Opening) -> None:
+    def __init__(
+        self,
+        rows: RowReader,
+        put: Put,
+        key_serde: Serde[Any],
+        value_serde: Serde[Any],
+        iterators: OpenIterators | None = None,
+    ) -> None:
         name = self.name = rows.name
-        self.persistent: bool = opening.engine.persistent
+        self.persistent: bool = rows.persistent
         self._rows = rows
-        self._get, self._put, self._cursor = make_get(rows), make_put(rows), opening.cursor
-        self._write_key, self._read_key = key_writer(opening.key_serde, name), reader(opening.key_serde, "key", name)
-        self._write_value = value_writer(opening.value_serde, name)
-        self._read_value = reader(opening.value_serde, "value", name)
-        self._open = True
-        self._iterators = OpenIterators(name)
+        self._get, self._put, self._cursor = make_get(rows), put, rows.cursor
+        self._serdes = key_serde, value_serde
+        self._write_key, self._read_key = key_writer(key_serde, name), reader(key_serde, "key", name)
+        self._write_value, self._read_value = value_writer(value_serde, name), reader(value_serde, "value", name)
+        self._iterators = iterators or OpenIterators(name)
+
+    def reading(self, rows: RowReader, iterators: OpenIterators) -> Self:
+        """Returns a list store that reads other rows and is not written."""
+        return type(self)(rows, refusing_put(self.name), *self._serdes, iterators)
 
     @property
     def is_open(self) -> bool:
-        return self._open
+        return self._iterators.is_open
 
     def close(self) -> None:
-        """Every later call fails."""
-        self._open = False
+        """Every later call fails, also of its iterators."""
         self._iterators.close()
 
     def put(self, key: Any, value: Any) -> None:
-        self._check()
+        self._iterators.check()
         raw, item = self._write_key(key), self._write_value(value)
         row = None
         if item is not None:
@@ -61,7 +75,7 @@ class ListFacade:
         self.put(key, None)
 
     def get(self, key: Any) -> list[Any]:
-        self._check()
+        self._iterators.check()
         found = self._get(self._write_key(key))
         return [] if found is None else [self._read_value(item) for item in self._read(read_items, found[0])]
 
@@ -82,15 +96,15 @@ class ListFacade:
 
     def approximate_num_entries(self) -> int:
         """Keys that have a list."""
-        self._check()
-        return self._rows.family.approximate_count() + len(self._rows.dirty) + len(self._rows.drained)
+        self._iterators.check()
+        return self._rows.approximate_count()
 
     def _bounds(self, from_key: Any, to_key: Any) -> tuple[bytes | None, bytes | None]:
         low = None if from_key is None else self._write_key(from_key)
         return low, None if to_key is None else self._write_key(to_key) + b"\0"
 
     def _range(self, low: bytes | None, high: bytes | None, *, reverse: bool = False) -> RowIterator:
-        self._check()
+        self._iterators.check()
         return self._iterators.open(self._decoded(self._rows.range(low, high, reverse=reverse), reverse))
 
     def _decoded(self, rows: Iterator[tuple[bytes, Any]], reverse: bool) -> Iterator[tuple[Any, Any]]:
@@ -105,26 +119,22 @@ class ListFacade:
         except ValueError as error:
             raise StoreError(f"store {self.name!r} has a damaged row: {error}", store=self.name) from error
 
-    def _check(self) -> None:
-        if not self._open:
-            raise StoreError(f"store {self.name!r} is closed: its task is not on this worker any more", store=self.name)
-
 
 def _open(opening: Opening) -> OpenStore:
-    rows = Rows(
-        name=opening.builder.name,
-        engine=opening.engine,
-        codec=opening.codec,
-        key_serde=Serdes.BYTES,
-        value_serde=Serdes.BYTES,
-        cursor=opening.cursor,
-        budget=opening.budget,
-        log=opening.log,
-        log_each=opening.log_each,
-        caching=False,
+    rows = open_rows(replace(opening, value_serde=Serdes.BYTES), key_serde=Serdes.BYTES, log_each=opening.log_each)
+    facade = ListFacade(rows, make_put(rows), opening.key_serde, opening.value_serde)
+    return OpenStore(kind=opening.kind, builder=opening.builder, rows=rows, facade=facade, operator=facade)
+
+
+def _stored(key: bytes, row: bytes) -> StoredRow:
+    return StoredRow(key, read_items(row))
+
+
+KINDS = {
+    "list": StoreKind(
+        codec=replace(PLAIN, family_suffix="list"),
+        open=_open,
+        view=KeyValueView,
+        offline={"list": StoredFamily(_stored)},
     )
-    facade = ListFacade(rows, opening)
-    return OpenStore(builder=opening.builder, rows=rows, facade=facade, operator=facade)
-
-
-KINDS = {"list": StoreKind(replace(PLAIN, family_suffix="list"), _open)}
+}

@@ -10,17 +10,30 @@ from __future__ import annotations
 import struct
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import count
-from typing import Any
+from typing import Any, Self
 
 from processor_api.record import HeaderList
 from processor_api.stores.factory import StoreBuilder
 from state.engine.port import Batch, Engine
-from state.key_value.store import KeyValueFacade, OperatorStore, TimestampedFacade
-from state.write_buffer.buffer import Entry, Rows
-from state.write_buffer.fast_path import Get, Put, make_keep, row_key_maker
+from state.key_value.live_view import KeyValueView
+from state.key_value.store import (
+    PLAIN_ANSWERS,
+    TIMESTAMPED_ANSWERS,
+    TIMESTAMPED_FORMS,
+    KeyValueFacade,
+    OperatorStore,
+    TimestampedFacade,
+)
+from state.write_buffer.buffer import Rows
+from state.write_buffer.fast_path import make_get, make_keep, make_put, refusing_put, row_key_maker
+from state.write_buffer.iterators import OpenIterators
 from state.write_buffer.row_codec import Logged, RowCodec
-from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind, open_rows
+from state.write_buffer.row_format import Entry
+from state.write_buffer.row_reader import Get, RowReader
+from state.write_buffer.store_kind import ITSELF, Opening, OpenStore, Restore, StoreKind, open_rows
+from state.write_buffer.stored_rows import StoredFamily, StoredRow
 
 __all__ = ["KINDS"]
 
@@ -57,15 +70,16 @@ def _next_number(known: list[tuple[int, bytes]]) -> Callable[[], int]:
 
 
 class _Order:
-    """Which key goes next, and the functions of the store that keep it up."""
+    """Knows which key goes next, and makes the functions of the store that keep it up."""
 
-    def __init__(self, rows: Rows, get: Get, put: Put, max_entries: int, keys: Iterable[bytes]) -> None:
-        self._rows, self._get, self._put, self._max = rows, get, put, max_entries
-        self._row_key, self._keep = row_key_maker(rows), make_keep(rows)
+    def __init__(self, rows: Rows, max_entries: int, keys: Iterable[bytes]) -> None:
+        self._cursor, self._max = rows.cursor, max_entries
+        self._get, self._put = make_get(rows), make_put(rows)
+        self._row_key, self._keep = row_key_maker(rows.format), make_keep(rows.format)
         self.keys: OrderedDict[Any, Any] = OrderedDict()
         """Row keys, and the keys as their users know them; the next to go stands first."""
         for raw in keys:
-            key = rows.read_key(raw)
+            key = rows.format.read_key(raw)
             self.keys[self._row_key(key)] = key
 
     def get(self, key: Any) -> Entry | None:
@@ -84,7 +98,7 @@ class _Order:
         if row_key not in self.keys:
             while len(self.keys) >= self._max:
                 first, oldest = next(iter(self.keys.items()))
-                self._put(oldest, None, self._rows.cursor.timestamp, headers)
+                self._put(oldest, None, self._cursor.timestamp, headers)
                 del self.keys[first]
         self._put(key, value, timestamp, headers)
         self.keys[row_key] = key
@@ -92,33 +106,43 @@ class _Order:
 
 
 class _Lru(KeyValueFacade):
-    """A plain LRU map, with `_order` set when it opens."""
+    """A plain LRU map, and the base of that with timestamps.
 
-    _order: _Order
+    :param get: in place of that of the order: reads of other threads change no order.
+    """
 
-    def follow(self, order: _Order) -> None:
-        self._order, self._get, self._put = order, order.get, order.put
+    def __init__(
+        self, rows: RowReader, order: _Order, *, get: Get | None = None, iterators: OpenIterators | None = None
+    ) -> None:
+        put = order.put if get is None else refusing_put(rows.name)
+        super().__init__(rows, put, get=get or order.get, iterators=iterators)
+        self._order = order
+
+    def reading(self, rows: RowReader, iterators: OpenIterators) -> Self:
+        return type(self)(rows, self._order, get=make_get(rows), iterators=iterators)
 
     def approximate_num_entries(self) -> int:
-        self._check()
+        self._iterators.check()
         return len(self._order.keys)
 
 
 class _TimestampedLru(_Lru, TimestampedFacade):
-    pass
+    """An LRU map with timestamps."""
 
 
-def _open_with(facade: Callable[[Rows], _Lru]) -> Callable[[Opening], OpenStore]:
+def _open_with(facade: Callable[[Rows, _Order], _Lru]) -> Callable[[Opening], OpenStore]:
     def opened(opening: Opening) -> OpenStore:
-        rows = open_rows(opening, log_each=opening.log_each)
-        known = _by_number(opening.engine, rows.name)
-        rows.codec = _numbered(_next_number(known))
-        shown, operator = facade(rows), OperatorStore(rows)
-        max_entries = opening.builder.supplier.parameters["max_entries"]
-        order = _Order(rows, operator.get, operator.put, max_entries, [key for _, key in known])
-        shown.follow(order)
-        operator.get, operator.put = order.get, order.put
-        return OpenStore(builder=opening.builder, rows=rows, facade=shown, operator=operator)
+        known = _by_number(opening.engine, opening.builder.name)
+        numbered = replace(opening, codec=_numbered(_next_number(known)))
+        rows = open_rows(numbered, log_each=opening.log_each)
+        order = _Order(rows, opening.builder.supplier.parameters["max_entries"], [key for _, key in known])
+        return OpenStore(
+            kind=opening.kind,
+            builder=opening.builder,
+            rows=rows,
+            facade=facade(rows, order),
+            operator=OperatorStore(rows, order.get, order.put),
+        )
 
     return opened
 
@@ -139,7 +163,24 @@ def _restoring(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec)
     return restore
 
 
+def _stored(key: bytes, row: bytes) -> StoredRow:
+    number, timestamp = _FRONT.unpack_from(row)
+    return StoredRow(key, row[_FRONT.size :], timestamp, more={"number": number})
+
+
+_PLAIN = StoreKind(
+    codec=_numbered(count().__next__),
+    open=_open_with(_Lru),
+    restoring=_restoring,
+    view=KeyValueView,
+    offline={"lru": StoredFamily(_stored, ("timestamp", "number"))},
+    forms={"key-value": ITSELF},
+    answers=PLAIN_ANSWERS,
+    metrics_scope="lru",
+)
 KINDS = {
-    "lru-map": StoreKind(_numbered(count().__next__), _open_with(_Lru), _restoring),
-    "timestamped-lru-map": StoreKind(_numbered(count().__next__), _open_with(_TimestampedLru), _restoring),
+    "lru-map": _PLAIN,
+    "timestamped-lru-map": replace(
+        _PLAIN, open=_open_with(_TimestampedLru), forms=TIMESTAMPED_FORMS, answers=TIMESTAMPED_ANSWERS
+    ),
 }

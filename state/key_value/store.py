@@ -2,47 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Self
 
 from processor_api.errors import StoreError
 from processor_api.serde import Serde
 from processor_api.stores.contracts import ValueAndTimestamp
+from processor_api.stores.queries import KeyQuery, RangeQuery, TimestampedKeyQuery, TimestampedRangeQuery
+from state.key_value.live_view import KeyValueView
+from state.read_views.answers import itself, pairs, value_of_key, value_only, values_of_range
 from state.write_buffer.buffer import Rows
 from state.write_buffer.checked_serdes import key_writer, prefix_bounds
-from state.write_buffer.fast_path import make_get, make_keep, make_put, row_key_maker
+from state.write_buffer.fast_path import Put, make_get, make_keep, make_put, refusing_put, row_key_maker
 from state.write_buffer.iterators import OpenIterators, RowIterator
 from state.write_buffer.row_codec import PLAIN, TIMESTAMPED, row_from_plain, without_access
-from state.write_buffer.store_kind import Opening, OpenStore, StoreKind, open_rows
-from state.write_buffer.value_forms import Timestamped, named
+from state.write_buffer.row_reader import Get, RowReader
+from state.write_buffer.store_kind import ITSELF, Answer, Opening, OpenStore, StoreForm, StoreKind, open_rows
+from state.write_buffer.stored_rows import PLAIN_FAMILY, TIMESTAMPED_FAMILY
+from state.write_buffer.value_forms import Shown, Timestamped, Untimed, named
 
-__all__ = ["KINDS", "KeyValueFacade", "OperatorStore", "TimestampedFacade"]
+__all__ = [
+    "KINDS",
+    "PLAIN_ANSWERS",
+    "TIMESTAMPED_ANSWERS",
+    "TIMESTAMPED_FORMS",
+    "KeyValueFacade",
+    "KeyValueForm",
+    "OperatorStore",
+    "TimestampedFacade",
+]
 
 
 class OperatorStore:
-    """What operators of the DSL get: functions without wrapper objects."""
+    """A key-value store as operators of the DSL get it: functions, without wrapper objects.
+
+    :param get: in place of that of the rows.
+    :param put: likewise.
+    """
 
     __slots__ = ("cached", "get", "name", "on_flush", "put")
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Rows, get: Get | None = None, put: Put | None = None) -> None:
         self.name = rows.name
         self.cached = rows.cached
-        self.get = make_get(rows)
-        self.put = make_put(rows)
+        self.get = get or make_get(rows)
+        self.put = put or make_put(rows)
         self.on_flush: Callable[..., None] = rows.on_flush
 
 
 class KeyValueFacade:
-    """A key-value store, and the base of those that show their rows otherwise."""
+    """A key-value store, and the base of those that show their rows otherwise.
 
-    def __init__(self, rows: Rows) -> None:
+    :param get: in place of that of the rows.
+    :param iterators: opens its iterators.
+    """
+
+    def __init__(
+        self, rows: RowReader, put: Put, *, get: Get | None = None, iterators: OpenIterators | None = None
+    ) -> None:
         self._rows = rows
-        self._get = make_get(rows)
-        self._put = make_put(rows)
-        self._row_key = row_key_maker(rows)
-        self._keep = make_keep(rows)
-        self._open = True
-        self._iterators = OpenIterators(rows.name)
+        self._get = get or make_get(rows)
+        self._put = put
+        self._row_key = row_key_maker(rows.format)
+        self._keep = make_keep(rows.format)
+        self._iterators = iterators or OpenIterators(rows.name)
+
+    def reading(self, rows: RowReader, iterators: OpenIterators) -> Self:
+        """Returns a store of this kind that reads other rows and is not written."""
+        return type(self)(rows, refusing_put(rows.name), iterators=iterators)
 
     @property
     def name(self) -> str:
@@ -50,15 +77,14 @@ class KeyValueFacade:
 
     @property
     def persistent(self) -> bool:
-        return self._rows.engine.persistent
+        return self._rows.persistent
 
     @property
     def is_open(self) -> bool:
-        return self._open
+        return self._iterators.is_open
 
     def close(self) -> None:
-        """Every later call fails."""
-        self._open = False
+        """Every later call fails, also of its iterators and in its other forms."""
         self._iterators.close()
 
     # ------------------------------------------------------------------ values as this kind shows them
@@ -73,7 +99,7 @@ class KeyValueFacade:
     # ------------------------------------------------------------------ reads
 
     def get(self, key: Any) -> Any:
-        self._check()
+        self._iterators.check()
         entry = self._get(key)
         return None if entry is None else self._shown(entry[0], entry[1])
 
@@ -90,17 +116,17 @@ class KeyValueFacade:
         return self._range(None, None, reverse=True)
 
     def prefix_scan(self, prefix: Any, prefix_serde: Serde[Any] | None = None) -> RowIterator:
-        write_key = key_writer(self._rows.key_serde, self.name)
+        write_key = key_writer(self._rows.format.key_serde, self.name)
         return self._range(*prefix_bounds(prefix, write_key, prefix_serde, self.name), reverse=False)
 
     def approximate_num_entries(self) -> int:
-        self._check()
-        return self._rows.family.approximate_count() + len(self._rows.dirty) + len(self._rows.drained)
+        self._iterators.check()
+        return self._rows.approximate_count()
 
     # ------------------------------------------------------------------ writes
 
     def put(self, key: Any, value: Any) -> None:
-        self._check()
+        self._iterators.check()
         value, timestamp = self._parts(value)
         try:
             self._put(self._not_null(key), value, timestamp, self._rows.cursor.headers)
@@ -116,7 +142,7 @@ class KeyValueFacade:
 
     def put_all(self, entries: Iterable[tuple[Any, Any]]) -> None:
         """Puts all entries in order, or none of them if one cannot be put."""
-        self._check()
+        self._iterators.check()
         rows = [(self._not_null(key), *self._parts(value)) for key, value in self._pairs(entries)]
         for key, value, _ in rows:
             self._row_key(key)
@@ -133,15 +159,15 @@ class KeyValueFacade:
     # ------------------------------------------------------------------ helpers
 
     def _range(self, low: bytes | None, high: bytes | None, *, reverse: bool) -> RowIterator:
-        self._check()
-        rows = self._rows
-        found = rows.range(low, high, reverse=reverse)
-        read_key, value_of, shown = rows.read_key, rows.value_of, self._shown
+        self._iterators.check()
+        format, shown = self._rows.format, self._shown
+        found = self._rows.range(low, high, reverse=reverse)
+        read_key, value_of = format.read_key, format.value_of
         decoded = ((read_key(key), shown(value_of(entry[0]), entry[1])) for key, entry in found)
         return self._iterators.open(decoded)
 
     def _bound(self, key: Any) -> bytes | None:
-        return None if key is None else self._rows.key_bytes(self._row_key(key))
+        return None if key is None else self._rows.format.key_bytes(self._row_key(key))
 
     def _after(self, key: Any) -> bytes | None:
         bound = self._bound(key)
@@ -158,17 +184,13 @@ class KeyValueFacade:
             raise StoreError(f"store {self.name!r} takes no null keys", store=self.name)
         return key
 
-    def _check(self) -> None:
-        if not self._open:
-            raise StoreError(f"store {self.name!r} is closed: its task is not on this worker any more", store=self.name)
-
 
 class PlainFacade(KeyValueFacade):
     """A plain key-value store; as its base, with less around a read."""
 
     def get(self, key: Any) -> Any:
-        if not self._open:
-            self._check()
+        if not self._iterators.is_open:
+            self._iterators.check()
         entry = self._get(key)
         return None if entry is None else entry[0]
 
@@ -176,13 +198,18 @@ class PlainFacade(KeyValueFacade):
 class TimestampedFacade(KeyValueFacade):
     """A key-value store of :class:`~processor_api.stores.contracts.ValueAndTimestamp` (KIP-258)."""
 
-    def __init__(self, rows: Rows) -> None:
-        super().__init__(rows)
+    def __init__(self, rows: RowReader, put: Put, **settings: Any) -> None:
+        super().__init__(rows, put, **settings)
         self._timestamped = Timestamped(rows.name, rows.cursor)
 
+    def without_timestamps(self) -> KeyValueForm:
+        """Returns the same store, its values shown without their timestamps."""
+        form = Untimed(self.name, self._rows.cursor)
+        return KeyValueForm(self, self._rows, self._put, form, get=self._get, iterators=self._iterators)
+
     def get(self, key: Any) -> Any:
-        if not self._open:
-            self._check()
+        if not self._iterators.is_open:
+            self._iterators.check()
         entry = self._get(key)
         return None if entry is None else named(ValueAndTimestamp, (entry[0], entry[1]))
 
@@ -193,17 +220,71 @@ class TimestampedFacade(KeyValueFacade):
         return self._timestamped.parts(value)
 
 
-def _open_with(facade: Callable[[Rows], KeyValueFacade]) -> Callable[[Opening], OpenStore]:
+class KeyValueForm(KeyValueFacade):
+    """A key-value store in another form.
+
+    :param form: between a value in this form and a value and timestamp of the rows.
+    """
+
+    def __init__(
+        self, store: KeyValueFacade, rows: RowReader, put: Put, form: Shown, *, get: Get, iterators: OpenIterators
+    ) -> None:
+        super().__init__(rows, put, get=get, iterators=iterators)
+        self._store = store
+        self._form = form
+
+    def _shown(self, value: Any, timestamp: int) -> Any:
+        return self._form.show(value, timestamp)
+
+    def _parts(self, value: Any) -> tuple[Any, int]:
+        return self._form.parts(value)
+
+    def approximate_num_entries(self) -> int:
+        return self._store.approximate_num_entries()
+
+
+def _open_with(facade: Callable[[Rows, Put], KeyValueFacade]) -> Callable[[Opening], OpenStore]:
     def opened(opening: Opening) -> OpenStore:
         rows = open_rows(opening, log_each=opening.log_each)
-        return OpenStore(builder=opening.builder, rows=rows, facade=facade(rows), operator=OperatorStore(rows))
+        return OpenStore(
+            kind=opening.kind,
+            builder=opening.builder,
+            rows=rows,
+            facade=facade(rows, make_put(rows)),
+            operator=OperatorStore(rows),
+        )
 
     return opened
 
 
+PLAIN_ANSWERS: Mapping[type[Any], Answer] = {KeyQuery: value_of_key(itself), RangeQuery: values_of_range(itself)}
+TIMESTAMPED_ANSWERS: Mapping[type[Any], Answer] = {
+    KeyQuery: value_of_key(value_only),
+    RangeQuery: values_of_range(pairs(value_only)),
+    TimestampedKeyQuery: value_of_key(itself),
+    TimestampedRangeQuery: values_of_range(itself),
+}
+TIMESTAMPED_FORMS: Mapping[str, StoreForm] = {
+    "key-value": StoreForm(lambda store: store.without_timestamps(), value_only),
+    "timestamped-key-value": ITSELF,
+}
+
 KINDS = {
-    "key-value": StoreKind(PLAIN, _open_with(PlainFacade)),
+    "key-value": StoreKind(
+        codec=PLAIN,
+        open=_open_with(PlainFacade),
+        view=KeyValueView,
+        offline={"plain": PLAIN_FAMILY},
+        forms={"key-value": ITSELF},
+        answers=PLAIN_ANSWERS,
+    ),
     "timestamped-key-value": StoreKind(
-        TIMESTAMPED, _open_with(TimestampedFacade), older={"plain": row_from_plain, "accessed": without_access}
+        codec=TIMESTAMPED,
+        open=_open_with(TimestampedFacade),
+        older={"plain": row_from_plain, "accessed": without_access},
+        view=KeyValueView,
+        offline={"timestamped": TIMESTAMPED_FAMILY},
+        forms=TIMESTAMPED_FORMS,
+        answers=TIMESTAMPED_ANSWERS,
     ),
 }

@@ -18,8 +18,10 @@ from processor_api.stores.time_to_live import ACCESS, RECORD_TIME
 from state.engine.port import Batch, Engine
 from state.formats.headers_value import write_session_with_headers
 from state.key_value import store, with_headers
+from state.key_value.expiring_view import AccessView, RecordTimeView
 from state.write_buffer.access_header import NOT_KNOWN, split_access, with_access
-from state.write_buffer.expiring_buffer import Accesses, ByAccess, ByRecordTime, ExpiringRows
+from state.write_buffer.expiring_buffer import ByAccess, ByRecordTime, ExpiringRows
+from state.write_buffer.expiry_rules import Accesses
 from state.write_buffer.headers_codec import row_from_timestamped
 from state.write_buffer.row_codec import (
     ACCESSED,
@@ -30,8 +32,16 @@ from state.write_buffer.row_codec import (
     row_from_plain,
     without_access,
 )
+from state.write_buffer.row_format import row_key_reader
 from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind
-from state.write_buffer.time_to_live import EXPIRY, Lifetime
+from state.write_buffer.stored_rows import (
+    ACCESSED_FAMILY,
+    HEADERS_ACCESSED_FAMILY,
+    HEADERS_FAMILY,
+    TIMESTAMPED_FAMILY,
+    StoredFamily,
+)
+from state.write_buffer.time_to_live import EXPIRY, EXPIRY_ROW, Lifetime
 
 __all__ = ["KINDS", "kind_name"]
 
@@ -40,7 +50,7 @@ HEADERS_ACCESSED = replace(ACCESSED, family_suffix="headers-accessed")
 
 
 def kind_name(kind: str, by: str) -> str:
-    """What the kind of a store is called that has a time to live."""
+    """Returns the name of the kind of a store that has a time to live."""
     return f"{kind} with a time to live by {by}"
 
 
@@ -56,7 +66,7 @@ class _ExpiringStore(OpenStore):
 
 def _expiring(store: OpenStore, lifetime: Lifetime) -> OpenStore:
     given = {field.name: getattr(store, field.name) for field in fields(store)}
-    return _ExpiringStore(**{**given, "upkeep": (*store.upkeep, lifetime)})
+    return _ExpiringStore(**{**given, "participants": (*store.participants, lifetime)})
 
 
 def _lifetime(opening: Opening) -> Lifetime:
@@ -75,7 +85,8 @@ def _open_by_record_time(open_kind: Callable[[Opening], OpenStore]) -> Callable[
 
 def _open_by_access(open_kind: Callable[[Opening], OpenStore]) -> Callable[[Opening], OpenStore]:
     def opened(opening: Opening) -> OpenStore:
-        lifetime, accesses = _lifetime(opening), Accesses()
+        lifetime = _lifetime(opening)
+        accesses = Accesses(row_key_reader(opening.key_serde, opening.builder.name))
         rows = partial(ByAccess, lifetime=lifetime, accesses=accesses)
         log = None if opening.log is None else _with_access(opening.log, accesses)
         return _expiring(open_kind(replace(opening, make_rows=rows, log=log, log_many=None)), lifetime)
@@ -159,21 +170,37 @@ _OLDER: Mapping[str, Mapping[str, Convert]] = {
 }
 
 
+def _expiry(key: bytes, row: bytes) -> None:
+    EXPIRY_ROW.unpack(row)
+
+
+_NOTES = {EXPIRY: StoredFamily(_expiry)}
+_OFFLINE = {
+    "timestamped": TIMESTAMPED_FAMILY,
+    "accessed": ACCESSED_FAMILY,
+    "headers": HEADERS_FAMILY,
+    "headers-accessed": HEADERS_ACCESSED_FAMILY,
+}
+
+
+def _on_codec(kind: StoreKind, codec: RowCodec) -> StoreKind:
+    suffix = codec.family_suffix
+    offline = {suffix: _OFFLINE[suffix], **_NOTES}
+    return replace(kind, codec=codec, older=_OLDER[suffix], notes=(EXPIRY,), offline=offline)
+
+
 def _by_record_time(kind: StoreKind, codec: RowCodec) -> StoreKind:
-    older = _OLDER[codec.family_suffix]
-    return replace(kind, codec=codec, open=_open_by_record_time(kind.open), older=older, notes=(EXPIRY,))
+    return replace(_on_codec(kind, codec), open=_open_by_record_time(kind.open), view=RecordTimeView)
 
 
 def _by_access(
     kind: StoreKind, codec: RowCodec, write: Callable[[bytes, HeaderList | None], bytes | None]
 ) -> StoreKind:
     return replace(
-        kind,
-        codec=codec,
+        _on_codec(kind, codec),
         open=_open_by_access(kind.open),
         restoring=_restoring_by_access(write),
-        older=_OLDER[codec.family_suffix],
-        notes=(EXPIRY,),
+        view=AccessView,
     )
 
 

@@ -7,9 +7,11 @@ from typing import Any
 from processor_api.record import NO_TIMESTAMP
 from processor_api.stores.contracts import ValueAndTimestamp
 from processor_api.stores.factory import PROXIED
-from state.key_value.store import KeyValueFacade, OperatorStore, TimestampedFacade
-from state.write_buffer.buffer import Entry, Rows
+from state.key_value.store import TIMESTAMPED_FORMS, KeyValueFacade, OperatorStore, TimestampedFacade
+from state.write_buffer.fast_path import make_get, make_put
 from state.write_buffer.row_codec import PLAIN
+from state.write_buffer.row_format import Entry
+from state.write_buffer.row_reader import Get
 from state.write_buffer.store_kind import Opening, OpenStore, StoreKind, open_rows
 
 __all__ = ["KINDS", "ProxiedFacade"]
@@ -24,25 +26,25 @@ class ProxiedFacade(TimestampedFacade):
         return ValueAndTimestamp(value, NO_TIMESTAMP)
 
 
-class _ProxiedOperator(OperatorStore):
-    """What operators get: never a timestamp, also of what is still in the buffer."""
+def _without_timestamp(get: Get) -> Get:
+    """Shows operators no timestamp, also of what is still in the buffer."""
 
-    __slots__ = ()
+    def without_timestamp(key: Any) -> Entry | None:
+        entry = get(key)
+        return None if entry is None else (entry[0], NO_TIMESTAMP)
 
-    def __init__(self, rows: Rows) -> None:
-        super().__init__(rows)
-        get = self.get
-
-        def without_timestamp(key: Any) -> Entry | None:
-            entry = get(key)
-            return None if entry is None else (entry[0], NO_TIMESTAMP)
-
-        self.get = without_timestamp
+    return without_timestamp
 
 
 def _open_proxied(opening: Opening) -> OpenStore:
     rows = open_rows(opening, log_each=opening.log_each)
-    return OpenStore(builder=opening.builder, rows=rows, facade=ProxiedFacade(rows), operator=_ProxiedOperator(rows))
+    return OpenStore(
+        kind=opening.kind,
+        builder=opening.builder,
+        rows=rows,
+        facade=ProxiedFacade(rows, make_put(rows)),
+        operator=OperatorStore(rows, _without_timestamp(make_get(rows))),
+    )
 
 
-KINDS = {PROXIED: StoreKind(PLAIN, _open_proxied)}
+KINDS = {PROXIED: StoreKind(codec=PLAIN, open=_open_proxied, forms=TIMESTAMPED_FORMS)}

@@ -3,36 +3,62 @@ the headers in front."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from processor_api.record import HeaderList
 from processor_api.stores.contracts import ValueTimestampHeaders
 from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.queries import (
+    KeyQuery,
+    RangeQuery,
+    TimestampedKeyQuery,
+    TimestampedKeyWithHeadersQuery,
+    TimestampedRangeQuery,
+    TimestampedRangeWithHeadersQuery,
+)
 from processor_api.stores.time_to_live import ACCESS
 from state.engine.port import Batch, Engine
 from state.formats.headers_value import write_session_with_headers
 from state.formats.keys import MAX_TIME
-from state.key_value.store import KeyValueFacade
+from state.key_value.live_view import KeyValueView
+from state.key_value.store import KeyValueFacade, KeyValueForm
+from state.read_views.answers import pairs, record_of, timestamped, value_of_key, value_only, values_of_range
 from state.write_buffer.access_header import guarded, split_access
 from state.write_buffer.buffer import Rows
-from state.write_buffer.fast_path import make_get, make_put, row_key_maker
+from state.write_buffer.fast_path import Put, make_get, make_put, row_key_maker
 from state.write_buffer.headers_codec import HEADERS, HeadersLog, WithHeaders, row_from_plain, row_from_timestamped
 from state.write_buffer.row_codec import RowCodec, without_access
-from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind, open_rows
-from state.write_buffer.value_forms import named, parts_with_headers
+from state.write_buffer.store_kind import (
+    ITSELF,
+    Answer,
+    Opening,
+    OpenStore,
+    Restore,
+    StoreForm,
+    StoreKind,
+    open_rows,
+)
+from state.write_buffer.stored_rows import HEADERS_FAMILY
+from state.write_buffer.value_forms import Shown, Timestamped, Unheaded, Untimed, named, parts_with_headers
 
 __all__ = ["KINDS"]
 
 
 class HeadersFacade(KeyValueFacade):
-    """For processors: a value of rows is a pair of value and headers."""
+    """A store with headers as processors get it: a value of its rows is a pair of value and headers."""
 
-    def __init__(self, rows: Rows, changelog: HeadersLog | None) -> None:
-        super().__init__(rows)
-        if changelog is not None:
-            self._put = _noting(rows, self._put, changelog)
+    def without_timestamps(self) -> KeyValueForm:
+        """Returns the same store, its values shown alone."""
+        return self._in_form(Untimed(self.name, self._rows.cursor))
+
+    def without_headers(self) -> KeyValueForm:
+        """Returns the same store, its values shown with their timestamps."""
+        return self._in_form(Timestamped(self.name, self._rows.cursor))
+
+    def _in_form(self, form: Shown) -> KeyValueForm:
+        return KeyValueForm(self, self._rows, self._put, Unheaded(form), get=self._get, iterators=self._iterators)
 
     def _shown(self, value: Any, timestamp: int) -> Any:
         return named(ValueTimestampHeaders, (value[0], timestamp, value[1]))
@@ -46,14 +72,15 @@ class HeadersFacade(KeyValueFacade):
 
 
 class HeadersOperator:
-    """For operators of the DSL, which see values alone; what they put has no headers (reference 3.13)."""
+    """A store with headers as operators of the DSL get it: values alone; what they put has no headers (reference
+    3.13)."""
 
     def __init__(self, rows: Rows, changelog: HeadersLog | None) -> None:
         self.name, self.cached = rows.name, rows.cached
         self._rows = rows
         self._get, self._put = make_get(rows), make_put(rows)
         self._note = None if changelog is None else changelog.note_deletion
-        self._row_key = row_key_maker(rows)
+        self._row_key = row_key_maker(rows.format)
 
     def get(self, key: Any) -> tuple[Any, int] | None:
         found = self._get(key)
@@ -61,7 +88,7 @@ class HeadersOperator:
 
     def put(self, key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
         if value is None and self._note is not None:
-            self._note(self._rows.key_bytes(self._row_key(key)), headers)
+            self._note(self._rows.format.key_bytes(self._row_key(key)), headers)
         self._put(key, None if value is None else (value, []), timestamp, headers)
 
     def on_flush(self, callback: Callable[..., None], *, old_values: bool) -> None:
@@ -71,13 +98,16 @@ class HeadersOperator:
         self._rows.on_flush(alone, old_values=old_values)
 
 
-def _noting(rows: Rows, put: Callable[..., None], changelog: HeadersLog) -> Callable[..., None]:
-    """`put` of a processor, with deletions noted for the changelog."""
-    row_key, note = row_key_maker(rows), changelog.note_deletion
+def _noting(rows: Rows, changelog: HeadersLog | None) -> Put:
+    """Returns `put` for processors, with deletions noted for the changelog."""
+    put = make_put(rows)
+    if changelog is None:
+        return put
+    row_key, note = row_key_maker(rows.format), changelog.note_deletion
 
     def noted(key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
         if value is None:
-            note(rows.key_bytes(row_key(key)), changelog.cursor.headers)
+            note(rows.format.key_bytes(row_key(key)), changelog.cursor.headers)
         put(key, value, timestamp, headers)
 
     return noted
@@ -92,11 +122,12 @@ def _open(opening: Opening) -> OpenStore:
         replace(opening, value_serde=WithHeaders(opening.value_serde)), log=changelog, log_each=opening.log_each
     )
     return OpenStore(
+        kind=opening.kind,
         builder=opening.builder,
         rows=rows,
-        facade=HeadersFacade(rows, changelog),
+        facade=HeadersFacade(rows, _noting(rows, changelog)),
         operator=HeadersOperator(rows, changelog),
-        upkeep=() if changelog is None else (changelog,),
+        participants=() if changelog is None else (changelog,),
     )
 
 
@@ -120,11 +151,34 @@ def _from_accessed(row: bytes) -> bytes:
     return row_from_timestamped(without_access(row))
 
 
+def _record(store: Any, query: Any) -> Any:
+    found = store.get(query.key)
+    return None if found is None else record_of((query.key, found))
+
+
+_ANSWERS: Mapping[type[Any], Answer] = {
+    KeyQuery: value_of_key(value_only),
+    RangeQuery: values_of_range(pairs(value_only)),
+    TimestampedKeyQuery: value_of_key(timestamped),
+    TimestampedRangeQuery: values_of_range(pairs(timestamped)),
+    TimestampedKeyWithHeadersQuery: _record,
+    TimestampedRangeWithHeadersQuery: values_of_range(record_of),
+}
+_FORMS = {
+    "key-value": StoreForm(lambda store: store.without_timestamps(), value_only),
+    "timestamped-key-value": StoreForm(lambda store: store.without_headers(), timestamped),
+    "headers-key-value": ITSELF,
+}
+
 KINDS = {
     "headers-key-value": StoreKind(
-        HEADERS,
-        _open,
-        _restoring,
+        codec=HEADERS,
+        open=_open,
+        restoring=_restoring,
+        view=KeyValueView,
+        offline={"headers": HEADERS_FAMILY},
+        forms=_FORMS,
+        answers=_ANSWERS,
         older={
             "timestamped": row_from_timestamped,
             "plain": row_from_plain,

@@ -6,18 +6,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
-from typing import Any
 
 from processor_api.errors import StateError
 from state.directory.inspect import StoredTask
 from state.engine.port import OFFSETS, POSITIONS, store_of
 from state.formats.offsets import TOPIC_ID, read_offset
-from state.offline.rows import READERS, StoredRow, kind_of_families
+from state.offline.rows import UNKNOWN, family_reader, kind_of_families
 from state.rocksdb.commit_numbers import COMMIT_PREFIX
 from state.rocksdb.errors import damaged
 from state.rocksdb.metadata import FAMILIES_KEY, FORMAT_KEY, check_format
 from state.rocksdb.reader import DatabaseReader
-from state.versioned.history import VERSIONS, front_of
+from state.write_buffer.stored_rows import StoredFamily, StoredRow
 
 __all__ = ["StoredStore", "count_rows", "offset_store", "positions_of", "scan", "stores_in"]
 
@@ -139,33 +138,28 @@ def scan(
 
     :raises StateError: if a row is damaged.
     """
-    rows = [_family_rows(reader, store, suffix, low, high, reverse) for suffix in store.suffixes]
+    families = {suffix: family_reader(suffix) or UNKNOWN for suffix in store.suffixes}
+    rows = [_family_rows(reader, store, suffix, how, (low, high), reverse) for suffix, how in families.items()]
     if len(rows) == 1:
         return rows[0]
-    return merge(*rows, key=_by_key, reverse=reverse)
-
-
-def _by_key(row: StoredRow) -> Any:
-    return row.key, row.more.get("valid_from", 0)
+    return merge(*rows, key=next((how.order for how in families.values()), UNKNOWN.order), reverse=reverse)
 
 
 def _family_rows(
-    reader: DatabaseReader, store: StoredStore, suffix: str, low: bytes | None, high: bytes | None, reverse: bool
+    reader: DatabaseReader,
+    store: StoredStore,
+    suffix: str,
+    how: StoredFamily,
+    bounds: tuple[bytes | None, bytes | None],
+    reverse: bool,
 ) -> Iterator[StoredRow]:
-    read = READERS.get(suffix, StoredRow)
+    low, high = bounds
     family = reader.family(f"{store.name}.{suffix}")
-    timed = "window-" in suffix or "session-" in suffix
-    first, last = low, high
-    if suffix == VERSIONS:
-        first, last = None if low is None else front_of(low), None if high is None else front_of(high)
-    elif timed:
-        first = last = None
-    for key, value in family.range(first, last, reverse=reverse):
+    for key, value in family.range(*how.bounds(low, high), reverse=reverse):
         try:
-            row = read(key, value)
+            row = how.read(key, value)
         except Exception as error:  # whatever a damaged row does to its reader
             what = f"the row under {key.hex() or 'no bytes'} is none of a {suffix!r} family: {error}"
             raise damaged(reader.path, what, family.name) from error
-        if row is None or (timed and not ((low is None or low <= row.key) and (high is None or row.key < high))):
-            continue
-        yield row
+        if row is not None and (low is None or low <= row.key) and (high is None or row.key < high):
+            yield row

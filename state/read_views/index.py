@@ -1,8 +1,8 @@
-"""Which rows of a buffer lie in a range, for other threads, without a copy of all of them.
+"""Finds the rows of a buffer that lie in a range, for other threads, without a copy of all of them.
 
 Readers keep an index of the row keys that wait for the commit, in order of their bytes. The store's thread only notes
-keys that are new to its buffer, and only while somebody reads ranges (`Rows.watch`). A read brings the index up to
-date, finds the keys in its range, and then takes the rows of these keys at one moment, with the proof that the index
+keys that are new to its buffer, and only while somebody reads ranges (`Uncommitted.watch`). A read brings the index up
+to date, finds the keys in its range, and then takes the rows of these keys at one moment, with the proof that the index
 lacked none of them then (docs/decisions/0031).
 """
 
@@ -16,8 +16,8 @@ from operator import attrgetter, call
 from typing import Any, NamedTuple
 
 from state.engine.port import Snapshot
-from state.read_views.key_value import Buffer, Moments, Part
-from state.write_buffer.buffer import Rows
+from state.read_views.snapshots import AtomicRead, SnapshotSource, uncommitted_of
+from state.write_buffer.shared_rows import SharedRows, Uncommitted
 
 __all__ = ["LiveIndex", "SortedRuns", "Taken"]
 
@@ -74,16 +74,16 @@ class Taken(NamedTuple):
     """The rows of some ranges at one moment."""
 
     snapshot: Snapshot
-    buffer: Buffer
+    uncommitted: Uncommitted
     keys: list[Any]
     more: tuple[Any, ...]
 
 
 class LiveIndex:
-    """Of one store, for any thread."""
+    """The index of one store's waiting rows. Any thread may use it."""
 
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
+    def __init__(self, rows: SharedRows) -> None:
+        self._format, self._rows = rows.format, rows.uncommitted
         self._runs = SortedRuns()
         self._unsorted: list[bytes] = []
         """New keys that no run has yet."""
@@ -94,11 +94,11 @@ class LiveIndex:
 
     def take(
         self,
-        moments: Moments,
+        source: SnapshotSource,
         ranges: Sequence[Bounds],
-        more: Callable[[list[Any]], list[Part]] = lambda _: [],
+        more: Callable[[list[Any]], list[AtomicRead]] = lambda _: [],
     ) -> Taken | None:
-        """What lies in the ranges now; ``None`` if all of the buffer is to be copied rather.
+        """Returns what lies in the ranges now; ``None`` if all of the buffer is to be copied rather.
 
         :param more: what else to take at the same moment, by the row keys found.
         :raises StoreError: if the store is closed.
@@ -111,7 +111,7 @@ class LiveIndex:
             if found is None:
                 return None
             keys, fresh, seen = found
-            parts: list[Part] = [
+            reads: list[AtomicRead] = [
                 partial(list, map(rows.dirty.get, keys)),
                 partial(attrgetter("draining"), rows),
                 partial(list, map(rows.drained.get, keys)),
@@ -119,10 +119,10 @@ class LiveIndex:
                 partial(len, fresh),
                 *more(keys),
             ]
-            snapshot, (dirty, draining, drained, now, length, *others) = moments.take(parts)
-            if now is fresh and not _within(ranges, list(map(rows.write_key, fresh[seen:length]))):
-                buffer = _some(keys, dirty), _some(keys, map(draining.get, keys)), _some(keys, drained)
-                return Taken(snapshot, buffer, keys, tuple(others))
+            snapshot, (dirty, draining, drained, now, length, *others) = source.take(reads)
+            if now is fresh and not _within(ranges, list(map(self._format.write_key, fresh[seen:length]))):
+                found_in = _some(keys, dirty), _some(keys, map(draining.get, keys)), _some(keys, drained)
+                return Taken(snapshot, uncommitted_of(found_in), keys, tuple(others))
             snapshot.close()
         return None
 
@@ -138,22 +138,23 @@ class LiveIndex:
             raw += _within(ranges, self._unsorted)
             seen = self._seen
         found = dict.fromkeys(raw)
-        return (list(map(rows.key_serde.deserialize, found)) if rows.plain_keys else list(found)), fresh, seen
+        format = self._format
+        return (list(map(format.key_serde.deserialize, found)) if format.plain_keys else list(found)), fresh, seen
 
     def _follow(self) -> list[Any]:
         """Adds the keys that are new."""
-        rows, fresh = self._rows, self._rows.watch()
+        rows, fresh, write_key = self._rows, self._rows.watch(), self._format.write_key
         length = len(fresh)
         if fresh is self._fresh:
-            new = list(map(rows.write_key, fresh[self._seen : length]))
+            new = list(map(write_key, fresh[self._seen : length]))
         else:  # what is there already is not in the list: it is looked at after the list began
-            copies: list[Part] = [
+            copies: list[AtomicRead] = [
                 partial(list, rows.dirty),
                 partial(attrgetter("draining"), rows),
                 partial(list, rows.drained),
             ]
             dirty, draining, drained = tuple(map(call, copies))
-            new = list(map(rows.write_key, [*dirty, *list(draining), *drained]))
+            new = list(map(write_key, [*dirty, *list(draining), *drained]))
             self._runs.clear()
             self._unsorted.clear()
         self._fresh, self._seen = fresh, length

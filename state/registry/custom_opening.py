@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection
 from typing import Any, cast
 
 from processor_api.stores.factory import StoreBuilder
-from processor_api.stores.suppliers import CUSTOM, CUSTOM_VERSIONED, CustomStoreSupplier, make_custom
+from processor_api.stores.suppliers import CustomStoreSupplier, make_custom
 from processor_api.task_id import TopicPartition
 from state.custom.context import StoreContext
 from state.custom.engine import CustomStoreEngine
-from state.registry.kinds import family_of
+from state.registry.kinds import family_of, kind_of
 
 __all__ = ["custom_engine"]
 
@@ -22,22 +22,22 @@ def custom_engine(
     inputs: Collection[TopicPartition] = (),
     undoes: bool = False,
 ) -> CustomStoreEngine:
-    """See :class:`~state.custom.engine.CustomStoreEngine`.
+    """Returns a custom store as an engine (:class:`~state.custom.engine.CustomStoreEngine`).
 
     :raises StateError: if the store cannot be opened.
     """
-    supplier = cast(CustomStoreSupplier, builder.supplier)
+    supplier, kind = cast(CustomStoreSupplier, builder.supplier), kind_of(builder)
 
     def given() -> StoreContext:
         made = context()
-        made.logged_for_it = builder.kind != CUSTOM
+        made.logged_for_it = not kind.logs_itself
         return made
 
     return CustomStoreEngine(
         builder.name,
         lambda: make_custom(builder.name, supplier.factory),
         given,
-        family=None if builder.kind in (CUSTOM, CUSTOM_VERSIONED) else family_of(builder),
+        family=family_of(builder) if kind.has_rows else None,
         inputs=inputs,
         undoes=undoes,
     )

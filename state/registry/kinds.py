@@ -1,13 +1,18 @@
-"""The kinds of store, by the name that store suppliers carry. A new kind is a file with its `KINDS` and a line here."""
+"""The kinds of store there are, by the name that store suppliers carry, and how a store of any kind is opened.
+
+A kind is a file with its `KINDS` and a line here; one from outside of this house is registered by
+:func:`register_kind`. Nothing else lists kinds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from processor_api.errors import StateError, TopologyError
 from processor_api.serde import Serde
-from processor_api.stores.factory import EXPIRING_KINDS, StoreBuilder
+from processor_api.stores.factory import StoreBuilder
 from state.custom import store as custom_store
 from state.custom import versioned as custom_versioned
 from state.engine.port import Engine, store_of
@@ -15,7 +20,7 @@ from state.key_value import list_store, lru, store, time_to_live, timestamp_prox
 from state.time_ordered import join_grace, suppress
 from state.versioned import store as versioned
 from state.windowed import session, window
-from state.write_buffer.buffer import Log, LogMany, Rows
+from state.write_buffer.buffer import Log, LogMany
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.migration import UpgradingEngine, upgrading_codec
 from state.write_buffer.record_context import Cursor
@@ -34,12 +39,13 @@ __all__ = [
     "kind_name",
     "kind_of",
     "open_store",
+    "register_kind",
     "restore_of",
     "restores_blindly",
     "store_of",
 ]
 
-KINDS: dict[str, StoreKind] = {
+_known: dict[str, StoreKind] = {
     **store.KINDS,
     **with_headers.KINDS,
     **list_store.KINDS,
@@ -50,44 +56,73 @@ KINDS: dict[str, StoreKind] = {
     **time_to_live.KINDS,
     **suppress.KINDS,
     **join_grace.KINDS,
+    **custom_store.KINDS,
+    **custom_versioned.KINDS,
+    **timestamp_proxy.KINDS,
 }
+_built_in = frozenset(_known)
+
+KINDS: Mapping[str, StoreKind] = MappingProxyType(_known)
+"""All kinds that are known in this process, by name."""
 
 
-CUSTOM_KINDS: dict[str, StoreKind] = {**custom_store.KINDS, **custom_versioned.KINDS, **timestamp_proxy.KINDS}
-"""Those of stores that users bring. None has rows in an engine that other stores are on."""
+def register_kind(name: str, kind: StoreKind) -> None:
+    """Makes a kind of store known in this process under the name that its suppliers carry.
+
+    Call it where the topology is made, so that every worker does; a name may be given again.
+
+    :raises TopologyError: if the name is that of a built-in kind, or one of the kind's families is that of another one.
+    """
+    if name in _built_in:
+        raise TopologyError(f"{name!r} is a built-in kind of store: register yours under another name")
+    taken = {suffix for other, known in _known.items() if other != name for suffix in _suffixes(known)}
+    if kind.has_rows and (shared := taken.intersection(_suffixes(kind))):
+        raise TopologyError(
+            f"the kind of store {name!r} has the family {min(shared)!r}, which another kind has: the kind of what is"
+            " on disk is known by its families, so give it a suffix of its own"
+        )
+    _known[name] = kind
+
+
+def _suffixes(kind: StoreKind) -> tuple[str, ...]:
+    return (kind.codec.family_suffix, *kind.families) if kind.has_rows else ()
 
 
 def kind_of(builder: StoreBuilder[Any, Any]) -> StoreKind:
-    """The kind of a store.
+    """Returns the kind of a store.
 
     :raises TopologyError: if there is no such kind.
     """
     name = kind_name(builder)
-    kind = KINDS.get(name) or CUSTOM_KINDS.get(name)
+    kind = _known.get(name)
     if kind is None:
-        raise TopologyError(f"store {builder.name!r} is of the unknown kind {name!r}", store=builder.name)
+        raise TopologyError(
+            f"store {builder.name!r} is of the unknown kind {name!r}: a kind of your own is registered by"
+            " register_kind, where the topology is made",
+            store=builder.name,
+        )
     return kind
 
 
 def kind_name(builder: StoreBuilder[Any, Any]) -> str:
-    """What the kind of a store is called in `KINDS`."""
+    """Returns the name of a store's kind in `KINDS`."""
     lives = builder.time_to_live
     return builder.kind if lives is None else time_to_live.kind_name(builder.kind, lives.by)
 
 
 def family_of(builder: StoreBuilder[Any, Any]) -> str:
-    """The engine's family that holds the store's rows, or the first of them."""
+    """Returns the engine's family that holds the store's rows, or the first of them."""
     return f"{builder.name}.{kind_of(builder).codec.family_suffix}"
 
 
 def families_of(builder: StoreBuilder[Any, Any]) -> list[str]:
-    """The engine's families that hold the store's rows."""
+    """Returns the engine's families that hold the store's rows."""
     kind = kind_of(builder)
     return [family_of(builder), *(f"{builder.name}.{suffix}" for suffix in (*kind.families, *kind.notes))]
 
 
 def families_held(builder: StoreBuilder[Any, Any], engine: Engine) -> list[str]:
-    """As `families_of`, with those of older kinds that have rows."""
+    """Returns `families_of`, with those of older kinds that have rows."""
     older = (f"{builder.name}.{suffix}" for suffix in kind_of(builder).older)
     return [*families_of(builder), *filter(engine.holds, older)]
 
@@ -99,8 +134,8 @@ def check_kind(builder: StoreBuilder[Any, Any], engine: Engine) -> None:
     """
     kind, name = kind_of(builder), builder.name
     known = {kind.codec.family_suffix, *kind.families, *kind.older}
-    for other, its in KINDS.items():
-        for suffix in (its.codec.family_suffix, *its.families):
+    for other, its in _known.items():
+        for suffix in _suffixes(its):
             if suffix not in known and engine.holds(f"{name}.{suffix}"):
                 raise StateError(
                     f"store {name!r} is a {kind_name(builder)} store, and what is on disk was written by a {other}"
@@ -126,19 +161,19 @@ def _upgraded(builder: StoreBuilder[Any, Any], engine: Engine) -> tuple[Engine, 
 
 
 def restore_of(builder: StoreBuilder[Any, Any], engine: Engine) -> Restore:
-    """What turns the records of a store's changelog into its rows, for one restore."""
+    """Returns what turns the records of a store's changelog into its rows, for one restore."""
     engine, codec = _upgraded(builder, engine)
     return kind_of(builder).restoring(builder, engine, codec)
 
 
 def restores_blindly(builder: StoreBuilder[Any, Any], engine: Engine) -> bool:
-    """Whether a restore puts rows without looking at those there are."""
+    """Returns whether a restore puts rows without looking at those there are."""
     kind = kind_of(builder)
     return kind.restores_rows and not any(engine.holds(f"{builder.name}.{suffix}") for suffix in kind.older)
 
 
 def _count_nothing() -> None:
-    """Where nobody counts dropped records."""
+    """For stores whose dropped records are not counted."""
 
 
 def open_store(
@@ -153,21 +188,22 @@ def open_store(
     log_many: LogMany | None = None,
     log_each: bool = True,
     drop: Callable[[], None] = _count_nothing,
-    make_rows: Callable[..., Rows] = Rows,
+    reads_only: bool = False,
 ) -> OpenStore:
     """Opens a store on a task's engine.
 
     :param log_many: as ``log``, for many rows.
     :param log_each: logs each put of a store without caching when it happens, not the last of each key at the drain.
-    :param make_rows: makes what is between the store and the engine.
+    :param reads_only: opens it without writing anything. It sees what others write to the engine if its budget has no
+        room for a cache.
     """
-    name = builder.name
-    lasts = make_rows is Rows and builder.time_to_live is None and builder.kind in EXPIRING_KINDS
-    if lasts and engine.holds(f"{name}.{EXPIRY}"):  # a store that is only read writes nothing
-        engine.clear([f"{name}.{EXPIRY}"])  # should it get a time to live again, that starts anew
+    kind, expiry = kind_of(builder), f"{builder.name}.{EXPIRY}"
+    if not reads_only and EXPIRY not in kind.notes and engine.holds(expiry):
+        engine.clear([expiry])  # should it get a time to live again, that starts from the beginning
     engine, codec = _upgraded(builder, engine)
-    return kind_of(builder).open(
+    return kind.open(
         Opening(
+            kind=kind,
             builder=builder,
             codec=codec,
             engine=engine,
@@ -179,6 +215,5 @@ def open_store(
             key_serde=key_serde,
             value_serde=value_serde,
             drop=drop,
-            make_rows=make_rows,
         )
     )

@@ -1,11 +1,10 @@
-"""What a store holds and its engine tells of it, to be read by any thread at any time."""
+"""Figures of a store and its engine, to be read by any thread at any time."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 from state.registry.kinds import families_of
-from state.versioned.history import History
 from state.write_buffer.store_kind import OpenStore
 
 __all__ = ["ROCKSDB_PROPERTIES", "HasProperties", "rocksdb_property", "uncommitted"]
@@ -47,7 +46,7 @@ class HasProperties(Protocol):
 
 
 def rocksdb_property(store: OpenStore, engine: HasProperties, name: str) -> int:
-    """One of `ROCKSDB_PROPERTIES`, of all families of the store; 0 when it is closed.
+    """Returns one of `ROCKSDB_PROPERTIES`, of all families of the store; 0 when it is closed.
 
     What RocksDB knows only for a database is that of the task, and the block cache is that of the process.
     """
@@ -58,17 +57,19 @@ def rocksdb_property(store: OpenStore, engine: HasProperties, name: str) -> int:
 
 
 def uncommitted(store: OpenStore) -> tuple[int, int]:
-    """Entries and bytes that wait for a commit, a row that was put again while its last value waits counted twice.
+    """Returns the entries and the bytes that wait for a commit, a row that was put again while its last value waits
+    counted twice.
 
     The bytes of rows that a cache holds back are added up when this is called.
     """
     rows = store.rows
     dirty, drained = rows.dirty.copy(), rows.drained.copy()  # each in one step: the stream thread goes on writing
     entries = len(dirty) + len(drained)
-    size = sum(rows.cost(key, entry[0]) for key, entry in dirty.items())
-    size += sum(rows.cost(key, row[1]) for key, row in drained.items())
-    for part in store.upkeep:
-        if isinstance(part, History):
-            entries += part.waiting
-            size += part.waiting_bytes
+    cost = rows.format.cost
+    size = sum(cost(key, entry[0]) for key, entry in dirty.items())
+    size += sum(cost(key, row[1]) for key, row in drained.items())
+    for one in store.participants:
+        more, bytes_more = one.waiting
+        entries += more
+        size += bytes_more
     return entries, size

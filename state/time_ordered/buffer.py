@@ -1,9 +1,9 @@
-"""What the time-ordered buffers have in common: those of suppressions, and of joins of a stream and a table with grace.
+"""The base of the time-ordered buffers: those of suppressions, and of joins of a stream and a table with grace.
 
-Records wait in them, with the contexts they came with, until somebody takes them out in order of time. Rows are those
-of the changelog, through :class:`state.write_buffer.buffer.Rows` like those of any store; which is next is told by
-:class:`state.time_ordered.index.BufferIndex`. Both are on both engines; Kafka Streams has the first in memory only and
-the second on RocksDB only. They belong to operators: users' processors can look at one, and not change it.
+Records wait in them, with the contexts they came with, until an operator takes them out in order of time. Rows are
+those of the changelog, through :class:`state.write_buffer.buffer.Rows` like those of any store; which is next is known
+to :class:`state.time_ordered.index.BufferIndex`. Both are on both engines; Kafka Streams has the first in memory only
+and the second on RocksDB only. They belong to operators: users' processors can look at one, and not change it.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from state.write_buffer.store_kind import Opening, OpenStore, open_rows
 __all__ = ["Buffer", "BufferView", "Callback", "open_buffer", "read_row", "row_size", "written"]
 
 Callback = Callable[[Any, Any, int, HeaderList | None], None]
-"""``(key, value, timestamp_ms, headers)`` of a record that leaves the buffer, while its context is the one in work."""
+"""``(key, value, timestamp_ms, headers)`` of a record that leaves the buffer, while its context is the current one."""
 
 
 def row_size(key: bytes, value: BufferValue) -> int:
-    """What Kafka Streams counts for a row, in bytes; ``key`` is that of the changelog."""
+    """Returns what Kafka Streams counts for a row, in bytes; ``key`` is that of the changelog."""
     return 8 + len(key) + resident_size(value)
 
 
 def written(value: BufferValue) -> bytes:
-    """A row."""
+    """Returns a row as it is written."""
     return write_buffer_value(write_context(*value.context), value.prior, value.old, value.new, value.time)
 
 
 def read_row(row: bytes, store: str) -> BufferValue:
-    """A row as it is read.
+    """Returns a row as it is read.
 
     :raises StateError: if it is damaged.
     """
@@ -60,7 +60,7 @@ def read_row(row: bytes, store: str) -> BufferValue:
 
 
 class Buffer:
-    """For operators. Not checked for being closed: an operator ends with its task.
+    """A buffer as operators get it. Not checked for being closed: an operator ends with its task.
 
     :param index_family: suffix of the family that holds the index.
     """
@@ -127,7 +127,7 @@ class Buffer:
 
 
 class BufferView:
-    """For processors: how much is buffered."""
+    """A buffer as processors get it: they can see how much is buffered."""
 
     def __init__(self, buffer: Buffer) -> None:
         self.name, self.persistent = buffer.name, buffer.persistent
@@ -162,11 +162,12 @@ class BufferView:
 
 
 def open_buffer(opening: Opening, buffer: Buffer) -> OpenStore:
-    """The store of a task."""
+    """Returns the store of a task."""
     return OpenStore(
+        kind=opening.kind,
         builder=opening.builder,
         rows=buffer.rows,
         facade=BufferView(buffer),
         operator=buffer,
-        upkeep=(buffer.index,),
+        participants=(buffer.index,),
     )

@@ -1,4 +1,4 @@
-"""What a time-ordered buffer knows besides its rows: which is next, how many there are, how large they are.
+"""The index of a time-ordered buffer: which is next, how many there are, how large they are.
 
 Entries are ``0x00``, ``time i64`` and what tells rows of one time apart; they stand in a family of the engine, and
 those that the engine lacks in a sorted list. They leave from the front only, so that what is left of the engine's is
@@ -13,6 +13,7 @@ from typing import Any
 from sortedcontainers import SortedList
 
 from state.engine.port import Batch, Family
+from state.write_buffer.store_kind import CommitParticipant
 
 __all__ = ["EMPTY", "ENTRIES", "FACTS_KEY", "BufferIndex", "check_facts", "entry_of", "invalidate", "time_of"]
 
@@ -45,8 +46,8 @@ def invalidate(batch: Batch, handle: Any, sequence: int, stream_time: int) -> No
     batch.put(FACTS_KEY, _FACTS.pack(_RESTORED, 0, 0, 0, sequence, stream_time), handle)
 
 
-class BufferIndex:
-    """Of one buffer; part of each commit (:class:`state.write_buffer.store_kind.Upkeep`).
+class BufferIndex(CommitParticipant):
+    """The index of one buffer, written with each commit.
 
     :param family: holds the entries, and a row of facts.
     :param writes_entries: ``False`` where the rows themselves are the entries.
@@ -61,11 +62,10 @@ class BufferIndex:
         self._head_known = False
         self.num_records = self.buffer_size = self.sequence = 0
         self.stream_time = -1
-        self.pending = False
-        """Whether a commit has anything to write."""
+        self._changed = False
         low = ENTRIES[0]
         self.counted = False
-        """Whether it knows its rows; else they are to be told by :meth:`add` or :meth:`count`."""
+        """Whether it knows its rows; else :meth:`add` or :meth:`count` is to be called for each."""
         row = family.get(FACTS_KEY)
         if row is not None:
             valid, self.num_records, self.buffer_size, first, self.sequence, self.stream_time = _FACTS.unpack(row)
@@ -87,7 +87,7 @@ class BufferIndex:
 
     def resize(self, by: int) -> None:
         self.buffer_size += by
-        self.pending = True
+        self._changed = True
 
     def first(self) -> bytes | None:
         """The next entry."""
@@ -121,6 +121,10 @@ class BufferIndex:
 
     # ------------------------------------------------------------------- commit
 
+    @property
+    def pending(self) -> bool:
+        return self._changed
+
     def apply(self, batch: Batch) -> None:
         handle = self._family.handle
         if self._writes_entries:
@@ -137,7 +141,7 @@ class BufferIndex:
         self._head_known = False
         self._waiting.clear()
         self._gone.clear()
-        self.pending = False
+        self._changed = False
 
     def close(self) -> None:
         self._waiting.clear()

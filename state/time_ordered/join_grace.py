@@ -14,13 +14,14 @@ from processor_api.errors import StateError, StoreError
 from processor_api.record import NO_TIMESTAMP, HeaderList
 from processor_api.stores.factory import StoreBuilder
 from state.engine.port import Batch, Engine
-from state.formats.buffer_value import BufferValue
+from state.formats.buffer_value import BufferValue, read_buffer_value
 from state.formats.keys import read_window_key_by_time, window_key_by_time
 from state.time_ordered.buffer import Buffer, Callback, open_buffer, read_row, row_size, written
-from state.time_ordered.index import ENTRIES, FACTS_KEY, BufferIndex, invalidate, time_of
+from state.time_ordered.index import ENTRIES, FACTS_KEY, BufferIndex, check_facts, invalidate, time_of
 from state.write_buffer.buffer import Log
 from state.write_buffer.row_codec import PLAIN, RowCodec
 from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind
+from state.write_buffer.stored_rows import StoredFamily, StoredRow
 
 __all__ = ["KINDS", "JoinBuffer"]
 
@@ -29,7 +30,7 @@ MAX_SEQUENCE = 0x7FFFFFFF
 
 
 class JoinBuffer(Buffer):
-    """See the module's text."""
+    """The buffer of one join; users see it as a :class:`~state.time_ordered.buffer.BufferView`."""
 
     def __init__(self, opening: Opening) -> None:
         super().__init__(opening, _logged(opening.log), FAMILY, log_each=opening.log_each)
@@ -132,4 +133,20 @@ def _not_ours(store: str, error: ValueError) -> StateError:
     )
 
 
-KINDS = {"join-buffer": StoreKind(replace(PLAIN, family_suffix=FAMILY), _open, _restoring)}
+def _stored(key: bytes, row: bytes) -> StoredRow | None:
+    if key == FACTS_KEY:
+        check_facts(row)
+        return None
+    name, _, sequence = read_window_key_by_time(key)
+    found = read_buffer_value(row)
+    return StoredRow(name, found.new, found.context.timestamp, found.context.headers, {"sequence": sequence})
+
+
+KINDS = {
+    "join-buffer": StoreKind(
+        codec=replace(PLAIN, family_suffix=FAMILY),
+        open=_open,
+        restoring=_restoring,
+        offline={FAMILY: StoredFamily(_stored, ("timestamp", "headers", "sequence"))},
+    )
+}

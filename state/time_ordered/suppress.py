@@ -17,10 +17,11 @@ from processor_api.stores.factory import StoreBuilder
 from state.engine.port import Batch, Engine
 from state.formats.buffer_value import VERSION, BufferContext, BufferValue, read_any_version, read_buffer_value
 from state.time_ordered.buffer import Buffer, Callback, open_buffer, read_row, row_size, written
-from state.time_ordered.index import ENTRIES, entry_of, invalidate, time_of
+from state.time_ordered.index import ENTRIES, FACTS_KEY, check_facts, entry_of, invalidate, time_of
 from state.write_buffer.buffer import Log
 from state.write_buffer.row_codec import PLAIN, RowCodec
 from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind
+from state.write_buffer.stored_rows import StoredFamily, StoredRow
 
 __all__ = ["KINDS", "ChangeBuffer"]
 
@@ -45,7 +46,7 @@ class ChangeBuffer(Buffer):
         """Buffers a change in place of the one that is buffered for its key, which keeps its time.
 
         :param time: when the key may leave, in ms.
-        :param timestamp: the record's; what else is kept of its context is that of the record in work.
+        :param timestamp: the record's; what else is kept of its context is that of the current record.
         :raises StoreError: if a serde fails, the key is null or the time negative; nothing has changed.
         """
         self._check_time(time)
@@ -162,6 +163,27 @@ def _current(store: str, data: bytes, timestamp: int, headers: HeaderList, known
     return written(value)
 
 
+def _stored(key: bytes, row: bytes) -> StoredRow:
+    found = read_buffer_value(row)
+    return StoredRow(key, found.new, found.context.timestamp, found.context.headers, {"leaves_at": found.time})
+
+
+def _stored_times(key: bytes, row: bytes) -> None:
+    if key == FACTS_KEY:
+        check_facts(row)
+    elif len(key) < 9 or row:
+        raise ValueError(f"a row of the index has at least 9 bytes and no value, this one has {len(key)}")
+
+
 KINDS = {
-    "change-buffer": StoreKind(replace(PLAIN, family_suffix="suppressed"), _open, _restoring, families=(TIMES,)),
+    "change-buffer": StoreKind(
+        codec=replace(PLAIN, family_suffix="suppressed"),
+        open=_open,
+        restoring=_restoring,
+        families=(TIMES,),
+        offline={
+            "suppressed": StoredFamily(_stored, ("timestamp", "headers", "leaves_at")),
+            TIMES: StoredFamily(_stored_times),
+        },
+    ),
 }

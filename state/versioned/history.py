@@ -7,7 +7,7 @@ value; one without a value says that there was none in that time. One that start
 the key was deleted at that time.
 
 Rows are only put and replaced; they go when their validity ended before the history that is kept, by whole segments.
-Nothing tells the engine when that is: a sweep goes through the family now and then, a piece with each commit.
+The engine does not know when that is: a sweep goes through the family now and then, a piece with each commit.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left
 from collections.abc import Iterator
-from copy import copy
 from itertools import islice
 
 from sortedcontainers import SortedList
@@ -23,8 +22,9 @@ from sortedcontainers import SortedList
 from state.engine.port import Batch, Engine, Family
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.overlay import merged
+from state.write_buffer.store_kind import CommitParticipant
 
-__all__ = ["VERSIONS", "History", "Row", "front_of", "read_version_row"]
+__all__ = ["VERSIONS", "History", "HistoryReads", "Row", "front_of", "read_version_row"]
 
 VERSIONS = "versions"
 """Suffix of the family."""
@@ -63,91 +63,49 @@ def _read(row: bytes) -> Version:
     return _unpack(row)[0], (row[9:] if len(row) > 8 else None)
 
 
-class History:
-    """Of one store. Written with each commit (:class:`state.write_buffer.store_kind.Upkeep`)."""
+class HistoryReads:
+    """The older versions of one store, for reading.
 
-    def __init__(self, engine: Engine, store: str, budget: Budget, retention_ms: int, segment_ms: int) -> None:
-        self._family = engine.family(f"{store}.{VERSIONS}")
-        self._budget = budget
-        self._retention, self._segment = retention_ms, segment_ms
-        self._waiting: dict[bytes, list[Row]] = {}
-        """Rows that wait for the commit, by key, in order of their ends."""
+    :param waiting: rows that wait for the commit, by key, in order of their ends.
+    :param stream_time: the highest timestamp put, in ms; as the family has it if it is not given.
+    """
+
+    def __init__(
+        self,
+        family: Family,
+        retention_ms: int,
+        segment_ms: int,
+        waiting: dict[bytes, list[Row]],
+        stream_time: int | None = None,
+    ) -> None:
+        self.family = family
+        self.retention_ms, self.segment_ms = retention_ms, segment_ms
+        self.waiting_rows = waiting
         self._index: SortedList[bytes] | None = None
-        self._count = self._bytes = 0
-        found = self._family.get(_STREAM_TIME)
-        self.stream_time = self._stored_time = -1 if found is None else _unpack(found)[0]
-        """Highest timestamp put, in ms; -1 before the first."""
-        self._sweep_at: bytes | None = None
-        self._swept = self._sweeping = 0
-        """Rows that ended before this are gone; rows that ended before this are going."""
+        self.stream_time = _stored_time(family) if stream_time is None else stream_time
 
     @property
     def oldest(self) -> int:
         """Before this time in ms nothing is kept but the latest version of each key."""
-        return self.stream_time - self._retention
+        return self.stream_time - self.retention_ms
 
     def expired_before(self) -> int:
         """Rows that ended before this are not shown any more: the start of the segment of :attr:`oldest`."""
-        return max(self.oldest, 0) // self._segment * self._segment
-
-    # ------------------------------------------------------------------ other threads
-
-    @property
-    def waiting_rows(self) -> dict[bytes, list[Row]]:
-        """Rows that wait for the commit, by key: the dictionary and its lists change with every put."""
-        return self._waiting
-
-    @property
-    def family(self) -> Family:
-        return self._family
-
-    def frozen(
-        self, family: Family, waiting: dict[bytes, list[Row]] | None = None, stream_time: int | None = None
-    ) -> History:
-        """On the family of a snapshot, with the rows that waited and the stream time of its moment; without them as the
-        engine alone has it."""
-        found = copy(self)
-        found._family, found._waiting, found._index = family, waiting or {}, None
-        if stream_time is None:
-            stored = found._family.get(_STREAM_TIME)
-            stream_time = -1 if stored is None else _unpack(stored)[0]
-        found.stream_time = stream_time
-        return found
+        return max(self.oldest, 0) // self.segment_ms * self.segment_ms
 
     # ------------------------------------------------------------------ one key
 
-    def put(self, key: bytes, end: int, start: int, value: bytes | None) -> None:
-        """The version that ends at ``end``, in place of the one that did."""
-        size = len(key) + ROW_OVERHEAD_BYTES if value is None else len(key) + len(value) + ROW_OVERHEAD_BYTES
-        rows = self._waiting.get(key)
-        if rows is None:
-            self._waiting[key] = [(end, start, value)]
-            self._count += 1
-            if self._index is not None:
-                self._index.add(key)
-        else:
-            place = bisect_left(rows, (end,))
-            if place < len(rows) and rows[place][0] == end:
-                before = rows[place][2]
-                rows[place] = end, start, value
-                size -= len(key) + ROW_OVERHEAD_BYTES + (0 if before is None else len(before))
-            else:
-                rows.insert(place, (end, start, value))
-                self._count += 1
-        self._bytes += size
-        self._budget.uncommitted += size
-
     def ends_at(self, key: bytes, end: int) -> bool:
         """Whether there is a row for the end of a validity."""
-        rows = self._waiting.get(key, ())
+        rows = self.waiting_rows.get(key, ())
         place = bisect_left(rows, (end,))
         if place < len(rows) and rows[place][0] == end:
             return True
-        return self._family.get(front_of(key) + _pack(end)) is not None
+        return self.family.get(front_of(key) + _pack(end)) is not None
 
     def after(self, key: bytes, time: int) -> Row | None:
         """End, start and value of the first version that ends after a time; it may start after it too."""
-        rows = self._waiting.get(key)
+        rows = self.waiting_rows.get(key)
         found = None
         if rows is not None:
             place = bisect_left(rows, (time + 1,))
@@ -156,7 +114,7 @@ class History:
                 if found[1] <= time:
                     return found
         front = front_of(key)
-        row = self._family.seek(front + _pack(time + 1))
+        row = self.family.seek(front + _pack(time + 1))
         if row is None or not row[0].startswith(front):
             return found
         end = _unpack(row[0], len(front))[0]
@@ -174,12 +132,12 @@ class History:
         over = self._over(key, front, first, None if last is None else last[0])
         if reverse:
             over.reverse()
-        below = self._family.range(front + _pack(first), front + high, reverse=reverse)
+        below = self.family.range(front + _pack(first), front + high, reverse=reverse)
         at, rows = len(front), merged(over, below, _read, reverse)
         return ((_unpack(row_key, at)[0], start, value) for row_key, (start, value) in rows if start <= to_time)
 
     def _over(self, key: bytes, front: bytes, first: int, last: int | None) -> list[tuple[bytes, Version]]:
-        rows = self._waiting.get(key, ())
+        rows = self.waiting_rows.get(key, ())
         stop = len(rows) if last is None else bisect_left(rows, (last + 1,))
         return [(front + _pack(end), (start, value)) for end, start, value in rows[bisect_left(rows, (first,)) : stop]]
 
@@ -197,7 +155,7 @@ class History:
             over.reverse()
         low_row = _FIRST if low is None else front_of(low)
         high_row = None if high is None else front_of(high)
-        rows = merged(over, self._family.range(low_row, high_row, reverse=reverse), _read, reverse)
+        rows = merged(over, self.family.range(low_row, high_row, reverse=reverse), _read, reverse)
         expired = self.expired_before()
         decoded = ((_key_of(row), _unpack(row, len(row) - 8)[0], version) for row, version in rows)
         return ((key, end, start, value) for key, end, (start, value) in decoded if end >= expired)
@@ -206,28 +164,65 @@ class History:
         if low is not None and high is not None and low >= high:
             return iter(())
         if self._index is None:
-            self._index = SortedList(self._waiting)
+            self._index = SortedList(self.waiting_rows)
         return self._index.irange(low, high, inclusive=(True, False))
+
+
+def _stored_time(family: Family) -> int:
+    """The stream time at the last commit; -1 before the first."""
+    found = family.get(_STREAM_TIME)
+    return -1 if found is None else _unpack(found)[0]
+
+
+class History(HistoryReads, CommitParticipant):
+    """The older versions of a store of a task: read, put and written with each commit.
+
+    Other threads read `waiting_rows`, whose lists change with every put (:mod:`state.versioned.live_view`).
+    """
+
+    def __init__(self, engine: Engine, store: str, budget: Budget, retention_ms: int, segment_ms: int) -> None:
+        super().__init__(engine.family(f"{store}.{VERSIONS}"), retention_ms, segment_ms, {})
+        self._budget = budget
+        self._count = self._bytes = 0
+        self._stored_time = self.stream_time
+        self._sweep_at: bytes | None = None
+        self._swept = self._sweeping = 0
+        """Rows that ended before this are gone; rows that ended before this are going."""
+
+    def put(self, key: bytes, end: int, start: int, value: bytes | None) -> None:
+        """The version that ends at ``end``, in place of the one that did."""
+        size = len(key) + ROW_OVERHEAD_BYTES if value is None else len(key) + len(value) + ROW_OVERHEAD_BYTES
+        rows = self.waiting_rows.get(key)
+        if rows is None:
+            self.waiting_rows[key] = [(end, start, value)]
+            self._count += 1
+            if self._index is not None:
+                self._index.add(key)
+        else:
+            place = bisect_left(rows, (end,))
+            if place < len(rows) and rows[place][0] == end:
+                before = rows[place][2]
+                rows[place] = end, start, value
+                size -= len(key) + ROW_OVERHEAD_BYTES + (0 if before is None else len(before))
+            else:
+                rows.insert(place, (end, start, value))
+                self._count += 1
+        self._bytes += size
+        self._budget.uncommitted += size
 
     # ------------------------------------------------------------------ commit
 
     @property
-    def waiting(self) -> int:
-        """Rows that wait for the commit."""
-        return self._count
-
-    @property
-    def waiting_bytes(self) -> int:
-        """Their size."""
-        return self._bytes
+    def waiting(self) -> tuple[int, int]:
+        return self._count, self._bytes
 
     @property
     def pending(self) -> bool:
-        return bool(self._waiting) or self.stream_time != self._stored_time
+        return bool(self.waiting_rows) or self.stream_time != self._stored_time
 
     def apply(self, batch: Batch) -> None:
-        handle, put, pack = self._family.handle, batch.put, _pack
-        for key, rows in self._waiting.items():
+        handle, put, pack = self.family.handle, batch.put, _pack
+        for key, rows in self.waiting_rows.items():
             front = front_of(key)
             for end, start, value in rows:
                 put(front + pack(end), pack(start) if value is None else pack(start) + _HAS_VALUE + value, handle)
@@ -238,12 +233,12 @@ class History:
     def _sweep(self, batch: Batch) -> None:
         expired = self.expired_before()
         if self._sweep_at is None:
-            if expired - self._swept < max(self._retention // 2, self._segment):
+            if expired - self._swept < max(self.retention_ms // 2, self.segment_ms):
                 return
             self._sweep_at, self._sweeping = _FIRST, expired
         left = SWEEP_LEAST + SWEEP_FACTOR * self._count
-        handle, key = self._family.handle, b""
-        for key, _ in islice(self._family.range(self._sweep_at), left):
+        handle, key = self.family.handle, b""
+        for key, _ in islice(self.family.range(self._sweep_at), left):
             left -= 1
             if _unpack(key, len(key) - 8)[0] < expired:
                 batch.delete(key, handle)
@@ -257,7 +252,7 @@ class History:
         self.close()
 
     def close(self) -> None:
-        self._waiting.clear()
+        self.waiting_rows.clear()
         self._index = None
         self._budget.uncommitted -= self._bytes
         self._count = self._bytes = 0

@@ -12,88 +12,89 @@ from processor_api.record import HeaderList
 from processor_api.serde import Serde, Serdes
 from processor_api.stores.contracts import VersionedRecord
 from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.queries import MultiVersionedKeyQuery, ResultOrder, VersionedKeyQuery
 from state.engine.port import Batch, Engine
-from state.versioned.history import VERSIONS, History
-from state.versioned.versions import Found, Versions
-from state.write_buffer.buffer import Rows
+from state.formats.value_and_timestamp import read_value_and_timestamp
+from state.read_views.answers import QueryRows
+from state.versioned.history import VERSIONS, History, front_of, read_version_row
+from state.versioned.live_view import VersionedView
+from state.versioned.versions import Found, VersionReads, Versions
+from state.write_buffer.buffer import UNLOGGED, Rows
 from state.write_buffer.checked_serdes import key_writer, prefix_bounds, reader, value_writer
 from state.write_buffer.iterators import OpenIterators, RowIterator
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.record_context import Cursor
 from state.write_buffer.row_codec import TIMESTAMPED, RowCodec
-from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind
+from state.write_buffer.row_format import RowFormat
+from state.write_buffer.store_kind import ITSELF, Opening, OpenStore, Restore, StoreKind, share_rows
+from state.write_buffer.stored_rows import StoredFamily, StoredRow
 
-__all__ = ["KINDS", "VersionedFacade", "VersionedOperator"]
+__all__ = ["KINDS", "VersionedFacade", "VersionedOperator", "VersionedReads"]
 
 FIRST_TIME, LAST_TIME = -1, (1 << 63) - 1
 RESTORE_CACHE_BYTES = 16 << 20
 LATEST = replace(TIMESTAMPED, family_suffix="latest")
 
 
-class VersionedFacade:
-    """For processors: :class:`processor_api.stores.contracts.VersionedKeyValueStore`."""
+class VersionedReads:
+    """A versioned store, for reading; base of what processors get.
 
-    def __init__(self, versions: Versions, opening: Opening) -> None:
+    :param iterators: opens its iterators.
+    """
+
+    def __init__(
+        self,
+        versions: VersionReads,
+        key_serde: Serde[Any],
+        value_serde: Serde[Any],
+        iterators: OpenIterators | None = None,
+    ) -> None:
         name = self.name = versions.name
-        self.persistent: bool = opening.engine.persistent
+        self.persistent: bool = versions.latest.persistent
         self._versions = versions
-        self._opening = opening
-        self._log = opening.log
-        self._write_key, self._read_key = key_writer(opening.key_serde, name), reader(opening.key_serde, "key", name)
-        self._write_value = value_writer(opening.value_serde, name)
-        self._read_value = reader(opening.value_serde, "value", name)
-        self._open = True
-        self._iterators = OpenIterators(name)
-        self.get: Callable[..., VersionedRecord[Any] | None] = self._make_get(opening)
+        self._serdes = key_serde, value_serde
+        self._write_key, self._read_key = key_writer(key_serde, name), reader(key_serde, "key", name)
+        self._read_value = reader(value_serde, "value", name)
+        self._iterators = iterators or OpenIterators(name)
+        self.get: Callable[..., VersionedRecord[Any] | None] = self._make_get()
+
+    def reading(self, versions: VersionReads, iterators: OpenIterators) -> VersionedReads:
+        """Returns a versioned store that reads other rows and is not written."""
+        return VersionedReads(versions, *self._serdes, iterators)
+
+    @property
+    def versions_read(self) -> VersionReads:
+        """The versions that it reads."""
+        return self._versions
 
     @property
     def is_open(self) -> bool:
-        return self._open
+        return self._iterators.is_open
 
     def close(self) -> None:
-        """Every later call fails."""
-        self._open = False
-        self.get = self._closed
+        """Every later call fails, also of its iterators."""
         self._iterators.close()
 
-    # ------------------------------------------------------------------ writes
-
-    def put(self, key: Any, value: Any, timestamp: int) -> int:
-        self._check()
-        self._check_time(timestamp, "timestamp")
-        raw, data = self._write_key(key), self._write_value(value)
-        if self._log is not None:
-            self._log(raw, data, timestamp)
-        return self._versions.put(raw, data, timestamp)
-
-    def delete(self, key: Any, timestamp: int) -> VersionedRecord[Any] | None:
-        self._check()
-        self._check_time(timestamp, "timestamp")
-        old = None
-        if timestamp >= self._versions.history.oldest:
-            old = self.get(key, timestamp)
-        self.put(key, None, timestamp)
-        return old
-
-    # ------------------------------------------------------------------ reads
-
-    def _make_get(self, opening: Opening) -> Callable[..., VersionedRecord[Any] | None]:
-        """`get`, a function that runs for every record of a join: without calls of ours where that can be."""
+    def _make_get(self) -> Callable[..., VersionedRecord[Any] | None]:
+        """Returns `get`, a function that runs for every record of a join: without calls of ours where that can be."""
+        (key_serde, value_serde), iterators = self._serdes, self._iterators
         write_slowly, read_slowly, check_time = self._write_key, self._read_value, self._check_time
-        write = str.encode if opening.key_serde is Serdes.STRING else opening.key_serde.serialize
-        read, older, new = opening.value_serde.deserialize, self._versions.older, tuple.__new__
+        write = str.encode if key_serde is Serdes.STRING else key_serde.serialize
+        read, older, new = value_serde.deserialize, self._versions.older, tuple.__new__
         latest = self._versions.latest
-        dirty_get, clean_get, miss = latest.dirty.get, latest.clean.get, latest.quick_miss
+        dirty_get, clean_get, read_through = latest.dirty.get, latest.clean.get, latest.read_through
 
         def get(key: Any, as_of: int | None = None) -> VersionedRecord[Any] | None:
             found: Found | None
+            if not iterators.is_open:
+                iterators.check()
             try:
                 raw = write(key) if key is not None else write_slowly(key)
             except Exception:
                 raw = write_slowly(key)  # writes it after all, or raises the same again, with the name of the store
             if as_of is not None and (type(as_of) is not int or not 0 <= as_of <= LAST_TIME):
                 check_time(as_of, "as_of")
-            entry = dirty_get(raw) or clean_get(raw) or miss(raw)
+            entry = dirty_get(raw) or clean_get(raw) or read_through(raw)
             if entry is not None and entry[0] is not None and (as_of is None or entry[1] <= as_of):
                 found = entry[0], entry[1], None
             else:
@@ -106,9 +107,6 @@ class VersionedFacade:
                 return VersionedRecord(read_slowly(found[0]), found[1], found[2])
 
         return get
-
-    def _closed(self, *arguments: Any) -> None:
-        self._check()
 
     def versions(self, key: Any, from_time: int | None = None, to_time: int | None = None) -> RowIterator:
         return self._between(key, from_time, to_time, reverse=False)
@@ -123,7 +121,7 @@ class VersionedFacade:
         return self._range(from_key, to_key, as_of, as_of, reverse=True, newest=as_of is None)
 
     def prefix_scan(self, prefix: Any, prefix_serde: Serde[Any] | None = None, as_of: int | None = None) -> RowIterator:
-        self._check()
+        self._iterators.check()
         low, high = prefix_bounds(prefix, self._write_key, prefix_serde, self.name)
         return self._scan(low, high, as_of, as_of, reverse=False, newest=as_of is None)
 
@@ -139,14 +137,13 @@ class VersionedFacade:
 
     def approximate_num_entries(self) -> int:
         """Keys that have a latest version."""
-        self._check()
-        latest = self._versions.latest
-        return latest.family.approximate_count() + len(latest.dirty) + len(latest.drained)
+        self._iterators.check()
+        return self._versions.latest.approximate_count()
 
     # ------------------------------------------------------------------ helpers
 
     def _between(self, key: Any, from_time: int | None, to_time: int | None, *, reverse: bool) -> RowIterator:
-        self._check()
+        self._iterators.check()
         first, last = self._times(from_time, to_time)
         found = self._versions.between(self._write_key(key), first, last, reverse=reverse)
         read = self._read_value
@@ -163,7 +160,7 @@ class VersionedFacade:
         reverse: bool,
         newest: bool = False,
     ) -> RowIterator:
-        self._check()
+        self._iterators.check()
         low = None if from_key is None else self._write_key(from_key)
         high = None if to_key is None else self._write_key(to_key) + b"\0"
         return self._scan(low, high, from_time, to_time, reverse=reverse, newest=newest)
@@ -203,13 +200,37 @@ class VersionedFacade:
                 f"store {self.name!r} takes times in ms that are not negative; {what} is {time!r}", store=self.name
             )
 
-    def _check(self) -> None:
-        if not self._open:
-            raise StoreError(f"store {self.name!r} is closed: its task is not on this worker any more", store=self.name)
+
+class VersionedFacade(VersionedReads):
+    """A versioned store for processors: :class:`processor_api.stores.contracts.VersionedKeyValueStore`."""
+
+    _versions: Versions
+
+    def __init__(self, versions: Versions, opening: Opening) -> None:
+        super().__init__(versions, opening.key_serde, opening.value_serde)
+        self._log = opening.log
+        self._write_value = value_writer(opening.value_serde, self.name)
+
+    def put(self, key: Any, value: Any, timestamp: int) -> int:
+        self._iterators.check()
+        self._check_time(timestamp, "timestamp")
+        raw, data = self._write_key(key), self._write_value(value)
+        if self._log is not None:
+            self._log(raw, data, timestamp)
+        return self._versions.put(raw, data, timestamp)
+
+    def delete(self, key: Any, timestamp: int) -> VersionedRecord[Any] | None:
+        self._iterators.check()
+        self._check_time(timestamp, "timestamp")
+        old = None
+        if timestamp >= self._versions.history.oldest:
+            old = self.get(key, timestamp)
+        self.put(key, None, timestamp)
+        return old
 
 
 class VersionedOperator:
-    """For operators of the DSL: as :class:`state.key_value.store.OperatorStore`, and as of a time."""
+    """A versioned store for operators of the DSL: as :class:`state.key_value.store.OperatorStore`, and as of a time."""
 
     cached = False
     versioned = True
@@ -233,7 +254,7 @@ class VersionedOperator:
         return self._facade.put(key, value, timestamp)
 
     def on_flush(self, callback: Callable[..., None], *, old_values: bool) -> None:
-        """Nothing is cached, so nobody is ever told."""
+        """Nothing is cached, so the callback is never called."""
 
 
 def _versions(
@@ -244,33 +265,25 @@ def _versions(
     budget: Budget,
     drop: Callable[[], None],
 ) -> Versions:
-    latest = Rows(
-        name=builder.name,
-        engine=engine,
-        codec=codec,
-        key_serde=Serdes.BYTES,
-        value_serde=Serdes.BYTES,
-        cursor=cursor,
-        budget=budget,
-        log=None,  # the store logs each of its puts itself
-        log_each=False,
-        caching=False,
-    )
+    """The store logs each of its puts itself."""
+    format = RowFormat(builder.name, codec, Serdes.BYTES, Serdes.BYTES)
+    latest = Rows(share_rows(format, engine, cursor), budget=budget, logging=UNLOGGED, caching=False)
     parameters = builder.supplier.parameters
     retention = parameters["history_retention_ms"]
     history = History(engine, builder.name, budget, retention, parameters["segment_interval_ms"])
-    return Versions(builder.name, latest, history, keeps_history=retention > 0, drop=drop)
+    return Versions(latest, history, keeps_history=retention > 0, drop=drop)
 
 
 def _open(opening: Opening) -> OpenStore:
     versions = _versions(opening.builder, opening.engine, opening.codec, opening.cursor, opening.budget, opening.drop)
     facade = VersionedFacade(versions, opening)
     return OpenStore(
+        kind=opening.kind,
         builder=opening.builder,
         rows=versions.latest,
         facade=facade,
         operator=VersionedOperator(facade),
-        upkeep=(versions.history,),
+        participants=(versions.history,),
     )
 
 
@@ -302,6 +315,48 @@ def _restoring(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec)
     return restore
 
 
+def _stored_latest(key: bytes, row: bytes) -> StoredRow:
+    value, timestamp = read_value_and_timestamp(row)
+    return StoredRow(key, value, more={"valid_from": timestamp})
+
+
+def _stored_version(key: bytes, row: bytes) -> StoredRow | None:
+    found = read_version_row(key, row)
+    if found is None:
+        return None
+    name, end, start, value = found
+    return StoredRow(name, value, more={"valid_from": start, "valid_to": end})
+
+
+def _fronts(low: bytes | None, high: bytes | None) -> tuple[bytes | None, bytes | None]:
+    """Bounds of keys as they stand before the times."""
+    return None if low is None else front_of(low), None if high is None else front_of(high)
+
+
+def _by_key_and_time(row: StoredRow) -> tuple[bytes, int]:
+    return row.key, row.more["valid_from"]
+
+
+def _versions_of_key(store: Any, query: Any) -> QueryRows:
+    read = store.versions if query.order is ResultOrder.ASCENDING else store.backward_versions
+    return QueryRows(read(query.key, query.from_time, query.to_time))
+
+
 KINDS: dict[str, StoreKind] = {
-    "versioned-key-value": StoreKind(LATEST, _open, _restoring, families=(VERSIONS,)),
+    "versioned-key-value": StoreKind(
+        codec=LATEST,
+        open=_open,
+        restoring=_restoring,
+        families=(VERSIONS,),
+        view=VersionedView,
+        offline={
+            LATEST.family_suffix: StoredFamily(_stored_latest, ("valid_from",), order=_by_key_and_time),
+            VERSIONS: StoredFamily(_stored_version, ("valid_from", "valid_to"), _fronts, _by_key_and_time),
+        },
+        forms={"versioned-key-value": ITSELF},
+        answers={
+            VersionedKeyQuery: lambda store, query: store.get(query.key, query.as_of),
+            MultiVersionedKeyQuery: _versions_of_key,
+        },
+    ),
 }

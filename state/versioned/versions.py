@@ -15,11 +15,12 @@ from operator import itemgetter
 from typing import Any
 
 from processor_api.stores.contracts import PUT_RETURN_CODE_NOT_PUT, PUT_RETURN_CODE_VALID_TO_UNDEFINED
-from state.versioned.history import History
+from state.versioned.history import History, HistoryReads
 from state.write_buffer.buffer import Rows
 from state.write_buffer.fast_path import make_put
+from state.write_buffer.row_reader import RowReader
 
-__all__ = ["Found", "Versions"]
+__all__ = ["Found", "LateWarnings", "VersionReads", "Versions"]
 
 log = logging.getLogger("streams.state.versioned")
 
@@ -27,35 +28,127 @@ Found = tuple[bytes, int, int | None]
 """Value, start of the validity in ms and its end; ``None`` for a version that is the latest."""
 
 
-class Versions:
-    """Of one store.
+class LateWarnings:
+    """Warns of puts and reads that come too late: the first time, and whenever their number has doubled."""
+
+    def __init__(self, store: str) -> None:
+        self._store = store
+        self._puts = self._reads = 0
+
+    def put(self, timestamp: int, oldest: int) -> None:
+        """A put is dropped."""
+        self._puts += 1
+        if not self._puts & (self._puts - 1):
+            place = self._place(timestamp, oldest, self._puts)
+            log.warning("a put is older than the history that is kept: it is dropped", extra=place)
+
+    def read(self, timestamp: int, oldest: int) -> None:
+        """A read finds nothing."""
+        self._reads += 1
+        if not self._reads & (self._reads - 1):
+            place = self._place(timestamp, oldest, self._reads)
+            log.warning("a read is as of a time before the history that is kept: older versions are gone", extra=place)
+
+    def _place(self, timestamp: int, oldest: int, times: int) -> dict[str, object]:
+        return {"store": self._store, "timestamp": timestamp, "oldest": oldest, "times": times}
+
+
+class VersionReads:
+    """The versions of one store, for reading.
+
+    :param latest: rows from bytes to bytes.
+    :param late: warns of reads that come too late.
+    """
+
+    def __init__(self, latest: RowReader, history: HistoryReads, late: LateWarnings) -> None:
+        self.name = latest.name
+        self.latest = latest
+        self.history = history
+        self._late = late
+        self._dirty, self._clean, self._read_through = latest.dirty.get, latest.clean.get, latest.read_through
+
+    # ------------------------------------------------------------------ reads of one key
+
+    def newest(self, key: bytes) -> Found | None:
+        entry = self._dirty(key) or self._clean(key) or self._read_through(key)
+        return None if entry is None or entry[0] is None else (entry[0], entry[1], None)
+
+    def as_of(self, key: bytes, time: int) -> Found | None:
+        latest = self._dirty(key) or self._clean(key) or self._read_through(key)
+        if latest is not None and latest[1] <= time and latest[0] is not None:
+            return latest[0], latest[1], None
+        return self.older(key, time)
+
+    def older(self, key: bytes, time: int) -> Found | None:
+        """As :meth:`as_of`, where it is not the latest version."""
+        history = self.history
+        if time < history.oldest:
+            self._late.read(time, history.oldest)
+            return None
+        if time >= history.stream_time:
+            return None
+        found = history.after(key, time)
+        if found is None or found[2] is None or found[1] > time:
+            return None
+        return found[2], found[1], found[0]
+
+    def between(self, key: bytes, from_time: int, to_time: int, *, reverse: bool) -> Iterator[Found]:
+        latest = self.newest(key)
+        newest = [] if latest is None or latest[1] > to_time else [latest]
+        if to_time < self.history.oldest:
+            return iter(newest)
+        rows = self.history.between(key, from_time, to_time, reverse=reverse)
+        older = ((value, start, end) for end, start, value in rows if value is not None)
+        return _chained(newest, older) if reverse else _chained(older, newest)
+
+    # ------------------------------------------------------------------ reads of many keys
+
+    def newest_of(self, low: bytes | None, high: bytes | None, *, reverse: bool) -> Iterator[tuple[bytes, Found]]:
+        """The latest versions of the keys ``low <= key < high``."""
+        rows = self.latest.range(low, high, reverse=reverse)
+        return ((key, (value, timestamp, None)) for key, (value, timestamp) in rows)
+
+    def range(
+        self, low: bytes | None, high: bytes | None, from_time: int, to_time: int, *, reverse: bool
+    ) -> Iterator[tuple[bytes, Found]]:
+        """The versions of the keys ``low <= key < high`` that were valid at some time between two, by key, then by
+        time."""
+        newest = (row for row in self.newest_of(low, high, reverse=reverse) if row[1][1] <= to_time)
+        if to_time < self.history.oldest:
+            return newest
+        rows = self.history.range(low, high, reverse=reverse)
+        older = (
+            (key, (value, start, end))
+            for key, end, start, value in rows
+            if value is not None and start <= to_time and end > from_time
+        )
+        streams: tuple[Iterator[Any], Iterator[Any]] = (newest, older) if reverse else (older, newest)
+        return merge(*streams, key=itemgetter(0), reverse=reverse)
+
+
+class Versions(VersionReads):
+    """The versions of a store of a task: read, and put into its write buffer.
 
     :param latest: rows from bytes to bytes, without a cache and without a changelog.
     :param keeps_history: otherwise it is a plain store with the calls of a versioned one.
     :param drop: counts a put that came too late.
     """
 
-    def __init__(
-        self, name: str, latest: Rows, history: History, *, keeps_history: bool, drop: Callable[[], None]
-    ) -> None:
-        self.name = name
-        self.latest = latest
-        self.history = history
+    latest: Rows
+    history: History
+
+    def __init__(self, latest: Rows, history: History, *, keeps_history: bool, drop: Callable[[], None]) -> None:
+        super().__init__(latest, history, LateWarnings(latest.name))
         self._keeps = keeps_history
         self._drop = drop
-        self._dirty, self._clean, self._miss = latest.dirty.get, latest.clean.get, latest.quick_miss
         self._put_latest = make_put(latest)
-        self._expired_puts = self._expired_reads = 0
-
-    # ------------------------------------------------------------------ writes
 
     def put(self, key: bytes, value: bytes | None, timestamp: int) -> int:
         """See :meth:`processor_api.stores.contracts.VersionedKeyValueStore.put`."""
         history = self.history
         if timestamp < history.oldest:
             self._drop()
-            self._expired_puts += 1
-            self._warn(self._expired_puts, "put", timestamp)
+            self._late.put(timestamp, history.oldest)
             return PUT_RETURN_CODE_NOT_PUT
         before = history.stream_time
         if timestamp > before:
@@ -92,75 +185,6 @@ class Versions:
             elif value is None and not self.history.ends_at(key, timestamp):
                 self.history.put(key, timestamp, timestamp, None)
         self._put_latest(key, value, timestamp)
-
-    # ------------------------------------------------------------------ reads of one key
-
-    def newest(self, key: bytes) -> Found | None:
-        entry = self._dirty(key) or self._clean(key) or self._miss(key)
-        return None if entry is None or entry[0] is None else (entry[0], entry[1], None)
-
-    def as_of(self, key: bytes, time: int) -> Found | None:
-        latest = self._dirty(key) or self._clean(key) or self._miss(key)
-        if latest is not None and latest[1] <= time and latest[0] is not None:
-            return latest[0], latest[1], None
-        return self.older(key, time)
-
-    def older(self, key: bytes, time: int) -> Found | None:
-        """As :meth:`as_of`, where it is not the latest version."""
-        history = self.history
-        if time < history.oldest:
-            self._expired_reads += 1
-            self._warn(self._expired_reads, "read", time)
-            return None
-        if time >= history.stream_time:
-            return None
-        found = history.after(key, time)
-        if found is None or found[2] is None or found[1] > time:
-            return None
-        return found[2], found[1], found[0]
-
-    def between(self, key: bytes, from_time: int, to_time: int, *, reverse: bool) -> Iterator[Found]:
-        latest = self.newest(key)
-        newest = [] if latest is None or latest[1] > to_time else [latest]
-        if to_time < self.history.oldest:
-            return iter(newest)
-        rows = self.history.between(key, from_time, to_time, reverse=reverse)
-        older = ((value, start, end) for end, start, value in rows if value is not None)
-        return _chained(newest, older) if reverse else _chained(older, newest)
-
-    def _warn(self, times: int, what: str, timestamp: int) -> None:
-        """The first time, and whenever their number has doubled."""
-        if times & (times - 1):
-            return
-        place = {"store": self.name, "timestamp": timestamp, "oldest": self.history.oldest, "times": times}
-        if what == "put":
-            log.warning("a put is older than the history that is kept: it is dropped", extra=place)
-        else:
-            log.warning("a read is as of a time before the history that is kept: older versions are gone", extra=place)
-
-    # ------------------------------------------------------------------ reads of many keys
-
-    def newest_of(self, low: bytes | None, high: bytes | None, *, reverse: bool) -> Iterator[tuple[bytes, Found]]:
-        """The latest versions of the keys ``low <= key < high``."""
-        rows = self.latest.range(low, high, reverse=reverse)
-        return ((key, (value, timestamp, None)) for key, (value, timestamp) in rows)
-
-    def range(
-        self, low: bytes | None, high: bytes | None, from_time: int, to_time: int, *, reverse: bool
-    ) -> Iterator[tuple[bytes, Found]]:
-        """The versions of the keys ``low <= key < high`` that were valid at some time between two, by key, then by
-        time."""
-        newest = (row for row in self.newest_of(low, high, reverse=reverse) if row[1][1] <= to_time)
-        if to_time < self.history.oldest:
-            return newest
-        rows = self.history.range(low, high, reverse=reverse)
-        older = (
-            (key, (value, start, end))
-            for key, end, start, value in rows
-            if value is not None and start <= to_time and end > from_time
-        )
-        streams: tuple[Iterator[Any], Iterator[Any]] = (newest, older) if reverse else (older, newest)
-        return merge(*streams, key=itemgetter(0), reverse=reverse)
 
 
 def _chained(first: Iterable[Found], second: Iterable[Found]) -> Iterator[Found]:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from copy import copy
 from typing import Any, Self
 
 from processor_api.errors import StateError, StoreError
 from processor_api.record import HeaderList
+from processor_api.serde import Serde
 from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.windowed import Window, Windowed
 from state.engine.port import Batch, Engine, Family
 from state.formats.headers_value import write_session_with_headers
 from state.formats.keys import MAX_TIME
 from state.windowed.key_layout import KeyFirst, TimeFirst
-from state.windowed.rows import Found, TimedRows
+from state.windowed.rows import Found, TimedReads, TimedRows
 from state.windowed.segments import Retention, Segments
 from state.write_buffer.buffer import FlushCallback
 from state.write_buffer.checked_serdes import key_writer, reader
@@ -24,57 +24,78 @@ from state.write_buffer.row_codec import Logged, RowCodec
 from state.write_buffer.store_kind import Opening, Restore, is_persistent
 from state.write_buffer.value_forms import Shown, Timestamped, Unheaded
 
-__all__ = ["TimedFacade", "TimedOperator", "WindowOf", "restore_timed"]
+__all__ = ["PutNumbers", "TimedOperator", "TimedStoreReads", "WindowOf", "restore_timed"]
 
 WindowOf = Callable[[int, int], Window]
 """``(time, rest)`` of a row to its window."""
 
 
-class TimedFacade:
-    """Of a store of windows or sessions.
+class PutNumbers:
+    """Holds the number of the last value that was put into a store that keeps duplicates."""
 
+    __slots__ = ("last",)
+
+    def __init__(self, last: int) -> None:
+        self.last = last
+
+
+class TimedStoreReads:
+    """A store of windows or sessions, for reading; base of what processors get.
+
+    :param shown: shows values, and takes those that are put apart.
     :param window_of: the window of a row from its time and the rest of its key.
+    :param iterators: opens its iterators; all forms of a store share them.
+    :param numbers: of a window store that keeps duplicates.
     """
 
-    def __init__(self, opening: Opening, timed: TimedRows, shown: Shown, window_of: WindowOf) -> None:
+    def __init__(
+        self,
+        timed: TimedReads,
+        key_serde: Serde[Any],
+        shown: Shown,
+        window_of: WindowOf,
+        iterators: OpenIterators | None = None,
+        numbers: PutNumbers | None = None,
+    ) -> None:
+        self.numbers = numbers
         self._timed = timed
-        self._rows = timed.rows
+        self._key_serde = key_serde
         self._shown = shown
         self._window_of = window_of
-        self._write_key = key_writer(opening.key_serde, self.name)
-        self._read_key = reader(opening.key_serde, "key", self.name)
-        self._open = True
-        self._owner = self
-        self._iterators = OpenIterators(self.name)
+        self._write_key = key_writer(key_serde, self.name)
+        self._read_key = reader(key_serde, "key", self.name)
+        self._iterators = iterators or OpenIterators(self.name)
 
     def without_timestamps(self) -> Self:
-        """The same store, its values shown alone."""
+        """Returns the same store, its values shown alone."""
         return self._shown_as(self._shown.alone())
 
     def without_headers(self) -> Self:
-        """A window store with headers, its values shown with timestamps."""
-        return self._shown_as(Unheaded(Timestamped(self.name, self._rows.cursor)))
+        """Returns a window store with headers, its values shown with timestamps."""
+        return self._shown_as(Unheaded(Timestamped(self.name, self._timed.rows.cursor)))
 
     def _shown_as(self, shown: Shown) -> Self:
-        view = copy(self)
-        view._shown = shown
-        return view
+        return type(self)(self._timed, self._key_serde, shown, self._window_of, self._iterators, self.numbers)
+
+    @property
+    def timed(self) -> TimedReads:
+        """The rows that it reads."""
+        return self._timed
 
     @property
     def name(self) -> str:
-        return self._rows.name
+        return self._timed.rows.name
 
     @property
     def persistent(self) -> bool:
-        return self._rows.engine.persistent
+        return self._timed.rows.persistent
 
     @property
     def is_open(self) -> bool:
-        return self._owner._open
+        return self._iterators.is_open
 
     def close(self) -> None:
-        """Every later call fails, also of its iterators."""
-        self._owner._open = False
+        """Every later call fails, also of its iterators and in its other forms."""
         self._iterators.close()
 
     # ---------------------------------------------------------------- helpers
@@ -112,23 +133,23 @@ class TimedFacade:
             )
         return value
 
-    def _check(self) -> None:
-        if not self._owner._open:
-            raise StoreError(f"store {self.name!r} is closed: its task is not on this worker any more", store=self.name)
-
     def _wrong_arguments(self, call: str, forms: str, given: int) -> TypeError:
         return TypeError(f"store {self.name!r}: {call} takes {forms}, got {given} arguments")
 
 
 class TimedOperator:
-    """What operators of the DSL get: functions of keys, times and what is kept with them, without wrapper objects."""
+    """A store of windows or sessions as operators of the DSL get it: functions of keys, times and what is kept with
+    them, without wrapper objects.
+
+    :param shown_as: in place of the rows, rows in another form.
+    """
 
     __slots__ = ("_key_of", "_on_flush", "_parts", "_window_of", "cached", "name", "timed", "write_key")
 
-    def __init__(self, opening: Opening, timed: TimedRows, window_of: WindowOf) -> None:
+    def __init__(self, opening: Opening, timed: TimedRows, window_of: WindowOf, shown_as: Any = None) -> None:
         self.name = timed.rows.name
         self.cached = timed.rows.cached
-        self.timed = timed
+        self.timed: Any = shown_as or timed
         self.write_key = key_writer(opening.key_serde, self.name)
         self._key_of = reader(opening.key_serde, "key", self.name)
         self._parts = timed.layout.parts
@@ -136,7 +157,7 @@ class TimedOperator:
         self._on_flush = timed.rows.on_flush
 
     def on_flush(self, callback: FlushCallback, *, old_values: bool) -> None:
-        """Sets who is told of cached changes when they are drained; keys are :class:`Windowed`."""
+        """Sets the function that is called with each cached change when it is drained; keys are :class:`Windowed`."""
         key_of, parts, window_of = self._key_of, self._parts, self._window_of
 
         def flushed(row: bytes, new: Any, old: Any, timestamp: int, headers: HeaderList | None) -> None:

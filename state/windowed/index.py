@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 from weakref import WeakSet
@@ -11,21 +11,23 @@ from processor_api.serde import Serdes
 from state.engine.port import Batch
 from state.windowed.key_layout import TimeFirst
 from state.windowed.segments import SEGMENT
-from state.write_buffer.buffer import Entry
+from state.write_buffer.buffer import Rows
 from state.write_buffer.fast_path import make_put
 from state.write_buffer.migration import upgrading_codec
 from state.write_buffer.row_codec import PLAIN
-from state.write_buffer.store_kind import Opening, open_rows
+from state.write_buffer.row_format import Entry
+from state.write_buffer.row_reader import Get, RowReader
+from state.write_buffer.store_kind import CommitParticipant, Opening, open_rows
 
-__all__ = ["IndexRows"]
+__all__ = ["IndexReads", "IndexRows", "open_index"]
 
-Rows = Iterator[tuple[bytes, Entry]]
+Found = Iterator[tuple[bytes, Entry]]
 
 
-class _Lookups(Rows):
-    """Rows that are looked up as they are read; all of what is left, before one of them changes."""
+class _Lookups(Found):
+    """Rows that are looked up as they are read; what is left of them is looked up before one of them changes."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Found) -> None:
         self._rows = rows
 
     def __next__(self) -> tuple[bytes, Entry]:
@@ -35,35 +37,22 @@ class _Lookups(Rows):
         self._rows = iter(list(self._rows))
 
 
-class IndexRows:
-    """In the family of the rows that it points to, and written with them.
+class IndexReads:
+    """The index by key of rows in order of time, for reading.
 
-    :param get: looks a row up by its key.
+    :param rows: of the index, which are in the family of the rows that they point to.
+    :param get: looks up the row that an index row points to, by its key.
     """
 
-    def __init__(self, opening: Opening, layout: TimeFirst, get: Callable[[bytes], Entry | None]) -> None:
-        suffix = opening.codec.family_suffix
-        family = opening.engine.family(f"{opening.builder.name}.{suffix}")
-        unlogged = replace(
-            opening,
-            builder=opening.builder.with_caching_disabled(),
-            codec=upgrading_codec(replace(PLAIN, family_suffix=suffix), family),
-            value_serde=Serdes.BYTES,
-            log=None,
-        )
-        self.rows = open_rows(unlogged, key_serde=Serdes.BYTES)
-        self._put = make_put(self.rows)
+    def __init__(self, rows: RowReader, layout: TimeFirst, get: Get) -> None:
+        self.rows = rows
         self._get = get
         self._row = layout.row
         self._layout = layout.index
         self._open: WeakSet[_Lookups] = WeakSet()
 
-    def put(self, segment: int, key: bytes, time: int, rest: int, value: Any) -> None:
-        """A row was put, or deleted if ``value`` is ``None``."""
-        self._put(self._layout.row(segment, key, time, rest), None if value is None else b"", 0)
-
-    def range(self, low: bytes, high: bytes, *, reverse: bool) -> Rows:
-        """The keys of the index in a range, with the entries they point to; values as users know them."""
+    def range(self, low: bytes, high: bytes, *, reverse: bool) -> Found:
+        """Returns the keys of the index in a range, with the entries they point to; values as users know them."""
         get, row, parts, segment = self._get, self._row, self._layout.parts, SEGMENT.unpack_from
         found = (
             (key, entry)
@@ -75,10 +64,24 @@ class IndexRows:
         return lookups
 
     def freeze(self) -> None:
-        """Before a put: open scans show rows as they were."""
+        """Call it before a put: open scans go on to show rows as they were."""
         for lookups in self._open:
             lookups.freeze()
         self._open.clear()
+
+
+class IndexRows(IndexReads, CommitParticipant):
+    """The index of a store of a task: written with the rows that it points to."""
+
+    rows: Rows
+
+    def __init__(self, rows: Rows, layout: TimeFirst, get: Get) -> None:
+        super().__init__(rows, layout, get)
+        self._put = make_put(rows)
+
+    def put(self, segment: int, key: bytes, time: int, rest: int, value: Any) -> None:
+        """A row was put, or deleted if ``value`` is ``None``."""
+        self._put(self._layout.row(segment, key, time, rest), None if value is None else b"", 0)
 
     # ---------------------------------------------------------------- commits
 
@@ -95,3 +98,18 @@ class IndexRows:
 
     def close(self) -> None:
         self.rows.close()
+
+
+def open_index(opening: Opening, layout: TimeFirst, get: Get) -> IndexRows:
+    """Returns the index of a store that is opened; ``get`` looks its rows up."""
+    suffix = opening.codec.family_suffix
+    family = opening.engine.family(f"{opening.builder.name}.{suffix}")
+    unlogged = replace(
+        opening,
+        builder=opening.builder.with_caching_disabled(),
+        codec=upgrading_codec(replace(PLAIN, family_suffix=suffix), family),
+        value_serde=Serdes.BYTES,
+        log=None,
+        log_many=None,
+    )
+    return IndexRows(open_rows(unlogged, key_serde=Serdes.BYTES), layout, get)

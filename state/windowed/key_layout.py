@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from state.formats import keys
 from state.windowed.segments import SEGMENT
-from state.write_buffer.buffer import Entry
+from state.write_buffer.row_format import Entry
 
 __all__ = ["SESSION", "WINDOW", "KeyFirst", "RowLayout", "TimeFirst", "TimedKeys"]
 

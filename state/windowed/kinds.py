@@ -6,11 +6,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from processor_api.record import Record
 from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.queries import (
+    TimestampedWindowKeyWithHeadersQuery,
+    TimestampedWindowRangeWithHeadersQuery,
+    WindowKeyQuery,
+    WindowRangeQuery,
+)
 from state.engine.port import Engine
+from state.read_views.answers import UNANSWERED, QueryRows, itself, pairs, record_of, timestamped, value_only
 from state.windowed.base import TimedOperator
+from state.windowed.key_layout import SESSION, KeyFirst, TimedKeys, TimeFirst
+from state.windowed.live_view import TimedView
 from state.windowed.rows import TimedRows
-from state.windowed.segments import FACTS_KEY
+from state.windowed.segments import FACTS, FACTS_KEY
 from state.windowed.with_headers import HeadersOperator, HeadersRows
 from state.write_buffer.headers_codec import (
     HEADERS,
@@ -22,7 +32,16 @@ from state.write_buffer.headers_codec import (
 from state.write_buffer.headers_codec import row_from_plain as headers_from_plain
 from state.write_buffer.record_context import Cursor
 from state.write_buffer.row_codec import PLAIN, TIMESTAMPED, RowCodec, row_from_plain
-from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind
+from state.write_buffer.store_kind import ITSELF, Answer, Opening, OpenStore, Restore, StoreForm, StoreKind
+from state.write_buffer.stored_rows import (
+    Reader,
+    StoredFamily,
+    StoredRow,
+    read_headers,
+    read_headers_alone,
+    read_plain,
+    read_timestamped,
+)
 from state.write_buffer.value_forms import Aggregated, Headed, Plain, Shown, Timestamped
 
 __all__ = ["SESSIONS", "WINDOWS", "Values", "timed_kinds"]
@@ -30,60 +49,195 @@ __all__ = ["SESSIONS", "WINDOWS", "Values", "timed_kinds"]
 
 @dataclass(frozen=True, kw_only=True)
 class Values:
-    """What a row has, and how it is shown."""
+    """What a row has beside its key and time, and how it is shown and read."""
 
     codec: RowCodec
     shown: Callable[[str, Cursor], Shown]
+    read: Reader
+    """Reads what a row has without a topology."""
+    columns: tuple[str, ...] = ()
     older: Mapping[str, Callable[[bytes], bytes]] = field(default_factory=dict)
     """By the suffixes of older codecs, what makes a row of this one from one of theirs."""
     rows: Callable[..., TimedRows] = TimedRows
     operator: Callable[..., TimedOperator] = TimedOperator
     with_headers: bool = False
+    forms: Mapping[str, StoreForm]
+    answers: Mapping[type[Any], Answer]
 
 
-_ALONE = Values(codec=PLAIN, shown=Plain)
-_WITH_TIMESTAMPS = Values(codec=TIMESTAMPED, shown=Timestamped, older={PLAIN.family_suffix: row_from_plain})
-_WITH_HEADERS = Values(
-    codec=HEADERS,
-    shown=Headed,
-    older={TIMESTAMPED.family_suffix: row_from_timestamped, PLAIN.family_suffix: headers_from_plain},
-    rows=HeadersRows,
-    operator=HeadersOperator,
-    with_headers=True,
-)
+# ---------------------------------------------------------------------- queries
 
-WINDOWS: Mapping[str, Values] = {"": _ALONE, "timestamped-": _WITH_TIMESTAMPS, "headers-": _WITH_HEADERS}
-"""By what stands in front of ``window`` in the name of the kind."""
-SESSIONS: Mapping[str, Values] = {
-    **WINDOWS,
-    "headers-": replace(
-        _WITH_HEADERS,
-        codec=HEADERS_ALONE,
-        shown=Aggregated,
-        older={TIMESTAMPED.family_suffix: session_from_timestamped, PLAIN.family_suffix: session_from_plain},
+
+def _without_timestamps(store: Any) -> Any:
+    return store.without_timestamps()
+
+
+def _without_headers(store: Any) -> Any:
+    return store.without_headers()
+
+
+_ALONE = StoreForm(_without_timestamps, value_only)
+
+
+def _windows_of_key(shown: Callable[[Any], Any]) -> Answer:
+    return lambda store, query: QueryRows(store.fetch(query.key, query.time_from, query.time_to), shown)
+
+
+def _window_records_of_key(store: Any, query: Any) -> QueryRows:
+    return QueryRows(store.fetch(query.key, query.key, query.time_from, query.time_to), record_of)
+
+
+def _windows(shown: Callable[[Any], Any]) -> Answer:
+    """Answers with the windows by their starts; a query by key is one of sessions."""
+
+    def answer(store: Any, query: Any) -> Any:
+        if query.key is not None:
+            return UNANSWERED
+        return QueryRows(store.fetch_all(query.time_from, query.time_to), shown)
+
+    return answer
+
+
+def _sessions(shown: Callable[[Any], Any]) -> Answer:
+    return lambda store, query: UNANSWERED if query.key is None else QueryRows(store.fetch(query.key), shown)
+
+
+def _session_record(row: Any) -> Record[Any, Any]:
+    key, found = row
+    return Record(key, found[0], key.window.end, found[-1])
+
+
+_WINDOW_ANSWERS: Mapping[type[Any], Answer] = {
+    WindowKeyQuery: _windows_of_key(itself),
+    WindowRangeQuery: _windows(itself),
+}
+_SESSION_ANSWERS: Mapping[type[Any], Answer] = {WindowRangeQuery: _sessions(itself)}
+
+
+# ---------------------------------------------------------------------- values
+
+WINDOWS: Mapping[str, Values] = {
+    "": Values(codec=PLAIN, shown=Plain, read=read_plain, forms={"window": ITSELF}, answers=_WINDOW_ANSWERS),
+    "timestamped-": Values(
+        codec=TIMESTAMPED,
+        shown=Timestamped,
+        read=read_timestamped,
+        columns=("timestamp",),
+        older={PLAIN.family_suffix: row_from_plain},
+        forms={"window": _ALONE, "timestamped-window": ITSELF},
+        answers=_WINDOW_ANSWERS,
+    ),
+    "headers-": Values(
+        codec=HEADERS,
+        shown=Headed,
+        read=read_headers,
+        columns=("timestamp", "headers"),
+        older={TIMESTAMPED.family_suffix: row_from_timestamped, PLAIN.family_suffix: headers_from_plain},
+        rows=HeadersRows,
+        operator=HeadersOperator,
+        with_headers=True,
+        forms={
+            "window": _ALONE,
+            "timestamped-window": StoreForm(_without_headers, timestamped),
+            "headers-window": ITSELF,
+        },
+        answers={
+            WindowKeyQuery: _windows_of_key(pairs(timestamped)),
+            WindowRangeQuery: _windows(pairs(timestamped)),
+            TimestampedWindowKeyWithHeadersQuery: _window_records_of_key,
+            TimestampedWindowRangeWithHeadersQuery: _windows(record_of),
+        },
     ),
 }
+"""By what stands in front of ``window`` in the name of the kind."""
+SESSIONS: Mapping[str, Values] = {
+    "": replace(WINDOWS[""], forms={"session": ITSELF}, answers=_SESSION_ANSWERS),
+    "timestamped-": replace(
+        WINDOWS["timestamped-"],
+        forms={"session": _ALONE, "timestamped-session": ITSELF},
+        answers=_SESSION_ANSWERS,
+    ),
+    "headers-": replace(
+        WINDOWS["headers-"],
+        codec=HEADERS_ALONE,
+        shown=Aggregated,
+        read=read_headers_alone,
+        columns=("headers",),
+        older={TIMESTAMPED.family_suffix: session_from_timestamped, PLAIN.family_suffix: session_from_plain},
+        forms={"session": _ALONE, "headers-session": ITSELF},
+        answers={
+            WindowRangeQuery: _sessions(pairs(value_only)),
+            TimestampedWindowRangeWithHeadersQuery: _sessions(_session_record),
+        },
+    ),
+}
+
+
+# ---------------------------------------------------------------------- rows on disk
+
+
+def _no_bounds(low: bytes | None, high: bytes | None) -> tuple[None, None]:
+    """Rows stand by segments of time first: those of a range of keys are anywhere."""
+    return None, None
+
+
+def _stored(layout: KeyFirst | TimeFirst, value_of: Reader) -> Reader:
+    session = layout.keys is SESSION
+    front = 9 if isinstance(layout, TimeFirst) else 8
+    least = front + layout.keys.tail.size
+
+    def read(key: bytes, row: bytes) -> StoredRow | None:
+        if key == FACTS_KEY:
+            FACTS.unpack(row)
+            return None
+        if len(key) < least:
+            raise ValueError(f"such a key has at least {least} bytes, this one has {len(key)}")
+        if front == 9 and key[8] == 1:
+            if row:
+                raise ValueError(f"a row of the index has no value, this one has {len(row)} bytes")
+            return None
+        name, time, rest = layout.parts(key)
+        if time < 0 or rest < 0:
+            raise ValueError(f"times are never negative, these are {time} and {rest}")
+        found = value_of(name, row)
+        assert found is not None
+        more = {"session_start": rest, "session_end": time} if session else {"window_start": time, "sequence": rest}
+        return StoredRow(name, found.value, found.timestamp, found.headers, more)
+
+    return read
+
+
+# ---------------------------------------------------------------------- kinds
 
 
 def timed_kinds(
     name: str,
     values: Mapping[str, Values],
+    keys: TimedKeys,
     open_with: Callable[[Values, bool], Callable[[Opening], OpenStore]],
     restoring: Callable[[Values, bool], Callable[[StoreBuilder[Any, Any], Engine, RowCodec], Restore]],
 ) -> dict[str, StoreKind]:
-    """Key first and ordered by time; the two functions are told which.
+    """Returns the kinds of window or session stores, key first and ordered by time; the two functions are given which.
 
     :param name: ``window`` or ``session``.
     """
+    times = ("session_start", "session_end") if keys is SESSION else ("window_start", "sequence")
+    layouts: tuple[tuple[str, KeyFirst | TimeFirst], ...] = (("", KeyFirst(keys)), ("time-ordered-", TimeFirst(keys)))
     found: dict[str, StoreKind] = {}
-    for order, time_ordered in (("", False), ("time-ordered-", True)):
+    for order, layout in layouts:
         for prefix, of in values.items():
-            family = f"{order}{name}-"
+            suffix = f"{order}{name}-{of.codec.family_suffix}"
+            stored = StoredFamily(_stored(layout, of.read), (*of.columns, *times), _no_bounds)
             found[f"{order}{prefix}{name}"] = StoreKind(
-                replace(of.codec, family_suffix=family + of.codec.family_suffix),
-                open_with(of, time_ordered),
-                restoring(of, time_ordered),
-                older={family + suffix: convert for suffix, convert in of.older.items()},
+                codec=replace(of.codec, family_suffix=suffix),
+                open=open_with(of, isinstance(layout, TimeFirst)),
+                restoring=restoring(of, isinstance(layout, TimeFirst)),
+                older={f"{order}{name}-{older}": convert for older, convert in of.older.items()},
                 same=frozenset({FACTS_KEY}),
+                view=TimedView,
+                offline={suffix: stored},
+                forms=of.forms,
+                answers=of.answers,
+                metrics_scope=name,
             )
     return found

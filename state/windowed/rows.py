@@ -16,110 +16,57 @@ from processor_api.record import HeaderList
 from processor_api.serde import Serdes
 from state.engine.port import Batch
 from state.formats.keys import MAX_TIME
-from state.windowed.index import IndexRows
+from state.windowed.index import IndexReads, IndexRows, open_index
 from state.windowed.key_layout import KeyFirst, RowLayout, TimeFirst
-from state.windowed.segments import Retention, Segments
-from state.write_buffer.buffer import Entry, Log
-from state.write_buffer.buffer import Rows as BufferedRows
+from state.windowed.segments import Retention, Segments, SegmentTimes
+from state.write_buffer.buffer import Log, Rows
 from state.write_buffer.fast_path import make_get, make_keep, make_put
-from state.write_buffer.store_kind import Opening, Upkeep, open_rows
+from state.write_buffer.row_format import Entry
+from state.write_buffer.row_reader import RowReader
+from state.write_buffer.store_kind import CommitParticipant, Opening, open_rows
 
-__all__ = ["Found", "TimedRows"]
+__all__ = ["Found", "Scan", "TimedReads", "TimedRows"]
 
 Found = tuple[bytes, int, int, Any, int]
-"""Key, time, rest, value, timestamp."""
-Rows = Iterator[tuple[bytes, Entry]]
-Scan = Callable[..., Rows]
+"""Key, time, rest, value, timestamp. ``rest`` is what a key has besides a time: a sequence number, or the start of a
+session."""
+FoundRows = Iterator[tuple[bytes, Entry]]
+Scan = Callable[..., FoundRows]
+"""``(low, high, *, reverse)`` to the rows in a range."""
 
 
-class TimedRows:
-    """``rest`` is what a key has besides a time: a sequence number, or the start of a session."""
+class TimedReads:
+    """The rows of a store of windows or sessions, for reading.
 
-    def __init__(self, opening: Opening, layout: KeyFirst | TimeFirst, retention: Retention) -> None:
-        self.layout: RowLayout = layout
-        self.log = self._logged_as(layout, opening.log, caching=opening.builder.caching)
-        numbered = opening.builder.supplier.parameters.get("retain_duplicates", False)  # no key is put twice
-        log_each = opening.log_each or numbered
-        self.rows = rows = open_rows(opening, key_serde=Serdes.BYTES, log=self.log, log_each=log_each)
-        self.segments = Segments(rows.name, rows.family, retention, opening.drop)
-        if rows.cached:
-            rows.when_logged = lambda: self.segments.settle(rows.drained)
-        self._get, self._put, self._keep = make_get(rows), make_put(rows), make_keep(rows)
-        self._index: IndexRows | None = None
-        self._by_key: KeyFirst
+    :param segments: the times of the rows.
+    :param index: the index by key, where rows are in order of time.
+    :param scan: reads ranges of rows that are found by key; else the rows or the index do.
+    """
+
+    def __init__(
+        self,
+        layout: KeyFirst | TimeFirst,
+        rows: RowReader,
+        segments: SegmentTimes,
+        index: IndexReads | None = None,
+        scan: Scan | None = None,
+    ) -> None:
+        self.layout = layout
+        self.rows = rows
+        self.segments = segments
+        self.index = index
+        self._get = make_get(rows)
+        self._by_key: KeyFirst = layout.index if isinstance(layout, TimeFirst) else layout
         """How rows are found by their keys."""
-        self._scan: Scan = rows.range
-        self._value_of = rows.value_of
-        if isinstance(layout, TimeFirst):
-            self._index = IndexRows(opening, layout, self._get)
-            self._by_key, self._scan, self._value_of = layout.index, self._index.range, _same
-        else:
-            self._by_key = layout
-        self._sorts = self._index is None and not rows.engine.persistent
+        self._scan: Scan = scan or (rows.range if index is None else index.range)
+        self._value_of: Callable[[Any], Any] = rows.format.value_of if index is None else _same
+        self._sorts = index is None and not rows.persistent
         """Whether scans over keys go by time: Java's stores in memory do."""
-
-    @property
-    def upkeep(self) -> tuple[Upkeep, ...]:
-        if self._index is None:
-            return (_Swept(self.segments, (self.rows,)),)
-        return self._index, _Swept(self.segments, (self.rows, self._index.rows))  # what has expired is deleted last
-
-    def _logged_as(self, layout: RowLayout, log: Log | None, *, caching: bool) -> Log | None:
-        """Logs rows under the keys that the changelog has for them; of a cache, notes their times."""
-        write, parts = layout.keys.write, layout.parts
-
-        def logged(row: bytes, value: bytes | None, timestamp: int) -> None:
-            assert log is not None
-            log(write(*parts(row)), value, timestamp)
-
-        def logged_by_cache(row: bytes, value: bytes | None, timestamp: int) -> None:
-            key, time, rest = parts(row)
-            if log is not None:
-                log(write(key, time, rest), value, timestamp)
-            self.segments.reach(time)
-
-        if caching:
-            return logged_by_cache
-        return None if log is None else logged
 
     # ------------------------------------------------------------------ one row
 
-    def put(
-        self, key: bytes, time: int, rest: int, value: Any, timestamp: int, headers: HeaderList | None = None
-    ) -> None:
-        """Puts a value, or deletes the row with ``None``. A put that comes too late is logged and dropped."""
-        segments = self.segments
-        if time < segments.dropped_before and not self.rows.cached:
-            self.log_only(key, time, rest, value, timestamp, headers)
-            segments.drop(time)
-            return
-        segment = time // segments.interval
-        row = self.layout.row(segment, key, time, rest)
-        if self._index is None:
-            self._put(row, value, timestamp, headers)
-        else:
-            known = self.rows.dirty.get(row) or self.rows.clean.get(row)
-            self._index.freeze()
-            self._put(row, value, timestamp, headers)
-            if value is None or known is None or known[0] is None:
-                self._index.put(segment, key, time, rest, value)
-        if time < segments.dropped_before:
-            segments.drop(time)
-        if value is not None:
-            segments.hold(segment)
-        if time > segments.stream_time and (not self.rows.cached or row in self.rows.dirty):
-            segments.observe(time)  # else a full cache has drained it, and knows better
-
-    def log_only(
-        self, key: bytes, time: int, rest: int, value: Any, timestamp: int, headers: HeaderList | None = None
-    ) -> None:
-        """Logs a put that changes no row; ``headers`` are those of the record in work."""
-        data = None if value is None else self.rows.write_value(self._keep(value))
-        if self.log is not None:
-            self.log(self.layout.row(0, key, time, rest), data, timestamp)
-
     def get(self, key: bytes, time: int, rest: int) -> Entry | None:
-        """The value and its timestamp."""
+        """Returns the value and its timestamp."""
         segments = self.segments
         if time < segments.live_from:
             return None
@@ -128,9 +75,9 @@ class TimedRows:
     # ------------------------------------------------------------------ scans
 
     def of_key(self, key: bytes, low: int, high: int, *, reverse: bool) -> Iterator[Found]:
-        """Rows of one key with times from ``low`` to ``high``, in order of time."""
+        """Returns the rows of one key with times from ``low`` to ``high``, in order of time."""
         layout, scan = self._by_key, self._scan
-        value_of = self._value_of if self._index is None and self.rows.encoded else None
+        value_of = self._value_of if self.index is None and self.rows.format.encoded else None
 
         def of_segment(segment: int, first: int, last: int) -> Iterator[Found]:
             rows = scan(*layout.key_bounds(segment, key, first, last), reverse=reverse)
@@ -141,8 +88,8 @@ class TimedRows:
     def of_keys(
         self, key_from: bytes | None, key_to: bytes | None, low: int, high: int, *, reverse: bool
     ) -> Iterator[Found]:
-        """Rows of all keys in a range, both ends included; ``None`` is open. Segment by segment; in each by key, then
-        time, or in memory by time, then key."""
+        """Returns the rows of all keys in a range, both ends included; ``None`` is open. Segment by segment; in each by
+        key, then time, or in memory by time, then key."""
         if key_from is not None and key_to is not None and key_from > key_to:
             return iter(())
         layout, scan = self._by_key, self._scan
@@ -164,18 +111,18 @@ class TimedRows:
         return self._by_segment(of_segment, low, high, reverse)
 
     def of_times(self, low: int, high: int, *, reverse: bool) -> Iterator[Found]:
-        """Rows of all keys: as :meth:`of_keys`, but by time, then key, where rows are in order of time."""
+        """Returns the rows of all keys: as :meth:`of_keys`, but by time, then key, where rows are in order of time."""
         layout, rows = self.layout, self.rows
         if not isinstance(layout, TimeFirst):
             return self.of_keys(None, None, low, high, reverse=reverse)
 
         def of_segment(segment: int, first: int, last: int) -> Iterator[Found]:
             found = rows.range(*layout.time_bounds(segment, first, last), reverse=reverse)
-            return self._found(layout, found, rows.value_of)
+            return self._found(layout, found, rows.format.value_of)
 
         return self._by_segment(of_segment, low, high, reverse)
 
-    def _found(self, layout: RowLayout, rows: Rows, value_of: Callable[[Any], Any]) -> Iterator[Found]:
+    def _found(self, layout: RowLayout, rows: FoundRows, value_of: Callable[[Any], Any]) -> Iterator[Found]:
         parts = layout.parts
         return ((*parts(row), value_of(entry[0]), entry[1]) for row, entry in rows)
 
@@ -193,10 +140,92 @@ class TimedRows:
         return found[0] if len(found) == 1 else chain.from_iterable(found)
 
 
-class _Swept:
-    """The segments of a store, and what the buffer knows of those that are gone."""
+class TimedRows(TimedReads):
+    """The rows of a store of a task: read, and put into its write buffer."""
 
-    def __init__(self, segments: Segments, rows: Sequence[BufferedRows]) -> None:
+    rows: Rows
+    segments: Segments
+    index: IndexRows | None
+
+    def __init__(self, opening: Opening, layout: KeyFirst | TimeFirst, retention: Retention) -> None:
+        name = opening.builder.name
+        family = opening.engine.family(f"{name}.{opening.codec.family_suffix}")
+        segments = Segments(name, family, retention, opening.drop)
+        self.log = _logged_as(layout, opening.log, segments, caching=opening.builder.caching)
+        numbered = opening.builder.supplier.parameters.get("retain_duplicates", False)  # no key is put twice
+        log_each = opening.log_each or numbered
+        rows = open_rows(opening, key_serde=Serdes.BYTES, log=self.log, log_each=log_each, when_logged=segments.settle)
+        index = open_index(opening, layout, make_get(rows)) if isinstance(layout, TimeFirst) else None
+        super().__init__(layout, rows, segments, index)
+        self._put, self._keep = make_put(rows), make_keep(rows.format)
+
+    @property
+    def participants(self) -> tuple[CommitParticipant, ...]:
+        """What is written with each commit besides the rows."""
+        if self.index is None:
+            return (_Swept(self.segments, (self.rows,)),)
+        return self.index, _Swept(self.segments, (self.rows, self.index.rows))  # what has expired is deleted last
+
+    # ------------------------------------------------------------------ one row
+
+    def put(
+        self, key: bytes, time: int, rest: int, value: Any, timestamp: int, headers: HeaderList | None = None
+    ) -> None:
+        """Puts a value, or deletes the row with ``None``. A put that comes too late is logged and dropped."""
+        segments = self.segments
+        if time < segments.dropped_before and not self.rows.cached:
+            self.log_only(key, time, rest, value, timestamp, headers)
+            segments.drop(time)
+            return
+        segment = time // segments.interval
+        row = self.layout.row(segment, key, time, rest)
+        if self.index is None:
+            self._put(row, value, timestamp, headers)
+        else:
+            known = self.rows.dirty.get(row) or self.rows.clean.get(row)
+            self.index.freeze()
+            self._put(row, value, timestamp, headers)
+            if value is None or known is None or known[0] is None:
+                self.index.put(segment, key, time, rest, value)
+        if time < segments.dropped_before:
+            segments.drop(time)
+        if value is not None:
+            segments.hold(segment)
+        if time > segments.stream_time and (not self.rows.cached or row in self.rows.dirty):
+            segments.observe(time)  # else a full cache has drained it, and knows better
+
+    def log_only(
+        self, key: bytes, time: int, rest: int, value: Any, timestamp: int, headers: HeaderList | None = None
+    ) -> None:
+        """Logs a put that changes no row; ``headers`` are those of the current record."""
+        data = None if value is None else self.rows.format.write_value(self._keep(value))
+        if self.log is not None:
+            self.log(self.layout.row(0, key, time, rest), data, timestamp)
+
+
+def _logged_as(layout: RowLayout, log: Log | None, segments: Segments, *, caching: bool) -> Log | None:
+    """Logs rows under the keys that the changelog has for them; of a cache, notes their times."""
+    write, parts = layout.keys.write, layout.parts
+
+    def logged(row: bytes, value: bytes | None, timestamp: int) -> None:
+        assert log is not None
+        log(write(*parts(row)), value, timestamp)
+
+    def logged_by_cache(row: bytes, value: bytes | None, timestamp: int) -> None:
+        key, time, rest = parts(row)
+        if log is not None:
+            log(write(key, time, rest), value, timestamp)
+        segments.reach(time)
+
+    if caching:
+        return logged_by_cache
+    return None if log is None else logged
+
+
+class _Swept(CommitParticipant):
+    """Writes the segments of a store, and has the buffers forget the rows of those that are gone."""
+
+    def __init__(self, segments: Segments, rows: Sequence[Rows]) -> None:
         self._segments = segments
         self._rows = rows
         self._end: bytes | None = None
@@ -223,5 +252,5 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _when_read(rows: Rows, change: Callable[[Rows], Iterable[tuple[bytes, Entry]]]) -> Rows:
+def _when_read(rows: FoundRows, change: Callable[[FoundRows], Iterable[tuple[bytes, Entry]]]) -> FoundRows:
     yield from change(rows)

@@ -1,4 +1,4 @@
-"""Time in a store of windows or sessions: what it has seen of it, what is hidden, what is dropped, what is deleted.
+"""The times of a store of windows or sessions: what it has seen, what is hidden, what is dropped, what is deleted.
 
 The rows of a span of time, a segment, start with the segment's number, so that they are deleted as one range once all
 of them have expired (docs/decisions/0010). The store's observed stream time is the largest time put into it (Java's
@@ -11,7 +11,6 @@ import logging
 import struct
 from bisect import insort
 from collections.abc import Callable, Iterable, Mapping
-from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
@@ -25,7 +24,7 @@ from state.engine.repair_hints import rebuild_store
 from state.formats.keys import MAX_TIME
 from state.write_buffer.migration import older_handles
 
-__all__ = ["FACTS_KEY", "SEGMENT", "Retention", "Segments"]
+__all__ = ["FACTS", "FACTS_KEY", "SEGMENT", "Retention", "SegmentTimes", "Segments"]
 
 log = logging.getLogger("streams.state")
 
@@ -63,9 +62,11 @@ class Retention:
 
     @staticmethod
     def of(builder: StoreBuilder[Any, Any], *, persistent: bool, shows_limit: bool = False) -> Retention:
-        """As the supplier says, on an engine that is persistent or not. Without an interval Java's rule holds for
-        persistent stores: half of the retention, at least a minute; nobody sees the segments of a store in memory, so
-        theirs are smaller and free memory sooner."""
+        """Returns what the supplier says, on an engine that is persistent or not.
+
+        Without an interval Java's rule holds for persistent stores: half of the retention, at least a minute. The
+        segments of a store in memory cannot be seen from outside, so they are smaller and free memory sooner.
+        """
         parameters: Mapping[str, Any] = builder.supplier.parameters
         retention = parameters.get("retention_ms")
         if retention is None:
@@ -81,33 +82,75 @@ class Retention:
         return Retention(retention, interval, not persistent, shows_limit)
 
 
-class Segments:
-    """Of one store, as of its last commit when it is made.
+class SegmentTimes:
+    """The times of a store's rows as reads need them: as of one moment, or base of what a task keeps up."""
+
+    def __init__(self, retention: Retention, interval: int) -> None:
+        self.retention = retention
+        self.interval = interval
+        self.stream_time = NO_TIMESTAMP
+        """The largest time put. In a cache it counts at once, and no longer if the cache forwards nothing of what was
+        put: see :meth:`Segments.settle`."""
+        self.live_from = 0
+        """The smallest time that is shown."""
+        self.sequence = 0
+        """The last number given to a put of a store that keeps duplicates."""
+        self._ids: list[int] = []
+        """Segments that may have rows, in order. Replaced, never changed: other threads may have the list."""
+
+    @classmethod
+    def frozen(cls, retention: Retention, interval: int, facts: tuple[int, list[int]]) -> SegmentTimes:
+        """Returns them as they were when :meth:`atomic_reads` gave ``facts``, which may be while time was moving: what
+        follows from the time is computed."""
+        found = cls(retention, interval)
+        found.stream_time, found._ids = facts
+        found.live_from = retention.live_from(found.stream_time)
+        return found
+
+    def atomic_reads(self) -> list[Callable[[], Any]]:
+        """Returns what :meth:`frozen` needs of one moment, as built-in functions."""
+        return [partial(attrgetter("stream_time", "_ids"), self)]
+
+    def observe(self, time: int) -> None:
+        """Time has come to ``time``, which is later than all before."""
+        self.stream_time = time
+        self.live_from = self.retention.live_from(time)
+
+    def hold(self, id_: int) -> None:
+        """A row was put into a segment."""
+        if id_ not in self._ids:
+            self._ids = sorted([*self._ids, id_])
+
+    def between(self, low: int, high: int, *, reverse: bool) -> list[int]:
+        """Returns the segments that may have rows from time ``low`` to ``high``, in the order in which they are
+        read."""
+        first, last = low // self.interval, high // self.interval
+        found = [id_ for id_ in self._ids if first <= id_ <= last]
+        return found[::-1] if reverse else found
+
+
+class Segments(SegmentTimes):
+    """The segments of one store, as of its last commit when they are opened. Part of each commit.
 
     :param count_drop: counts a record that was dropped.
     :raises StateError: if the engine's row about it is damaged.
     """
 
     def __init__(self, store: str, family: Family, retention: Retention, count_drop: Callable[[], None]) -> None:
+        super().__init__(retention, retention.interval_ms)
         self._store = store
         self._family = family
-        self._retention = retention
         self._count_drop = count_drop
-        self.interval = retention.interval_ms
-        self.stream_time = NO_TIMESTAMP
-        """The largest time put. In a cache it counts at once, and again no longer if the cache has to tell nobody of
-        what was put: see :meth:`settle`."""
         self._logged_time = NO_TIMESTAMP
         """The largest time that a restore will know of."""
-        self.sequence = self._last_value = 0
-        """The last one given to a put of a store that keeps duplicates, and to a put of a value."""
-        self.live_from = self.dropped_before = 0
-        """The smallest time that is shown, and that is put."""
+        self._last_value = 0
+        """The sequence number of the last put of a value."""
+        self.dropped_before = 0
+        """The smallest time that is put."""
         self._least = 0
         self._changed = self._sweep = False
         self._drops = 0
         self._ids = self._find()
-        """Segments that may have rows, in order."""
         self._known = set(self._ids)
         facts = family.get(FACTS_KEY)
         if facts is not None:
@@ -140,7 +183,7 @@ class Segments:
 
     def observe(self, time: int) -> None:
         """Time has come to ``time``, which is later than all before."""
-        retention = self._retention
+        retention = self.retention
         self.stream_time = time
         self._changed = True
         self.live_from = retention.live_from(time)
@@ -158,12 +201,12 @@ class Segments:
             self._logged_time = time
 
     def settle(self, rows: Iterable[bytes]) -> None:
-        """A cache has logged what it has to: time is what the log tells. A row that was put and deleted again while
-        nobody knew of it is neither logged nor forwarded, and does not count.
+        """A cache has logged what it has to: time is what the log says. A row that was put and deleted again before the
+        cache was drained is neither logged nor forwarded, and does not count.
 
         :param rows: keys of the rows that were logged and wait for the commit.
         """
-        time, retention = self._logged_time, self._retention
+        time, retention = self._logged_time, self.retention
         if time == self.stream_time:
             return
         self._least = least = max((time - retention.at_least_ms) // self.interval, 0)
@@ -209,40 +252,19 @@ class Segments:
             self._last_value = sequence
             self._changed = True
 
-    # ----------------------------------------------------------------- reads
-
-    def between(self, low: int, high: int, *, reverse: bool) -> list[int]:
-        """The segments that may have rows from time ``low`` to ``high``, in the order in which they are read."""
-        first, last = low // self.interval, high // self.interval
-        found = [id_ for id_ in self._ids if first <= id_ <= last]
-        return found[::-1] if reverse else found
-
     # ---------------------------------------------------------- other threads
 
-    def parts(self) -> list[Callable[[], Any]]:
-        """What :meth:`frozen` needs of one moment, as built-in functions."""
-        return [partial(attrgetter("stream_time", "_least", "_ids"), self)]
-
-    def frozen(self, facts: tuple[int, int, list[int]]) -> Segments:
-        """As it was when :meth:`parts` gave ``facts``, which may be while time was moving: what follows from the time
-        is computed."""
-        found = copy(self)
-        found.stream_time, found._least, found._ids = facts
-        found.live_from = self._retention.live_from(found.stream_time)
-        found._known = set(found._ids)
-        return found
-
     def committed(self, family: Family) -> Segments:
-        """As a snapshot of its family has it."""
-        return Segments(self._store, family, self._retention, self._count_drop)
+        """Returns them as a snapshot of their family has them."""
+        return Segments(self._store, family, self.retention, self._count_drop)
 
     def committed_facts(self, family: Family) -> tuple[int, int]:
-        """Of what the engine holds: the smallest time that is shown, and the last sequence number."""
+        """Returns two facts of what the engine holds: the smallest time that is shown, and the last sequence number."""
         facts = family.get(FACTS_KEY)
         if facts is None:
             return 0, 0
         stream_time, _, sequence = FACTS.unpack(facts)
-        return self._retention.live_from(stream_time), sequence
+        return self.retention.live_from(stream_time), sequence
 
     # ---------------------------------------------------------------- commits
 

@@ -10,59 +10,27 @@ from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.windowed import Window
 from state.engine.port import Engine
 from state.formats.keys import MAX_TIME
-from state.windowed.base import TimedFacade, restore_timed
+from state.windowed.base import PutNumbers, TimedStoreReads, restore_timed
 from state.windowed.key_layout import SESSION, KeyFirst, TimeFirst
 from state.windowed.kinds import SESSIONS, Values, timed_kinds
+from state.windowed.rows import TimedReads, TimedRows
 from state.windowed.segments import Retention
-from state.write_buffer.iterators import RowIterator
+from state.write_buffer.iterators import OpenIterators, RowIterator
 from state.write_buffer.row_codec import RowCodec
 from state.write_buffer.store_kind import Opening, OpenStore, Restore, is_persistent
 
-__all__ = ["KINDS", "SessionFacade"]
+__all__ = ["KINDS", "SessionFacade", "SessionReads"]
 
 
-class SessionFacade(TimedFacade):
-    """A session store; of aggregates, or of aggregates and timestamps."""
+class SessionReads(TimedStoreReads):
+    """A session store, for reading; of aggregates, or of aggregates and timestamps."""
 
-    # ----------------------------------------------------------------- writes
-
-    def put(self, session_key: Any, aggregate: Any) -> None:
-        self._check()
-        data, start, end = self._session(session_key)
-        value, timestamp = self._shown.parts(aggregate)
-        self._timed.put(data, end, start, value, timestamp, self._rows.cursor.headers)
-
-    def remove(self, session_key: Any) -> None:
-        """In memory, without a cache, it does not move the store's time, as in Java: a session after that time was
-        never put, so nothing is done. (Java logs a tombstone, which moves the time of the store that is restored.)"""
-        self._check()
-        data, start, end = self._session(session_key)
-        _, timestamp = self._shown.parts(None)
-        if not self.persistent and not self._rows.cached and end > self._timed.segments.stream_time:
-            return
-        self._timed.put(data, end, start, None, timestamp, self._rows.cursor.headers)
-
-    def _session(self, session_key: Any) -> tuple[bytes, int, int]:
-        if not isinstance(session_key, tuple) or len(session_key) != 2:
-            raise StoreError(
-                f"store {self.name!r} takes sessions as Windowed(key, Window(start, end)), got {session_key!r}",
-                store=self.name,
-            )
-        key, window = session_key
-        if not isinstance(window, tuple) or len(window) != 2:
-            raise StoreError(f"store {self.name!r} takes a Window(start, end), got {window!r}", store=self.name)
-        data = self._write_key(key)
-        start, end = self._time(window[0], "start of the session"), self._time(window[1], "end of the session")
-        if end < start:
-            raise StoreError(
-                f"store {self.name!r}: a session cannot end before it starts, got {start} to {end}", store=self.name
-            )
-        return data, start, end
-
-    # ------------------------------------------------------------------ reads
+    def reading(self, timed: TimedReads, iterators: OpenIterators, numbers: PutNumbers | None) -> SessionReads:
+        """Returns a session store that reads other rows and is not written."""
+        return SessionReads(timed, self._key_serde, self._shown, self._window_of, iterators)
 
     def fetch_session(self, key: Any, session_start: int, session_end: int) -> Any:
-        self._check()
+        self._iterators.check()
         data = self._write_key(key)
         start, end = self._limit(session_start, "session_start"), self._limit(session_end, "session_end")
         if not 0 <= start <= end <= MAX_TIME:
@@ -100,14 +68,14 @@ class SessionFacade(TimedFacade):
         raise self._wrong_arguments(call, forms, len(args))
 
     def _of_key(self, key: Any, earliest_end: int, latest_start: int, *, reverse: bool) -> RowIterator:
-        self._check()
+        self._iterators.check()
         low, latest = self._limit(earliest_end, "earliest_end"), self._limit(latest_start, "latest_start")
         return self._starting(self._timed.of_key(self._write_key(key), low, MAX_TIME, reverse=reverse), latest)
 
     def _of_keys(
         self, key_from: Any, key_to: Any, earliest_end: int, latest_start: int, *, reverse: bool
     ) -> RowIterator:
-        self._check()
+        self._iterators.check()
         low, latest = self._limit(earliest_end, "earliest_end"), self._limit(latest_start, "latest_start")
         first, last = self._bound(key_from), self._bound(key_to)
         return self._starting(self._timed.of_keys(first, last, low, MAX_TIME, reverse=reverse), latest)
@@ -119,9 +87,48 @@ class SessionFacade(TimedFacade):
 
     def _ending(self, earliest_end: int, latest_end: int) -> RowIterator:
         """Sessions of all keys; by time, where rows are in order of time, or in memory."""
-        self._check()
+        self._iterators.check()
         low, high = self._limit(earliest_end, "earliest_end"), self._limit(latest_end, "latest_end")
         return self._listed(self._timed.of_times(low, high, reverse=False))
+
+
+class SessionFacade(SessionReads):
+    """A session store as processors get it."""
+
+    _timed: TimedRows
+
+    def put(self, session_key: Any, aggregate: Any) -> None:
+        self._iterators.check()
+        data, start, end = self._session(session_key)
+        value, timestamp = self._shown.parts(aggregate)
+        self._timed.put(data, end, start, value, timestamp, self._timed.rows.cursor.headers)
+
+    def remove(self, session_key: Any) -> None:
+        """In memory, without a cache, it does not move the store's time, as in Java: a session after that time was
+        never put, so nothing is done. (Java logs a tombstone, which moves the time of the store that is restored.)"""
+        self._iterators.check()
+        data, start, end = self._session(session_key)
+        _, timestamp = self._shown.parts(None)
+        if not self.persistent and not self._timed.rows.cached and end > self._timed.segments.stream_time:
+            return
+        self._timed.put(data, end, start, None, timestamp, self._timed.rows.cursor.headers)
+
+    def _session(self, session_key: Any) -> tuple[bytes, int, int]:
+        if not isinstance(session_key, tuple) or len(session_key) != 2:
+            raise StoreError(
+                f"store {self.name!r} takes sessions as Windowed(key, Window(start, end)), got {session_key!r}",
+                store=self.name,
+            )
+        key, window = session_key
+        if not isinstance(window, tuple) or len(window) != 2:
+            raise StoreError(f"store {self.name!r} takes a Window(start, end), got {window!r}", store=self.name)
+        data = self._write_key(key)
+        start, end = self._time(window[0], "start of the session"), self._time(window[1], "end of the session")
+        if end < start:
+            raise StoreError(
+                f"store {self.name!r}: a session cannot end before it starts, got {start} to {end}", store=self.name
+            )
+        return data, start, end
 
 
 def _window_of(end: int, start: int) -> Window:
@@ -134,9 +141,15 @@ def _open_with(values: Values, time_ordered: bool) -> Callable[[Opening], OpenSt
         persistent = is_persistent(builder, opening.engine)
         retention = Retention.of(builder, persistent=persistent)
         timed = values.rows(opening, _layout(time_ordered, persistent), retention)
-        facade = SessionFacade(opening, timed, values.shown(builder.name, opening.cursor), _window_of)
-        operator = values.operator(opening, timed, _window_of)
-        return OpenStore(builder=builder, rows=timed.rows, facade=facade, operator=operator, upkeep=timed.upkeep)
+        shown = values.shown(builder.name, opening.cursor)
+        return OpenStore(
+            kind=opening.kind,
+            builder=builder,
+            rows=timed.rows,
+            facade=SessionFacade(timed, opening.key_serde, shown, _window_of),
+            operator=values.operator(opening, timed, _window_of),
+            participants=timed.participants,
+        )
 
     return opened
 
@@ -157,4 +170,4 @@ def _layout(time_ordered: bool, persistent: bool) -> KeyFirst | TimeFirst:
     return TimeFirst(SESSION) if time_ordered else KeyFirst(SESSION, descending=not persistent)
 
 
-KINDS = timed_kinds("session", SESSIONS, _open_with, _restoring)
+KINDS = timed_kinds("session", SESSIONS, SESSION, _open_with, _restoring)

@@ -11,56 +11,26 @@ from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.windowed import Window
 from state.engine.port import Engine
 from state.formats.keys import MAX_TIME, window_end
-from state.windowed.base import TimedFacade, restore_timed
+from state.windowed.base import PutNumbers, TimedStoreReads, restore_timed
 from state.windowed.key_layout import WINDOW, KeyFirst, TimeFirst
 from state.windowed.kinds import WINDOWS, Values, timed_kinds
-from state.windowed.rows import TimedRows
+from state.windowed.rows import TimedReads, TimedRows
 from state.windowed.segments import Retention
-from state.write_buffer.iterators import RowIterator
+from state.write_buffer.iterators import OpenIterators, RowIterator
 from state.write_buffer.row_codec import RowCodec
 from state.write_buffer.store_kind import Opening, OpenStore, Restore, is_persistent
-from state.write_buffer.value_forms import Shown
 
-__all__ = ["KINDS", "WindowFacade"]
+__all__ = ["KINDS", "WindowFacade", "WindowReads"]
 
 log = logging.getLogger("streams.state")
 
 
-class WindowFacade(TimedFacade):
-    """A window store; of values, or of values and timestamps."""
+class WindowReads(TimedStoreReads):
+    """A window store, for reading; of values, or of values and timestamps."""
 
-    def __init__(
-        self, opening: Opening, timed: TimedRows, shown: Shown, window_of: Callable[[int, int], Window]
-    ) -> None:
-        super().__init__(opening, timed, shown, window_of)
-        self._duplicates = bool(opening.builder.supplier.parameters.get("retain_duplicates"))
-        self._last_put = timed.segments.sequence
-
-    # ----------------------------------------------------------------- writes
-
-    def put(self, key: Any, value: Any, window_start: int) -> None:
-        self._check()
-        data, start = self._write_key(key), self._time(window_start, "start of the window")
-        value, timestamp = self._shown.parts(value)
-        if self._duplicates:
-            self._add(data, start, value, timestamp)
-        else:
-            self._timed.put(data, start, 0, value, timestamp, self._rows.cursor.headers)
-
-    def _add(self, key: bytes, start: int, value: Any, timestamp: int) -> None:
-        """A null is logged under a number of its own and changes nothing else, but for the time in memory."""
-        timed, segments = self._timed, self._timed.segments
-        number = segments.peek_sequence()
-        if value is None:
-            timed.log_only(key, start, number, None, timestamp, self._rows.cursor.headers)
-            if not self.persistent and start > segments.stream_time:
-                segments.observe(start)
-        else:
-            timed.put(key, start, number, value, timestamp, self._rows.cursor.headers)
-            self._last_put = number
-        segments.take_sequence(number, value=value is not None)
-
-    # ------------------------------------------------------------------ reads
+    def reading(self, timed: TimedReads, iterators: OpenIterators, numbers: PutNumbers | None) -> WindowReads:
+        """Returns a window store that reads other rows and is not written."""
+        return WindowReads(timed, self._key_serde, self._shown, self._window_of, iterators, numbers)
 
     def fetch(self, *args: Any) -> Any:
         return self._fetch("fetch", args, reverse=False)
@@ -69,7 +39,7 @@ class WindowFacade(TimedFacade):
         return self._fetch("backward_fetch", args, reverse=True)
 
     def _fetch(self, call: str, args: tuple[Any, ...], *, reverse: bool) -> Any:
-        self._check()
+        self._iterators.check()
         if len(args) == 2 and not reverse:
             return self._at(*args)
         if len(args) == 3:
@@ -84,8 +54,8 @@ class WindowFacade(TimedFacade):
         data, start = self._write_key(key), self._limit(time, "time")
         if not 0 <= start <= MAX_TIME:
             return None
-        if self._duplicates:  # as Java's: there is no single value to give
-            return self._one(data, start, self._last_put) if self.persistent else None
+        if self.numbers is not None:  # as Java's: there is no single value to give
+            return self._one(data, start, self.numbers.last) if self.persistent else None
         return self._one(data, start, 0)
 
     def _of_key(self, key: Any, time_from: int, time_to: int, *, reverse: bool) -> RowIterator:
@@ -112,16 +82,45 @@ class WindowFacade(TimedFacade):
         return self._of_times(0, MAX_TIME, reverse=True)
 
     def _of_times(self, time_from: int, time_to: int, *, reverse: bool) -> RowIterator:
-        self._check()
+        self._iterators.check()
         low, high = self._limit(time_from, "time_from"), self._limit(time_to, "time_to")
         return self._listed(self._timed.of_times(low, high, reverse=reverse))
+
+
+class WindowFacade(WindowReads):
+    """A window store as processors get it."""
+
+    _timed: TimedRows
+
+    def put(self, key: Any, value: Any, window_start: int) -> None:
+        self._iterators.check()
+        data, start = self._write_key(key), self._time(window_start, "start of the window")
+        value, timestamp = self._shown.parts(value)
+        if self.numbers is not None:
+            self._add(self.numbers, data, start, value, timestamp)
+        else:
+            self._timed.put(data, start, 0, value, timestamp, self._timed.rows.cursor.headers)
+
+    def _add(self, numbers: PutNumbers, key: bytes, start: int, value: Any, timestamp: int) -> None:
+        """A null is logged under a number of its own and changes nothing else, but for the time in memory."""
+        timed, segments = self._timed, self._timed.segments
+        number = segments.peek_sequence()
+        if value is None:
+            timed.log_only(key, start, number, None, timestamp, self._timed.rows.cursor.headers)
+            if not self.persistent and start > segments.stream_time:
+                segments.observe(start)
+        else:
+            timed.put(key, start, number, value, timestamp, self._timed.rows.cursor.headers)
+            numbers.last = number
+        segments.take_sequence(number, value=value is not None)
 
 
 def _open_with(values: Values, time_ordered: bool) -> Callable[[Opening], OpenStore]:
     def opened(opening: Opening) -> OpenStore:
         builder = opening.builder
         parameters = builder.supplier.parameters
-        if parameters.get("retain_duplicates") and builder.caching:
+        duplicates = bool(parameters.get("retain_duplicates"))
+        if duplicates and builder.caching:
             log.warning("store is not cached: it keeps duplicates", extra={"store": builder.name})
             opening = replace(opening, builder=builder.with_caching_disabled())
         size: int = parameters["window_size_ms"]
@@ -131,9 +130,16 @@ def _open_with(values: Values, time_ordered: bool) -> Callable[[Opening], OpenSt
         def window_of(start: int, sequence: int) -> Window:
             return Window(start, window_end(start, size))
 
-        facade = WindowFacade(opening, timed, values.shown(builder.name, opening.cursor), window_of)
-        operator = values.operator(opening, timed, window_of)
-        return OpenStore(builder=builder, rows=timed.rows, facade=facade, operator=operator, upkeep=timed.upkeep)
+        shown = values.shown(builder.name, opening.cursor)
+        numbers = PutNumbers(timed.segments.sequence) if duplicates else None
+        return OpenStore(
+            kind=opening.kind,
+            builder=builder,
+            rows=timed.rows,
+            facade=WindowFacade(timed, opening.key_serde, shown, window_of, numbers=numbers),
+            operator=values.operator(opening, timed, window_of),
+            participants=timed.participants,
+        )
 
     return opened
 
@@ -153,4 +159,4 @@ def _layout(time_ordered: bool) -> KeyFirst | TimeFirst:
     return TimeFirst(WINDOW) if time_ordered else KeyFirst(WINDOW)
 
 
-KINDS = timed_kinds("window", WINDOWS, _open_with, _restoring)
+KINDS = timed_kinds("window", WINDOWS, WINDOW, _open_with, _restoring)

@@ -12,15 +12,17 @@ from state.windowed.base import TimedOperator, WindowOf
 from state.windowed.key_layout import KeyFirst, TimeFirst
 from state.windowed.rows import Found, TimedRows
 from state.windowed.segments import Retention
-from state.write_buffer.buffer import Entry, FlushCallback
+from state.write_buffer.buffer import FlushCallback
 from state.write_buffer.headers_codec import HeadersLog, WithHeaders
-from state.write_buffer.store_kind import Opening, Upkeep
+from state.write_buffer.row_format import Entry
+from state.write_buffer.store_kind import CommitParticipant, Opening
 
 __all__ = ["HeadersOperator", "HeadersRows"]
 
 
 class HeadersRows(TimedRows):
-    """On the changelog, headers are those of the record; of a deletion, those of the record that made it."""
+    """Rows with headers. On the changelog, headers are those of the record; of a deletion, those of the record that
+    made it."""
 
     def __init__(self, opening: Opening, layout: KeyFirst | TimeFirst, retention: Retention) -> None:
         self._headers_log = None if opening.log is None else HeadersLog(opening.log, opening.cursor)
@@ -29,8 +31,9 @@ class HeadersRows(TimedRows):
         )
 
     @property
-    def upkeep(self) -> tuple[Upkeep, ...]:
-        return super().upkeep if self._headers_log is None else (*super().upkeep, self._headers_log)
+    def participants(self) -> tuple[CommitParticipant, ...]:
+        found = super().participants
+        return found if self._headers_log is None else (*found, self._headers_log)
 
     def put(
         self, key: bytes, time: int, rest: int, value: Any, timestamp: int, headers: HeaderList | None = None
@@ -51,53 +54,58 @@ class HeadersRows(TimedRows):
             self._headers_log.note_deletion(self.layout.keys.write(key, time, rest), headers)
 
 
-class _ValuesAlone(HeadersRows):
-    """The rows of a store, whose values operators see alone; what they put has no headers (reference 3.13)."""
+class ValuesOnly:
+    """The rows of a store with headers as operators get them: values alone; what they put has no headers (reference
+    3.13)."""
 
     def __init__(self, timed: HeadersRows) -> None:
-        self.__dict__.update(timed.__dict__)
+        self._timed = timed
+        self.layout, self.rows, self.segments = timed.layout, timed.rows, timed.segments
 
     def put(
         self, key: bytes, time: int, rest: int, value: Any, timestamp: int, headers: HeaderList | None = None
     ) -> None:
-        super().put(key, time, rest, None if value is None else (value, []), timestamp, headers)
+        """See :meth:`~state.windowed.rows.TimedRows.put`."""
+        self._timed.put(key, time, rest, None if value is None else (value, []), timestamp, headers)
 
     def get(self, key: bytes, time: int, rest: int) -> Entry | None:
-        found = super().get(key, time, rest)
+        """See :meth:`~state.windowed.rows.TimedReads.get`."""
+        found = self._timed.get(key, time, rest)
         return None if found is None else (found[0][0], found[1])
 
     def of_key(self, key: bytes, low: int, high: int, *, reverse: bool) -> Iterator[Found]:
-        return _alone(super().of_key(key, low, high, reverse=reverse))
+        """See :meth:`~state.windowed.rows.TimedReads.of_key`."""
+        return _values_only(self._timed.of_key(key, low, high, reverse=reverse))
 
     def of_keys(
         self, key_from: bytes | None, key_to: bytes | None, low: int, high: int, *, reverse: bool
     ) -> Iterator[Found]:
-        return _alone(super().of_keys(key_from, key_to, low, high, reverse=reverse))
+        """See :meth:`~state.windowed.rows.TimedReads.of_keys`."""
+        return _values_only(self._timed.of_keys(key_from, key_to, low, high, reverse=reverse))
 
     def of_times(self, low: int, high: int, *, reverse: bool) -> Iterator[Found]:
-        if not isinstance(self.layout, TimeFirst):
-            return self.of_keys(None, None, low, high, reverse=reverse)
-        return _alone(super().of_times(low, high, reverse=reverse))
+        """See :meth:`~state.windowed.rows.TimedReads.of_times`."""
+        return _values_only(self._timed.of_times(low, high, reverse=reverse))
 
 
-def _alone(found: Iterator[Found]) -> Iterator[Found]:
+def _values_only(found: Iterator[Found]) -> Iterator[Found]:
     return ((key, time, rest, value[0], timestamp) for key, time, rest, value, timestamp in found)
 
 
 class HeadersOperator(TimedOperator):
-    """Of a store with headers; see :class:`_ValuesAlone`."""
+    """A store with headers as operators get it (:class:`ValuesOnly`)."""
 
     __slots__ = ()
 
     def __init__(self, opening: Opening, timed: HeadersRows, window_of: WindowOf) -> None:
-        super().__init__(opening, _ValuesAlone(timed), window_of)
+        super().__init__(opening, timed, window_of, ValuesOnly(timed))
 
     def on_flush(self, callback: FlushCallback, *, old_values: bool) -> None:
-        super().on_flush(_told_alone(callback), old_values=old_values)
+        super().on_flush(_with_values_only(callback), old_values=old_values)
 
 
-def _told_alone(callback: FlushCallback) -> Callable[..., None]:
-    def told(key: Any, new: Any, old: Any, timestamp: int, headers: HeaderList | None) -> None:
+def _with_values_only(callback: FlushCallback) -> Callable[..., None]:
+    def flushed(key: Any, new: Any, old: Any, timestamp: int, headers: HeaderList | None) -> None:
         callback(key, None if new is None else new[0], None if old is None else old[0], timestamp, headers)
 
-    return told
+    return flushed

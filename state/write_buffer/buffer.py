@@ -10,12 +10,11 @@ committed (docs/design.md, decision 1). A row is in up to three places, looked u
 * the engine.
 
 `drained` holds the bytes of rows that were logged and wait for the commit. Nothing reaches the engine before
-:meth:`Rows.apply`. The dictionaries are cleared, never replaced, since the functions made for the hot path hold them.
+:meth:`Rows.apply`. What other threads read of this, and the rules for that, is in
+:mod:`state.write_buffer.shared_rows`.
 
-An entry is a tuple that starts with (value, timestamp); a dirty one of a cache goes on with (headers, source, offset)
-of the record that put it, and has its message in place of the offset where error handlers may ask for it. A value is
-kept decoded if its serde says that it comes back exactly, else as bytes, so that a failing serde fails at the put and
-that a value changed in place by its owner does not change the store.
+A dirty entry of a cache goes on behind value and timestamp with (headers, source, offset) of the record that put it,
+and has its message in place of the offset where error handlers may ask for it.
 
 Without caching a row is forwarded when it is put; it is logged at once as well, or like a cached one when it is drained
 (docs/decisions/0007-changelog-updates.md).
@@ -23,8 +22,8 @@ Without caching a row is forwarded when it is put; it is logged at once as well,
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice, repeat
 from operator import itemgetter
 from typing import Any
@@ -32,171 +31,144 @@ from typing import Any
 from sortedcontainers import SortedDict
 
 from processor_api.record import HeaderList
-from processor_api.serde import Serde, Serdes
-from state.engine.port import Batch, Engine
-from state.write_buffer.checked_serdes import reader
-from state.write_buffer.engine_read import make_miss
+from state.engine.port import Batch
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.overlay import merged
-from state.write_buffer.record_context import Cursor
-from state.write_buffer.row_codec import RowCodec
+from state.write_buffer.row_format import Entry
+from state.write_buffer.row_reader import Overlay, ReadRule, RowReader
+from state.write_buffer.shared_rows import Logged, SharedRows
 
-__all__ = ["Entry", "FlushCallback", "Log", "LogMany", "Rows"]
+__all__ = ["UNLOGGED", "FlushCallback", "Log", "LogMany", "Logging", "Rows"]
 
-Entry = tuple[Any, ...]
 Log = Callable[[bytes, bytes | None, int], None]
 """``(key, value or None, timestamp_ms)`` to the changelog."""
-LogMany = Callable[[Iterator[tuple[bytes, bytes | None, int]]], None]
+LogMany = Callable[[Iterator[Logged]], None]
 """Logs rows one after the other; what it leaves in the iterator, behind the one at which it failed, was not logged."""
 FlushCallback = Callable[[Any, Any, Any, int, HeaderList | None], None]
 """``(key, new_value, old_value, timestamp_ms, headers)`` of a cached change; the old value only if asked for."""
 
-ENTRY_OVERHEAD_BYTES = 45
-"""Fixed part of what Kafka Streams' cache counts for an entry: links, dirty flag, and context without the topic."""
-
 LEAST_GROWTH_BYTES = 64 << 10
 """By how much a cache that is full of uncommitted rows grows at least between two tries to evict."""
-
-WATCHED_COMMITS = 100
-"""For so many commits keys are noted after somebody read a range."""
 
 DROPPED_AT_ONCE = 4
 """A full cache drops its clean rows by the sixteenth: two to this power."""
 
 _HEADERS = itemgetter(2)
 
-FIXED_ENTRY_BYTES = ENTRY_OVERHEAD_BYTES + 8
-"""An entry without its key, for values of fixed size."""
+
+@dataclass(frozen=True, kw_only=True)
+class Logging:
+    """How the rows of a store reach its changelog."""
+
+    log: Log | None
+    """``None`` without a changelog."""
+    log_many: LogMany | None = None
+    """As `log`, for many rows; ``None`` if there is only `log`."""
+    each: bool = False
+    """Whether a store without a cache logs each put when it happens, or the last of each key at the drain."""
 
 
-def _sized_cost(key: Any, value: Any) -> int:
-    return len(key) + (8 if value is None else len(value)) + ENTRY_OVERHEAD_BYTES
-
-
-def _fixed_cost(key: Any, value: Any) -> int:
-    return len(key) + FIXED_ENTRY_BYTES
+UNLOGGED = Logging(log=None)
+"""Of rows that are on no changelog, or that somebody else logs."""
 
 
 def _one_by_one(log: Log) -> LogMany:
-    def log_many(rows: Iterator[tuple[bytes, bytes | None, int]]) -> None:
+    def log_many(rows: Iterator[Logged]) -> None:
         for key, data, timestamp in rows:
             log(key, data, timestamp)
 
     return log_many
 
 
-class Rows:
-    """See the module's text. `get` and `put` are functions made by :mod:`state.write_buffer.fast_path`."""
+def _make_read_through(rows: Rows) -> Callable[[Any], tuple[Any, int] | None]:
+    """Returns the function that reads a row of the engine, and keeps it if there is a cache. It runs for every record
+    of a store that is larger than its cache, so it holds what it needs in its closure."""
+    format, family, clean, budget, evict = rows.format, rows.family, rows.clean, rows.budget, rows.evict
+    key_bytes, entry_of = format.write_key, format.codec.reading(format.decode)
+    find = getattr(family, "bare_get", family.get)
+    overhead, sized = format.cost(b"", b""), format.sized_values
 
-    when_logged: Callable[[], None] | None = None
-    """Called by each drain, when everything is logged and nothing of it is forwarded."""
+    def slow_path(key: Any) -> tuple[Any, int] | None:
+        """The same where something fails: with errors that say where, and what strings have in place of bad bytes."""
+        row = family.get(key_bytes(key))
+        return None if row is None else format.entry_of(row)
+
+    def read_through(key: Any) -> tuple[Any, int] | None:
+        entry: tuple[Any, int] | None
+        try:
+            row = find(key_bytes(key))
+            if row is None:
+                return None
+            entry = entry_of(row)
+        except Exception:
+            entry = slow_path(key)
+            if entry is None:
+                return None
+        limit = budget.cache_limit  # of now: threads come and go
+        if limit:
+            clean[key] = entry
+            budget.clean = held = budget.clean + len(key) + overhead + (len(entry[0]) if sized else 0)
+            if held + budget.dirty > limit:
+                evict(key)
+        return entry
+
+    return read_through
+
+
+class Rows(RowReader):
+    """The write buffer of one store. Its `get` and `put` are functions made by :mod:`state.write_buffer.fast_path`.
+
+    :param caching: holds changes back until the drain, unless the budget has no room for a cache.
+    :param when_logged: called by each drain of a cache, when everything is logged and nothing of it is forwarded, with
+        the keys of the rows that wait for the commit.
+    """
 
     def __init__(
         self,
+        shared: SharedRows,
         *,
-        name: str,
-        engine: Engine,
-        codec: RowCodec,
-        key_serde: Serde[Any],
-        value_serde: Serde[Any],
-        cursor: Cursor,
         budget: Budget,
-        log: Log | None,
-        log_many: LogMany | None = None,
+        logging: Logging,
         caching: bool,
-        log_each: bool,
+        when_logged: Callable[[Collection[Any]], None] | None = None,
+        rule: ReadRule | None = None,
     ) -> None:
-        self.name = name
-        self.engine = engine
-        self.codec = codec
-        self.family = engine.family(f"{name}.{codec.family_suffix}")
-        self.key_serde = key_serde
-        self.value_serde = value_serde
-        self.read_key = reader(key_serde, "key", name)
-        self.read_value = reader(value_serde, "value", name)
-        self.plain_keys = key_serde is Serdes.STRING or key_serde is Serdes.BYTES
-        self.encoded = value_serde.exact is None
-        """Whether values are kept as bytes."""
-        self.write_key: Callable[[Any], bytes] = self._trusted(key_serde) if self.plain_keys else bytes
-        """A row key's bytes."""
-        self.write_value: Callable[[Any], bytes] = bytes if self.encoded else self._trusted(value_serde)
-        """A kept value's bytes."""
-        self.sized_values = self.encoded or value_serde is Serdes.STRING or value_serde is Serdes.BYTES
-        self.cost = _sized_cost if self.sized_values else _fixed_cost
-        """``(key, value)`` to bytes."""
-        self.cursor = cursor
+        super().__init__(shared, rule)
         self.budget = budget
-        self.log = log
-        self._log_many = log_many or (log and _one_by_one(log))
+        self.log = logging.log
+        self._log_many = logging.log_many or (logging.log and _one_by_one(logging.log))
         self.cached = caching and budget.cache_limit > 0
-        self.log_each = log_each and not self.cached
-        self.dirty: dict[Any, Entry] = {}
-        self.clean: dict[Any, Entry] = {}
-        self.drained: dict[Any, tuple[bytes, bytes | None, int]] = {}
-        self.draining: dict[Any, Entry] = {}
-        """What a drain is moving from `dirty` to `drained`, for readers in other threads: a row is always found in one
-        of `dirty`, `draining`, `drained` and the engine by who looks in this order (state/read_views/key_value.py)."""
-        self.read_engine = make_miss(self)  # made for this store
+        self.log_each = logging.each and not self.cached
+        self._when_logged = when_logged if self.cached else None
+        self._uncommitted = shared.uncommitted
+        self._read_through = _make_read_through(self)
         self._callback: FlushCallback | None = None
         self.wants_old = False
         """Whether the old value of each change is asked for."""
-        self.index: SortedDict[bytes, Any] | None = None
-        """Keys of what is not in the engine, in order of their bytes: while somebody reads ranges."""
-        self.fresh: list[Any] | None = None
-        """Keys put since the last commit, while ranges are read (:meth:`watch`); another list with each commit."""
-        self._indexed = self._watched_for = 0
-        """How many of these the index has; and for how many commits there is a list."""
-        self._watch_lock = threading.Lock()
+        self._index: SortedDict[bytes, Any] | None = None
+        """Keys of what is not in the engine, in order of their bytes: while the task reads ranges."""
+        self._indexed = 0
+        """How many of the new keys the index has."""
         self._pending_bytes = self._evict_from = 0
         self._deleted: list[Any] = []
         self.message_bytes = 0
         """Of the messages that dirty rows keep."""
 
-    @staticmethod
-    def _trusted(serde: Serde[Any]) -> Callable[[Any], bytes]:
-        """Writes values that were checked when they were put."""
-        return serde.write_exact or serde.serialize
-
     # ------------------------------------------------------------------ for operators
 
     def on_flush(self, callback: FlushCallback, *, old_values: bool) -> None:
-        """Sets who is told of cached changes when they are drained."""
+        """Sets the function that is called with each cached change when it is drained."""
         self._callback = callback
         self.wants_old = old_values
 
-    def around_get(self, get: Callable[[Any], Entry | None]) -> Callable[[Any], Entry | None]:
-        """What operators get of `get`: rows with rules of their own put them around it."""
-        return get
-
     def around_put(self, put: Callable[..., None]) -> Callable[..., None]:
-        """As :meth:`around_get`, of `put`."""
+        """Returns what users and operators get of `put`: rows with rules of their own put them around it."""
         return put
 
     # ------------------------------------------------------------------ slow paths of get and put
 
-    def key_bytes(self, key: Any) -> bytes:
-        """The row key's bytes; a row key is a key as it is where its serde is exact, else its bytes."""
-        return self.key_serde.serialize(key) if self.plain_keys else key
-
-    def key_of(self, row_key: Any) -> Any:
-        return row_key if self.plain_keys else self.read_key(row_key)
-
-    def miss(self, key: Any) -> Entry | None:
-        """Reads a row of the engine that is not in memory, and keeps it if there is a cache."""
-        return self.read_engine(key)
-
     @property
-    def quick_miss(self) -> Callable[[Any], Entry | None]:
-        """What :meth:`miss` does, for those who keep a function."""
-        return self.read_engine if type(self).miss is Rows.miss else self.miss
-
-    def stored(self, data: bytes) -> Any:
-        """A value as it is kept in memory, from its bytes."""
-        return data if self.encoded else self.read_value(data)
-
-    def value_of(self, value: Any) -> Any:
-        """A kept value as its user knows it."""
-        return self.read_value(value) if self.encoded and value is not None else value
+    def read_through(self) -> Callable[[Any], Entry | None]:
+        return self._read_through
 
     def note_dirty(self, cost: int) -> None:
         """Dirty rows take ``cost`` bytes more: in a cache, or else waiting for the commit."""
@@ -210,39 +182,22 @@ class Rows:
 
     def note_logged(self, key: Any, value: Any, known: Entry | None) -> None:
         """A row was put, in place of ``known``, and logged at once; not yet in `drained`."""
-        budget, cost = self.budget, self.cost(key, value)
+        budget, cost = self.budget, self.format.cost(key, value)
         if value is None:
             self._deleted.append(key)
         if key not in self.drained:
             self._pending_bytes += cost
             budget.uncommitted += cost
-        budget.clean += cost - (0 if known is None else self.cost(key, known[0]))
+        budget.clean += cost - (0 if known is None else self.format.cost(key, known[0]))
         if budget.clean + budget.dirty > budget.cache_limit:
             self.evict(keep=key)
 
     def note_key(self, key: Any) -> None:
-        """A row was put into `dirty` or `drained` that may not have been there. Call it after that: who starts to watch
-        in between finds the row."""
-        fresh = self.fresh
+        """A row was put into `dirty` or `drained` that may not have been there. Call it after that: a reader that
+        begins to watch in between finds the row."""
+        fresh = self._uncommitted.fresh
         if fresh is not None:
             fresh.append(key)
-
-    def watch(self) -> list[Any]:
-        """Notes the keys that are put, in the list returned, until the next commit; then in another, for some commits.
-        Any thread may ask. Keys of rows that are there already are not in it."""
-        with self._watch_lock:
-            self._watched_for = WATCHED_COMMITS
-            if self.fresh is None:
-                self.fresh = []
-            return self.fresh
-
-    def _end_watch(self) -> None:
-        """Nothing waits for the commit any more, or only what was put in the middle of it."""
-        self.index = None
-        self._indexed = 0
-        with self._watch_lock:
-            self._watched_for = max(0, self._watched_for - 1)
-            self.fresh = [] if self._watched_for else None
 
     def note_message(self, size: int) -> None:
         """Dirty rows keep ``size`` bytes of messages more."""
@@ -273,7 +228,7 @@ class Rows:
         excess = budget.cached - budget.cache_limit
         if excess > 0:  # some more, since a dictionary that lost its first keys is slow to give the next
             excess += budget.cache_limit >> DROPPED_AT_ONCE
-        victims, freed, cost = [], 0, self.cost
+        victims, freed, cost = [], 0, self.format.cost
         for key, entry in clean.items():
             if freed >= excess:
                 break
@@ -287,28 +242,27 @@ class Rows:
     # ------------------------------------------------------------------ drain, apply, drop
 
     def drain(self) -> bool:
-        """Logs what is dirty, in order of last update, and forwards what a cache held back; tells whether there was
+        """Logs what is dirty, in order of last update, and forwards what a cache held back; returns whether there was
         anything."""
-        dirty = self.dirty
+        dirty, uncommitted = self.dirty, self._uncommitted
         if not dirty:
             return False
         # No list of pairs: a hundred thousand tuples are work for the garbage collector.
-        rows = self.draining = dirty.copy()
+        rows = uncommitted.draining = dirty.copy()
         dirty.clear()
         if self.message_bytes:
             self._forget_messages()
-        held = self._size(rows)
+        held = self.format.size(rows)
         self.note_dirty(-held)
         try:
             olds = self._log_one(rows, held) if len(rows) == 1 else self._log_all(rows, held)
         except BaseException:
-            self.dirty.update(self.draining)
-            self.note_dirty(self._size(self.draining))
+            dirty.update(uncommitted.draining)
+            self.note_dirty(self.format.size(uncommitted.draining))
             raise
         finally:
-            self.draining = {}
-        if self.when_logged is not None:
-            self.when_logged()
+            uncommitted.draining = {}
+        self._was_logged()
         if self._callback is not None:
             cursor = self.cursor
             saved = cursor.message, cursor.source, cursor.timestamp, cursor.headers
@@ -318,16 +272,14 @@ class Rows:
                 cursor.message, cursor.source, cursor.timestamp, cursor.headers = saved
         return True
 
-    def _size(self, rows: dict[Any, Entry]) -> int:
-        keys = sum(map(len, rows))
-        if not self.sized_values:
-            return keys + len(rows) * FIXED_ENTRY_BYTES
-        values = [8 if (value := entry[0]) is None else len(value) for entry in rows.values()]
-        return keys + sum(values) + len(rows) * ENTRY_OVERHEAD_BYTES
+    def _was_logged(self) -> None:
+        """Part of each drain: everything is logged, and nothing of it is forwarded yet."""
+        if self._when_logged is not None:
+            self._when_logged(self.drained)
 
     def _old_values(self, rows: dict[Any, Entry], deleted: list[Any]) -> Iterable[Any]:
-        """The old value of each row. Takes out the rows that nobody knows of: put and deleted again since the last
-        drain (conformance 73)."""
+        """Returns the old value of each row. Takes out the rows that no receiver knows of: those put and deleted again
+        since the last drain (conformance 73)."""
         for key in deleted:
             if self._below(key) is None:
                 del rows[key]
@@ -335,14 +287,14 @@ class Rows:
 
     def _log_all(self, rows: dict[Any, Entry], size: int) -> Iterable[Any]:
         """Moves rows that take ``size`` bytes from dirty to drained; returns the old values. All of them, before any is
-        forwarded: whoever gets one change finds the others in the store, and what it puts comes after them. After an
+        forwarded: the receiver of one change finds the others in the store, and what it puts comes after them. After an
         error `draining` has those that were not moved."""
         deleted = [key for key, entry in rows.items() if entry[0] is None]
         olds: Iterable[Any] = ()
         if self._callback is not None:
             olds = self._old_values(rows, deleted)
-            size = self._size(rows) if deleted else size
-        write_key, write_value = self.write_key, self.write_value
+            size = self.format.size(rows) if deleted else size
+        write_key, write_value = self.format.write_key, self.format.write_value
         logged = [
             (write_key(key), None if entry[0] is None else write_value(entry[0]), entry[1])
             for key, entry in rows.items()
@@ -354,8 +306,8 @@ class Rows:
         except BaseException:
             count = len(logged) - sum(1 for _ in left) - 1
             moved = dict(islice(rows.items(), count))
-            self._note_moved(moved, self._size(moved), deleted, logged)
-            self.draining = dict(islice(rows.items(), count, None))
+            self._note_moved(moved, self.format.size(moved), deleted, logged)
+            self._uncommitted.draining = dict(islice(rows.items(), count, None))
             raise
         self._note_moved(rows, size, deleted, logged)
         return olds
@@ -369,32 +321,30 @@ class Rows:
             return self._log_all(rows, size)
         clean, budget = self.clean, self.budget
         old = self._below(key) if self.wants_old and self._callback is not None else None
-        row = self.write_key(key), self.write_value(value), timestamp
+        row = self.format.write_key(key), self.format.write_value(value), timestamp
         if self.log is not None:
             self.log(*row)
         if key not in self.drained:
             self._pending_bytes += size
             budget.uncommitted += size
         known = clean.pop(key, None)
-        budget.clean += size if known is None else size - self.cost(key, known[0])
+        budget.clean += size if known is None else size - self.format.cost(key, known[0])
         clean[key] = (value, timestamp)
         self.drained[key] = row
         return (old,)
 
-    def _note_moved(
-        self, rows: dict[Any, Entry], size: int, deleted: list[Any], logged: list[tuple[bytes, bytes | None, int]]
-    ) -> None:
+    def _note_moved(self, rows: dict[Any, Entry], size: int, deleted: list[Any], logged: list[Logged]) -> None:
         """``rows``, which take ``size`` bytes, are drained; they are the first of those in ``logged``."""
         clean, drained, budget = self.clean, self.drained, self.budget
         pending = grown = size
         if drained:
-            pending -= self._size({key: rows[key] for key in rows if key in drained})
+            pending -= self.format.size({key: rows[key] for key in rows if key in drained})
         if drained or deleted or self.wants_old or not self.cached:  # else no clean row lies under a dirty one
             known = [*map(clean.pop, rows, repeat(None))]
-            if not self.sized_values and all(known):
+            if not self.format.sized_values and all(known):
                 grown = 0
             elif any(known):
-                cost = self.cost
+                cost = self.format.cost
                 grown -= sum([cost(key, entry[0]) for key, entry in zip(rows, known, strict=True) if entry])
         self._deleted += filter(rows.__contains__, deleted)
         if self.cached and (self.cursor.keeps_messages or any(map(_HEADERS, rows.values()))):
@@ -407,7 +357,8 @@ class Rows:
 
     def _forward_all(self, rows: dict[Any, Entry], olds: Iterable[Any]) -> None:
         callback, cursor = self._callback, self.cursor
-        key_of, value_of = (None if self.plain_keys else self.key_of), (self.value_of if self.encoded else None)
+        format = self.format
+        key_of, value_of = (None if format.plain_keys else format.key_of), (format.value_of if format.encoded else None)
         assert callback is not None
         message = cursor.message = cursor.late_message()
         for (key, (value, timestamp, headers, source, offset)), old in zip(rows.items(), olds, strict=False):
@@ -419,12 +370,12 @@ class Rows:
             callback(key if key_of is None else key_of(key), value, old, timestamp, headers)
 
     def _below(self, key: Any) -> Any:
-        entry = self.clean.get(key) or self.miss(key)
+        entry = self.clean.get(key) or self.read_through(key)
         return None if entry is None else entry[0]
 
     def apply(self, batch: Batch) -> None:
         """Puts what was drained into a batch of the engine; call :meth:`applied` once it is written."""
-        self.codec.fill(batch, self.family.handle, self.drained.values())
+        self.format.codec.fill(batch, self.family.handle, self.drained.values())
 
     def applied(self) -> None:
         """The engine holds what was drained."""
@@ -432,13 +383,14 @@ class Rows:
         for key in self._deleted:
             entry = clean.get(key)
             if entry is not None and entry[0] is None:
-                budget.clean -= self.cost(key, clean.pop(key)[0])
+                budget.clean -= self.format.cost(key, clean.pop(key)[0])
         self._deleted.clear()
         self.drained.clear()
         budget.uncommitted -= self._pending_bytes
         self._pending_bytes = 0
         self._evict_from = 0
-        self._end_watch()
+        self._forget_index()
+        self._uncommitted.committed()
         if budget.cached > budget.cache_limit:
             self._drop_clean(None)
 
@@ -446,45 +398,38 @@ class Rows:
         """Forgets clean rows whose keys, which are bytes, are smaller: the engine does not hold them any more."""
         clean, drained = self.clean, self.drained
         for gone in [known for known in clean if known < key and known not in drained]:
-            self.budget.clean -= self.cost(gone, clean.pop(gone)[0])
+            self.budget.clean -= self.format.cost(gone, clean.pop(gone)[0])
 
     def close(self) -> None:
         """Forgets everything that is not in the engine."""
-        self.budget.clean -= self._size(self.clean)
-        self.note_dirty(-self._size(self.dirty))
+        self.budget.clean -= self.format.size(self.clean)
+        self.note_dirty(-self.format.size(self.dirty))
         self._forget_messages()
         self.budget.uncommitted -= self._pending_bytes
         self._pending_bytes = self._evict_from = 0
         self._deleted.clear()
-        for rows in (self.dirty, self.clean, self.drained):
-            rows.clear()
-        self._watched_for = 0
-        self._end_watch()
+        self.clean.clear()
+        self._forget_index()
+        self._uncommitted.clear()
+
+    def _forget_index(self) -> None:
+        """Nothing waits for the commit any more, or only what was put in the middle of it."""
+        self._index = None
+        self._indexed = 0
 
     # ------------------------------------------------------------------ ranges
 
-    def range(self, low: bytes | None, high: bytes | None, *, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
-        """Live rows with ``low <= key < high`` in order, as they are now; values as they are kept."""
-        overlay = self._overlay(low, high, reverse)
-        below = self.family.range(low, high, reverse=reverse)
-        read, stored = self.codec.read, self.stored
-
-        def decode(row: bytes) -> Entry:
-            data, timestamp = read(row)
-            return stored(data), timestamp
-
-        return merged(overlay, below, decode, reverse)
-
-    def _overlay(self, low: bytes | None, high: bytes | None, reverse: bool) -> list[tuple[bytes, Entry]]:
+    def _overlay(self, low: bytes | None, high: bytes | None, reverse: bool) -> Overlay:
+        """By an index, which is kept up while the task reads ranges."""
         if not self.dirty and not self.drained:
             return []
         if low is not None and high is not None and low >= high:
             return []
-        index = self.index
-        key_bytes, dirty, clean = self.key_bytes, self.dirty, self.clean
-        fresh = self.watch() if index is None or self.fresh is None else self.fresh
+        index, uncommitted = self._index, self._uncommitted
+        key_bytes, dirty, clean = self.format.key_bytes, self.dirty, self.clean
+        fresh = uncommitted.watch() if index is None or uncommitted.fresh is None else uncommitted.fresh
         if index is None:
-            index = self.index = SortedDict({key_bytes(key): key for keys in (dirty, self.drained) for key in keys})
+            index = self._index = SortedDict({key_bytes(key): key for keys in (dirty, self.drained) for key in keys})
         elif self._indexed < len(fresh):
             index.update({key_bytes(key): key for key in islice(fresh, self._indexed, None)})
         self._indexed = len(fresh)

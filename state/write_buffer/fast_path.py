@@ -1,6 +1,7 @@
 """The functions of a store that run for every record, made once per store for its serdes and its caching.
 
 They hold the dictionaries of :class:`state.write_buffer.buffer.Rows` in their closures: half the cost of methods.
+What they may do in which order is bound by the rules of :mod:`state.write_buffer.shared_rows`.
 """
 
 from __future__ import annotations
@@ -11,21 +12,21 @@ from typing import Any
 from processor_api.errors import StoreError
 from processor_api.record import HeaderList
 from processor_api.serde import Serdes
-from state.write_buffer.buffer import Entry, Rows
+from state.write_buffer.buffer import Rows
 from state.write_buffer.record_context import message_bytes
+from state.write_buffer.row_format import Entry, RowFormat
+from state.write_buffer.row_reader import Get, RowReader
 
-__all__ = ["Get", "Put", "make_get", "make_put"]
+__all__ = ["Put", "make_get", "make_keep", "make_put", "refusing_put", "row_key_maker"]
 
-Get = Callable[[Any], Entry | None]
-"""A key to a tuple that starts with (value, timestamp); ``None`` if there is none."""
 Put = Callable[..., None]
 """``(key, value, timestamp_ms, headers)``; a value of ``None`` deletes."""
 
 
-def row_key_maker(rows: Rows) -> Callable[[Any], Any]:
-    """A key as its user gives it to the key of a row, checked."""
-    serde, name = rows.key_serde, rows.name
-    exact, plain = serde.exact, rows.plain_keys
+def row_key_maker(format: RowFormat) -> Callable[[Any], Any]:
+    """Returns the function from a key as its user gives it to the key of a row, checked."""
+    serde, name = format.key_serde, format.store
+    exact, plain = serde.exact, format.plain_keys
 
     def row_key(key: Any) -> Any:
         if plain and exact is not None and exact(key):
@@ -46,13 +47,13 @@ def row_key_maker(rows: Rows) -> Callable[[Any], Any]:
     return text_key if serde is Serdes.STRING else row_key
 
 
-def make_get(rows: Rows) -> Get:
-    """`get` for operators."""
-    dirty_get, clean_get = rows.dirty.get, rows.clean.get
-    miss = rows.quick_miss
-    row_key, plain = row_key_maker(rows), rows.plain_keys
-    deserialize = None if rows.value_serde.exact is not None else rows.value_serde.deserialize
-    read_value = rows.read_value
+def make_get(rows: RowReader) -> Get:
+    """Returns `get` of a store, for operators."""
+    format, dirty_get, clean_get = rows.format, rows.dirty.get, rows.clean.get
+    read_through = rows.read_through
+    row_key, plain = row_key_maker(format), format.plain_keys
+    deserialize = format.value_serde.deserialize if format.encoded else None
+    read_value = format.read_value
 
     def get_exact(key: Any) -> Entry | None:
         try:
@@ -61,7 +62,7 @@ def make_get(rows: Rows) -> Get:
             row_key(key)  # a key that cannot be looked up fails with the name of the store
             raise
         if entry is None:
-            entry = miss(row_key(key))
+            entry = read_through(row_key(key))
         return None if entry is None or entry[0] is None else entry
 
     def get_encoded(key: Any) -> Entry | None:
@@ -72,7 +73,7 @@ def make_get(rows: Rows) -> Get:
             row_key(key)
             raise
         if entry is None:
-            entry = miss(row_key(key) if plain else key)
+            entry = read_through(row_key(key) if plain else key)
         if entry is None or entry[0] is None:
             return None
         if deserialize is None:
@@ -85,9 +86,10 @@ def make_get(rows: Rows) -> Get:
     return rows.around_get(get_exact if plain and deserialize is None else get_encoded)
 
 
-def make_keep(rows: Rows) -> Callable[[Any], Any]:
-    """A value as its user gives it to the value that is kept, checked; raises before anything changed."""
-    serde, name = rows.value_serde, rows.name
+def make_keep(format: RowFormat) -> Callable[[Any], Any]:
+    """Returns the function from a value as its user gives it to the value that is kept, checked; it raises before
+    anything has changed."""
+    serde, name = format.value_serde, format.store
     exact, serialize, deserialize = serde.exact, serde.serialize, serde.deserialize
 
     def keep_exact(value: Any) -> Any:
@@ -109,18 +111,28 @@ def make_keep(rows: Rows) -> Callable[[Any], Any]:
 
 
 def make_put(rows: Rows) -> Put:
-    """`put` for operators."""
+    """Returns `put` of a store, for operators."""
     if rows.log_each:
         return rows.around_put(_logged_put(rows))
     return rows.around_put(_cached_put(rows) if rows.cached else _direct_put(rows))
 
 
+def refusing_put(store: str) -> Put:
+    """Returns `put` of a store that is only read where it stands."""
+
+    def put(*_: Any) -> None:
+        raise StoreError(f"store {store!r} is only read here: its task writes it", store=store)
+
+    return put
+
+
 def _cached_put(rows: Rows) -> Put:
     dirty, cursor, note, budget = rows.dirty, rows.cursor, rows.note_dirty, rows.budget
-    dirty_get, row_key, keep, plain = dirty.get, row_key_maker(rows), make_keep(rows), rows.plain_keys
+    format, uncommitted = rows.format, rows.shared.uncommitted
+    dirty_get, row_key, keep, plain = dirty.get, row_key_maker(format), make_keep(format), format.plain_keys
     drained, clean_pop = rows.drained, rows.clean.pop
-    sized, cost_of, evict = rows.sized_values, rows.cost, rows.evict
-    exact = rows.value_serde.exact or _never
+    sized, cost_of, evict = format.sized_values, format.cost, rows.evict
+    exact = format.value_serde.exact or _never
     keeps_messages, note_message = cursor.keeps_messages, rows.note_message
 
     def put(key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
@@ -136,11 +148,11 @@ def _cached_put(rows: Rows) -> Put:
         if known is None:
             key = row_key(key) if plain else key
             dirty[key] = entry
-            if (fresh := rows.fresh) is not None:
+            if (fresh := uncommitted.fresh) is not None:
                 fresh.append(key)
             budget.dirty = held = budget.dirty + cost_of(key, value)
             if not rows.wants_old and key not in drained:
-                known = clean_pop(key, None)  # nobody looks below a dirty row, but for its old value
+                known = clean_pop(key, None)  # a row below a dirty one is read for its old value only
                 if known is not None:
                     budget.clean -= cost_of(key, known[0])
             if held + budget.clean > budget.cache_limit:  # of now: threads come and go
@@ -159,9 +171,10 @@ def _never(value: object) -> bool:
 
 
 def _direct_put(rows: Rows) -> Put:
-    dirty, note, sized, cost_of = rows.dirty, rows.note_dirty, rows.sized_values, rows.cost
-    dirty_get, row_key, keep, plain = dirty.get, row_key_maker(rows), make_keep(rows), rows.plain_keys
-    exact = rows.value_serde.exact or _never
+    dirty, note, sized, cost_of = rows.dirty, rows.note_dirty, rows.format.sized_values, rows.format.cost
+    format, uncommitted = rows.format, rows.shared.uncommitted
+    dirty_get, row_key, keep, plain = dirty.get, row_key_maker(format), make_keep(format), format.plain_keys
+    exact = format.value_serde.exact or _never
 
     def put(key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
         if value is not None and not exact(value):
@@ -172,7 +185,7 @@ def _direct_put(rows: Rows) -> Put:
         if known is None:
             key = row_key(key) if plain else key
             dirty[key] = (value, timestamp)
-            if (fresh := rows.fresh) is not None:
+            if (fresh := uncommitted.fresh) is not None:
                 fresh.append(key)
             note(cost_of(key, value))
         else:
@@ -187,9 +200,10 @@ def _direct_put(rows: Rows) -> Put:
 
 def _logged_put(rows: Rows) -> Put:
     clean, drained, log, note_logged = rows.clean, rows.drained, rows.log, rows.note_logged
-    clean_get, row_key, keep, plain = clean.get, row_key_maker(rows), make_keep(rows), rows.plain_keys
-    write_key, write_value = rows.write_key, rows.write_value
-    exact = rows.value_serde.exact or _never
+    format, uncommitted = rows.format, rows.shared.uncommitted
+    clean_get, row_key, keep, plain = clean.get, row_key_maker(format), make_keep(format), format.plain_keys
+    write_key, write_value = format.write_key, format.write_value
+    exact = format.value_serde.exact or _never
 
     def put(key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
         if value is not None and not exact(value):
@@ -203,11 +217,11 @@ def _logged_put(rows: Rows) -> Put:
         raw_key = write_key(key)
         if log is not None:
             log(raw_key, data, timestamp)
-        new = rows.fresh is None or key not in drained
+        new = uncommitted.fresh is None or key not in drained
         clean[key] = (value, timestamp)
         note_logged(key, value, known)
         drained[key] = (raw_key, data, timestamp)
-        if (fresh := rows.fresh) is not None and new:
+        if (fresh := uncommitted.fresh) is not None and new:
             fresh.append(key)
 
     return put

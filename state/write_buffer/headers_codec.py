@@ -1,7 +1,7 @@
 """Rows of values with headers (KIP-1271), in stores of every kind that has them.
 
 On the changelog the value stands alone, with its timestamp and headers as those of the record; a deletion has the
-headers of the record in work. In the engine it has the headers in front.
+headers of the current record. In the engine it has the headers in front.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from state.formats.headers_value import read_session_with_headers, write_session
 from state.write_buffer.record_context import Cursor
 from state.write_buffer.row_codec import PLAIN, TIMESTAMPED
 from state.write_buffer.row_codec import row_from_plain as timestamped_from_plain
+from state.write_buffer.store_kind import CommitParticipant
 
 __all__ = [
     "HEADERS",
@@ -52,9 +53,8 @@ class WithHeaders(Serde[tuple[Any, HeaderList]]):
         super().__init__(write, read, name=inner.name)
 
 
-class HeadersLog:
-    """Writes rows of a store as they stand on its changelog. Part of each commit
-    (:class:`state.write_buffer.store_kind.Upkeep`)."""
+class HeadersLog(CommitParticipant):
+    """Writes rows of a store as they stand on its changelog: a value with its headers beside it."""
 
     pending = False
 
@@ -64,7 +64,7 @@ class HeadersLog:
         self._deleted: dict[bytes, HeaderList | None] = {}
 
     def note_deletion(self, logged_key: bytes, headers: HeaderList | None) -> None:
-        """A record with these headers is about to delete a key, of which the changelog may hear later."""
+        """A record with these headers is about to delete a key, of which the changelog may be written later."""
         self._deleted[logged_key] = headers
 
     def __call__(self, key: bytes, data: bytes | None, timestamp: int) -> None:

@@ -1,4 +1,4 @@
-"""What readers of a store iterate over."""
+"""The iterators of stores: over rows that are decoded as they are asked for."""
 
 from __future__ import annotations
 
@@ -48,19 +48,29 @@ class RowIterator(Iterator[tuple[Any, Any]]):
 
 
 class OpenIterators:
-    """The open iterators of a store."""
+    """The open iterators of a store, and whether the store is open. All forms of a store share them."""
 
     def __init__(self, store: str) -> None:
+        self.is_open = True
         self._store = store
         self._open: WeakSet[RowIterator] = WeakSet()
 
     def open(self, rows: Iterator[tuple[Any, Any]]) -> RowIterator:
+        """Returns an iterator over rows that ends with the store."""
         iterator = RowIterator(rows, self._store)
         self._open.add(iterator)
         return iterator
 
+    def check(self) -> None:
+        """:raises StoreError: if the store is closed."""
+        if not self.is_open:
+            raise StoreError(
+                f"store {self._store!r} is closed: its task is not on this worker any more", store=self._store
+            )
+
     def close(self) -> None:
-        """The store closes."""
+        """Closes the iterators with their store."""
+        self.is_open = False
         for iterator in self._open:
             iterator.close()
         self._open.clear()

@@ -38,7 +38,6 @@ class UpgradingFamily:
         self._family = family
         self._older = older
         self._same = same
-        self.get: Callable[[bytes], bytes | None] = self._get
 
     @property
     def handle(self) -> Any:
@@ -58,7 +57,7 @@ class UpgradingFamily:
         older = [(snapshot.family(family.name), convert) for family, convert in self._older]
         return UpgradingFamily(snapshot.family(self.name), older, self._same)
 
-    def _get(self, key: bytes) -> bytes | None:
+    def get(self, key: bytes) -> bytes | None:
         row = self._family.get(key)
         if row is not None:
             return row

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakSet
 
 from processor_api.errors import StoreError
 from state.write_buffer.iterators import OpenIterators, RowIterator
 
-__all__ = ["Closing", "OpenViews", "ViewIterators"]
+__all__ = ["OpenViews", "ViewIterators", "ViewSource"]
 
 
-class Closing(Protocol):
-    """Fails from then on."""
+class ViewSource(ABC):
+    """Makes stores that other threads read, of one store of a running task at one level of isolation."""
 
-    def close(self) -> None: ...
+    @abstractmethod
+    def live(self, iterators: ViewIterators) -> Any:
+        """Returns a store of the kind, for reads, that shows rows as they are at each call.
+
+        :param iterators: opens its iterators.
+        """
+
+    @abstractmethod
+    def frozen(self, iterators: ViewIterators) -> Any:
+        """Returns one that shows rows as they are now."""
 
 
 class OpenViews:
-    """Of one store."""
+    """The views of one store that are open."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -29,8 +39,8 @@ class OpenViews:
         """What is made once for each isolation level."""
         self.closed = False
 
-    def add(self, view: Closing) -> None:
-        """Closes ``view`` with the store; if that is closed already, at once."""
+    def add(self, view: Any) -> None:
+        """Closes ``view``, by its `close`, with the store; if that is closed already, at once."""
         with self._lock:
             if not self.closed:
                 self._open.add(view)
@@ -43,7 +53,8 @@ class OpenViews:
             raise StoreError(f"store {store!r} is closed: its task is not on this worker any more", store=store)
 
     def close(self) -> None:
-        """Before the store forgets anything: who finds it open after a read has read all of it."""
+        """Closes all views. It comes before the store forgets anything: a reader that finds the store open after a
+        read has read all of it."""
         with self._lock:
             self.closed = True
             views = list(self._open)
@@ -58,16 +69,14 @@ class ViewIterators(OpenIterators):
     def __init__(self, store: str) -> None:
         super().__init__(store)
         self._lock = threading.Lock()
-        self._ended = False
 
     def open(self, rows: Iterator[tuple[Any, Any]]) -> RowIterator:
         with self._lock:
             iterator = super().open(rows)
-            if self._ended:
+            if not self.is_open:
                 iterator.close()
             return iterator
 
     def close(self) -> None:
         with self._lock:
-            self._ended = True
             super().close()

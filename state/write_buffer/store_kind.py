@@ -1,26 +1,44 @@
-"""What a kind of store is: a codec of rows, how it is opened, and how changelog records become its rows.
+"""What a kind of store is: everything that is said about it is in one :class:`StoreKind`.
 
-Everything else is :class:`state.write_buffer.buffer.Rows`. A kind is a file of its own that says these things in a
-`StoreKind` for each name; :mod:`state.registry.kinds` lists them.
+Rows go through :class:`state.write_buffer.buffer.Rows`. A kind is a file of its own that says the rest; it is known by
+the name that store suppliers carry, once it is registered (:mod:`state.registry.kinds`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 from processor_api.record import HeaderList
 from processor_api.serde import Serde
 from processor_api.stores.factory import MEMORY, ROCKSDB, StoreBuilder
+from processor_api.stores.queries import Query
 from state.engine.port import Batch, Engine
-from state.write_buffer.buffer import Log, LogMany, Rows
+from state.guards.policies import WRITES
+from state.write_buffer.buffer import Log, Logging, LogMany, Rows
 from state.write_buffer.memory_budget import Budget
-from state.write_buffer.open_views import OpenViews
+from state.write_buffer.open_views import OpenViews, ViewSource
 from state.write_buffer.record_context import Cursor
 from state.write_buffer.row_codec import RowCodec
+from state.write_buffer.row_format import RowFormat
+from state.write_buffer.shared_rows import SharedRows, Uncommitted
+from state.write_buffer.stored_rows import StoredFamily
 
-__all__ = ["Facade", "OpenStore", "Opening", "Restore", "StoreKind", "Upkeep", "is_persistent", "open_rows"]
+__all__ = [
+    "ITSELF",
+    "Answer",
+    "CommitParticipant",
+    "OpenStore",
+    "Opening",
+    "Restore",
+    "StoreForm",
+    "StoreKind",
+    "is_persistent",
+    "open_rows",
+    "share_rows",
+]
 
 Restore = Callable[
     [Batch, Iterable[bytes], Iterable[bytes | None], Iterable[int], Iterable[HeaderList | None]],
@@ -30,42 +48,44 @@ Restore = Callable[
 engine. The columns are read once, and only those that the kind needs. One function serves one restore from its start to
 its end, and may remember what it saw."""
 
-
-class Facade(Protocol):
-    """What processors get."""
-
-    def close(self) -> None:
-        """Every later call fails."""
-        ...
+Answer = Callable[[Any, Any], Any]
+"""``(store, query)`` to a value, or to rows (:class:`state.read_views.answers.QueryRows`)."""
 
 
-class Upkeep(Protocol):
-    """What a kind writes with each commit besides the rows that were put: stream times, counters, expiry."""
+class CommitParticipant(ABC):
+    """Writes something with each commit of a store besides the rows that were put: stream times, counters, expiry."""
 
     @property
+    @abstractmethod
     def pending(self) -> bool:
         """Whether there is anything to write."""
-        ...
 
+    @property
+    def waiting(self) -> tuple[int, int]:
+        """How many entries wait for the commit, and their bytes. Any thread may ask."""
+        return 0, 0
+
+    @abstractmethod
     def apply(self, batch: Batch) -> None:
-        """Puts it into a batch, behind the rows."""
-        ...
+        """Puts what it writes into a batch, behind the rows."""
 
+    @abstractmethod
     def applied(self) -> None:
-        """The engine holds it."""
-        ...
+        """Called when the engine holds the batch."""
 
+    @abstractmethod
     def close(self) -> None:
         """Forgets what the engine does not hold."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Opening:
-    """What a store is opened with."""
+    """Everything that a store is opened with."""
 
+    kind: StoreKind
     builder: StoreBuilder[Any, Any]
     codec: RowCodec
+    """The kind's, or one that also takes rows out of the families of older kinds."""
     engine: Engine
     cursor: Cursor
     budget: Budget
@@ -79,61 +99,69 @@ class Opening:
     drop: Callable[[], None]
     """Counts a record that was dropped."""
     make_rows: Callable[..., Rows] = Rows
-    """Makes what is between the store and the engine."""
+    """Makes the write buffer, with the arguments of :class:`~state.write_buffer.buffer.Rows`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpenStore:
     """A store of a running task."""
 
+    kind: StoreKind
     builder: StoreBuilder[Any, Any]
     rows: Rows
     facade: Any
-    """For processors: a `Facade`, with the calls of the kind."""
+    """The store as processors get it, with the calls of its kind, and with `close`, after which every call fails."""
     operator: Any
-    """For the DSL's operators."""
+    """The store as the DSL's operators get it."""
+    participants: Sequence[CommitParticipant] = ()
+    """What is written with each commit besides the rows."""
     bare: Any = None
     """The façade, where another one stands before it that counts its calls."""
-    upkeep: Sequence[Upkeep] = ()
-    custom: ClassVar[bool] = False
-    """Whether the façade is a store of the user's own."""
     views: OpenViews = field(default_factory=OpenViews, compare=False, repr=False)
     """What other threads have open of it (:func:`state.read_views.view.open_view`)."""
 
     @property
+    def unguarded(self) -> Any:
+        """The façade that the kind has made."""
+        return self.facade if self.bare is None else self.bare
+
+    @property
     def cached(self) -> bool:
+        """Whether changes wait in a cache for the drain."""
         return self.rows.cached
 
     @property
     def pending(self) -> bool:
         """Whether a commit has anything to write."""
-        return bool(self.rows.drained) or any(part.pending for part in self.upkeep)
+        return bool(self.rows.drained) or any(one.pending for one in self.participants)
 
     def drain(self) -> bool:
-        """Logs and forwards what the cache holds back; tells whether there was anything."""
+        """Logs and forwards what the cache holds back; returns whether there was anything."""
         return self.rows.drain()
 
     def apply(self, batch: Batch) -> None:
         """Puts what a commit writes into a batch; call :meth:`applied` once it is written."""
         self.rows.apply(batch)
-        for part in self.upkeep:
-            part.apply(batch)
+        for one in self.participants:
+            one.apply(batch)
 
     def applied(self) -> None:
+        """Call it when the engine holds the batch of :meth:`apply`."""
         self.rows.applied()
-        for part in self.upkeep:
-            part.applied()
+        for one in self.participants:
+            one.applied()
 
     def close(self) -> None:
+        """Ends the store and all that other threads have open of it; what the engine does not hold is forgotten."""
         self.views.close()
         self.facade.close()
         self.rows.close()
-        for part in self.upkeep:
-            part.close()
+        for one in self.participants:
+            one.close()
 
 
 def _restore_rows(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec) -> Restore:
-    """For kinds whose changelog has the keys of their rows."""
+    """Restores kinds whose changelog has the keys of their rows."""
     fill, handle = codec.fill, engine.family(f"{builder.name}.{codec.family_suffix}").handle
 
     def restore(
@@ -148,21 +176,36 @@ def _restore_rows(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCod
     return restore
 
 
+def _same(value: Any) -> Any:
+    return value
+
+
 @dataclass(frozen=True)
+class StoreForm:
+    """A form in which a store can be read: the calls of another kind, such as a store without its timestamps."""
+
+    facade: Callable[[Any], Any] = _same
+    """From a store as processors get it to the store in this form."""
+    value: Callable[[Any], Any] = _same
+    """From a value that the store gives to the value in this form."""
+
+
+ITSELF = StoreForm()
+"""The form that a kind has anyway."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class StoreKind:
-    """See the module's text."""
+    """A kind of store. Only `codec` and `open` have no default; a kind without the others cannot be read so."""
 
     codec: RowCodec
+    """How its rows are written, and the suffix of the family that holds them."""
     open: Callable[[Opening], OpenStore]
+    """Opens a store of a task on its engine."""
     restoring: Callable[[StoreBuilder[Any, Any], Engine, RowCodec], Restore] = _restore_rows
+    """Makes what turns changelog records into rows. The default is for changelogs that have the keys of the rows."""
     families: tuple[str, ...] = ()
     """Suffixes of the engine's families that it has besides the codec's."""
-
-    @property
-    def restores_rows(self) -> bool:
-        """Whether the changelog has the keys of the rows, which are put as they come."""
-        return self.restoring is _restore_rows
-
     notes: tuple[str, ...] = ()
     """The same of those that another kind may ignore."""
     older: Mapping[str, Callable[[bytes], bytes]] = field(default_factory=dict)
@@ -170,33 +213,62 @@ class StoreKind:
     row of this kind from one of theirs."""
     same: frozenset[bytes] = frozenset()
     """Keys of rows that are the same in older kinds."""
+    has_rows: bool = True
+    """Whether its stores have rows in an engine; a store of the user's own need not."""
+    logs_itself: bool = False
+    """Whether its stores write to their changelog themselves."""
+    writes: Collection[str] = WRITES
+    """The calls that change a store: other threads and readers are refused them."""
+    view: Callable[[OpenStore, bool], ViewSource] | None = None
+    """``(store, committed)`` to how other threads read a running store: what is committed, or all that was put."""
+    offline: Mapping[str, StoredFamily] = field(default_factory=dict)
+    """How rows on disk are read without a topology, by the suffix of their family."""
+    forms: Mapping[str, StoreForm] = field(default_factory=dict)
+    """The forms in which ``KafkaStreams.store`` and the test driver's typed getters give it, by name."""
+    answers: Mapping[type[Query[Any]], Answer] = field(default_factory=dict)
+    """The queries of ``KafkaStreams.query`` that it answers."""
+    metrics_scope: str = ""
+    """What the tag of its metrics has behind the engine, as in Kafka Streams: ``window``, ``session`` or ``lru``."""
+
+    @property
+    def restores_rows(self) -> bool:
+        """Whether the changelog has the keys of the rows, which are put as they come."""
+        return self.restoring is _restore_rows
 
 
 def is_persistent(builder: StoreBuilder[Any, Any], engine: Engine) -> bool:
-    """Whether a store follows the rules of those on disk: as its supplier says, or an engine of the user's own."""
+    """Returns whether a store follows the rules of those on disk: its supplier says so, or an engine of the user's
+    own."""
     supplier = builder.supplier
     return supplier.persistent if supplier.engine in (MEMORY, ROCKSDB) else engine.persistent
 
 
+def share_rows(format: RowFormat, engine: Engine, cursor: Cursor) -> SharedRows:
+    """Returns the rows of a store in its engine, and nothing that waits for a commit."""
+    family = engine.family(f"{format.store}.{format.codec.family_suffix}")
+    return SharedRows(format, engine, family, cursor, Uncommitted())
+
+
 def open_rows(
-    opening: Opening, *, key_serde: Serde[Any] | None = None, log: Log | None = None, log_each: bool = True
+    opening: Opening,
+    *,
+    key_serde: Serde[Any] | None = None,
+    log: Log | None = None,
+    log_each: bool = True,
+    when_logged: Callable[[Collection[Any]], None] | None = None,
 ) -> Rows:
-    """The rows of a store.
+    """Returns the write buffer of a store.
 
     :param key_serde: between the keys of the kind and those of its rows, if the rows have others than the store.
     :param log: in place of the changelog, for rows whose keys stand otherwise on it.
     :param log_each: logs each put of a store without caching when it happens, not the last of each key at the drain.
+    :param when_logged: see :class:`~state.write_buffer.buffer.Rows`.
     """
+    format = RowFormat(opening.builder.name, opening.codec, key_serde or opening.key_serde, opening.value_serde)
     return opening.make_rows(
-        name=opening.builder.name,
-        engine=opening.engine,
-        codec=opening.codec,
-        key_serde=key_serde or opening.key_serde,
-        value_serde=opening.value_serde,
-        cursor=opening.cursor,
+        share_rows(format, opening.engine, opening.cursor),
         budget=opening.budget,
-        log=log or opening.log,
-        log_many=opening.log_many if log is None else None,
-        log_each=log_each,
+        logging=Logging(log=log or opening.log, log_many=opening.log_many if log is None else None, each=log_each),
         caching=opening.builder.caching,
+        when_logged=when_logged,
     )

@@ -1,4 +1,4 @@
-"""What a store with a time to live knows of time.
+"""The time of a store with a time to live.
 
 Its time is the task's stream time, and never goes back: the latest is a row, written with each commit. A key has
 expired when the time to live has passed since its own time; where that is not known (rows that were there before the
@@ -17,6 +17,7 @@ from processor_api.stores.time_to_live import ACCESS, RECORD_TIME, TimeToLive
 from state.engine.port import Batch, Engine, Family
 from state.engine.repair_hints import rebuild_store
 from state.write_buffer.record_context import Cursor
+from state.write_buffer.store_kind import CommitParticipant
 
 __all__ = ["EXPIRY", "EXPIRY_ROW", "Lifetime"]
 
@@ -27,8 +28,8 @@ EXPIRY_ROW = struct.Struct(">qq")
 """The latest time, and the time of the first commit; -1 is none."""
 
 
-class Lifetime:
-    """Of one store. Written with each commit (:class:`state.write_buffer.store_kind.Upkeep`).
+class Lifetime(CommitParticipant):
+    """The time of one store with a time to live, written with each commit.
 
     :raises StateError: if the engine's row about it is damaged.
     """
@@ -64,20 +65,20 @@ class Lifetime:
         return latest, since
 
     def now(self) -> int:
-        """The store's time in ms; -1 before the first record."""
+        """Returns the store's time in ms; -1 before the first record."""
         time = self._cursor.stream_time
         return time if time > self.latest else self.latest
 
     def latest_of(self, family: Family) -> int:
-        """The time of the last commit, as a snapshot of the store's family `EXPIRY` has it."""
+        """Returns the time of the last commit, as a snapshot of the store's family `EXPIRY` has it."""
         return max(self._read(family, key)[0] for key in (self._key, self._other))
 
     def committed_limit(self) -> int:
-        """As :meth:`limit`, as of the last commit."""
+        """Returns the :meth:`limit` as of the last commit."""
         return self.latest - self.length
 
     def limit(self) -> int:
-        """What is of this time or an earlier one has expired."""
+        """Returns the time up to which rows have expired."""
         time = self._cursor.stream_time
         return (time if time > self.latest else self.latest) - self.length
 

@@ -25,11 +25,10 @@ NS = 1e9
 
 
 def scope_of(store: OpenStore) -> str:
-    """What the tag of a store's name begins with: its engine and its kind, as in Kafka Streams."""
-    supplier = store.builder.supplier
-    engine = "rocksdb" if supplier.engine == ROCKSDB else "in-memory"
-    kind = next((kind for kind in ("window", "session", "lru") if kind in supplier.kind), None)
-    return engine if kind is None else f"{engine}-{kind}"
+    """Returns what the tag of a store's name begins with: its engine and its kind, as in Kafka Streams."""
+    engine, scope = store.builder.supplier.engine, store.kind.metrics_scope
+    engine = "rocksdb" if engine == ROCKSDB else "in-memory"
+    return f"{engine}-{scope}" if scope else engine
 
 
 def store_metrics(store: OpenStore, counters: StoreCounters | None, tags: Mapping[str, str]) -> Iterator[Metric]:

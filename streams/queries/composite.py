@@ -1,14 +1,15 @@
-"""What the composite stores of ``KafkaStreams.store`` have in common: they ask the stores of one task after another."""
+"""The base of the composite stores of ``KafkaStreams.store``: they ask the stores of one task after another."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from processor_api.errors import InvalidStateStoreError, StoreError
 from processor_api.stores.isolation import IsolationLevel
+from state.guards.policies import RefusesWrites
 from state.read_views.view import StoreView
-from state.registry.writes import RefusesWrites
+from state.registry.kinds import kind_of
 from streams.queries.iterators import QueryIterator
 from streams.queries.local_stores import Readable, migrated
 
@@ -19,23 +20,22 @@ Finder = Callable[[], Sequence[Readable]]
 
 :raises InvalidStateStoreError: if they cannot be asked now."""
 
-Shows = Mapping[str, Callable[[Any], Any]]
-"""By kind of store, what becomes of a value that it gives."""
-
 
 class CompositeStore(RefusesWrites):
     """Reads all stores of one name in this process, each as it is at the moment of the call.
+
+    :param form: the name of the form in which their kind is read.
 
     Any thread may use it, for as long as it likes: each call looks for the stores anew, and says if they are not to be
     had now.
     """
 
-    def __init__(self, name: str, persistent: bool, find: Finder, shows: Shows, level: IsolationLevel) -> None:
+    def __init__(self, name: str, persistent: bool, find: Finder, form: str, level: IsolationLevel) -> None:
         self.name = name
         self.persistent = persistent
         self.isolation_level = level
         self._find = find
-        self._shows = shows
+        self._form = form
 
     @property
     def is_open(self) -> bool:
@@ -47,7 +47,7 @@ class CompositeStore(RefusesWrites):
 
     def read_only(self, level: IsolationLevel) -> Self:
         """The same store, read at another level of isolation (KIP-892)."""
-        return type(self)(self.name, self.persistent, self._find, self._shows, level)
+        return type(self)(self.name, self.persistent, self._find, self._form, level)
 
     def _refusal(self) -> StoreError:
         return StoreError(
@@ -66,8 +66,12 @@ class CompositeStore(RefusesWrites):
         for store in self._find():
             value = self._ask(store, call)
             if value is not None:
-                return self._shows[store.builder.kind](value)
+                return self._shown(store)(value)
         return None
+
+    def _shown(self, store: Readable) -> Callable[[Any], Any]:
+        """From a value that the store gives to the value as it is shown here."""
+        return kind_of(store.builder).forms[self._form].value
 
     def _ask(self, store: Readable, call: Callable[[Any], Any]) -> Any:
         view = store.view(self.isolation_level)
@@ -97,7 +101,7 @@ class CompositeStore(RefusesWrites):
             if isinstance(error, StoreError) and opened and opened[-1][0].gone():
                 raise migrated(opened[-1][0].store) from error
             raise
-        return _Joined(self.name, opened, lambda store: shown(self._shows[store.builder.kind]))
+        return _Joined(self.name, opened, lambda store: shown(self._shown(store)))
 
 
 class _Joined(QueryIterator):

@@ -15,7 +15,7 @@ from processor_api.errors import (
     UnknownStateStoreError,
 )
 from processor_api.stores.isolation import IsolationLevel
-from state.custom.queryable import why_unreadable
+from state.read_views.queryable import why_unreadable
 from streams.queries.answers import UnknownQueryType, ask, level_of
 from streams.queries.local_stores import LocalStore, LocalStores, Readable, migrated
 from streams.queries.request import StateQueryRequest
@@ -52,7 +52,7 @@ class Queries:
         builder = self._known(name)
         if why := why_unreadable(builder):
             raise InvalidStateStoreError(why, store=name)
-        if not type_.accepts(builder.kind):
+        if not type_.accepts(builder):
             raise InvalidStateStoreError(
                 f"store {name!r} is a {builder.kind} store and cannot be read as a {type_.name} one", store=name
             )
@@ -64,7 +64,7 @@ class Queries:
             return self._global(name) if self._stores.is_global(name) else self._local(parameters)
 
         find()
-        made: Any = type_.make(name, builder.supplier.persistent, find, type_.shows, self._level)
+        made: Any = type_.make(name, builder.supplier.persistent, find, type_.name, self._level)
         return made  # type: ignore[no-any-return]
 
     def _known(self, name: str) -> Any:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from processor_api.stores.isolation import IsolationLevel
+from processor_api.stores.queries import Query
 from streams.queries.position import PositionBound
-from streams.queries.query_types import Query
 
 __all__ = ["InStore", "StateQueryRequest"]
 

@@ -1,8 +1,7 @@
-"""As what a store is asked for by ``KafkaStreams.store`` (Kafka Streams' QueryableStoreTypes)."""
+"""The types as which a store is asked for by ``KafkaStreams.store`` (Kafka Streams' QueryableStoreTypes)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -14,6 +13,8 @@ from processor_api.stores.contracts import (
     ValueTimestampHeaders,
     VersionedKeyValueStore,
 )
+from processor_api.stores.factory import StoreBuilder
+from state.registry.kinds import kind_of
 from streams.queries.composite import CompositeStore
 from streams.queries.composite_key_value import CompositeKeyValueStore, CompositeVersionedStore
 from streams.queries.composite_timed import CompositeSessionStore, CompositeWindowStore
@@ -23,43 +24,20 @@ __all__ = ["QueryableStoreType", "QueryableStoreTypes", "StoreQueryParameters"]
 S_co = TypeVar("S_co", covariant=True)
 
 
-def _itself(value: Any) -> Any:
-    return value
-
-
-def _value(value: Any) -> Any:
-    return value[0]
-
-
-def _timestamped(value: Any) -> Any:
-    return ValueAndTimestamp(value[0], value[1])
-
-
-_PLAIN = dict.fromkeys(("key-value", "lru-map"), _itself)
-_TIMESTAMPED = ("timestamped-key-value", "timestamped-lru-map")
-_WINDOWS = dict.fromkeys(("window", "time-ordered-window"), _itself)
-_TIMESTAMPED_WINDOWS = ("timestamped-window", "time-ordered-timestamped-window")
-_SESSIONS = dict.fromkeys(("session", "time-ordered-session"), _itself)
-_TIMESTAMPED_SESSIONS = ("timestamped-session", "time-ordered-timestamped-session")
-_HEADERS_WINDOWS = ("headers-window", "time-ordered-headers-window")
-_HEADERS_SESSIONS = ("headers-session", "time-ordered-headers-session")
-
-
 @dataclass(frozen=True)
 class QueryableStoreType(Generic[S_co]):
-    """What `QueryableStoreTypes` gives; ``S_co`` is what one reads.
+    """A form in which stores are read; `QueryableStoreTypes` gives those there are. ``S_co`` is what one reads.
 
-    :param name: for messages.
-    :param shows: by kind of store, what becomes of the values of those that can be read so.
+    :param name: of the form; a kind of store says in which forms it can be read (`StoreKind.forms`).
+    :param make: makes the store that reads all partitions of a process.
     """
 
     name: str
-    shows: Mapping[str, Callable[[Any], Any]]
     make: type[CompositeStore]
 
-    def accepts(self, kind: str) -> bool:
-        """Whether stores of a kind can be read so."""
-        return kind in self.shows
+    def accepts(self, builder: StoreBuilder[Any, Any]) -> bool:
+        """Returns whether a store can be read so."""
+        return self.name in kind_of(builder).forms
 
 
 class QueryableStoreTypes:
@@ -68,63 +46,56 @@ class QueryableStoreTypes:
     @staticmethod
     def key_value_store() -> QueryableStoreType[ReadOnlyKeyValueStore[Any, Any]]:
         """Values of any key-value store but a versioned one."""
-        others = dict.fromkeys((*_TIMESTAMPED, "headers-key-value"), _value)
-        return QueryableStoreType("key-value", {**_PLAIN, **others}, CompositeKeyValueStore)
+        return QueryableStoreType("key-value", CompositeKeyValueStore)
 
     @staticmethod
     def timestamped_key_value_store() -> QueryableStoreType[ReadOnlyKeyValueStore[Any, ValueAndTimestamp[Any]]]:
         """Values with timestamps."""
-        shows = {**dict.fromkeys(_TIMESTAMPED, _itself), "headers-key-value": _timestamped}
-        return QueryableStoreType("timestamped key-value", shows, CompositeKeyValueStore)
+        return QueryableStoreType("timestamped-key-value", CompositeKeyValueStore)
 
     @staticmethod
     def timestamped_key_value_store_with_headers() -> QueryableStoreType[
         ReadOnlyKeyValueStore[Any, ValueTimestampHeaders[Any]]
     ]:
         """Values with timestamps and headers (KIP-1271)."""
-        return QueryableStoreType("headers key-value", {"headers-key-value": _itself}, CompositeKeyValueStore)
+        return QueryableStoreType("headers-key-value", CompositeKeyValueStore)
 
     @staticmethod
     def versioned_key_value_store() -> QueryableStoreType[VersionedKeyValueStore[Any, Any]]:
         """Versions; of the store's calls those that read. Java has no such type."""
-        return QueryableStoreType("versioned key-value", {"versioned-key-value": _itself}, CompositeVersionedStore)
+        return QueryableStoreType("versioned-key-value", CompositeVersionedStore)
 
     @staticmethod
     def window_store() -> QueryableStoreType[ReadOnlyWindowStore[Any, Any]]:
         """Values of any window store."""
-        others = dict.fromkeys((*_TIMESTAMPED_WINDOWS, *_HEADERS_WINDOWS), _value)
-        return QueryableStoreType("window", {**_WINDOWS, **others}, CompositeWindowStore)
+        return QueryableStoreType("window", CompositeWindowStore)
 
     @staticmethod
     def timestamped_window_store() -> QueryableStoreType[ReadOnlyWindowStore[Any, ValueAndTimestamp[Any]]]:
         """Values with timestamps."""
-        shows = {**dict.fromkeys(_TIMESTAMPED_WINDOWS, _itself), **dict.fromkeys(_HEADERS_WINDOWS, _timestamped)}
-        return QueryableStoreType("timestamped window", shows, CompositeWindowStore)
+        return QueryableStoreType("timestamped-window", CompositeWindowStore)
 
     @staticmethod
     def timestamped_window_store_with_headers() -> QueryableStoreType[
         ReadOnlyWindowStore[Any, ValueTimestampHeaders[Any]]
     ]:
         """Values with timestamps and headers (KIP-1271)."""
-        shows = dict.fromkeys(_HEADERS_WINDOWS, _itself)
-        return QueryableStoreType("headers window", shows, CompositeWindowStore)
+        return QueryableStoreType("headers-window", CompositeWindowStore)
 
     @staticmethod
     def session_store() -> QueryableStoreType[ReadOnlySessionStore[Any, Any]]:
         """Aggregates of any session store."""
-        others = dict.fromkeys((*_TIMESTAMPED_SESSIONS, *_HEADERS_SESSIONS), _value)
-        return QueryableStoreType("session", {**_SESSIONS, **others}, CompositeSessionStore)
+        return QueryableStoreType("session", CompositeSessionStore)
 
     @staticmethod
     def timestamped_session_store() -> QueryableStoreType[ReadOnlySessionStore[Any, ValueAndTimestamp[Any]]]:
         """Aggregates with timestamps (KIP-258; Java never had it)."""
-        shows = dict.fromkeys(_TIMESTAMPED_SESSIONS, _itself)
-        return QueryableStoreType("timestamped session", shows, CompositeSessionStore)
+        return QueryableStoreType("timestamped-session", CompositeSessionStore)
 
     @staticmethod
     def session_store_with_headers() -> QueryableStoreType[ReadOnlySessionStore[Any, Any]]:
         """Aggregates with headers (KIP-1271)."""
-        return QueryableStoreType("headers session", dict.fromkeys(_HEADERS_SESSIONS, _itself), CompositeSessionStore)
+        return QueryableStoreType("headers-session", CompositeSessionStore)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,15 @@ from processor_api.stores.contracts import ValueAndTimestamp, VersionedRecord
 from processor_api.stores.custom import CustomStateStore, StateStoreContext
 from processor_api.stores.factory import PROXIED, Stores
 from processor_api.stores.isolation import IsolationLevel
+from processor_api.stores.queries import (
+    KeyQuery,
+    MultiVersionedKeyQuery,
+    RangeQuery,
+    TimestampedKeyQuery,
+    TimestampedRangeQuery,
+    VersionedKeyQuery,
+    WindowKeyQuery,
+)
 from processor_api.stores.suppliers import CUSTOM_VERSIONED
 from processor_api.topology import Topology
 from runtime_support.running_app import Cluster, until
@@ -27,15 +36,6 @@ from state_support.bytes_stores import MemoryBytes, PlainBytes, PlainBytesSuppli
 from state_support.texts import InMemory, Texts
 from streams.app.kafka_streams import ClientState
 from streams.queries.position import Position, PositionBound
-from streams.queries.query_types import (
-    KeyQuery,
-    MultiVersionedKeyQuery,
-    RangeQuery,
-    TimestampedKeyQuery,
-    TimestampedRangeQuery,
-    VersionedKeyQuery,
-    WindowKeyQuery,
-)
 from streams.queries.request import StateQueryRequest
 from streams.queries.results import FailureReason
 from streams.queries.store_types import QueryableStoreTypes, StoreQueryParameters

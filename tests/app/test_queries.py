@@ -26,13 +26,7 @@ from processor_api.serde import Serdes
 from processor_api.stores.contracts import ValueAndTimestamp, ValueTimestampHeaders
 from processor_api.stores.factory import Stores
 from processor_api.stores.isolation import IsolationLevel
-from processor_api.stores.windowed import Window, Windowed
-from processor_api.topology import Topology
-from runtime_support.running_app import Cluster, counting, until
-from state.engine.registry import register_engine
-from streams.app.kafka_streams import ClientState, KafkaStreams
-from streams.queries.position import Position, PositionBound
-from streams.queries.query_types import (
+from processor_api.stores.queries import (
     KeyQuery,
     RangeQuery,
     TimestampedKeyWithHeadersQuery,
@@ -40,6 +34,12 @@ from streams.queries.query_types import (
     WindowKeyQuery,
     WindowRangeQuery,
 )
+from processor_api.stores.windowed import Window, Windowed
+from processor_api.topology import Topology
+from runtime_support.running_app import Cluster, counting, until
+from state.engine.registry import register_engine
+from streams.app.kafka_streams import ClientState, KafkaStreams
+from streams.queries.position import Position, PositionBound
 from streams.queries.request import StateQueryRequest
 from streams.queries.results import FailureReason
 from streams.queries.store_types import QueryableStoreTypes, StoreQueryParameters

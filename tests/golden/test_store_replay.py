@@ -10,8 +10,8 @@ import pytest
 
 from golden_support.compare import explain
 from golden_support.store_traces import Change, LogRecord, calls_not_built, expected_trace, replay_trace
+from processor_api.stores.queries import KeyQuery
 from streams.queries.answers import UnknownQueryType
-from streams.queries.query_types import KeyQuery
 
 
 class Rows:

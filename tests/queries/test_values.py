@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from golden_support.session import Golden, golden
 from processor_api.errors import StreamsError
 from processor_api.stores.isolation import IsolationLevel
-from streams.queries.position import Position, PositionBound
-from streams.queries.query_types import (
+from processor_api.stores.queries import (
     KeyQuery,
     MultiVersionedKeyQuery,
     RangeQuery,
@@ -21,6 +20,7 @@ from streams.queries.query_types import (
     WindowKeyQuery,
     WindowRangeQuery,
 )
+from streams.queries.position import Position, PositionBound
 from streams.queries.request import StateQueryRequest
 from streams.queries.results import FailureReason, QueryResult, StateQueryResult
 

@@ -18,6 +18,7 @@ from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.stores.isolation import IsolationLevel
+from processor_api.stores.queries import KeyQuery
 from processor_api.topology import Topology
 from runtime_support.rebuilt import looking_up, rebuilds
 from runtime_support.running_app import Cluster, until
@@ -26,7 +27,6 @@ from state.rocksdb.engine import RocksEngine
 from state_support.all_kinds import change, drop_family
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from streams.cli.main import main
-from streams.queries.query_types import KeyQuery
 from streams.queries.request import StateQueryRequest
 from streams.queries.store_types import QueryableStoreTypes, StoreQueryParameters
 

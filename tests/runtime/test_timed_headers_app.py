@@ -12,15 +12,15 @@ from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.contracts import AggregationWithHeaders, ValueAndTimestamp, ValueTimestampHeaders
 from processor_api.stores.factory import Stores
-from processor_api.stores.windowed import Window, Windowed
-from processor_api.topology import Topology
-from state.formats.keys import session_key, window_key
-from streams.queries.query_types import (
+from processor_api.stores.queries import (
     TimestampedWindowKeyWithHeadersQuery,
     TimestampedWindowRangeWithHeadersQuery,
     WindowKeyQuery,
     WindowRangeQuery,
 )
+from processor_api.stores.windowed import Window, Windowed
+from processor_api.topology import Topology
+from state.formats.keys import session_key, window_key
 from streams.queries.request import StateQueryRequest
 from streams.queries.store_types import QueryableStoreTypes, StoreQueryParameters
 from streams.testing import TopologyTestDriver

@@ -20,9 +20,9 @@ from processor_api.stores.contracts import ValueAndTimestamp
 from processor_api.stores.factory import StoreBuilder, Stores
 from processor_api.stores.isolation import IsolationLevel
 from state.read_views.index import COPIED_AT_LEAST, SORTED_AT_ONCE, SORTED_BY_A_READ, LiveIndex, SortedRuns
-from state.read_views.key_value import Moments, names_of
+from state.read_views.snapshots import SnapshotSource, families_shown
 from state.read_views.view import open_view
-from state.write_buffer.buffer import WATCHED_COMMITS
+from state.write_buffer.shared_rows import WATCHED_COMMITS
 from state_support.store_kit import StoreKit
 
 UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
@@ -55,9 +55,9 @@ def key(number: int) -> str:
 def taken(kit: StoreKit, index: LiveIndex, low: int, high: int) -> list[set[str]] | None:
     """The keys of the parts of the buffer that were copied."""
     rows, views = kit.store.rows, kit.store.views
-    moments = Moments(rows.name, rows.engine, views, names_of(rows.family))
-    found = index.take(moments, [(key(low).encode(), key(high).encode())])
-    return None if found is None else [set(part) for part in found.buffer]
+    source = SnapshotSource(rows.name, rows.shared.engine, views, families_shown(rows.family))
+    found = index.take(source, [(key(low).encode(), key(high).encode())])
+    return None if found is None else [set(part) for part in (found.uncommitted.dirty, found.uncommitted.drained)]
 
 
 @pytest.mark.parametrize("log_each", [False, True])
@@ -69,7 +69,7 @@ def test_no_more_is_copied_than_lies_in_the_range(log_each: bool, tmp_path: Path
     random.Random(1).shuffle(numbers)
     for number in numbers:
         kit.facade.put(key(number), number)
-    index = LiveIndex(kit.store.rows)
+    index = LiveIndex(kit.store.rows.shared)
     wanted = {key(number) for number in range(1000, 1100, 2)}
     for _ in range(3):
         parts = taken(kit, index, 1000, 1100)
@@ -94,7 +94,7 @@ def test_a_range_of_most_of_the_buffer_is_a_copy(tmp_path: Path) -> None:
     kit = StoreKit(builder(), tmp_path)
     for number in range(3 * COPIED_AT_LEAST):
         kit.facade.put(key(number), number)
-    index = LiveIndex(kit.store.rows)
+    index = LiveIndex(kit.store.rows.shared)
     assert taken(kit, index, 0, 2 * COPIED_AT_LEAST) is None
     assert taken(kit, index, 0, COPIED_AT_LEAST) is not None
     kit.close()
@@ -103,16 +103,16 @@ def test_a_range_of_most_of_the_buffer_is_a_copy(tmp_path: Path) -> None:
 def test_keys_are_noted_only_while_somebody_reads_ranges(tmp_path: Path) -> None:
     kit = StoreKit(builder(), tmp_path)
     kit.facade.put("a", 1)
-    assert kit.store.rows.fresh is None
+    assert kit.store.rows.shared.uncommitted.fresh is None
     with open_view(kit.store, UNCOMMITTED) as view:
         assert view.store.get("a") == 1
-        assert kit.store.rows.fresh is None
+        assert kit.store.rows.shared.uncommitted.fresh is None
         assert list(view.store.range("a", "b")) == [("a", 1)]
     for _ in range(WATCHED_COMMITS):
-        assert kit.store.rows.fresh is not None
+        assert kit.store.rows.shared.uncommitted.fresh is not None
         kit.facade.put("b", 1)
         kit.commit()
-    assert kit.store.rows.fresh is None
+    assert kit.store.rows.shared.uncommitted.fresh is None
     kit.facade.put("c", 1)
     with open_view(kit.store, UNCOMMITTED) as view:
         assert list(view.store.range("b", "c")) == [("b", 1), ("c", 1)]

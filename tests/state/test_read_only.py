@@ -14,7 +14,7 @@ from processor_api.stores.contracts import StateStore, ValueAndTimestamp
 from processor_api.stores.factory import StoreBuilder, Stores
 from state.engine.memory import MemoryEngine
 from state.registry.kinds import OpenStore, family_of, open_store
-from state.registry.read_only import EngineRows, read_only
+from state.registry.read_only import read_only
 from state.rocksdb.engine import RocksEngine
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.record_context import Cursor
@@ -52,7 +52,7 @@ def commit(engine: Any, store: OpenStore) -> None:
 
 def test_readers_see_each_write_of_the_engine(engine: Any) -> None:
     """Nothing is kept, be it a value, or that there is none."""
-    writer, reader = opened(engine, builder()), opened(engine, builder(), make_rows=EngineRows)
+    writer, reader = opened(engine, builder()), opened(engine, builder(), reads_only=True)
     for number in range(3):
         before = reader.facade.get("a"), reader.facade.get("b")
         writer.facade.put("a", ValueAndTimestamp(f"v{number}", number))
@@ -66,7 +66,7 @@ def test_readers_see_each_write_of_the_engine(engine: Any) -> None:
 
 
 def test_ranges_are_those_of_the_engine(engine: Any) -> None:
-    writer, reader = opened(engine, plain()), opened(engine, plain(), make_rows=EngineRows)
+    writer, reader = opened(engine, plain()), opened(engine, plain(), reads_only=True)
     for number, key in enumerate("abcd"):
         writer.facade.put(key, number)
     commit(engine, writer)

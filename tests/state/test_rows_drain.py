@@ -36,9 +36,9 @@ def opened(budget: Budget, log: Log | None = None, *, caching: bool = True, log_
 
 def commit(rows: Rows) -> None:
     rows.drain()
-    batch = rows.engine.batch()
+    batch = rows.shared.engine.batch()
     rows.apply(batch)
-    rows.engine.write(batch)
+    rows.shared.engine.write(batch)
     rows.applied()
 
 
@@ -122,7 +122,7 @@ def test_a_drain_that_fails_leaves_the_budget_right(what: str, fails_at: int) ->
         store.rows.drain()
     held = [*store.rows.clean.items(), *store.rows.dirty.items()]
     assert sorted(key for key, _ in held) == ["a", "b", "c"]
-    assert budget.cached == sum(store.rows.cost(key, entry[0]) for key, entry in held)
+    assert budget.cached == sum(store.rows.format.cost(key, entry[0]) for key, entry in held)
     store.close()
     assert (budget.cached, budget.uncommitted) == (0, 0)
 

@@ -17,7 +17,6 @@ from processor_api.stores.factory import StoreBuilder, Stores, StoreSupplier
 from processor_api.stores.time_to_live import TimeToLive
 from processor_api.topology import Topology
 from state.registry.kinds import open_store
-from state.registry.read_only import EngineRows
 from state.write_buffer.expiring_buffer import SWEEP_FACTOR, SWEEP_LEAST
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.record_context import Cursor
@@ -323,7 +322,7 @@ def test_from_one_measure_to_the_other_and_off_again(tmp_path: Path) -> None:
         put(kit, "b", "3", 111)
         kit.commit()
         reader = open_store(
-            builder, engine=kit.engine, cursor=Cursor(), budget=Budget(0), log=None, make_rows=EngineRows,
+            builder, engine=kit.engine, cursor=Cursor(), budget=Budget(0), log=None, reads_only=True,
             key_serde=Serdes.STRING, value_serde=Serdes.STRING,
         )  # fmt: skip
         reader.close()

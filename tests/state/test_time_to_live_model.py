@@ -246,7 +246,7 @@ class Model(RuleBasedStateMachine):
             self.commit()
             self.at(self.time + LENGTH)
         self.commit()
-        assert list(self.kit.engine.family(f"s.{self.kit.store.rows.codec.family_suffix}").range()) == []
+        assert list(self.kit.engine.family(f"s.{self.kit.store.rows.format.codec.family_suffix}").range()) == []
         live = {key: value for key, value, _, _ in self.kit.committed}
         assert set(live.values()) <= {None}, "a row that was removed has no tombstone"
         self.rows.clear()

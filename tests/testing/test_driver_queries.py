@@ -12,8 +12,8 @@ from processor_api.errors import InvalidStateStoreError, StoreError, StreamsErro
 from processor_api.serde import Serdes
 from processor_api.stores.contracts import ValueAndTimestamp
 from processor_api.stores.isolation import IsolationLevel
+from processor_api.stores.queries import KeyQuery, RangeQuery, ResultOrder, TimestampedKeyQuery
 from streams.queries.position import Position
-from streams.queries.query_types import KeyQuery, RangeQuery, ResultOrder, TimestampedKeyQuery
 from streams.queries.request import StateQueryRequest
 from streams.queries.results import FailureReason
 from streams.queries.store_types import QueryableStoreTypes, StoreQueryParameters

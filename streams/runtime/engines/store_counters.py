@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from processor_api.metrics import RecordingLevel
-from state.registry.wrapped import WrappedStore
+from state.guards.guard import Policy, guarded
 from state.write_buffer.iterators import RowIterator
 from streams.metrics.registry import Metrics
 
-__all__ = ["OPERATIONS", "OperationCounter", "StoreCounters"]
+__all__ = ["OPERATIONS", "Measured", "OperationCounter", "StoreCounters"]
 
 TIMED_ONE_IN = 16
 
@@ -101,10 +101,10 @@ class StoreCounters:
             return store
         if self.iterators is None:
             self.iterators = OperationCounter(self._metrics)
-        return _Measured(store, self)
+        return guarded(Measured(store, self))
 
     def counted(self, store: Any, call: str) -> Callable[..., Any]:
-        """One call of a store, counted."""
+        """Returns a call of a store, counted."""
         name, now = OPERATIONS[call], self._now
         counter = self.operations.get(name)
         if counter is None:
@@ -138,11 +138,19 @@ class StoreCounters:
         return rows
 
 
-class _Measured(WrappedStore):
-    """Everything that the store has, with the calls among `OPERATIONS` counted, but not those of its own."""
+class Measured(Policy):
+    """Counts the calls of a store that are among `OPERATIONS`, but not those that the store makes itself."""
 
     def __init__(self, store: Any, counters: StoreCounters) -> None:
-        self._store = store
-        for call in OPERATIONS:
-            if callable(getattr(store, call, None)):
-                setattr(self, call, counters.counted(store, call))
+        super().__init__(store)
+        self._counters = counters
+
+    def calls(self) -> list[str]:
+        store = self.store()
+        return [*super().calls(), *(name for name in OPERATIONS if callable(getattr(store, name, None)))]
+
+    def over(self, store: Any) -> Measured:
+        return Measured(store, self._counters)
+
+    def call(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        return self._counters.counted(self.store(), name) if name in OPERATIONS else call

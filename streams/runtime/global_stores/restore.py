@@ -163,7 +163,7 @@ class GlobalRestore:
         """Puts a run of records into their store."""
         part = self._parts[partition]
         position = messages[-1].offset() + 1
-        if part.spec.reprocess or self._task.stores.stores[part.spec.name].upkeep:
+        if part.spec.reprocess or self._task.stores.stores[part.spec.name].participants:
             keyed = [message for message in messages if message.key() is not None]
             if keyed:
                 self._task.process(partition, keyed)

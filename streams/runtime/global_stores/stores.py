@@ -21,9 +21,9 @@ from processor_api.topology_data import TopologyData
 from state.directory.metadata import DATABASE
 from state.engine.port import OFFSETS, Engine
 from state.formats.offsets import read_offset, topic_id_key
+from state.guards.guard import Policy, guarded
 from state.registry.kinds import OpenStore, families_held, families_of, family_of, open_store, restore_of
-from state.registry.read_only import EngineRows, read_only
-from state.registry.wrapped import WrappedStore
+from state.registry.read_only import read_only
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.record_context import Cursor
 from streams.runtime.engines.shared_engine import SharedMemoryEngine
@@ -37,20 +37,26 @@ OFFSET = struct.Struct(">q")
 READ_ONLY = "a global store is written only by the processor that was added with it"
 
 
-class _Reopened(WrappedStore):
-    """A store of a kind that keeps more than rows (stream times, segments): opened anew when there may be others."""
+class _Reopened(Policy):
+    """Opens a store again when there may be other rows: for kinds that keep more than rows (stream times, segments).
 
-    def __init__(self, stores: GlobalStores, opened: Callable[[], OpenStore]) -> None:
-        self._stores = stores
+    :param writes: how often rows were written.
+    """
+
+    def __init__(self, writes: Callable[[], int], opened: Callable[[], OpenStore]) -> None:
+        self._at = writes()  # before it is opened: it may see more
+        super().__init__(opened().facade)
+        self._writes = writes
         self._opened = opened
-        self._at = -1
-        self._facade: Any = None
 
-    def _wrapped(self) -> Any:
-        writes = self._stores.writes
+    def store(self) -> Any:
+        writes = self._writes()
         if writes != self._at:
-            self._facade, self._at = self._opened().facade, writes
-        return self._facade
+            self._store, self._at = self._opened().facade, writes
+        return self._store
+
+    def call(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *given, **named: getattr(self.store(), name)(*given, **named)
 
 
 class GlobalStores:
@@ -106,11 +112,11 @@ class GlobalStores:
             return None
 
         def opened() -> OpenStore:
-            return self._opened(spec, cursor=Cursor(), make_rows=EngineRows)
+            return self._opened(spec, cursor=Cursor(), reads_only=True)
 
         found = opened()
-        if found.upkeep:
-            found = replace(found, facade=_Reopened(self, opened))
+        if found.participants:
+            found = replace(found, facade=guarded(_Reopened(lambda: self.writes, opened)))
         return read_only(found, node, READ_ONLY)
 
     # ------------------------------------------------------------------ writing

@@ -15,8 +15,9 @@ from processor_api.punctuation import Cancellable, PunctuationType, Punctuator
 from processor_api.record import FixedKeyRecord, Forward, HeaderList, Record, RecordMetadata, TimestampType
 from processor_api.serde import Serde
 from processor_api.task_id import TaskId
+from state.guards.guard import GuardedStore, guarded
+from state.guards.policies import OneThread
 from state.registry.kinds import OpenStore
-from state.registry.thread_guard import OwnedStore
 from streams.runtime.processing.environment import Environment, NodeErrors
 from streams.runtime.processing.punctuations import Punctuations
 
@@ -67,7 +68,7 @@ class NodeContext:
         self._punctuations = punctuations
         self._closers = closers
         self._global_stores: dict[str, OpenStore] = {}
-        self._owned: dict[str, OwnedStore] = {}
+        self._owned: dict[str, GuardedStore] = {}
 
     def child(self, name: str) -> Forward:
         found = self._children.get(name)
@@ -101,11 +102,12 @@ class NodeContext:
         """A store for a user's processor, which another thread than the task's cannot write; what a user brought is
         handed out as it is, but in Python's development mode."""
         found, owner, checks_reads = self.open_store(name), self.environment.store_owner, sys.flags.dev_mode
-        if owner is None or name not in self._stores or (found.custom and not checks_reads):
+        if owner is None or name not in self._stores or (not found.kind.has_rows and not checks_reads):
             return found.facade
         owned = self._owned.get(name)
         if owned is None:
-            owned = self._owned[name] = OwnedStore(found.facade, owner, reads=checks_reads)
+            checked = None if checks_reads else found.kind.writes
+            owned = self._owned[name] = guarded(OneThread(found.facade, owner, checked))
         return owned
 
     def store(self, name: str) -> Any:

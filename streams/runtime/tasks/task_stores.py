@@ -13,11 +13,11 @@ from processor_api.errors import DamagedStateError, InternalError, StoreError
 from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.suppliers import CustomStoreSupplier
 from processor_api.task_id import TaskId, TopicPartition
-from state.custom.queryable import why_unreadable
 from state.directory.metadata import DATABASE
 from state.engine.port import OFFSETS, POSITIONS, Batch, BulkLoading, Engine
 from state.engine.repair_hints import rebuild_store, rebuild_task
 from state.formats.offsets import offset_key, read_offset, topic_id_key, write_offset
+from state.read_views.queryable import why_unreadable
 from state.registry.kinds import (
     OpenStore,
     check_kind,
@@ -27,7 +27,6 @@ from state.registry.kinds import (
     open_store,
     restores_blindly,
 )
-from state.registry.read_only import EngineRows
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.record_context import Cursor
 from streams.kafka.record_collector import Changelog, RecordCollector
@@ -164,7 +163,7 @@ class TaskStores:
                 budget=Budget(0),
                 log=None,
                 log_each=False,
-                make_rows=EngineRows,
+                reads_only=True,
                 **self._serdes(builder),
             )
             self._readers[id(found)] = found

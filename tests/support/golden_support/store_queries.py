@@ -7,8 +7,7 @@ from typing import Any
 
 from golden_support.store_calls import ERROR, REFUSALS, plain_key
 from processor_api.stores.contracts import ValueAndTimestamp, VersionedRecord
-from streams.queries.answers import UnknownQueryType
-from streams.queries.query_types import (
+from processor_api.stores.queries import (
     KeyQuery,
     MultiVersionedKeyQuery,
     Query,
@@ -20,6 +19,7 @@ from streams.queries.query_types import (
     WindowKeyQuery,
     WindowRangeQuery,
 )
+from streams.queries.answers import UnknownQueryType
 
 __all__ = ["run_query"]
 

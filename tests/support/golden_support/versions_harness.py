@@ -7,9 +7,9 @@ from typing import Any
 
 from golden_support.store_traces import Change, LogRecord
 from processor_api.stores.contracts import VersionedRecord
+from processor_api.stores.queries import MultiVersionedKeyQuery, ResultOrder, VersionedKeyQuery
 from state_support.versions_model import Defects, VersionsModel
 from streams.queries.answers import UnknownQueryType
-from streams.queries.query_types import MultiVersionedKeyQuery, ResultOrder, VersionedKeyQuery
 
 __all__ = ["VersionsHarness"]
 

@@ -242,7 +242,7 @@ def _versioned(retention: int = RETENTION) -> Restorable:
         return kit.facade.put(step.key, step.value if step.call == "put" else None, step.time)
 
     def look(kit: StoreKit) -> Iterator[Any]:
-        store, time = kit.facade, kit.store.upkeep[0].stream_time  # type: ignore[attr-defined]
+        store, time = kit.facade, kit.store.participants[0].stream_time  # type: ignore[attr-defined]
         yield time
         yield rows_of(store.range())
         yield rows_of(store.range_versions())

@@ -1,4 +1,4 @@
-"""Which stores threads other than their task's can read."""
+"""Says of stores of the user's own that only their task reads them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["unreadable", "why_unreadable"]
 
 
 def unreadable(store: str) -> str:
-    """What to say of a store of the user's own that another thread wants to read."""
+    """Returns what to say of a store of the user's own that another thread wants to read."""
     return (
         f"store {store!r} is a store of the user's own, which only its task reads: other threads cannot, since nothing"
         " makes its calls safe for them. For queries keep the rows in a store of Stores; it may be on a storage engine"
@@ -20,7 +20,7 @@ def unreadable(store: str) -> str:
 
 
 def why_unreadable(builder: StoreBuilder[Any, Any]) -> str | None:
-    """Why other threads cannot read a store; ``None`` if they can.
+    """Returns why other threads cannot read a store; ``None`` if its kind decides.
 
     :param builder: of a store of any kind: a byte store with serdes is of the same kind as one on an engine.
     """

@@ -52,7 +52,12 @@ class ResultOrder(enum.Enum):
 
 
 class Query(Generic[R_co]):
-    """Base of all queries, by the type of their result in one partition."""
+    """The base of all queries, by the type of their result in one partition. A store kind says which it answers."""
+
+    @property
+    def reads_below_cache(self) -> bool:
+        """Whether what a cache has not forwarded yet does not show."""
+        return bool(getattr(self, "skip_cache", False))
 
 
 def _needs(key: Any, query: object) -> None:
@@ -118,6 +123,11 @@ class _OfRange(Generic[K]):
 
     def __post_init__(self) -> None:
         _check_order(self.order, self)
+
+    @property
+    def reads_below_cache(self) -> bool:
+        """As in Kafka Streams."""
+        return True
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,137 @@
+"""Takes what a store holds at one moment: copies of its buffer, and a snapshot of its engine that belongs to them.
+
+The rules that make this one moment are those of :mod:`state.write_buffer.shared_rows`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from operator import attrgetter, call
+from typing import Any
+
+from processor_api.errors import StateError
+from state.engine.port import Engine, Family, Snapshot
+from state.write_buffer.migration import UpgradingFamily
+from state.write_buffer.open_views import OpenViews
+from state.write_buffer.shared_rows import Uncommitted
+
+__all__ = ["AtomicRead", "SnapshotSource", "ViewedFamily", "families_shown", "read_uncommitted", "uncommitted_of"]
+
+AtomicRead = Callable[[], Any]
+"""A built-in function, bound to what it reads: no other thread runs between two that are called in one call."""
+
+
+def read_uncommitted(rows: Uncommitted) -> list[AtomicRead]:
+    """Returns the reads of the rows that wait for the commit (:func:`uncommitted_of`). The dictionary that is being
+    drained loses nothing that is seen: it needs no copy."""
+    return [rows.dirty.copy, partial(attrgetter("draining"), rows), rows.drained.copy]
+
+
+def uncommitted_of(copies: Sequence[Any]) -> Uncommitted:
+    """Returns the rows of :func:`read_uncommitted`, as they were then; without copies, none."""
+    if not copies:
+        return Uncommitted()
+    dirty, draining, drained = copies
+    return Uncommitted({**draining, **dirty} if draining else dirty, drained)
+
+
+def families_shown(family: Family) -> list[str]:
+    """Returns the names of the engine's families whose rows a family shows."""
+    return family.names if isinstance(family, UpgradingFamily) else [family.name]
+
+
+class SnapshotSource:
+    """Takes snapshots of one store.
+
+    :param families: the engine's families to take a snapshot of.
+    :param reads: what to copy of the buffer.
+    """
+
+    def __init__(
+        self, store: str, engine: Engine, views: OpenViews, families: Sequence[str], reads: Sequence[AtomicRead] = ()
+    ) -> None:
+        self.store = store
+        self.views = views
+        self._engine = engine
+        self._families = families
+        self._reads = tuple(reads)
+
+    def take(self, reads: Sequence[AtomicRead] | None = None) -> tuple[Snapshot, tuple[Any, ...]]:
+        """Returns a snapshot, and what the reads gave at its moment.
+
+        :raises StoreError: if the store is closed.
+        """
+        engine = self._engine
+        try:
+            with engine.lock:
+                copies = tuple(map(call, self._reads if reads is None else reads))
+                snapshot = engine.snapshot(self._families)
+        except StateError:
+            self.check()
+            raise
+        self.check()
+        return snapshot, copies
+
+    def at(self, family: Family, snapshot: Snapshot) -> Family:
+        """Returns a family as of a snapshot that was taken."""
+        found = family.at(snapshot) if isinstance(family, UpgradingFamily) else snapshot.family(family.name)
+        return ViewedFamily(found, self)
+
+    def check(self) -> None:
+        """Call it after a read: a store that was open then had not forgotten anything before.
+
+        :raises StoreError: if the store is closed.
+        """
+        self.views.check(self.store)
+
+
+class ViewedFamily:
+    """A family, or what a snapshot has of it, which ends when the store closes: then reads raise StoreError."""
+
+    def __init__(self, family: Family, source: SnapshotSource) -> None:
+        self.name = family.name
+        self._family = family
+        self._source, self._views = source, source.views
+        self._moves = isinstance(family, UpgradingFamily)
+
+    @property
+    def handle(self) -> None:
+        return None
+
+    def get(self, key: bytes) -> bytes | None:
+        """A row of an older kind may move while the families are looked through: then it is in the first."""
+        family = self._family
+        try:
+            row = family.get(key)
+            if row is None and self._moves:
+                row = family.get(key)
+        except (AttributeError, StateError):
+            self._source.check()
+            raise
+        if self._views.closed:
+            self._source.check()
+        return row
+
+    def range(
+        self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        try:
+            yield from self._family.range(low, high, reverse=reverse)
+        except StateError:
+            self._source.check()
+            raise
+
+    def seek(self, key: bytes) -> tuple[bytes, bytes] | None:
+        try:
+            return self._family.seek(key)
+        except StateError:
+            self._source.check()
+            raise
+
+    def approximate_count(self) -> int:
+        try:
+            return self._family.approximate_count()
+        except Exception:
+            self._source.check()
+            raise

@@ -1,0 +1,176 @@
+"""How other threads read window and session stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, cast
+
+from state.engine.port import Family
+from state.read_views.index import LiveIndex
+from state.read_views.rows import FrozenRows, LiveRows
+from state.read_views.snapshots import AtomicRead, SnapshotSource, families_shown, read_uncommitted, uncommitted_of
+from state.windowed.base import PutNumbers
+from state.windowed.index import IndexReads
+from state.windowed.key_layout import TimeFirst
+from state.windowed.rows import Found, TimedReads, TimedRows
+from state.windowed.segments import SEGMENT, Segments, SegmentTimes
+from state.write_buffer.fast_path import make_get
+from state.write_buffer.open_views import OpenViews, ViewIterators, ViewSource
+from state.write_buffer.row_format import Entry
+from state.write_buffer.shared_rows import Uncommitted
+from state.write_buffer.store_kind import OpenStore
+
+__all__ = ["TimedView"]
+
+TRIES = 10
+
+
+class TimedView(ViewSource):
+    """Reads one window or session store at one level of isolation."""
+
+    def __init__(self, store: OpenStore, committed: bool) -> None:
+        self._facade = store.unguarded
+        self._committed = committed
+        self._numbers: PutNumbers | None = self._facade.numbers
+        self._rows = _LiveTimed(self._facade.timed, store.views, self._numbers, committed=committed)
+
+    def live(self, iterators: ViewIterators) -> Any:
+        return self._facade.reading(self._rows, iterators, self._numbers)
+
+    def frozen(self, iterators: ViewIterators) -> Any:
+        numbers = None if self._numbers is None else PutNumbers(self._numbers.last)
+        timed = self._rows.frozen()
+        if numbers is not None and self._committed:
+            numbers = PutNumbers(timed.segments.sequence)
+        return self._facade.reading(timed, iterators, numbers)
+
+
+class _LiveTimed(TimedReads):
+    """The rows of a running store, each read as of one moment of its own.
+
+    :param numbers: of a store that keeps duplicates: the number of its last put stands for all of a window's where one
+        value is asked for (as Java's).
+    :param committed: shows the engine alone, and what had not expired at the last commit.
+    """
+
+    segments: Segments
+
+    def __init__(self, timed: TimedRows, views: OpenViews, numbers: PutNumbers | None, *, committed: bool) -> None:
+        self._timed, self._shared = timed, timed.rows.shared
+        self._numbers, self._committed = numbers, committed
+        shared, segments = self._shared, timed.segments
+        reads: list[AtomicRead] = []
+        if not committed:
+            reads = [*read_uncommitted(shared.uncommitted), *segments.atomic_reads()]
+        families = families_shown(shared.family)
+        self._source = SnapshotSource(timed.rows.name, shared.engine, views, families, reads)
+        rows = LiveRows(shared, self._source, lambda *_: self.frozen().rows, committed=committed)
+        super().__init__(timed.layout, rows, segments)
+        self._waiting = None if committed or timed.index is not None else LiveIndex(shared)
+
+    def get(self, key: bytes, time: int, rest: int) -> Entry | None:
+        """The row is read first, then the time: a row that has expired meanwhile is not shown."""
+        segments, facts = self.segments, self.segments.committed_facts
+        if self._numbers is not None:
+            rest = facts(self.rows.family)[1] if self._committed else self._numbers.last
+        entry = self._get(self.layout.row(time // segments.interval, key, time, rest))
+        if entry is None:
+            return None
+        live_from = facts(self.rows.family)[0] if self._committed else segments.live_from
+        return None if time < live_from else entry
+
+    def of_key(self, key: bytes, low: int, high: int, *, reverse: bool) -> Iterator[Found]:
+        return self._scanned(lambda timed: timed.of_key(key, low, high, reverse=reverse))
+
+    def of_keys(
+        self, key_from: bytes | None, key_to: bytes | None, low: int, high: int, *, reverse: bool
+    ) -> Iterator[Found]:
+        return self._scanned(lambda timed: timed.of_keys(key_from, key_to, low, high, reverse=reverse))
+
+    def of_times(self, low: int, high: int, *, reverse: bool) -> Iterator[Found]:
+        return self._scanned(lambda timed: timed.of_times(low, high, reverse=reverse))
+
+    def frozen(self) -> TimedReads:
+        """Returns all of it as it is now."""
+        snapshot, copies = self._source.take()
+        family = self._source.at(self._shared.family, snapshot)
+        if not copies:
+            return self._frozen(family, Uncommitted(), self.segments.committed(family))
+        segments = self._segments_at(copies[3])
+        _end_put(self._timed, segments, [next(reversed(part), None) for part in copies[:3]])
+        return self._frozen(family, uncommitted_of(copies[:3]), segments)
+
+    def _segments_at(self, facts: tuple[int, list[int]]) -> SegmentTimes:
+        return SegmentTimes.frozen(self.segments.retention, self.segments.interval, facts)
+
+    def _frozen(self, family: Family, uncommitted: Uncommitted, segments: SegmentTimes) -> TimedReads:
+        timed, rows = self._timed, FrozenRows(self._shared, family, uncommitted)
+        index = None if timed.index is None else _frozen_index(timed, rows, family)
+        return TimedReads(timed.layout, rows, segments, index)
+
+    def _scanned(self, scan: Callable[[TimedReads], Iterator[Found]]) -> Iterator[Found]:
+        """A scan as of now, of no more rows of the buffer than lie in its ranges."""
+        timed, index = self._timed, self._waiting
+        for _ in range(0 if index is None else TRIES):
+            assert index is not None
+            ranges = _ranges(scan, timed, self._segments_at(self.segments.atomic_reads()[0]()))
+            taken = index.take(self._source, ranges, self._times_and_last)
+            if taken is None:
+                break
+            segments, last = self._segments_at(taken.more[0]), taken.more[1:]
+            _end_put(timed, segments, last)
+            keys, seen = set(taken.keys), _ranges(scan, timed, segments)
+            half_put = any(
+                row is not None and row not in keys and any(low <= row < high for low, high in seen) for row in last
+            )
+            if not half_put and set(seen) <= set(ranges):  # else time has moved meanwhile, or is about to
+                family = self._source.at(self._shared.family, taken.snapshot)
+                return scan(self._frozen(family, taken.uncommitted, segments))
+        return scan(self.frozen())
+
+    def _times_and_last(self, keys: list[Any]) -> list[AtomicRead]:
+        """The times, and the key put last into each part of the buffer: `None` if it has none."""
+        waiting = self._shared.uncommitted
+        last = [partial(next, map(next, map(reversed, (part,))), None) for part in (waiting.dirty, waiting.drained)]
+        return [*self.segments.atomic_reads(), *last]
+
+
+def _ranges(
+    scan: Callable[[TimedReads], Iterator[Found]], timed: TimedRows, segments: SegmentTimes
+) -> list[tuple[bytes, bytes]]:
+    """Returns what a scan reads of the rows: all its ranges are opened when it begins."""
+    found: list[tuple[bytes, bytes]] = []
+
+    def note(low: bytes, high: bytes, *, reverse: bool) -> Iterator[Any]:
+        found.append((low, high))
+        return iter(())
+
+    scan(TimedReads(timed.layout, timed.rows, segments, scan=note))
+    return found
+
+
+def _end_put(timed: TimedRows, segments: SegmentTimes, last: Iterable[bytes | None]) -> None:
+    """A put may have been on its way: its row was there, and its time was not known. Only the last row of a buffer can
+    be such a one, since its time is later than all others."""
+    for row in last:
+        if row is not None and (time := timed.layout.parts(row)[1]) > segments.stream_time:
+            segments.hold(time // segments.interval)
+            segments.observe(time)
+
+
+def _frozen_index(timed: TimedRows, rows: FrozenRows, family: Family) -> IndexReads:
+    """The index by key, of rows that are frozen; what waits of it is made from the rows, so that it agrees with them
+    also in the middle of a put."""
+    assert timed.index is not None
+    layout = cast(TimeFirst, timed.layout)
+    row_of = layout.index.row
+    waiting: dict[Any, Entry] = {}
+    for key, value in (
+        *((key, drained[1]) for key, drained in rows.drained.items()),
+        *((key, entry[0]) for key, entry in rows.dirty.items()),
+    ):
+        segment = SEGMENT.unpack_from(key)[0]
+        waiting[row_of(segment, *layout.parts(key))] = (None if value is None else b"", 0)
+    index_rows = FrozenRows(timed.index.rows.shared, family, Uncommitted(waiting))
+    return IndexReads(index_rows, layout, make_get(rows))

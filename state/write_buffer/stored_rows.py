@@ -1,0 +1,116 @@
+"""What a row on disk says without a topology: key, value, times and headers.
+
+Sizes and serdes are the topology's: a window has its start here and no end, keys and values are bytes. A kind says for
+each of its families how it is read (:class:`StoredFamily`); the readers that several kinds share are here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from processor_api.record import HeaderList
+from state.formats.headers_value import read_session_with_headers
+from state.formats.value_and_timestamp import read_value_and_timestamp
+from state.write_buffer.row_codec import access_of, without_access
+
+__all__ = [
+    "ACCESSED_FAMILY",
+    "HEADERS_ACCESSED_FAMILY",
+    "HEADERS_FAMILY",
+    "PLAIN_FAMILY",
+    "TIMESTAMPED_FAMILY",
+    "Reader",
+    "StoredFamily",
+    "StoredRow",
+    "read_headers",
+    "read_headers_alone",
+    "read_plain",
+    "read_timestamped",
+]
+
+
+@dataclass(frozen=True)
+class StoredRow:
+    """One entry of a store."""
+
+    key: bytes
+    value: bytes | list[bytes | None] | None
+    """A list for list stores; ``None`` where a version says that there was no value."""
+    timestamp: int | None = None
+    """In ms; ``None`` where the kind keeps none."""
+    headers: HeaderList | None = None
+    """``None`` where the kind keeps none."""
+    more: Mapping[str, int] = field(default_factory=dict)
+    """Times in ms and numbers that the kind has besides: ``window_start``, ``session_end``, ``valid_from``..."""
+
+
+Reader = Callable[[bytes, bytes], StoredRow | None]
+"""``(key, value)`` of a row to what it says; ``None`` for rows that the store keeps for itself.
+
+Raises ValueError or struct.error if the row is not one of the family."""
+
+Bounds = tuple[bytes | None, bytes | None]
+"""``low <= key < high``; ``None`` is open."""
+
+
+def _key_of(row: StoredRow) -> Any:
+    return row.key
+
+
+def _same_bounds(low: bytes | None, high: bytes | None) -> Bounds:
+    return low, high
+
+
+@dataclass(frozen=True)
+class StoredFamily:
+    """How the rows of one column family are read."""
+
+    read: Reader
+    columns: tuple[str, ...] = ()
+    """What an entry has besides its key and value: `timestamp`, `headers`, and what is in :attr:`StoredRow.more`."""
+    bounds: Callable[[bytes | None, bytes | None], Bounds] = _same_bounds
+    """Bounds of the store's keys to bounds of the rows that may belong to them."""
+    order: Callable[[StoredRow], Any] = _key_of
+    """By what the entries of several families of a store are put in order."""
+
+
+def read_plain(key: bytes, row: bytes) -> StoredRow:
+    """The value alone."""
+    return StoredRow(key, row)
+
+
+def read_timestamped(key: bytes, row: bytes) -> StoredRow:
+    """A value with its timestamp (KIP-258)."""
+    value, timestamp = read_value_and_timestamp(row)
+    return StoredRow(key, value, timestamp)
+
+
+def read_headers(key: bytes, row: bytes) -> StoredRow:
+    """A value with its timestamp and headers (KIP-1271)."""
+    rest, timestamp = read_value_and_timestamp(row)
+    value, headers = read_session_with_headers(rest)
+    return StoredRow(key, value, timestamp, headers)
+
+
+def read_headers_alone(key: bytes, row: bytes) -> StoredRow:
+    """An aggregate with its headers, without a timestamp."""
+    value, headers = read_session_with_headers(row)
+    return StoredRow(key, value, None, headers)
+
+
+def _with_access(read: Reader) -> Reader:
+    def read_accessed(key: bytes, row: bytes) -> StoredRow:
+        found = read(key, without_access(row))
+        assert found is not None
+        return replace(found, more={"accessed": access_of(row)})
+
+    return read_accessed
+
+
+PLAIN_FAMILY = StoredFamily(read_plain)
+TIMESTAMPED_FAMILY = StoredFamily(read_timestamped, ("timestamp",))
+HEADERS_FAMILY = StoredFamily(read_headers, ("timestamp", "headers"))
+ACCESSED_FAMILY = StoredFamily(_with_access(read_timestamped), ("timestamp", "accessed"))
+HEADERS_ACCESSED_FAMILY = StoredFamily(_with_access(read_headers), ("timestamp", "headers", "accessed"))
