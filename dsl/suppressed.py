@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Self
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self
 
 from dsl.naming import validate_name
 from processor_api.durations import Duration, to_ms
@@ -61,11 +61,14 @@ class BufferConfig:
 
     def shut_down_when_full(self) -> StrictBufferConfig:
         """The application ends with an error, rather than that something is sent on early."""
-        return StrictBufferConfig(**self.__dict__)
+        return StrictBufferConfig(**self._values())
 
     def emit_early_when_full(self) -> EagerBufferConfig:
         """The oldest keys are sent on early. Not for results that must be final."""
-        return EagerBufferConfig(**self.__dict__)
+        return EagerBufferConfig(**self._values())
+
+    def _values(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def with_max_records(self, records: int) -> Self:
         """The same with another limit of keys.

@@ -89,7 +89,7 @@ class RecordMetadata(NamedTuple):
 
 
 class _Fields(Generic[K, V]):
-    __slots__ = ("_headers", "key", "timestamp", "value")
+    __slots__ = ("key", "raw_headers", "timestamp", "value")
     __match_args__ = ("key", "value", "timestamp")
 
     def __init__(
@@ -100,14 +100,14 @@ class _Fields(Generic[K, V]):
         self.key = key
         self.value = value
         self.timestamp = timestamp
-        self._headers = headers
+        self.raw_headers = headers
 
     @property
     def headers(self) -> Headers:
         """The record's headers; adding to them changes this record."""
-        headers = self._headers
+        headers = self.raw_headers
         if type(headers) is not Headers:
-            headers = self._headers = Headers(headers or ())
+            headers = self.raw_headers = Headers(headers or ())
         return headers
 
     def __eq__(self, other: object) -> bool:
@@ -123,7 +123,7 @@ class _Fields(Generic[K, V]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        headers = f", headers={list(self.headers)!r}" if self._headers else ""
+        headers = f", headers={list(self.headers)!r}" if self.raw_headers else ""
         return f"{type(self).__name__}(key={self.key!r}, value={self.value!r}, timestamp={self.timestamp}{headers})"
 
 
@@ -148,7 +148,7 @@ class Record(_Fields[K, V]):
         return Record(self.key, self.value, self.timestamp, Headers(headers))
 
     def _copied(self) -> Any:
-        headers = self._headers
+        headers = self.raw_headers
         return Headers(headers) if type(headers) is Headers else headers
 
 
@@ -167,5 +167,5 @@ class FixedKeyRecord(_Fields[K, V]):
         return FixedKeyRecord(self.key, self.value, self.timestamp, Headers(headers))
 
     def _copied(self) -> Any:
-        headers = self._headers
+        headers = self.raw_headers
         return Headers(headers) if type(headers) is Headers else headers

@@ -51,7 +51,7 @@ class OperatorProcessor(Processor[Any, Any, Any, Any]):
     def init(self, context: ProcessorContext[Any, Any]) -> None:
         """:raises TopologyError: if the context is not that of a task, nor hands on what it does not know itself."""
         super().init(context)
-        bind = getattr(context, "_bind_operator", None)
+        bind = getattr(context, "bind_operator", None)
         if bind is None:
             raise TopologyError(
                 f"{type(context).__name__} is not the context of a task: a wrapper that gives processors a context of"
@@ -60,7 +60,7 @@ class OperatorProcessor(Processor[Any, Any, Any, Any]):
         self._forward = bind(self._operator, context)
 
     def process(self, record: Record[Any, Any]) -> None:
-        headers: Any = record._headers
+        headers: Any = record.raw_headers
         self._forward(record.key, record.value, record.timestamp, headers)
 
 

@@ -14,7 +14,7 @@ from processor_api.errors import StreamsError, TopologyError
 from processor_api.serde import Serde
 from processor_api.stores.buffers import change_buffer_builder
 from processor_api.stores.defaults import DslKeyValueParams, on_engine
-from processor_api.stores.factory import UNCACHED_KINDS, StoreBuilder, Stores
+from processor_api.stores.factory import StoreBuilder, Stores
 from processor_api.stores.suppliers import PLAIN_BYTES, StoreSupplier, as_supplier
 
 __all__ = [
@@ -96,7 +96,7 @@ def key_value_builder(store: Materialization, settings: BuildSettings) -> StoreB
         make = Stores.timestamped_key_value_store_with_headers_builder
     if make is not None:
         builder = make(supplier, store.key_serde, store.value_serde)
-        if store.caching and settings.caching and builder.kind not in UNCACHED_KINDS:
+        if store.caching and settings.caching and builder.supplier.can_be_cached:
             builder = builder.with_caching_enabled()
     else:
         builder = StoreBuilder(supplier=supplier, key_serde=store.key_serde, value_serde=store.value_serde)

@@ -19,7 +19,7 @@ def change_buffer_builder(
 
     :param engine: in memory, where Kafka Streams has it, it is restored from the changelog at every start.
     """
-    supplier = StoreSupplier(name=name, kind="change-buffer", engine=engine)
+    supplier = StoreSupplier(name=name, kind="change-buffer", engine=engine, can_be_cached=False)
     return StoreBuilder(supplier=supplier, key_serde=key_serde, value_serde=value_serde)
 
 
@@ -39,5 +39,7 @@ def join_buffer_builder(
     grace_ms = to_ms(grace, f"store {name!r}: grace")
     if grace_ms < 0:
         raise TopologyError(f"store {name!r}: grace cannot be negative, got {grace_ms} ms", store=name)
-    supplier = StoreSupplier(name=name, kind="join-buffer", engine=engine, parameters={"grace_ms": grace_ms})
+    supplier = StoreSupplier(
+        name=name, kind="join-buffer", engine=engine, parameters={"grace_ms": grace_ms}, can_be_cached=False
+    )
     return StoreBuilder(supplier=supplier, key_serde=key_serde, value_serde=value_serde)

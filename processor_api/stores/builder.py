@@ -9,30 +9,13 @@ from typing import Generic, TypeVar
 from processor_api.durations import Duration
 from processor_api.errors import TopologyError
 from processor_api.serde import Serde
-from processor_api.stores.suppliers import CUSTOM, CUSTOM_VERSIONED, StoreSupplier
+from processor_api.stores.suppliers import StoreSupplier
 from processor_api.stores.time_to_live import RECORD_TIME, TimeToLive
 
-__all__ = ["EXPIRING_KINDS", "UNCACHED_KINDS", "StoreBuilder"]
+__all__ = ["StoreBuilder"]
 
 K = TypeVar("K")
 V = TypeVar("V")
-
-UNCACHED_KINDS = frozenset(
-    {
-        "versioned-key-value",
-        "lru-map",
-        "timestamped-lru-map",
-        "list",
-        "change-buffer",
-        "join-buffer",
-        CUSTOM,
-        CUSTOM_VERSIONED,
-    }
-)
-"""Kinds of store that log and forward every put, or do all that by themselves."""
-
-EXPIRING_KINDS = frozenset({"key-value", "timestamped-key-value", "headers-key-value"})
-"""Kinds of store that can be given a time to live."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +55,7 @@ class StoreBuilder(Generic[K, V]):
 
         :raises TopologyError: if the store is of a kind that is never cached.
         """
-        if self.kind in UNCACHED_KINDS:
+        if not self.supplier.can_be_cached:
             raise TopologyError(f"a {self.kind} store is never cached: each of its changes counts", store=self.name)
         return replace(self, caching=True)
 
@@ -88,7 +71,7 @@ class StoreBuilder(Generic[K, V]):
         :raises TopologyError: if the duration is not positive, ``by`` is neither ``"record_time"`` nor ``"access"``, or
             the store is of a kind that has a retention or a size of its own.
         """
-        if self.kind not in EXPIRING_KINDS:
+        if not self.supplier.can_expire:
             raise TopologyError(
                 f"store {self.name!r} is a {self.kind} store, which can have no time to live: it bounds what it keeps"
                 " by itself, or must not lose any; key-value stores, plain, timestamped and with headers, can",

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
 from processor_api.serde import Serde, Serdes
-from processor_api.stores.builder import EXPIRING_KINDS, UNCACHED_KINDS, StoreBuilder
+from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.custom import CustomStateStore, KeyValueBytesStoreSupplier, VersionedBytesStoreSupplier
 from processor_api.stores.suppliers import (
     CUSTOM_VERSIONED,
@@ -22,11 +22,9 @@ from processor_api.stores.suppliers import (
 )
 
 __all__ = [
-    "EXPIRING_KINDS",
     "MEMORY",
     "PROXIED",
     "ROCKSDB",
-    "UNCACHED_KINDS",
     "StoreBuilder",
     "StoreSupplier",
     "Stores",
@@ -67,22 +65,22 @@ class Stores:
     @staticmethod
     def persistent_key_value_store(name: str) -> StoreSupplier:
         """Keys and values on RocksDB."""
-        return StoreSupplier(name=name, kind="key-value", engine=ROCKSDB)
+        return StoreSupplier(name=name, kind=_KEY_VALUE, engine=ROCKSDB, can_expire=True)
 
     @staticmethod
     def persistent_timestamped_key_value_store(name: str) -> StoreSupplier:
         """Keys and values with timestamps on RocksDB (KIP-258)."""
-        return StoreSupplier(name=name, kind="timestamped-key-value", engine=ROCKSDB)
+        return StoreSupplier(name=name, kind=_TIMESTAMPED, engine=ROCKSDB, can_expire=True)
 
     @staticmethod
     def in_memory_key_value_store(name: str) -> StoreSupplier:
         """Keys and values in memory, restored from the changelog at every start."""
-        return StoreSupplier(name=name, kind="key-value", engine=MEMORY)
+        return StoreSupplier(name=name, kind=_KEY_VALUE, engine=MEMORY, can_expire=True)
 
     @staticmethod
     def persistent_timestamped_key_value_store_with_headers(name: str) -> StoreSupplier:
         """Keys and values with timestamps and headers on RocksDB (KIP-1271)."""
-        return StoreSupplier(name=name, kind=_HEADERS, engine=ROCKSDB)
+        return StoreSupplier(name=name, kind=_HEADERS, engine=ROCKSDB, can_expire=True)
 
     @staticmethod
     def lru_map(name: str, max_entries: int) -> StoreSupplier:
@@ -92,7 +90,14 @@ class Stores:
         """
         if type(max_entries) is not int or max_entries < 1:
             raise TopologyError(f"max_entries of an LRU map is a positive number, not {max_entries!r}", store=name)
-        return StoreSupplier(name=name, kind=_LRU_MAP, engine=MEMORY, parameters={"max_entries": max_entries})
+        return StoreSupplier(
+            name=name,
+            kind=_LRU_MAP,
+            engine=MEMORY,
+            parameters={"max_entries": max_entries},
+            can_be_cached=False,
+            can_move=False,
+        )
 
     @staticmethod
     def persistent_versioned_key_value_store(
@@ -118,12 +123,12 @@ class Stores:
     @staticmethod
     def persistent_list_store(name: str) -> StoreSupplier:
         """A list of values for each key on RocksDB, as outer joins of streams need it."""
-        return StoreSupplier(name=name, kind="list", engine=ROCKSDB)
+        return StoreSupplier(name=name, kind="list", engine=ROCKSDB, can_be_cached=False)
 
     @staticmethod
     def in_memory_list_store(name: str) -> StoreSupplier:
         """As :meth:`persistent_list_store`, in memory."""
-        return StoreSupplier(name=name, kind="list", engine=MEMORY)
+        return StoreSupplier(name=name, kind="list", engine=MEMORY, can_be_cached=False)
 
     @staticmethod
     def persistent_window_store(
@@ -371,7 +376,8 @@ def _builder(
     kind = kinds.get(supplier.kind)
     if kind is None:
         raise TopologyError(f"{what} cannot be built from a {supplier.kind} supplier", store=supplier.name)
-    return StoreBuilder(supplier=replace(supplier, kind=kind), key_serde=key_serde, value_serde=value_serde)
+    supplier = replace(supplier, kind=kind, can_expire=supplier.can_expire and kind != PROXIED)
+    return StoreBuilder(supplier=supplier, key_serde=key_serde, value_serde=value_serde)
 
 
 def _versioned(name: str, engine: str, history_retention: Duration, segment_interval: Duration | None) -> StoreSupplier:
@@ -384,7 +390,9 @@ def _versioned(name: str, engine: str, history_retention: Duration, segment_inte
     if segment < 1:
         raise TopologyError(f"segment_interval is {segment} ms; it must be positive", store=name)
     parameters = {"history_retention_ms": retention, "segment_interval_ms": segment}
-    return StoreSupplier(name=name, kind="versioned-key-value", engine=engine, parameters=parameters)
+    return StoreSupplier(
+        name=name, kind="versioned-key-value", engine=engine, parameters=parameters, can_be_cached=False
+    )
 
 
 def _segment_interval(retention_ms: int) -> int:

@@ -58,6 +58,12 @@ class StoreSupplier:
     engine: str
     """``rocksdb``, ``memory``, or the name of an engine that is registered (:func:`streams.register_engine`)."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    can_be_cached: bool = True
+    """Whether changes may wait in a cache: not where each of them counts."""
+    can_expire: bool = False
+    """Whether its keys can be given a time to live."""
+    can_move: bool = True
+    """Whether it can be on another engine (:meth:`on_engine`)."""
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -76,8 +82,11 @@ class StoreSupplier:
         """
         if not engine:
             raise TopologyError(f"store {self.name!r} needs the name of an engine, not {engine!r}", store=self.name)
-        if self.kind.endswith("lru-map") and engine != self.engine:
-            raise TopologyError(f"store {self.name!r} is an LRU map, which is always in memory", store=self.name)
+        if not self.can_move and engine != self.engine:
+            where = "in memory" if self.engine == MEMORY else f"on the engine {self.engine!r}"
+            raise TopologyError(
+                f"store {self.name!r} is of the kind {self.kind!r}, which is always {where}", store=self.name
+            )
         return replace(self, engine=engine)
 
 
@@ -145,7 +154,7 @@ def custom_supplier(name: str, factory: Callable[[], Any]) -> CustomStoreSupplie
     :param factory: called twice here, to check that it makes a new store each time.
     :raises TopologyError: if it does not.
     """
-    found = CustomStoreSupplier(name=name, kind=CUSTOM, engine=f"store {name}", factory=factory)
+    found = CustomStoreSupplier(name=name, kind=CUSTOM, engine=f"store {name}", factory=factory, can_be_cached=False)
     _two(name, factory)
     return found
 
@@ -185,10 +194,11 @@ def as_supplier(given: Any) -> StoreSupplier:
             engine=engine,
             parameters={"history_retention_ms": retention},
             factory=factory,
+            can_be_cached=False,
         )
         _two(name, factory, *_VERSIONED_CALLS)
         return made
-    made = CustomStoreSupplier(name=name, kind=PLAIN_BYTES, engine=engine, factory=factory)
+    made = CustomStoreSupplier(name=name, kind=PLAIN_BYTES, engine=engine, factory=factory, can_expire=True)
     store = _two(name, factory, *_KEY_VALUE_CALLS)
     if isinstance(store, TimestampedBytesStore) or not store.persistent:
         return replace(made, kind="key-value")

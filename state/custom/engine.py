@@ -78,6 +78,11 @@ class CustomStoreEngine:
         return self._store
 
     @property
+    def has_rows(self) -> bool:
+        """Whether it is that of a byte store, whose rows go through it."""
+        return self._family is not None
+
+    @property
     def registered(self) -> bool:
         """Whether the store has said how it is restored."""
         return self.store is not None and self.context.restore is not None

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from streams.cli.command_parser import CommandParser, Commands
 from streams.cli.failures import CLEAN
 from streams.config.keys import KEYS, REFUSED
 
@@ -69,19 +70,19 @@ class Command:
     """The words that may follow."""
 
 
-def commands_of(parser: argparse.ArgumentParser) -> list[Command]:
+def commands_of(parser: CommandParser) -> list[Command]:
     """All commands of a parser, each before those below it."""
     return list(_commands(parser, (), parser.description or ""))
 
 
-def _commands(parser: argparse.ArgumentParser, words: tuple[str, ...], text: str) -> Iterator[Command]:
-    below: dict[str, argparse.ArgumentParser] = {}
+def _commands(parser: CommandParser, words: tuple[str, ...], text: str) -> Iterator[Command]:
+    below: dict[str, CommandParser] = {}
     helps: dict[str, str] = {}
     options = []
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
+    for action in parser.actions:
+        if isinstance(action, Commands):
             below |= action.choices
-            helps |= {choice.dest: choice.help or "" for choice in action._choices_actions}
+            helps |= action.helps
         elif action.help != argparse.SUPPRESS:
             options.append(_option(action))
     yield Command(words, text, tuple(options), tuple(below))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from streams.cli import completion, config_show, demo, describe, doctor, run
+from streams.cli.command_parser import CommandParser
 from streams.cli.failures import CLEAN, report
 from streams.cli.logs_options import configure_logs
 from streams.cli.stored import commands as state
@@ -41,14 +42,12 @@ def main(arguments: Sequence[str] | None = None, *, runner: run.Runner | None = 
         return report(error, trace=trace)
 
 
-def parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
+def parser(words: Sequence[str] | None = None) -> CommandParser:
     """The parser of the command line.
 
     :param words: those it is for; commands that they cannot mean are left empty. ``None`` leaves out nothing.
     """
-    top = argparse.ArgumentParser(
-        prog="streams", description="Kafka Streams for Python.", epilog="Each command has --help."
-    )
+    top = CommandParser(prog="streams", description="Kafka Streams for Python.", epilog="Each command has --help.")
     top.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (run, describe, config_show, doctor):

@@ -53,10 +53,13 @@ class FakeGroup:
         self.place = place
         self.committed: dict[TopicPartition, OffsetAndMetadata] = {}
         """What members have committed."""
-        self._members: dict[str, FakeMembership] = {}
-        self._away: dict[str, frozenset[TaskId]] = {}
+        self.members: dict[str, FakeMembership] = {}
+        """Those that have joined, by instance id."""
+        self.away: dict[str, frozenset[TaskId]] = {}
+        """The tasks of those that left to come back."""
+        self.lock = threading.RLock()
+        """Held by members while they look at the group or change it."""
         self._counts: dict[int, int] = {}
-        self._lock = threading.RLock()
 
     def member(self, instance_id: str) -> FakeMembership:
         """Makes a member; it is in the group once it has joined."""
@@ -65,23 +68,24 @@ class FakeGroup:
     @property
     def owned(self) -> Owned:
         """What each member owns now, those included that left to come back."""
-        with self._lock:
-            return {name: member.active for name, member in self._members.items()} | self._away
+        with self.lock:
+            return {name: member.active for name, member in self.members.items()} | self.away
 
     def expire(self, instance_id: str) -> None:
         """The session of a member ends. If it still lives, it is told so by its next poll and may not commit any more;
         if it left to come back, the others get its tasks."""
-        with self._lock:
-            self._away.pop(instance_id, None)
-            self._members.pop(instance_id, None)
+        with self.lock:
+            self.away.pop(instance_id, None)
+            self.members.pop(instance_id, None)
 
-    def _extend(self, topology: GroupTopology) -> None:
-        with self._lock:
+    def extend(self, topology: GroupTopology) -> None:
+        """A member has these tasks, or more than were known."""
+        with self.lock:
             for part, count in topology.task_counts.items():
                 self._counts[part] = max(count, self._counts.get(part, 0))
 
-    def _target(self, instance_id: str) -> frozenset[TaskId]:
-        """What a member shall own, without what another one still has."""
+    def target(self, instance_id: str) -> frozenset[TaskId]:
+        """Returns what a member shall own, without what another one still has."""
         tasks = frozenset(TaskId(part, number) for part, count in self._counts.items() for number in range(count))
         owned = self.owned
         others = frozenset().union(*(own for name, own in owned.items() if name != instance_id))
@@ -110,24 +114,24 @@ class FakeMembership:
 
     def join(self, topology: GroupTopology, owner: Owner) -> None:
         group = self._group
-        with group._lock:
+        with group.lock:
             self._owner, self._hash = owner, topology.hash
-            group._away.pop(self.instance_id, None)
-            group._members[self.instance_id] = self
-            group._extend(topology)
+            group.away.pop(self.instance_id, None)
+            group.members[self.instance_id] = self
+            group.extend(topology)
 
     @property
     def _joined(self) -> bool:
-        return self._group._members.get(self.instance_id) is self
+        return self._group.members.get(self.instance_id) is self
 
     def poll(self) -> None:
         """Gives up what others shall have, or else takes what is its own and free; it owns nothing that was lost."""
         group, owner = self._group, self._owner
         if owner is None:
             return
-        with group._lock:
+        with group.lock:
             lost = not self._joined
-            target = frozenset() if lost else group._target(self.instance_id)
+            target = frozenset() if lost else group.target(self.instance_id)
             kept = self.active & target
             if kept == self.active:
                 kept = target
@@ -145,21 +149,21 @@ class FakeMembership:
         return self.instance_id
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        with self._group._lock:
+        with self._group.lock:
             if not self._joined:
                 raise TaskMigratedError(f"member {self.instance_id!r} is not in the group any more")
             self._group.committed.update(offsets)
 
     def may_open(self) -> bool:
-        with self._group._lock:
+        with self._group.lock:
             if not self.active <= self._checked:
-                if not self._joined or any(one._hash != self._hash for one in self._group._members.values()):
+                if not self._joined or any(one._hash != self._hash for one in self._group.members.values()):
                     return False
                 self._checked = self.active
             return True
 
     def extend(self, topology: GroupTopology) -> None:
-        self._group._extend(topology)
+        self._group.extend(topology)
 
     def take(self, partition: TopicPartition, messages: Sequence[Any]) -> None:
         """No record is its own; what it was asked is told here."""
@@ -167,8 +171,8 @@ class FakeMembership:
             raise ShutdownRequested(f"a member of the application asked all of them to shut down: {self.waiting.pop()}")
 
     def request_shutdown(self, reason: str) -> None:
-        with self._group._lock:
-            for member in self._group._members.values():
+        with self._group.lock:
+            for member in self._group.members.values():
                 if member is not self:
                     member.waiting.append(reason)
 
@@ -177,13 +181,13 @@ class FakeMembership:
         owner, self._owner = self._owner, None
         if owner is not None and self.active:
             owner.own(Tasks(), lost=not self._joined)
-        with self._group._lock:
+        with self._group.lock:
             if self._joined:
-                del self._group._members[self.instance_id]
+                del self._group.members[self.instance_id]
                 if stay:
-                    self._group._away[self.instance_id] = self.active
+                    self._group.away[self.instance_id] = self.active
             self.active = frozenset()
 
     def give_up_place(self) -> None:
-        with self._group._lock:
-            self._group._away.pop(self.instance_id, None)
+        with self._group.lock:
+            self._group.away.pop(self.instance_id, None)

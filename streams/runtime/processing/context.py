@@ -200,7 +200,7 @@ class UserContext:
             )
         return self._cursor.stream_time
 
-    def _bind_operator(self, operator: Operator, context: Any) -> Forward:
+    def bind_operator(self, operator: Operator, context: Any) -> Forward:
         """For a wrapped operator of the DSL: binds it so that what it forwards goes through ``context``, which a
         wrapper may have put before this one."""
         return operator.bind(self._node if context is self else _Intercepted(self._node, context))
@@ -209,7 +209,7 @@ class UserContext:
         target = self._node.forward if child is None else self._node.child(child)
         cursor = self._cursor
         try:
-            headers: Any = record._headers
+            headers: Any = record.raw_headers
         except AttributeError:
             raise TypeError(f"forward takes a Record, not {record!r}") from None
         saved = cursor.timestamp, cursor.headers
@@ -236,7 +236,7 @@ class _Intercepted(NodeContext):
     """The context of an operator whose forwards go through a context of the wrapper's."""
 
     def __init__(self, node: NodeContext, context: Any) -> None:
-        self.__dict__.update(node.__dict__)
+        super().__init__(node.node, node.environment, node._children, node._stores, node._punctuations, node._closers)
         self._through = context.forward
         self.forward = self._forward
 

@@ -154,7 +154,7 @@ class _LifeContract:
             self.make_changes(kit, store)
             told = own.approximate_num_uncommitted_bytes()
             assert type(told) is int
-            if kit.engine._family is None and (own.buffers_writes or own.manages_offsets):
+            if not kit.engine.has_rows and (own.buffers_writes or own.manages_offsets):
                 assert told > 0
                 assert kit.budget.wants_commit()
             kit.commit()

@@ -1,0 +1,30 @@
+"""The parser of the command line, which can be asked what commands and options it has."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+__all__ = ["CommandParser", "Commands"]
+
+
+class Commands(argparse._SubParsersAction[Any]):
+    """The commands of a group."""
+
+    @property
+    def helps(self) -> dict[str, str]:
+        """The help of each command, by its word."""
+        return {choice.dest: choice.help or "" for choice in self._choices_actions}
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser of one command or group of commands."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.register("action", "parsers", Commands)
+
+    @property
+    def actions(self) -> list[argparse.Action]:
+        """Its options, arguments and commands, in order."""
+        return self._actions
