@@ -168,7 +168,7 @@ class TaskManager:
                 plans[id_.subtopology],
                 tasks.get(id_),
                 self._changelog_ends.get(id_, {}) if id_ in known else {},
-                jobs.get(id_, {}),
+                jobs.get(id_, {}) if id_ in known else {},  # of a task that can be read too
             )
             for id_ in sorted(self._wanted)
         ]
