@@ -189,6 +189,31 @@ def test_tasks_are_spread_evenly_whoever_comes_and_goes(counts: dict[int, int]) 
     assert group.moves == before, "what is even stays as it is"
 
 
+@pytest.mark.parametrize("counts", COUNTS, ids=str)
+@pytest.mark.parametrize("seed", range(4))
+def test_members_that_all_left_and_come_back_have_what_they_had(counts: dict[int, int], seed: int) -> None:
+    """The state of their tasks is on their disks. Was that two workers that were stopped and started had exchanged all.
+    A task more of a subtopology, where its number is odd, may go to the other one."""
+    group = Group(counts, seed)
+    for name in "ab":
+        group.member(name)
+        group.rest()
+    group.turns(150)
+    before = {member.name: member.owned for member in group.members}
+    for member in list(group.members):
+        member.leave()
+    for name in ("ab", "ba")[seed % 2]:
+        group.member(name)
+        group.turns(seed * 10)
+    group.rest()
+    group.turns(100)
+    moved = sum(len(member.owned - before[member.name]) for member in group.members)
+    assert moved <= sum(count % 2 for count in counts.values())
+    moves = group.moves
+    group.turns(600)
+    assert group.moves == moves, "what is given back stays so"
+
+
 def test_of_two_subtopologies_a_new_worker_gets_half_of_each() -> None:
     """No task moves but those, when all is at rest."""
     group = Group({0: 4, 1: 4})
