@@ -29,17 +29,19 @@ def open_custom_store(
     :raises StateError: if it cannot be opened.
     """
 
+    settings = environment.settings
+
     def context() -> StoreContext:
         return StoreContext(
             store=builder.name,
-            application_id=environment.application_id,
+            application_id=settings.application_id,
             task_id=environment.task_id,
             state_dir=environment.state_dir / DIRECTORY / builder.name,
             changelog_topic=changelog,
-            key_serde=environment.default_key_serde,
-            value_serde=environment.default_value_serde,
+            key_serde=settings.default_key_serde,
+            value_serde=settings.default_value_serde,
             cursor=environment.cursor,
-            settings=environment.app_configs,
+            settings=lambda: settings.app_configs,
             make_metrics=environment.streams_metrics,
             time_ms=environment.clock.time_ms,
             request_commit=environment.request_commit,
@@ -49,6 +51,6 @@ def open_custom_store(
         builder,
         context,
         inputs=[partition for partition in inputs if partition.topic != changelog],
-        undoes=environment.exactly_once,
+        undoes=settings.exactly_once,
     )
     return cast(Engine, engine)
