@@ -11,7 +11,8 @@ from processor_api.nodes import SourceNode
 from processor_api.subtopology import subtopologies
 from processor_api.topology import Topology
 from streams.config import StreamsConfig
-from streams.kafka.group import GroupTopology, control_topic, topology_hash
+from streams.kafka.group import topology_hash
+from streams.kafka.group_topology import GroupTopology, control_topic
 from streams.kafka.internal_topics import (
     DAY_MS,
     LONGEST_MS,
