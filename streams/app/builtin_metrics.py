@@ -49,21 +49,21 @@ def thread_metrics(threads: Iterable[StreamThread]) -> Iterator[Metric]:
 
 
 def _of_thread(thread: StreamThread) -> Iterator[Metric]:
-    totals, tags = thread.totals, {"thread-id": thread.name}
-    windows = totals.windows
+    counters, tags = thread.counters, {"thread-id": thread.name}
+    windows = counters.windows
     done = (
         ("process", "records processed", "processed", "process_s"),
         ("commit", "commits", "commits", "commit_s"),
         ("poll", "polls of the consumer", "polls", "poll_s"),
     )
     for name, what, total, seconds in done:
-        yield from _count(name, what, THREAD, tags, totals, total, windows)
+        yield from _count(name, what, THREAD, tags, counters, total, windows)
         each = "a record" if name == "process" else f"a {name}"
         yield from _latency(name, each, THREAD, tags, windows, (seconds, total, f"{seconds}_max"))
         ratio = f"part of the time that the thread spends on {what}, up to 1"
         yield Gauge(MetricName(f"{name}-ratio", THREAD, ratio, tags), partial(windows.rate, seconds))
     since = "when the thread was started, in ms since 1970"
-    yield _gauge("thread-start-time", since, THREAD, tags, totals, "started_at_ms")
+    yield _gauge("thread-start-time", since, THREAD, tags, counters, "started_at_ms")
     yield _gauge("thread-state", "the state of the thread", THREAD, tags, thread, "state")
 
 

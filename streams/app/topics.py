@@ -11,7 +11,8 @@ from processor_api.nodes import SourceNode
 from processor_api.subtopology import subtopologies
 from processor_api.topology import Topology
 from streams.config import StreamsConfig
-from streams.kafka.group import GroupTopology, control_topic, topology_hash
+from streams.kafka.group import topology_hash
+from streams.kafka.group_topology import GroupTopology, control_topic
 from streams.kafka.internal_topics import (
     DAY_MS,
     LONGEST_MS,
@@ -25,7 +26,7 @@ from streams.kafka.internal_topics import (
 from streams.kafka.ports import Admin, NewTopic
 from streams.runtime.plan.plans import PlanBook, Plans
 from streams.runtime.plan.task_plan import TaskPlan, plan_tasks
-from streams.runtime.threads.partition_watch import other_count
+from streams.runtime.threads.partition_watch import partition_count_changed
 
 __all__ = ["TopicFitter", "TopicWatch", "warn_of_lost_history"]
 
@@ -151,8 +152,11 @@ class TopicFitter:
 
 
 class TopicWatch:
-    """Looks for what is to be read while the application runs: topics that were created and that a pattern of its
-    topology matches, and partitions that were added where no store depends on their number."""
+    """Looks for new topics and partitions to read while the application runs.
+
+    These are topics that a pattern of the topology matches, and partitions that were added where no store depends on
+    their number.
+    """
 
     def __init__(self, fitter: TopicFitter, readable: Mapping[str, int], book: PlanBook) -> None:
         self._fitter = fitter
@@ -160,15 +164,17 @@ class TopicWatch:
         self._book = book
         self._refused: set[str] = set()
 
-    def look(self) -> None:
-        """Changes the plans if there is more to read. A new topic that does not fit is left out, which is logged once;
-        added partitions that do not fit end the application.
+    def check(self) -> None:
+        """Changes the plans if there is more to read.
+
+        A new topic that does not fit is left out, which is logged once. Added partitions that do not fit end the
+        application.
 
         :raises RetryableError: if no broker answers.
         """
         existing = self._fitter.existing()
         readable = self._fitter.readable(existing)
-        self._look_for_partitions(readable, existing)
+        self._check_partitions(readable, existing)
         new = self._fitter.matched(readable) - self._known.keys() - self._refused
         plans = None
         for topic in sorted(new):
@@ -189,7 +195,7 @@ class TopicWatch:
             log.info("new topics are read", extra={"topics": ", ".join(sorted(new - self._refused))})
             self._change(plans)
 
-    def _look_for_partitions(self, readable: Mapping[str, int], existing: Mapping[str, int]) -> None:
+    def _check_partitions(self, readable: Mapping[str, int], existing: Mapping[str, int]) -> None:
         grown = self._fitter.grown(self._known, readable)
         if not grown:
             return
@@ -198,7 +204,7 @@ class TopicWatch:
             plans = self._fitter.fit({**self._known, **now}, existing)
         except TopologyError as error:
             first = grown[0]
-            self._book.refusal = other_count(first, self._known[first], now[first], f": {error.message}")
+            self._book.refusal = partition_count_changed(first, self._known[first], now[first], f": {error.message}")
             return
         self._known |= now
         log.info("new partitions are read", extra={"topics": ", ".join(f"{name}: {now[name]}" for name in grown)})

@@ -30,6 +30,7 @@ from urllib.parse import quote, unquote
 from processor_api.clock import Clock
 from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TaskId, TopicPartition
+from streams.kafka.group_topology import GroupTopology, control_topic
 from streams.kafka.ports import Admin, Consumer, GroupMember, OffsetAndMetadata
 from streams.kafka.spread import spread
 
@@ -139,7 +140,7 @@ def _asked(call: Callable[[], T]) -> T:
 class TaskSlots:
     """The slots of one member. Used by its thread only; RPCs are made in :meth:`poll` alone.
 
-    :param name: ``(slot)`` to the partition of the control topic.
+    :param topology: says how many slots there are, and which control topics they are partitions of.
     :param close: has the member own exactly :attr:`tasks`; what is not among them is closed when it returns.
     """
 
@@ -148,19 +149,17 @@ class TaskSlots:
         consumer: Consumer,
         admin: Admin,
         clock: Clock,
+        topology: GroupTopology,
         *,
-        group: str,
-        digest: str,
-        counts: Mapping[int, int],
-        name: Callable[[TaskId], TopicPartition],
         close: Callable[[], None],
     ) -> None:
         self._consumer, self._admin, self._clock = consumer, admin, clock
-        self._group, self._digest, self._name, self._close = group, digest, name, close
+        self._group, self._digest, self._prefix = topology.application_id, topology.hash, topology.prefix
+        self._close = close
         self._all: frozenset[TaskId] = frozenset()
-        self.extend(counts)
+        self.extend(topology.task_counts)
         self._first = min(self._all, default=TaskId(0, 0))
-        self._exchanges = len({part for part, count in counts.items() if count}) > 1
+        self._exchanges = len({part for part, count in topology.task_counts.items() if count}) > 1
         self._owned: frozenset[TaskId] = frozenset()
         self._unread: frozenset[TaskId] = frozenset()
         self._withheld: frozenset[TaskId] = frozenset()
@@ -177,6 +176,10 @@ class TaskSlots:
     def extend(self, counts: Mapping[int, int]) -> None:
         """There are more slots."""
         self._all = frozenset(TaskId(part, number) for part, count in counts.items() for number in range(count))
+
+    def _name(self, slot: TaskId) -> TopicPartition:
+        """Returns the partition of the control topic that a slot is."""
+        return TopicPartition(control_topic(self._prefix, slot.subtopology), slot.partition)
 
     # ------------------------------------------------------------------ told by the group
 

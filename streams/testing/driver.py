@@ -47,7 +47,7 @@ from streams.queries.results import StateQueryResult
 from streams.queries.store_types import StoreQueryParameters
 from streams.runtime.engines.opener import Engines, check_engines, rocksdb_memory
 from streams.runtime.plan.task_plan import plan_all
-from streams.runtime.processing.environment import Environment
+from streams.runtime.processing.environment import Environment, TaskSettings
 from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.processing.idling import Idling
 from streams.runtime.tasks.task import Task
@@ -131,26 +131,21 @@ class TopologyTestDriver:
 
     def _open_globals(self, topology: Topology) -> DriverGlobals:
         directory = self._directory / "global"
-        return DriverGlobals(topology, self.config, self.config.dotted(), directory, self.clock, self._open_engine)
+        return DriverGlobals(topology, self.config, directory, self.clock, self._open_engine)
 
     def _open_task(self, topology: Topology) -> Task:
         config = self.config
-        settings = config.dotted()
-        plan = plan_all(topology, settings, {})
+        settings = TaskSettings.of(
+            config, log_each_put=config.changelog_updates != "last", global_store=self._globals.reader
+        )
+        plan = plan_all(topology, settings.app_configs, {})
         task_id = TaskId(plan.subtopology, 0)
         environment = Environment(
-            application_id=config.application_id,
-            task_id=task_id,
+            task_id,
+            settings,
+            error_policy_for(config, task_id, self._collector),
             clock=self.clock,
             state_dir=self._directory / str(task_id),
-            app_configs=lambda: settings,
-            default_key_serde=config.default_key_serde,
-            default_value_serde=config.default_value_serde,
-            default_timestamp_extractor=config.default_timestamp_extractor,
-            errors=error_policy_for(config, task_id, self._collector),
-            global_store=self._globals.reader,
-            log_each_put=config.changelog_updates != "last",
-            exactly_once=config.exactly_once,
         )
         budget = Budget(config.statestore_cache_max_bytes)
         return Task(plan, environment, TaskStores(plan, task_id, environment, budget, self._open_engine))

@@ -25,7 +25,7 @@ from processor_api.stores.builders import StateStoreBuilder, as_builder
 from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.suppliers import CustomStoreSupplier
 from processor_api.task_id import TaskId
-from state.custom.context import StoreContext
+from state.custom.context import StoreContext, StoreEnvironment
 from state.custom.engine import DIRECTORY
 from state.engine.memory import MemoryEngine
 from state.registry.custom_opening import custom_engine
@@ -194,18 +194,20 @@ class MockProcessorContext:
     def _store_context(self, store: str) -> StoreContext:
         """What a custom store is given."""
         return StoreContext(
-            store=store,
-            application_id=self.application_id,
-            task_id=self.task_id,
-            state_dir=self.state_dir / DIRECTORY / store,
-            changelog_topic=None,
-            key_serde=self.key_serde,
-            value_serde=self.value_serde,
-            cursor=self._cursor,
-            settings=self.app_configs,
-            make_metrics=self.metrics,
-            time_ms=self.current_system_time_ms,
-            request_commit=self.commit,
+            StoreEnvironment(
+                store=store,
+                application_id=self.application_id,
+                task_id=self.task_id,
+                state_dir=self.state_dir / DIRECTORY / store,
+                changelog_topic=None,
+                key_serde=self.key_serde,
+                value_serde=self.value_serde,
+                cursor=self._cursor,
+                settings=self.app_configs,
+                make_metrics=self.metrics,
+                time_ms=self.current_system_time_ms,
+                request_commit=self.commit,
+            )
         )
 
     # ------------------------------------------------------------------ what the test reads

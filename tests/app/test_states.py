@@ -76,10 +76,10 @@ def test_the_steps_of_a_task(tmp_path: Path) -> None:
         states = []
         kit.task.become = lambda state, become=kit.task.become: (states.append(state), become(state))  # type: ignore[method-assign]
         kit.task.start(kit.collector, {})
-        kit.task.rebuild()
+        kit.task.roll_back()
         with pytest.raises(InternalError, match="a task cannot go from CREATED to RUNNING"):
             kit.task.become(TaskState.RUNNING)
-        kit.task.rebuild()
+        kit.task.roll_back()
         states.pop()
         kit.task.start(kit.collector, {})
         kit.task.close()

@@ -13,7 +13,8 @@ from processor_api.clock import ManualClock
 from processor_api.errors import RetryableError, StreamsError
 from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
-from streams.kafka.group import ControlTopicMembership, GroupTopology, Tasks, client_id_with_hash
+from streams.kafka.group import ControlTopicMembership, Tasks, client_id_with_hash
+from streams.kafka.group_topology import GroupTopology
 from streams.kafka.ports import CommitAgain
 from streams.kafka.task_slots import Plan
 

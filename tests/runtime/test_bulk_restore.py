@@ -13,7 +13,7 @@ from processor_api.task_id import TopicPartition
 from runtime_support.running_app import Cluster, S, counting
 from state.engine.port import OFFSETS
 from state.rocksdb.engine import RocksEngine
-from streams.runtime.tasks.task_manager import BULK_RECORDS
+from streams.runtime.tasks.task_restores import BULK_RECORDS
 
 CHANGELOG = "app-counts-changelog"
 

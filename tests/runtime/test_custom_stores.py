@@ -253,7 +253,7 @@ def test_what_was_not_committed_is_gone_after_an_abort(kind: Any, tmp_path: Path
         kit.commit()
         kit.pipe("in", b"b", b"2")
         before = own(kit)
-        kit.task.rebuild()
+        kit.task.roll_back()
         assert kit.task.stores.stored_offset("store") == 0
         kit.task.start(kit.collector, {})
         assert own(kit) is not before

@@ -482,5 +482,5 @@ def test_messages_that_a_cache_keeps_count_towards_its_limit(tmp_path: Path) -> 
         assert kit.budget.cached == 2 * row
         kit.pipe("in", b"a", b"z" * 500)
         assert kit.budget.cached == 3 * row + 501
-        kit.task.rebuild()
+        kit.task.roll_back()
         assert kit.budget.cached == 0

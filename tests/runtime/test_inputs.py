@@ -19,7 +19,7 @@ from processor_api.timestamps import ConsumedRecord, TimestampExtractor
 from streams.config import StreamsConfig
 from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.record_collector import RecordCollector
-from streams.runtime.processing.environment import Environment
+from streams.runtime.processing.environment import Environment, TaskSettings
 from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.processing.inputs import BoundSource, InputQueue
 from streams.runtime.processing.punctuations import Punctuations
@@ -65,17 +65,15 @@ class Kit:
         broker = EmbeddedBroker()
         collector = RecordCollector(EmbeddedClients(broker).producer({}), broker.clock)
         task = TaskId(0, 3)
-        self.environment = Environment(
+        settings = TaskSettings(
             application_id="a",
-            task_id=task,
-            clock=ManualClock(),
-            state_dir=Path(),
-            app_configs=dict,
+            app_configs={},
             default_key_serde=None,
             default_value_serde=None,
             default_timestamp_extractor=None,
-            errors=error_policy_for(config, task, collector),
         )
+        errors = error_policy_for(config, task, collector)
+        self.environment = Environment(task, settings, errors, clock=ManualClock(), state_dir=Path())
         self.cursor = self.environment.cursor
         self.forwarded: list[tuple[Any, int]] = []
         self.places: list[tuple[Any, int, int, int]] = []

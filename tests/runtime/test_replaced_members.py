@@ -106,32 +106,32 @@ class HeldRestores(EmbeddedClients):
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster.broker)
-        self.let_go = threading.Event()
+        self.clear_tracebacks = threading.Event()
         self.held: list[Held] = []
 
     def consumer(self, config: Mapping[str, Any]) -> Any:
         made = super().consumer(config)
         if not str(config.get("client.id", "")).endswith("restore-consumer"):
             return made
-        self.held.append(Held(made, self.let_go))
+        self.held.append(Held(made, self.clear_tracebacks))
         return self.held[-1]
 
 
 class Held:
-    def __init__(self, consumer: Any, let_go: threading.Event) -> None:
-        self._consumer, self._let_go = consumer, let_go
+    def __init__(self, consumer: Any, clear_tracebacks: threading.Event) -> None:
+        self._consumer, self._clear_tracebacks = consumer, clear_tracebacks
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._consumer, name)
 
     def consume(self, max_messages: int, timeout_s: float) -> Sequence[Any]:
-        return self._consumer.consume(max_messages, timeout_s) if self._let_go.is_set() else []
+        return self._consumer.consume(max_messages, timeout_s) if self._clear_tracebacks.is_set() else []
 
     def poll(self, timeout_s: float) -> Any:
-        return self._consumer.poll(timeout_s) if self._let_go.is_set() else None
+        return self._consumer.poll(timeout_s) if self._clear_tracebacks.is_set() else None
 
     def position(self, partition: TopicPartition) -> int | None:
-        found: int | None = self._consumer.position(partition) if self._let_go.is_set() else None
+        found: int | None = self._consumer.position(partition) if self._clear_tracebacks.is_set() else None
         return found
 
 
@@ -168,7 +168,7 @@ def check_moved_away(cluster: Cluster, settings: Mapping[str, Any]) -> None:
     moved = tasks(owner)[0].partition
     cluster.send(*["a"] * 10, partition=moved)
     until("it goes on", lambda: committed(cluster, moved) == 13, cluster.told)
-    clients.let_go.set()
+    clients.clear_tracebacks.set()
     until("the former owner runs", lambda: former.state is ClientState.RUNNING, cluster.told)
     cluster.broker.groups.group("app").offsets.pop(TopicPartition("in", 1 - moved))
     clock.ahead_s += 13 * 3600.0

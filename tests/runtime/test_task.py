@@ -193,7 +193,7 @@ def test_a_rebuilt_task_goes_on_from_its_last_commit(tmp_path: Path) -> None:
         kit.pipe("in", b"a", b"v", 99)
         kit.add("in", b"a", b"waiting", 100)
         engines = kit.task.stores.engines
-        kit.task.rebuild()
+        kit.task.roll_back()
         assert kit.task.state is TaskState.CREATED
         assert (kit.task.commit_needed, kit.task.queues, kit.environment.cursor.stream_time) == (False, {}, -1)
         assert (kit.budget.cached, kit.budget.uncommitted) == (0, 0)

@@ -152,7 +152,7 @@ def test_a_value_that_cannot_be_read_names_the_store(how: str, committed: bool, 
         kit.pipe("in", b"k", b"put")
         if committed:
             kit.commit()
-            kit.task.rebuild()
+            kit.task.roll_back()
             kit.task.start(kit.collector, {})
         says = "store 'store': the one-way serde cannot read the value: damaged"
         with pytest.raises(ProcessingError, match=says) as caught:

@@ -8,7 +8,8 @@ import pytest
 
 from processor_api.errors import StreamsError, TaskMigratedError
 from processor_api.task_id import TaskId, TopicPartition
-from streams.kafka.group import GroupTopology, Tasks
+from streams.kafka.group import Tasks
+from streams.kafka.group_topology import GroupTopology
 from streams.kafka.ports import OffsetAndMetadata
 from streams.testing import FakeGroup
 from streams.testing.contracts.membership import COUNTS, GROWING, MembershipContract, Worker

@@ -73,8 +73,8 @@ class GlobalStores:
         try:
             for name, spec in self._specs.items():
                 self.stores[name] = self._opened(spec, cursor=environment.cursor)
-                if environment.registry is not None:
-                    self.counters[name] = StoreCounters(environment.registry, environment.clock.monotonic)
+                if environment.settings.registry is not None:
+                    self.counters[name] = StoreCounters(environment.settings.registry, environment.clock.monotonic)
         except BaseException:
             self.close()
             raise
@@ -185,9 +185,10 @@ class GlobalStores:
                 store=spec.name,
             ) from error
 
-    def take_topic(self, spec: GlobalStore, topic_id: str) -> str | None:
-        """The store is filled from the topic with this id from now on. One that has rows of another topic is emptied:
-        its offsets mean other records there.
+    def bind_topic(self, spec: GlobalStore, topic_id: str) -> str | None:
+        """Keeps the id of the topic with the store. A store that has rows of another topic is emptied.
+
+        The offsets of such a store would mean other records in this topic.
 
         :returns: that other topic's id; ``None`` if the id is the same, or was not known.
         """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,11 @@ from processor_api.handlers import ProducerRecord, log_and_fail, log_and_fail_pr
 from processor_api.punctuation import PunctuationType, Punctuator
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology_data import TopologyData
+from state.registry.kinds import OpenStore
 from streams.metrics.registry import Metrics
 from streams.runtime.global_stores.stores import GlobalStores
 from streams.runtime.plan.task_plan import plan_globals
-from streams.runtime.processing.environment import Environment
+from streams.runtime.processing.environment import Environment, TaskSettings
 from streams.runtime.processing.error_policy import ErrorPolicy, ExceptionHandlers
 from streams.runtime.processing.inputs import InputQueue
 from streams.runtime.processing.node_chain import build_chain
@@ -74,38 +75,33 @@ class GlobalTask:
         self,
         topology: TopologyData,
         config: StreamsConfig,
-        settings: Mapping[str, Any],
         directory: Path,
         clock: Clock,
         open_engine: EngineOpener,
         metrics: Metrics | None = None,
     ) -> None:
         self.environment = Environment(
-            application_id=config.application_id,
-            task_id=NO_TASK,
+            NO_TASK,
+            TaskSettings.of(config, global_store=self._reader, registry=metrics, is_global=True),
+            ErrorPolicy(NO_TASK, _handlers(config), _no_dead_letters),
             clock=clock,
             state_dir=directory,
-            app_configs=lambda: settings,
-            default_key_serde=config.default_key_serde,
-            default_value_serde=config.default_value_serde,
-            default_timestamp_extractor=config.default_timestamp_extractor,
-            errors=ErrorPolicy(NO_TASK, _handlers(config), _no_dead_letters),
-            registry=metrics,
-            is_global=True,
         )
         self.specs = {spec.topic: spec for spec in topology.global_stores.values()}
         """Each store by its topic."""
         self.stores = GlobalStores(topology, self.environment, open_engine)
-        self.environment.global_store = self.stores.reader
         self._queues: dict[TopicPartition, InputQueue] = {}
         self._moved: set[TopicPartition] = set()
         self._punctuations = _NoPunctuations()
-        plan = plan_globals(topology, settings)
+        plan = plan_globals(topology, self.environment.settings.app_configs)
         try:
             self._chain = build_chain(plan, self.environment, _no_collector(), self.stores.stores, self._punctuations)
         except BaseException:
             self.stores.close()
             raise
+
+    def _reader(self, store: str, node: str) -> OpenStore | None:
+        return self.stores.reader(store, node)
 
     def start(self) -> None:
         """Initialises the processors."""

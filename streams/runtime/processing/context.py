@@ -92,7 +92,7 @@ class NodeContext:
 
     def _global_store(self, name: str) -> OpenStore | None:
         """Every node may read a global store, without being connected to it."""
-        found = self._global_stores.get(name) or self.environment.global_store(name, self.node)
+        found = self._global_stores.get(name) or self.environment.settings.global_store(name, self.node)
         if found is not None:
             self._global_stores[name] = found
         return found
@@ -143,7 +143,7 @@ class UserContext:
 
     @property
     def application_id(self) -> str:
-        return self._environment.application_id
+        return self._environment.settings.application_id
 
     @property
     def task_id(self) -> TaskId:
@@ -160,11 +160,11 @@ class UserContext:
 
     @property
     def key_serde(self) -> Serde[Any] | None:
-        return self._environment.default_key_serde
+        return self._environment.settings.default_key_serde
 
     @property
     def value_serde(self) -> Serde[Any] | None:
-        return self._environment.default_value_serde
+        return self._environment.settings.default_value_serde
 
     @property
     def state_dir(self) -> Path:
@@ -182,7 +182,7 @@ class UserContext:
         self._environment.commit_requested = True
 
     def app_configs(self) -> Mapping[str, Any]:
-        return self._environment.app_configs()
+        return self._environment.settings.app_configs
 
     def metrics(self) -> StreamsMetrics:
         return self._environment.streams_metrics()
@@ -191,7 +191,7 @@ class UserContext:
         return self._environment.clock.time_ms()
 
     def current_stream_time_ms(self) -> int:
-        if self._environment.is_global:
+        if self._environment.settings.is_global:
             raise TopologyError(
                 f"processor {self._node.node!r} fills a global store: there is no stream time outside of tasks",
                 node=self._node.node,

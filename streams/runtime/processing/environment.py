@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from processor_api.clock import Clock
 from processor_api.errors import ConfigError, StreamsError, TopologyError
@@ -24,7 +24,19 @@ from streams.metrics.windows import Windows
 from streams.runtime.processing.error_policy import ErrorPolicy
 from streams.runtime.processing.pace import Pace
 
-__all__ = ["Environment", "NodeErrors", "TaskMetrics", "no_global_store", "resolve_serde"]
+if TYPE_CHECKING:
+    from streams.config import StreamsConfig
+
+__all__ = [
+    "Environment",
+    "GlobalStoreReader",
+    "NodeErrors",
+    "TaskMetrics",
+    "TaskSettings",
+    "TaskThread",
+    "no_global_store",
+    "resolve_serde",
+]
 
 
 @dataclass
@@ -51,8 +63,12 @@ class TaskMetrics:
         return metrics.windows(self, totals, ("punctuate_s_max",))
 
 
+GlobalStoreReader = Callable[[str, str], OpenStore | None]
+"""``(store, node)`` to a global store that the node may read; ``None`` if there is no such store."""
+
+
 def no_global_store(name: str, node: str) -> OpenStore | None:
-    """Where there are none."""
+    """Returns ``None``, for applications without global stores."""
     return None
 
 
@@ -60,50 +76,100 @@ def _owner_in_development() -> int | None:
     return threading.get_ident() if sys.flags.dev_mode else None
 
 
-@dataclass(kw_only=True)
-class Environment:
-    """Of one task, or of the global stores."""
+@dataclass(frozen=True, kw_only=True)
+class TaskSettings:
+    """Holds what a task needs to know of its application."""
 
     application_id: str
-    task_id: TaskId
-    clock: Clock
-    state_dir: Path
-    app_configs: Callable[[], Mapping[str, Any]]
+    app_configs: Mapping[str, Any]
+    """Every setting in effect, under Kafka's names."""
     default_key_serde: Serde[Any] | None
     default_value_serde: Serde[Any] | None
     default_timestamp_extractor: TimestampExtractor | None
-    errors: ErrorPolicy
     exactly_once: bool = False
     log_each_put: bool = True
     """Whether stores without a cache log each put when it happens, or the last of each key before a commit."""
-    cursor: Cursor = field(default_factory=Cursor)
-    metrics: TaskMetrics = field(default_factory=TaskMetrics)
-    user_metrics: StreamsMetrics | None = None
-    """Of the thread that runs the task."""
+    global_store: GlobalStoreReader = no_global_store
     registry: Metrics | None = None
     """The metrics of the process; without them nothing but plain counters is kept."""
-    commit_requested: bool = False
-    initialised: bool = False
-    """Whether the users' processors are: before, there was no record that a context could tell of."""
-
-    global_store: Callable[[str, str], OpenStore | None] = no_global_store
-    """``(store, node)`` to the global store, for reading."""
-    pace: Pace | None = None
-    """Of the thread that runs the task; ``None`` where nothing else is ever due."""
-    store_owner: int | None = field(default_factory=_owner_in_development)
-    """The thread whose processors may use the stores; ``None`` where that is not checked."""
     is_global: bool = False
-    """Whether its nodes fill global stores, outside of tasks."""
+    """Whether the nodes fill global stores, outside of tasks."""
 
-    def __post_init__(self) -> None:
-        self.cursor.keeps_messages = self.errors.wants_messages
-        self.windows = None if self.registry is None else self.metrics.windows(self.registry)
+    @classmethod
+    def of(
+        cls,
+        config: StreamsConfig,
+        *,
+        log_each_put: bool = True,
+        global_store: GlobalStoreReader = no_global_store,
+        registry: Metrics | None = None,
+        is_global: bool = False,
+    ) -> TaskSettings:
+        """Returns the settings of tasks under a configuration."""
+        return cls(
+            application_id=config.application_id,
+            app_configs=config.dotted(),
+            default_key_serde=config.default_key_serde,
+            default_value_serde=config.default_value_serde,
+            default_timestamp_extractor=config.default_timestamp_extractor,
+            exactly_once=config.exactly_once,
+            log_each_put=log_each_put,
+            global_store=global_store,
+            registry=registry,
+            is_global=is_global,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskThread:
+    """Holds what a task needs to know of the thread that runs it; the defaults are for a task without one."""
+
+    pace: Pace | None = None
+    """``None`` where nothing but processing is ever due."""
+    store_owner: int | None = field(default_factory=_owner_in_development)
+    """The id of the thread whose processors may use the stores; ``None`` where that is not checked."""
+    metrics: StreamsMetrics | None = None
+    """Takes the metrics that processors add."""
+
+
+class Environment:
+    """Holds what the nodes and stores of one task share, or those of all global stores.
+
+    :param thread: the thread that runs the task, if there is one.
+    """
+
+    def __init__(
+        self,
+        task_id: TaskId,
+        settings: TaskSettings,
+        errors: ErrorPolicy,
+        *,
+        clock: Clock,
+        state_dir: Path,
+        thread: TaskThread | None = None,
+    ) -> None:
+        thread = thread or TaskThread()
+        self.task_id = task_id
+        self.settings = settings
+        self.errors = errors
+        self.clock = clock
+        self.state_dir = state_dir
+        self.pace = thread.pace
+        self.store_owner = thread.store_owner
+        self.cursor = Cursor()
+        self.cursor.keeps_messages = errors.wants_messages
+        self.metrics = TaskMetrics()
+        self.windows = None if settings.registry is None else self.metrics.windows(settings.registry)
+        self.commit_requested = False
+        self.initialised = False
+        """Whether the users' processors are: before, there is no record that a context could describe."""
+        self._user_metrics = thread.metrics
 
     def streams_metrics(self) -> StreamsMetrics:
-        """For metrics of the user's own; of the task alone where no thread gave any."""
-        if self.user_metrics is None:
-            self.user_metrics = ThreadMetrics(Metrics(self.clock.time_ms), threading.current_thread().name)
-        return self.user_metrics
+        """Returns what takes the metrics of users' processors; a registry of its own where no thread gave one."""
+        if self._user_metrics is None:
+            self._user_metrics = ThreadMetrics(Metrics(self.clock.time_ms), threading.current_thread().name)
+        return self._user_metrics
 
     def request_commit(self) -> None:
         """A commit is wanted soon."""
@@ -115,11 +181,13 @@ class Environment:
 
     def key_serde(self, given: Serde[Any] | None, what: str, topic: str) -> Serde[Any]:
         """The serde of keys in a topic, bound to it."""
-        return self._bound(resolve_serde(given, self.default_key_serde, what, "key"), what, topic, is_key=True)
+        return self._bound(resolve_serde(given, self.settings.default_key_serde, what, "key"), what, topic, is_key=True)
 
     def value_serde(self, given: Serde[Any] | None, what: str, topic: str) -> Serde[Any]:
         """The serde of values in a topic, bound to it."""
-        return self._bound(resolve_serde(given, self.default_value_serde, what, "value"), what, topic, is_key=False)
+        return self._bound(
+            resolve_serde(given, self.settings.default_value_serde, what, "value"), what, topic, is_key=False
+        )
 
     def _bound(self, serde: Serde[Any], what: str, topic: str, *, is_key: bool) -> Serde[Any]:
         try:

@@ -155,7 +155,7 @@ class _Builder:
             node=name,
             read_key=self.environment.key_serde(node.key_serde, what, topic).deserialize,
             read_value=self.environment.value_serde(node.value_serde, what, topic).deserialize,
-            extractor=node.timestamp_extractor or self.environment.default_timestamp_extractor,
+            extractor=node.timestamp_extractor or self.environment.settings.default_timestamp_extractor,
             forward=forward_to(list(reversed(self.children[name].values()))),
         )
 

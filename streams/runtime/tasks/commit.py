@@ -42,7 +42,8 @@ class Committer:
     def __init__(
         self, collector: RecordCollector, membership: Membership, clock: Clock, pace: Pace, *, exactly_once: bool
     ) -> None:
-        self._collector = collector
+        self.collector = collector
+        """Sends what tasks write; a commit flushes it."""
         self._membership = membership
         self._clock = clock
         self._exactly_once = exactly_once
@@ -61,7 +62,7 @@ class Committer:
     def begin(self) -> None:
         """Before anything is sent: opens the transaction if it is not open."""
         if self._exactly_once and not self._in_transaction:
-            self._collector.producer.begin_transaction()
+            self.collector.producer.begin_transaction()
             self._in_transaction = True
         if self._in_transaction and self._began is None:
             self._began = self._clock.monotonic()
@@ -90,7 +91,7 @@ class Committer:
             self._renew(tasks)
             return False
         self._drain(needing)
-        self._collector.flush()
+        self.collector.flush()
         offsets = {name: one for task in needing for name, one in task.committable().items()}
         if self._exactly_once:
             self._commit_transaction(offsets or _unchanged(needing))
@@ -120,7 +121,7 @@ class Committer:
 
     def _commit_transaction(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """The group says with the offsets whether this is still its member, so that there is at least one of them."""
-        producer = self._collector.producer
+        producer = self.collector.producer
         try:
             producer.send_offsets(offsets, self._membership.identity())
             producer.commit_transaction()
@@ -145,8 +146,8 @@ class Committer:
         self._began = None
         if self._in_transaction:
             self._in_transaction = False
-            self._collector.producer.abort_transaction()
-        self._collector.forget_failure()
+            self.collector.producer.abort_transaction()
+        self.collector.forget_failure()
 
     def leave_open(self) -> None:
         """Leaves the open transaction to `init_transactions` of the next producer, or to its timeout."""

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from processor_api.task_id import TopicPartition
 from streams.runtime.processing.inputs import InputQueue
 
-__all__ = ["TaskPositions"]
+__all__ = ["StorePositions"]
 
 Offsets = Mapping[TopicPartition, int]
 """The next offset of each input partition."""
@@ -21,7 +21,7 @@ Offsets = Mapping[TopicPartition, int]
 _NOTHING: Offsets = MappingProxyType({})
 
 
-class TaskPositions:
+class StorePositions:
     """Written by the task's thread, read by any. Offsets are those of the next records."""
 
     def __init__(self) -> None:

@@ -27,7 +27,7 @@ from streams.runtime.processing.node_chain import NodeChain, build_chain
 from streams.runtime.processing.pace import Pace
 from streams.runtime.processing.punctuations import NEVER, Punctuations, Schedule
 from streams.runtime.processing.time_merge import TimeMerge
-from streams.runtime.tasks.store_positions import TaskPositions
+from streams.runtime.tasks.store_positions import StorePositions
 from streams.runtime.tasks.task_stores import TaskStores
 
 __all__ = ["Task", "TaskState"]
@@ -65,7 +65,7 @@ class Task:
         self.stores = stores
         self.state = TaskState.CREATED
         self.queues: dict[TopicPartition, InputQueue] = {}
-        self.seen = TaskPositions()
+        self.store_positions = StorePositions()
         self.known_offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         """Where the group's committed offset of each input partition is, or the task started where there was none.
         Replaced, not changed, by a commit: any thread may look. It dies with the task."""
@@ -107,7 +107,8 @@ class Task:
             self.become(TaskState.RESTORING)  # nothing was missing
         collector.prepare(self.plan.topics_written)
         self.stores.open(collector, changelog_ends)
-        self.seen.start(self.stores.seen_before({name: one.offset for name, one in committed.items()}, changelog_ends))
+        starts = {name: one.offset for name, one in committed.items()}
+        self.store_positions.start(self.stores.restored_positions(starts, changelog_ends))
         self._punctuations = Punctuations(self._punctuate)
         self._chain = build_chain(self.plan, self.environment, collector, self.stores.stores, self._punctuations)
         self.queues = {
@@ -157,11 +158,11 @@ class Task:
         self._only = next(iter(self.queues.values())) if len(self.queues) == 1 else None
         self._merge = TimeMerge(self.queues.values())
 
-    def rebuild(self) -> None:
-        """Throws away everything that uncommitted records may have changed; the engines stay open."""
+    def roll_back(self) -> None:
+        """Goes back to the last commit; the engines stay open."""
         self._close_chain(dirty=True)
         self.stores.drop_uncommitted()
-        self.seen.stop()
+        self.store_positions.stop()
         self.queues.clear()
         self.known_offsets = {}
         self.commit_needed = self.has_progress = False
@@ -351,7 +352,7 @@ class Task:
         """
         positions = self.positions()
         self.stores.apply(positions)
-        self.seen.note_commit(positions)
+        self.store_positions.note_commit(positions)
         if transaction:
             self.stores.transaction_committed()
 

@@ -119,15 +119,15 @@ class TaskStores:
             budget=self._budget,
             log=log,
             log_many=log_many,
-            log_each=environment.log_each_put,
+            log_each=environment.settings.log_each_put,
             drop=environment.drop,
             **self._serdes(builder),
         )
-        if environment.registry is None:
+        if environment.settings.registry is None:
             return opened
         counters = self.counters.get(name)
         if counters is None:
-            counters = self.counters[name] = StoreCounters(environment.registry, environment.clock.monotonic)
+            counters = self.counters[name] = StoreCounters(environment.settings.registry, environment.clock.monotonic)
         facade, operator = counters.measured(opened.facade), counters.measured(opened.operator)
         return replace(opened, facade=facade, operator=operator, bare=opened.facade)
 
@@ -202,9 +202,10 @@ class TaskStores:
                 task=str(self._task),
             ) from error
 
-    def take_topic(self, store: str, topic_id: str) -> str | None:
-        """The store is that of a changelog topic with this id from now on. One that has rows of another topic is
-        emptied: its offset means other records there.
+    def bind_topic(self, store: str, topic_id: str) -> str | None:
+        """Keeps the id of the changelog topic with the store. A store that has rows of another topic is emptied.
+
+        The changelog offset of such a store would mean other records in this topic.
 
         :returns: that other topic's id; ``None`` if the id is the same, or was not known.
         """
@@ -234,15 +235,15 @@ class TaskStores:
         engine = self.engine_of(store)
         return any(map(engine.holds, families_held(self._plan.topology.stores[store], engine)))
 
-    def load_in_bulk(self, stores: Collection[str]) -> None:
-        """Lets engines take the rows of a long restore quickly, where it reads none of them, until :meth:`settle`."""
+    def start_bulk_load(self, stores: Collection[str]) -> None:
+        """Opens engines for bulk loading of long restores that read no rows, until :meth:`finish_bulk_load`."""
         for name, engine in self.engines.items():
             own = [b for b in map(self._plan.topology.stores.__getitem__, stores) if b.supplier.engine == name]
             if own and isinstance(engine, BulkLoading) and all(restores_blindly(builder, engine) for builder in own):
                 self._reopen(engine, bulk=True)
 
-    def settle(self) -> None:
-        """Restores are over: engines find rows quickly again."""
+    def finish_bulk_load(self) -> None:
+        """Opens engines that were loaded in bulk for use, when restores are over."""
         for engine in self.engines.values():
             if isinstance(engine, BulkLoading) and engine.bulk:
                 self._reopen(engine, bulk=False)
@@ -296,20 +297,20 @@ class TaskStores:
             if name not in self._plan.changelogs and (engine := self.engine_of(name)).persistent
         }
 
-    def note_positions(self, store: str, positions: Mapping[TopicPartition, int]) -> None:
-        """From these input positions on the store's engine holds what is consumed."""
+    def write_positions(self, store: str, positions: Mapping[TopicPartition, int]) -> None:
+        """Writes the input positions from which on the store's engine holds what is consumed."""
         engine = self.engine_of(store)
         batch = engine.batch()
         self._put_positions(batch, engine.family(POSITIONS).handle, positions)
         engine.write(batch)
 
-    def seen_before(
+    def restored_positions(
         self, committed: Mapping[TopicPartition, int], changelog_ends: Mapping[str, int]
     ) -> dict[str, dict[TopicPartition, int]]:
-        """By store, the input offsets before which it holds everything, once it is restored.
+        """Returns, by store, the input offsets before which it holds everything once it is restored.
 
         That is where the task starts, or further if the engine was written by a commit whose offsets were lost. A store
-        that is new, or that nothing restores, has seen nothing.
+        that is new, or that nothing restores, has no such offsets.
 
         :param committed: where the task starts.
         """
