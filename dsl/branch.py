@@ -30,10 +30,10 @@ class BranchedKStream(Generic[K, V, S]):
     __slots__ = ("_branches", "_finished", "_make", "_operator", "_place", "_splitter")
 
     def __init__(self, place: Place, make: Callable[[Place], S], named: NamedLike) -> None:
-        draft = place.draft
-        name = draft.names.choose(name_of(named), "KSTREAM-BRANCH-")
+        plan_builder = place.plan_builder
+        name = plan_builder.names.choose(name_of(named), "KSTREAM-BRANCH-")
         self._operator = Branch()
-        self._splitter = draft.add(Process(name=name, parents=(place.node,), supplier=self._operator))
+        self._splitter = plan_builder.add(Process(name=name, parents=(place.node,), supplier=self._operator))
         self._place = replace(place, node=self._splitter, name=name)
         self._make = make
         self._branches: dict[str, S] = {}
@@ -75,15 +75,15 @@ class BranchedKStream(Generic[K, V, S]):
         return f"{self._place.name}{number if given is None else given}"
 
     def _amend(self, operator: Branch) -> None:
-        draft = self._place.draft
-        node = draft.node(self._splitter)
+        plan_builder = self._place.plan_builder
+        node = plan_builder.node(self._splitter)
         assert isinstance(node, Process)
         self._operator = operator
-        draft.amend(self._splitter, replace(node, supplier=operator))
+        plan_builder.amend(self._splitter, replace(node, supplier=operator))
 
     def _hand_out(self, branched: Branched[S] | None, name: str) -> None:
         place = self._place
-        place.draft.names.processor(name)
+        place.plan_builder.names.processor(name)
         node = Process(name=name, parents=(self._splitter,), supplier=PassThrough())
         stream = self._make(place.then(node))
         if branched is not None and branched.consumer is not None:

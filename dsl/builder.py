@@ -10,7 +10,7 @@ from dsl.compiler.compile import compile_plan
 from dsl.global_ktable import GlobalKTable
 from dsl.options import Consumed, Materialized
 from dsl.plan import global_nodes, stream_nodes, table_nodes
-from dsl.plan.builder import Draft
+from dsl.plan.builder import PlanBuilder
 from dsl.plan.nodes import StateStore
 from dsl.settings import Dotted, read_settings
 from dsl.streams import KStream, KTable
@@ -43,7 +43,7 @@ class StreamsBuilder:
 
     def __init__(self, config: Mapping[str, Any] | Dotted | None = None) -> None:
         """:param config: for :meth:`build` where that is given none (Kafka Streams' ``TopologyConfig``)."""
-        self._draft = Draft()
+        self._plan_builder = PlanBuilder()
         self._config = config
 
     @overload
@@ -58,7 +58,7 @@ class StreamsBuilder:
 
         :raises TopologyError: if no topic is given.
         """
-        return KStream(stream_nodes.stream(self._draft, topics, consumed))
+        return KStream(stream_nodes.stream(self._plan_builder, topics, consumed))
 
     @overload
     def table(
@@ -81,7 +81,7 @@ class StreamsBuilder:
 
         :raises TopologyError: if no topic is given.
         """
-        return KTable(table_nodes.table(self._draft, topic, consumed, materialized))
+        return KTable(table_nodes.table(self._plan_builder, topic, consumed, materialized))
 
     @overload
     def global_table(
@@ -106,7 +106,7 @@ class StreamsBuilder:
 
         :raises TopologyError: if no topic is given, or the store is versioned.
         """
-        return GlobalKTable(global_nodes.global_table(self._draft, topic, consumed, materialized))
+        return GlobalKTable(global_nodes.global_table(self._plan_builder, topic, consumed, materialized))
 
     def add_global_store(
         self,
@@ -125,7 +125,7 @@ class StreamsBuilder:
         :param supplier: makes the processor; what it forwards goes nowhere.
         :raises TopologyError: if no topic is given.
         """
-        global_nodes.add_global_store(self._draft, builder, topic, consumed, supplier)
+        global_nodes.add_global_store(self._plan_builder, builder, topic, consumed, supplier)
         return self
 
     def add_state_store(self, builder: StoreBuilder[Any, Any] | StateStoreBuilder) -> StreamsBuilder:
@@ -133,7 +133,7 @@ class StreamsBuilder:
 
         :raises TopologyError: if it is no builder of a store.
         """
-        self._draft.add(StateStore(builder=as_builder(builder)))
+        self._plan_builder.add(StateStore(builder=as_builder(builder)))
         return self
 
     def build(self, config: Mapping[str, Any] | Dotted | None = None) -> Topology:
@@ -147,4 +147,4 @@ class StreamsBuilder:
         :raises TopologyError: for mistakes that only the whole shows: a name or topic used twice, an unknown store.
         :raises ConfigError: if ``topology.optimization`` is not one of its values.
         """
-        return compile_plan(self._draft.plan(), read_settings(self._config if config is None else config))
+        return compile_plan(self._plan_builder.plan(), read_settings(self._config if config is None else config))

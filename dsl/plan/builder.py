@@ -6,17 +6,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dsl.naming import Names
-from dsl.plan.nodes import Plan, PlanNode
-from processor_api.checks import check_function
+from dsl.plan.nodes import Plan, PlanNode, Process, TableSource, TableStep
+from dsl.user_functions import check_user_functions
 from processor_api.errors import TopologyError
-from processor_api.processor import Operator
 from processor_api.serde import Serde
 
-__all__ = ["Draft", "Place"]
+__all__ = ["Place", "PlanBuilder"]
 
 
-class Draft:
-    """One builder's counter and nodes. The nodes are frozen; the draft is what grows."""
+class PlanBuilder:
+    """One builder's counter and nodes. The nodes are frozen; the plan_builder is what grows."""
 
     def __init__(self) -> None:
         self.names = Names()
@@ -27,13 +26,15 @@ class Draft:
     def add(self, node: PlanNode) -> int:
         """Adds a node; returns its number.
 
-        :raises TopologyError: if a function that it should call is none.
+        :raises TopologyError: if a function of the user that its operator calls cannot be called.
         """
-        operator = getattr(node, "operator", None) or getattr(node, "supplier", None)
-        if isinstance(operator, Operator):
-            for one in getattr(operator, "__dataclass_fields__", {}).values():
-                if str(one.type).startswith("Callable["):
-                    check_function(getattr(operator, one.name), one.name, str(getattr(node, "name", None)))
+        match node:
+            case TableSource() | TableStep():
+                check_user_functions(node.operator, node.name)
+            case Process():
+                check_user_functions(node.supplier, node.name)
+            case _:
+                pass
         number = len(self._nodes)
         self._nodes[number] = node
         self.add_again(number)
@@ -60,7 +61,7 @@ class Draft:
 class Place:
     """Where a stream or table is in the plan, and what is known of its records."""
 
-    draft: Draft
+    plan_builder: PlanBuilder
     node: int
     name: str
     sources: frozenset[str]
@@ -74,14 +75,14 @@ class Place:
 
     def then(self, node: PlanNode, **changes: Any) -> Place:
         """The place below this one, at a new node."""
-        return replace(self, node=self.draft.add(node), name=node.name, **changes)
+        return replace(self, node=self.plan_builder.add(node), name=node.name, **changes)
 
     def same_builder(self, other: Place) -> Place:
         """Returns the other place.
 
         :raises TopologyError: if it belongs to another builder.
         """
-        if other.draft is not self.draft:
+        if other.plan_builder is not self.plan_builder:
             raise TopologyError(
                 f"{self.name!r} and {other.name!r} come from different builders; use one StreamsBuilder"
             )

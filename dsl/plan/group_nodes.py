@@ -57,8 +57,8 @@ def group_by(place: Place, selector: Callable[[Any, Any], Any], grouped: Grouped
 def count(grouping: Grouping, materialized: MaterializedLike, named: NamedLike) -> Place:
     place = grouping.place
     if materialized is not None and as_materialized(materialized).store_name is None:
-        place.draft.names.store(AGGREGATE)  # Java uses up one more number here
-    store = materialize(materialized, place.draft, AGGREGATE, key_serde=place.key_serde, value_serde=Serdes.LONG)
+        place.plan_builder.names.store(AGGREGATE)  # Java uses up one more number here
+    store = materialize(materialized, place.plan_builder, AGGREGATE, key_serde=place.key_serde, value_serde=Serdes.LONG)
     return _aggregated(grouping, Count(), store, AGGREGATE, named)
 
 
@@ -66,7 +66,9 @@ def reduce(
     grouping: Grouping, reducer: Callable[[Any, Any], Any], materialized: MaterializedLike, named: NamedLike
 ) -> Place:
     place = grouping.place
-    store = materialize(materialized, place.draft, REDUCE, key_serde=place.key_serde, value_serde=place.value_serde)
+    store = materialize(
+        materialized, place.plan_builder, REDUCE, key_serde=place.key_serde, value_serde=place.value_serde
+    )
     return _aggregated(grouping, Reduce(reducer=reducer), store, REDUCE, named)
 
 
@@ -77,7 +79,7 @@ def aggregate(
     materialized: MaterializedLike,
     named: NamedLike,
 ) -> Place:
-    store = materialize(materialized, grouping.place.draft, AGGREGATE, key_serde=grouping.place.key_serde)
+    store = materialize(materialized, grouping.place.plan_builder, AGGREGATE, key_serde=grouping.place.key_serde)
     operator = Aggregate(initializer=initializer, aggregator=aggregator)
     return _aggregated(grouping, operator, store, AGGREGATE, named)
 
@@ -85,7 +87,7 @@ def aggregate(
 def _aggregated(
     grouping: Grouping, operator: TableOperator, store: Materialization, prefix: str, named: NamedLike
 ) -> Place:
-    name = grouping.place.draft.names.choose(name_of(named), prefix)
+    name = grouping.place.plan_builder.names.choose(name_of(named), prefix)
     place = repartitioned(grouping, store.name)
     table = TableStep(name=name, parents=(place.node,), operator=operator, store=store, answers=Answer.ALWAYS)
     return place.then(
@@ -103,7 +105,7 @@ def repartitioned(grouping: Grouping, store: str) -> Place:
         return place
     node = new_repartition(place, grouping.name or store, key_serde=place.key_serde, value_serde=place.value_serde)
     if grouping.repartitioned is not None:
-        place.draft.add_again(grouping.repartitioned.node)
+        place.plan_builder.add_again(grouping.repartitioned.node)
         return grouping.repartitioned
     below = place.then(node, sources=frozenset((node.name,)), repartition_required=False)
     if grouping.name is not None:

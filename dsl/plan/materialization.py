@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dsl.options import Materialized, chosen
-from dsl.plan.builder import Draft
+from dsl.plan.builder import PlanBuilder
 from dsl.plan.nodes import BufferStore, Materialization
 from dsl.settings import BuildSettings
 from processor_api.durations import to_ms
@@ -48,7 +48,7 @@ def as_materialized(materialized: MaterializedLike) -> Materialized[Any, Any]:
 
 def materialize(
     materialized: MaterializedLike,
-    draft: Draft,
+    plan_builder: PlanBuilder,
     prefix: str,
     *,
     key_serde: Serde[Any] | None = None,
@@ -58,7 +58,7 @@ def materialize(
     given = as_materialized(materialized)
     name = given.store_name
     return Materialization(
-        name=draft.names.store(prefix) if name is None else name,
+        name=plan_builder.names.store(prefix) if name is None else name,
         queryable=name is not None,
         key_serde=key_serde if given.key_serde is None else given.key_serde,
         value_serde=value_serde if given.value_serde is None else given.value_serde,
@@ -74,7 +74,7 @@ def materialize(
 
 def materialize_if_named(
     materialized: MaterializedLike,
-    draft: Draft,
+    plan_builder: PlanBuilder,
     prefix: str,
     *,
     key_serde: Serde[Any] | None = None,
@@ -83,7 +83,7 @@ def materialize_if_named(
     """The store of a table that has one only if it can be queried (conformance 109); uses up a number like Java."""
     if materialized is None:
         return None
-    store = materialize(materialized, draft, prefix, key_serde=key_serde, value_serde=value_serde)
+    store = materialize(materialized, plan_builder, prefix, key_serde=key_serde, value_serde=value_serde)
     return store if store.queryable else None
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from dsl.naming import looks_generated, repartition_topic
 from dsl.options import Consumed, NamedLike, Produced, Repartitioned, chosen, name_of
-from dsl.plan.builder import Draft, Place
+from dsl.plan.builder import Place, PlanBuilder
 from dsl.plan.materialization import MaterializedLike, materialize
 from dsl.plan.nodes import Answer, Process, Repartition, Sink, StreamSource, TableStep
 from dsl.processors.stateless import (
@@ -37,14 +37,14 @@ SINK = "KSTREAM-SINK-"
 FILTER = "KSTREAM-FILTER-"
 
 
-def stream(draft: Draft, topics: Any, consumed: Consumed[Any, Any] | None) -> Place:
+def stream(plan_builder: PlanBuilder, topics: Any, consumed: Consumed[Any, Any] | None) -> Place:
     how: Consumed[Any, Any] = chosen(consumed, Consumed)
     pattern = topics if isinstance(topics, re.Pattern) else None
     names = () if pattern is not None else _topic_names(topics)
-    name = draft.names.choose(how.name, SOURCE)
-    node = draft.add(StreamSource(name=name, consumed=how, topics=names, pattern=pattern))
+    name = plan_builder.names.choose(how.name, SOURCE)
+    node = plan_builder.add(StreamSource(name=name, consumed=how, topics=names, pattern=pattern))
     return Place(
-        draft=draft,
+        plan_builder=plan_builder,
         node=node,
         name=name,
         sources=frozenset((name,)),
@@ -61,12 +61,12 @@ def _topic_names(topics: Any) -> tuple[str, ...]:
 
 
 def filter_(place: Place, predicate: Callable[[Any, Any], object], negate: bool, named: NamedLike) -> Place:
-    name = place.draft.names.choose(name_of(named), FILTER)
+    name = place.plan_builder.names.choose(name_of(named), FILTER)
     return place.then(Process(name=name, parents=(place.node,), supplier=Filter(predicate, negate)))
 
 
 def select_key(place: Place, mapper: Callable[[Any, Any], Any], named: NamedLike) -> Place:
-    name = place.draft.names.choose(name_of(named), "KSTREAM-KEY-SELECT-")
+    name = place.plan_builder.names.choose(name_of(named), "KSTREAM-KEY-SELECT-")
     node = Process(name=name, parents=(place.node,), supplier=SelectKey(mapper), changes_key=True)
     return place.then(node, key_serde=None, repartition_required=True)
 
@@ -80,7 +80,7 @@ def flat_map(place: Place, mapper: Callable[[Any, Any], Any], named: NamedLike) 
 
 
 def _new_records(place: Place, operator: Any, prefix: str, named: NamedLike) -> Place:
-    name = place.draft.names.choose(name_of(named), prefix)
+    name = place.plan_builder.names.choose(name_of(named), prefix)
     node = Process(name=name, parents=(place.node,), supplier=operator, changes_key=True)
     return place.then(node, key_serde=None, value_serde=None, repartition_required=True)
 
@@ -94,24 +94,24 @@ def flat_map_values(place: Place, mapper: Callable[..., Any], with_key: bool, na
 
 
 def _new_values(place: Place, operator: Any, prefix: str, named: NamedLike) -> Place:
-    name = place.draft.names.choose(name_of(named), prefix)
+    name = place.plan_builder.names.choose(name_of(named), prefix)
     node = Process(name=name, parents=(place.node,), supplier=operator, changes_value=True)
     return place.then(node, value_serde=None)
 
 
 def peek(place: Place, action: Callable[[Any, Any], object], named: NamedLike) -> Place:
-    name = place.draft.names.choose(name_of(named), "KSTREAM-PEEK-")
+    name = place.plan_builder.names.choose(name_of(named), "KSTREAM-PEEK-")
     return place.then(Process(name=name, parents=(place.node,), supplier=Peek(action)))
 
 
 def foreach(place: Place, action: Callable[[Any, Any], object], named: NamedLike) -> None:
-    name = place.draft.names.choose(name_of(named), "KSTREAM-FOREACH-")
-    place.draft.add(Process(name=name, parents=(place.node,), supplier=Foreach(action)))
+    name = place.plan_builder.names.choose(name_of(named), "KSTREAM-FOREACH-")
+    place.plan_builder.add(Process(name=name, parents=(place.node,), supplier=Foreach(action)))
 
 
 def merge(place: Place, other: Place, named: NamedLike) -> Place:
     place.same_builder(other)
-    name = place.draft.names.choose(name_of(named), "KSTREAM-MERGE-")
+    name = place.plan_builder.names.choose(name_of(named), "KSTREAM-MERGE-")
     parents = tuple(dict.fromkeys((place.node, other.node)))
     return place.then(
         Process(name=name, parents=parents, supplier=PassThrough(), merges=True),
@@ -126,7 +126,7 @@ def process(
     place: Place, supplier: Callable[[], Any], stores: tuple[str, ...], fixed_key: bool, named: NamedLike
 ) -> Place:
     prefix = "KSTREAM-PROCESSVALUES-" if fixed_key else "KSTREAM-PROCESSOR-"
-    name = name_of(named) or place.draft.names.processor(prefix)
+    name = name_of(named) or place.plan_builder.names.processor(prefix)
     check_supplier(name, supplier)
     _check_store_names(name, stores)
     node = Process(name=name, parents=(place.node,), supplier=supplier, stores=stores, fixed_key=fixed_key)
@@ -154,8 +154,8 @@ def to(place: Place, topic: str | TopicNameExtractor, produced: Produced[Any, An
         value_serde=how.value_serde or place.value_serde,
         partitioner=how.partitioner,
     )
-    name = place.draft.names.choose(how.name, SINK)
-    place.draft.add(Sink(name=name, parents=(place.node,), topic=topic, produced=complete))
+    name = place.plan_builder.names.choose(how.name, SINK)
+    place.plan_builder.add(Sink(name=name, parents=(place.node,), topic=topic, produced=complete))
 
 
 def new_repartition(
@@ -170,7 +170,7 @@ def new_repartition(
 ) -> Repartition:
     """A node that is not added yet. Uses up three numbers, also where the names are made of the topic's name."""
     topic = repartition_topic(prefix)
-    names = place.draft.names
+    names = place.plan_builder.names
     sink, filter_name, source = names.processor(SINK), names.processor(FILTER), names.processor(SOURCE)
     if not looks_generated(prefix):
         sink, filter_name, source = f"{topic}-sink", f"{topic}-filter", f"{topic}-source"
@@ -190,7 +190,7 @@ def new_repartition(
 
 def repartition(place: Place, repartitioned: Repartitioned[Any, Any] | None) -> Place:
     how: Repartitioned[Any, Any] = chosen(repartitioned, Repartitioned)
-    prefix = how.name or place.draft.names.processor("KSTREAM-REPARTITION-")
+    prefix = how.name or place.plan_builder.names.processor("KSTREAM-REPARTITION-")
     key_serde, value_serde = how.key_serde or place.key_serde, how.value_serde or place.value_serde
     node = new_repartition(
         place,
@@ -211,10 +211,10 @@ def repartition(place: Place, repartitioned: Repartitioned[Any, Any] | None) -> 
 
 
 def to_table(place: Place, materialized: MaterializedLike, named: NamedLike) -> Place:
-    draft = place.draft
+    plan_builder = place.plan_builder
     prefix = "KSTREAM-TOTABLE-"
-    name = draft.names.choose(name_of(named), prefix)
-    store = materialize(materialized, draft, prefix, key_serde=place.key_serde, value_serde=place.value_serde)
+    name = plan_builder.names.choose(name_of(named), prefix)
+    store = materialize(materialized, plan_builder, prefix, key_serde=place.key_serde, value_serde=place.value_serde)
     if place.repartition_required:
         node = new_repartition(place, name, key_serde=store.key_serde, value_serde=store.value_serde)
         place = place.then(node, sources=frozenset((node.name,)), repartition_required=False)

@@ -7,10 +7,11 @@ the record that caused it. Records without a key or a value are dropped.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dsl.table_operator import TableOperator, send_on_flush, told_by_put
+from dsl.user_functions import USER_FUNCTION
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 
@@ -55,8 +56,8 @@ class Count(TableOperator):
 
 @dataclass(frozen=True, kw_only=True)
 class Aggregate(TableOperator):
-    initializer: Callable[[], Any]
-    aggregator: Callable[[Any, Any, Any], Any]
+    initializer: Callable[[], Any] = field(metadata=USER_FUNCTION)
+    aggregator: Callable[[Any, Any, Any], Any] = field(metadata=USER_FUNCTION)
 
     def bind(self, context: OperatorContext) -> Forward:
         initializer, aggregator = self.initializer, self.aggregator
@@ -97,7 +98,7 @@ class Aggregate(TableOperator):
 class Reduce(TableOperator):
     """The first value of a key is taken as it is; nothing has an old value then."""
 
-    reducer: Callable[[Any, Any], Any]
+    reducer: Callable[[Any, Any], Any] = field(metadata=USER_FUNCTION)
 
     def bind(self, context: OperatorContext) -> Forward:
         reducer = self.reducer

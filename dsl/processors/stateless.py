@@ -7,9 +7,10 @@ comes from further down passes through.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from dsl.user_functions import USER_FUNCTION
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 
@@ -41,7 +42,7 @@ class PassThrough:
 
 @dataclass(frozen=True)
 class Filter:
-    predicate: Callable[[Any, Any], object]
+    predicate: Callable[[Any, Any], object] = field(metadata=USER_FUNCTION)
     negate: bool = False
 
     def bind(self, context: OperatorContext) -> Forward:
@@ -70,7 +71,7 @@ class Filter:
 
 @dataclass(frozen=True)
 class Map:
-    mapper: Callable[[Any, Any], KeyAndValue]
+    mapper: Callable[[Any, Any], KeyAndValue] = field(metadata=USER_FUNCTION)
 
     def bind(self, context: OperatorContext) -> Forward:
         mapper, forward, fail = self.mapper, context.forward, context.fail
@@ -88,7 +89,7 @@ class Map:
 
 @dataclass(frozen=True)
 class MapValues:
-    mapper: Callable[..., Any]
+    mapper: Callable[..., Any] = field(metadata=USER_FUNCTION)
     with_key: bool = False
 
     def bind(self, context: OperatorContext) -> Forward:
@@ -115,7 +116,7 @@ class MapValues:
 
 @dataclass(frozen=True)
 class SelectKey:
-    mapper: Callable[[Any, Any], Any]
+    mapper: Callable[[Any, Any], Any] = field(metadata=USER_FUNCTION)
 
     def bind(self, context: OperatorContext) -> Forward:
         mapper, forward, fail = self.mapper, context.forward, context.fail
@@ -135,7 +136,7 @@ class SelectKey:
 class FlatMap:
     """All results are known before the first is forwarded, so that a failing generator forwards nothing."""
 
-    mapper: Callable[[Any, Any], Iterable[KeyAndValue]]
+    mapper: Callable[[Any, Any], Iterable[KeyAndValue]] = field(metadata=USER_FUNCTION)
 
     def bind(self, context: OperatorContext) -> Forward:
         mapper, forward, fail = self.mapper, context.forward, context.fail
@@ -156,7 +157,7 @@ class FlatMap:
 class FlatMapValues:
     """As :class:`FlatMap`, all results first."""
 
-    mapper: Callable[..., Iterable[Any]]
+    mapper: Callable[..., Iterable[Any]] = field(metadata=USER_FUNCTION)
     with_key: bool = False
 
     def bind(self, context: OperatorContext) -> Forward:
@@ -185,7 +186,7 @@ class FlatMapValues:
 
 @dataclass(frozen=True)
 class Peek:
-    action: Callable[[Any, Any], object]
+    action: Callable[[Any, Any], object] = field(metadata=USER_FUNCTION)
 
     def bind(self, context: OperatorContext) -> Forward:
         action, forward, fail = self.action, context.forward, context.fail
@@ -203,7 +204,7 @@ class Peek:
 
 @dataclass(frozen=True)
 class Foreach:
-    action: Callable[[Any, Any], object]
+    action: Callable[[Any, Any], object] = field(metadata=USER_FUNCTION)
 
     def bind(self, context: OperatorContext) -> Forward:
         action, fail = self.action, context.fail

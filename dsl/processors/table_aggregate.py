@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dsl.table_operator import TableOperator, send_on_flush, told_by_put
+from dsl.user_functions import USER_FUNCTION
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 
@@ -24,7 +25,7 @@ class TableGroupBy:
     out.
     """
 
-    selector: Callable[[Any, Any], tuple[Any, Any]]
+    selector: Callable[[Any, Any], tuple[Any, Any]] = field(metadata=USER_FUNCTION)
     versioned: bool = False
     """Whether the table is versioned: then changes that are not the latest are left out (conformance 38),
     and as in Kafka Streams not counted as dropped."""
@@ -74,9 +75,9 @@ class TableGroupBy:
 class TableAggregate(TableOperator):
     """Subtracts the old value, then adds the new one. There is nothing to subtract from where there is no aggregate."""
 
-    initializer: Callable[[], Any]
-    adder: Callable[[Any, Any, Any], Any]
-    subtractor: Callable[[Any, Any, Any], Any]
+    initializer: Callable[[], Any] = field(metadata=USER_FUNCTION)
+    adder: Callable[[Any, Any, Any], Any] = field(metadata=USER_FUNCTION)
+    subtractor: Callable[[Any, Any, Any], Any] = field(metadata=USER_FUNCTION)
 
     def bind(self, context: OperatorContext) -> Forward:
         initializer, adder, subtractor = self.initializer, self.adder, self.subtractor
@@ -95,8 +96,8 @@ class TableAggregate(TableOperator):
 class TableReduce(TableOperator):
     """As :class:`TableAggregate`; the first value of a group is taken as it is."""
 
-    adder: Callable[[Any, Any], Any]
-    subtractor: Callable[[Any, Any], Any]
+    adder: Callable[[Any, Any], Any] = field(metadata=USER_FUNCTION)
+    subtractor: Callable[[Any, Any], Any] = field(metadata=USER_FUNCTION)
 
     def bind(self, context: OperatorContext) -> Forward:
         adder, subtractor = self.adder, self.subtractor

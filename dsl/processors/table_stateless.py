@@ -6,10 +6,11 @@ Without a store the old value is computed from the parent's old value; with one 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dsl.table_operator import TableOperator, keeping_lateness, send_on_flush, told_by_put
+from dsl.user_functions import USER_FUNCTION
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 
@@ -23,7 +24,7 @@ class TableFilter(TableOperator):
     """A value that does not pass is a deletion. With old values at hand, a deletion of what never passed is not sent,
     but for a versioned table; without, it is (conformance 32)."""
 
-    predicate: Callable[[Any, Any], object]
+    predicate: Callable[[Any, Any], object] = field(metadata=USER_FUNCTION)
     negate: bool = False
 
     def bind(self, context: OperatorContext) -> Forward:
@@ -39,7 +40,7 @@ class TableFilter(TableOperator):
 
 @dataclass(frozen=True, kw_only=True)
 class TableMapValues(TableOperator):
-    mapper: Callable[..., Any]
+    mapper: Callable[..., Any] = field(metadata=USER_FUNCTION)
     with_key: bool = False
 
     def bind(self, context: OperatorContext) -> Forward:
