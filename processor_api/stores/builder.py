@@ -59,6 +59,14 @@ class StoreBuilder(Generic[K, V]):
     def kind(self) -> str:
         return self.supplier.kind
 
+    def on_engine(self, engine: str) -> StoreBuilder[K, V]:
+        """Puts the store on another engine: ``Stores.key_value_store("visits").on_engine("sqlite")``.
+
+        :param engine: ``rocksdb``, ``memory``, or the name of an engine that is registered.
+        :raises TopologyError: if the store cannot be on another engine.
+        """
+        return replace(self, supplier=self.supplier.on_engine(engine))
+
     def with_logging_enabled(self, topic_config: Mapping[str, str] | None = None) -> StoreBuilder[K, V]:
         """Logs changes to a changelog topic, created with ``topic_config`` over the built-in settings."""
         return replace(self, logging=True, topic_config=dict(topic_config or {}))

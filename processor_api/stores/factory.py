@@ -62,7 +62,93 @@ _SEGMENTS = ((_MINUTE, 3, 2 * _SECOND), (5 * _MINUTE, 5, 20 * _SECOND), (_HOUR, 
 
 
 class Stores:
-    """Factories for stores, under Kafka Streams' names."""
+    """Factories for stores.
+
+    :meth:`key_value_store`, :meth:`window_store` and :meth:`session_store` make a builder in one call, and keyword
+    arguments choose the kind. The others have Kafka Streams' names: a supplier says what kind of store on which engine,
+    and a builder of it adds serdes.
+    """
+
+    @staticmethod
+    def key_value_store(
+        name: str,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        *,
+        with_timestamps: bool = False,
+        with_headers: bool = False,
+        in_memory: bool = False,
+    ) -> StoreBuilder[K, V]:
+        """Makes a builder of a key-value store.
+
+        :param key_serde: the application's default key serde if left out; so ``value_serde``.
+        :param with_timestamps: values are :class:`~processor_api.stores.contracts.ValueAndTimestamp` (KIP-258).
+        :param with_headers: values are :class:`~processor_api.stores.contracts.ValueTimestampHeaders` (KIP-1271); they
+            have timestamps in any case.
+        :param in_memory: keeps rows in memory, restored from the changelog at every start, rather than on RocksDB.
+        """
+        kind = _HEADERS if with_headers else _TIMESTAMPED if with_timestamps else _KEY_VALUE
+        supplier = StoreSupplier(name=name, kind=kind, engine=_engine(in_memory))
+        return StoreBuilder(supplier=supplier, key_serde=key_serde, value_serde=value_serde)
+
+    @staticmethod
+    def window_store(
+        name: str,
+        retention: Duration,
+        window_size: Duration,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        *,
+        with_timestamps: bool = False,
+        with_headers: bool = False,
+        in_memory: bool = False,
+        retain_duplicates: bool = False,
+        segment_interval: Duration | None = None,
+        time_ordered: bool = False,
+    ) -> StoreBuilder[K, V]:
+        """Makes a builder of a window store, whose rows are kept for ``retention`` behind the largest window start put.
+
+        The keyword arguments that :meth:`key_value_store` has mean the same here, the others what they mean to
+        :meth:`persistent_window_store`.
+
+        :raises TopologyError: if a duration is negative, the interval 0, or the retention smaller than the window.
+        """
+        values = _WITH_HEADERS if with_headers else _WITH_TIMESTAMPS if with_timestamps else _ALONE
+        how = (retain_duplicates, segment_interval, time_ordered, values)
+        supplier = _window_supplier(name, _engine(in_memory), retention, window_size, *how)
+        return StoreBuilder(supplier=supplier, key_serde=key_serde, value_serde=value_serde)
+
+    @staticmethod
+    def session_store(
+        name: str,
+        retention: Duration,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        *,
+        with_timestamps: bool = False,
+        with_headers: bool = False,
+        in_memory: bool = False,
+        segment_interval: Duration | None = None,
+        time_ordered: bool = False,
+    ) -> StoreBuilder[K, V]:
+        """Makes a builder of a session store, whose rows are kept for ``retention`` behind the largest session end put.
+
+        :param with_timestamps: aggregates are :class:`~processor_api.stores.contracts.ValueAndTimestamp`.
+        :param with_headers: aggregates are :class:`~processor_api.stores.contracts.AggregationWithHeaders` (KIP-1271),
+            which have no timestamps.
+        :param in_memory: keeps rows in memory, restored from the changelog at every start, rather than on RocksDB.
+        :param segment_interval: as for :meth:`persistent_window_store`; so ``time_ordered``.
+        :raises TopologyError: if a duration is negative, the interval 0, or both timestamps and headers are asked for.
+        """
+        if with_timestamps and with_headers:
+            raise TopologyError(
+                f"session store {name!r} can have timestamps or headers beside its aggregates, not both: leave out"
+                " with_timestamps or with_headers",
+                store=name,
+            )
+        values = _WITH_HEADERS if with_headers else _WITH_TIMESTAMPS if with_timestamps else _ALONE
+        supplier = _session_supplier(name, _engine(in_memory), retention, segment_interval, time_ordered, values)
+        return StoreBuilder(supplier=supplier, key_serde=key_serde, value_serde=value_serde)
 
     @staticmethod
     def persistent_key_value_store(name: str) -> StoreSupplier:
@@ -358,6 +444,10 @@ class Stores:
         :raises TopologyError: if the supplier is of another kind.
         """
         return _timed_builder(supplier, "session", key_serde, value_serde, _WITH_HEADERS)
+
+
+def _engine(in_memory: bool) -> str:
+    return MEMORY if in_memory else ROCKSDB
 
 
 def _builder(

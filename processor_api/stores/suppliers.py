@@ -56,7 +56,7 @@ class StoreSupplier:
     name: str
     kind: str
     engine: str
-    """``rocksdb``, ``memory``, or the name of an engine that is registered (:func:`streams.register_engine`)."""
+    """``rocksdb``, ``memory``, or the name of an engine that is registered by ``streams.engines.register_engine``."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -171,9 +171,9 @@ def as_supplier(given: Any) -> StoreSupplier:
         return given
     name, factory = getattr(given, "name", None), getattr(given, "get", None)
     if not isinstance(name, str) or not callable(factory):
-        raise TopologyError(
-            f"expected a store supplier, got {given!r}: see Stores, or KeyValueBytesStoreSupplier for one of your own"
-        )
+        hint = ": give its attribute supplier" if isinstance(getattr(given, "supplier", None), StoreSupplier) else ""
+        hint = hint or ": see Stores, or KeyValueBytesStoreSupplier for one of your own"
+        raise TopologyError(f"expected a store supplier, got {given!r}{hint}")
     engine = f"store {name}"
     retention = getattr(given, "history_retention_ms", None)
     if retention is not None:
