@@ -121,14 +121,14 @@ class KafkaStreams:
         self._states.listener = listener
 
     def set_global_state_restore_listener(self, listener: StateRestoreListener) -> None:
-        """Tells ``listener`` of restores, of every store. To be set before the start. What it raises is logged, and the
-        restore goes on."""
-        self.add_restore_listener(listener)
+        """Has ``listener`` called when a store is restored; it takes the place of an earlier one.
 
-    def add_restore_listener(self, listener: StateRestoreListener) -> None:
-        """As :meth:`set_global_state_restore_listener`; there may be several."""
+        What it raises is logged, and the restore goes on.
+
+        :raises StreamsError: after the start.
+        """
         self._require_created("a restore listener")
-        self._restore_listeners.append(GuardedRestoreListener(listener))
+        self._restore_listeners[:] = [GuardedRestoreListener(listener)]
 
     def set_uncaught_exception_handler(self, handler: StreamsUncaughtExceptionHandler) -> None:
         """Asks ``handler(error)`` what to do when a stream thread fails (KIP-671). To be set before the start; without
@@ -140,11 +140,18 @@ class KafkaStreams:
         if self.state is not ClientState.CREATED:
             raise StreamsError(f"{what} can be set only before the start; the application is {self.state}")
 
-    def wait(self, timeout_s: float | None = None, *, state: ClientState | None = None) -> bool:
-        """Waits for a state (the end if none is given); tells whether it came. It also returns at the end.
+    def wait(self, timeout: Duration | None = None, *, state: ClientState | None = None) -> bool:
+        """Waits until the application is in a state; returns whether it is.
 
+        It also returns when the application has ended.
+
+        :param timeout: a ``timedelta`` or integer milliseconds; ``None`` waits as long as it takes.
+        :param state: ``None`` waits for the end.
         :raises StreamsError: without a timeout before the start, for which it could wait forever.
+        :raises TypeError: if the timeout is neither a timedelta nor an int.
+        :raises ValueError: if the timeout is negative.
         """
+        timeout_s = _seconds(timeout)
         if timeout_s is None and self.state is ClientState.CREATED:
             raise StreamsError("the application was not started: call start() first, or give wait() a timeout")
         return self._states.wait(timeout_s, state)
@@ -330,7 +337,7 @@ class KafkaStreams:
             self._close_soon(stay=stay)
         if self._states.is_telling_here() or (self._threads is not None and self._threads.is_one_of_them()):
             return self.state in ENDED
-        return self.wait(timeout_s)
+        return self._states.wait(timeout_s, None)
 
     def _close_soon(self, *, stay: bool = False) -> None:
         with self._closing:

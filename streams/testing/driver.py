@@ -60,7 +60,7 @@ from streams.testing.driver_queries import driver_queries
 from streams.testing.settings import config_for_tests, nearest
 from streams.testing.topics import TestInputTopic, TestOutputTopic, Timestamp, to_timestamp_ms
 
-__all__ = ["Produced", "TopologyTestDriver"]
+__all__ = ["RawRecord", "TopologyTestDriver"]
 
 log = logging.getLogger("streams.testing")
 
@@ -71,8 +71,8 @@ NO_POSITIONS: Mapping[TopicPartition, int] = {}
 """Where a task was is written for the next that opens its state; a driver's goes with the driver."""
 
 
-class Produced(NamedTuple):
-    """A record that the topology produced, as bytes."""
+class RawRecord(NamedTuple):
+    """A record that the topology produced, with its key and value as bytes and its timestamp in ms."""
 
     key: bytes | None
     value: bytes | None
@@ -87,7 +87,7 @@ class TopologyTestDriver:
     :param config: a configuration or a mapping of settings; an application id is made up if there is none. Of settings
         that concern clients, threads or a cluster nothing is used. State is kept in a temporary directory, inside of
         ``state.dir`` if that is given.
-    :param initial_wall_clock_ms: the wall clock at the start: ms since 1970, or a ``datetime`` with a time zone.
+    :param initial_wall_clock_time: the wall clock at the start: ms since 1970, or a ``datetime`` with a time zone.
     :raises TopologyError: if the topology cannot run, for instance because a serde is missing.
     """
 
@@ -96,14 +96,14 @@ class TopologyTestDriver:
         topology: TopologyLike,
         config: StreamsConfig | Mapping[str, Any] | None = None,
         *,
-        initial_wall_clock_ms: Timestamp = 0,
+        initial_wall_clock_time: Timestamp = 0,
     ) -> None:
         self.config = config_for_tests(config)
         made, wrapper = topology_of(topology, self.config), self.config.processor_wrapper_class
         if wrapper is not None:
             made = made.wrapped_by(wrapper, self.config.dotted())
         check_engines(made)
-        self.clock = ManualClock(to_timestamp_ms(initial_wall_clock_ms, "initial_wall_clock_ms"))
+        self.clock = ManualClock(to_timestamp_ms(initial_wall_clock_time, "initial_wall_clock_time"))
         self._topics: dict[str, DriverTopic] = {}
         self._collector = RecordCollector(DriverProducer(self._topics), self.clock)
         idle_ms = self.config.max_task_idle_ms
@@ -255,14 +255,14 @@ class TopologyTestDriver:
 
     # ------------------------------------------------------------------ output
 
-    def take_produced(self) -> dict[str, list[Produced]]:
+    def take_produced(self) -> dict[str, list[RawRecord]]:
         """Everything that was produced and not read yet, internal topics included, in order for each topic; it counts
         as read then."""
-        taken: dict[str, list[Produced]] = {}
+        taken: dict[str, list[RawRecord]] = {}
         for name, topic in self._topics.items():
             unread = topic.unread
             if unread:
-                taken[name] = [Produced(key, value, time, list(headers or ())) for key, value, time, headers in unread]
+                taken[name] = [RawRecord(key, value, time, list(headers or ())) for key, value, time, headers in unread]
                 unread.clear()
         return taken
 
@@ -338,14 +338,6 @@ class TopologyTestDriver:
     def get_session_store_with_headers(self, name: str) -> SessionStoreWithHeaders[Any, Any]:
         """A session store with headers."""
         return cast(SessionStoreWithHeaders[Any, Any], self._view(name, store_views.HEADERS_SESSION))
-
-    def store(self, name: str) -> Any:
-        """Short for :meth:`get_state_store`."""
-        return self.get_state_store(name)
-
-    def stores(self) -> dict[str, Any]:
-        """Short for :meth:`get_all_state_stores`."""
-        return self.get_all_state_stores()
 
     def query(self, request: StateQueryRequest[R]) -> StateQueryResult[R]:
         """What ``KafkaStreams.query`` gives in an application; every store has one partition, 0.

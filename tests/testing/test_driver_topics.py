@@ -20,7 +20,7 @@ START_MS = int(START.timestamp() * 1000)
 def driver() -> Iterator[TopologyTestDriver]:
     topology = Topology().add_source("from", "in").add_sink("to", "out", "from")
     settings = {"default.key.serde": Serdes.STRING, "default.value.serde": Serdes.STRING}
-    with TopologyTestDriver(topology, settings, initial_wall_clock_ms=1000) as driver:
+    with TopologyTestDriver(topology, settings, initial_wall_clock_time=1000) as driver:
         yield driver
 
 
