@@ -1,4 +1,4 @@
-"""Where every topology begins."""
+"""The builder of streams and tables, with which every topology of the DSL begins."""
 
 from __future__ import annotations
 
@@ -32,17 +32,27 @@ class StreamsBuilder:
 
     ::
 
+        from streams import StreamsBuilder, TopologyTestDriver
+
         builder = StreamsBuilder()
         lines = builder.stream("lines")
         lines.flat_map_values(str.split).group_by(lambda _, word: word).count(materialized="counts")
         topology = builder.build()
+
+        settings = {"default.key.serde": "string", "default.value.serde": "string"}
+        with TopologyTestDriver(topology, settings) as driver:
+            driver.create_input_topic("lines").pipe_value("to be or not to be")
+            assert driver.get_key_value_store("counts").get("be") == 2
 
     Nodes are numbered by one counter in the order of the calls, and unnamed stores and internal topics carry these
     numbers in their names: an operator put in between renames all that follow (conformance 111). Name what has state.
     """
 
     def __init__(self, config: Mapping[str, Any] | Dotted | None = None) -> None:
-        """:param config: for :meth:`build` where that is given none (Kafka Streams' ``TopologyConfig``)."""
+        """Makes a builder without streams and tables.
+
+        :param config: for :meth:`build` where that is given none (Kafka Streams' ``TopologyConfig``).
+        """
         self._plan_builder = PlanBuilder()
         self._config = config
 
@@ -51,7 +61,7 @@ class StreamsBuilder:
     @overload
     def stream(self, topics: Topics) -> KStream[Any, Any]: ...
     def stream(self, topics: Topics, consumed: Consumed[Any, Any] | None = None) -> KStream[Any, Any]:
-        """A stream of the records of a topic, of several, or of every topic whose whole name a pattern matches.
+        """Returns a stream of the records of a topic, of several, or of every topic whose whole name a pattern matches.
 
         Streams of the same topics share one source. Types come from the serdes in ``consumed``; without them, annotate:
         ``lines: KStream[str, str] = builder.stream("lines")``.
@@ -75,7 +85,7 @@ class StreamsBuilder:
         *,
         materialized: Materialized[Any, Any] | str | None = None,
     ) -> KTable[Any, Any]:
-        """A table of the latest values of a topic: null values delete, records without a key are dropped.
+        """Returns a table of the latest values of a topic: null values delete, records without a key are dropped.
 
         The same serdes serve the topic and the store; those of ``consumed`` win.
 
@@ -98,7 +108,7 @@ class StreamsBuilder:
         *,
         materialized: Materialized[Any, Any] | str | None = None,
     ) -> GlobalKTable[Any, Any]:
-        """A table of the latest values of a topic that every process holds as a whole; see :class:`GlobalKTable`.
+        """Returns a table of the latest values of a topic that every process holds as a whole: a :class:`GlobalKTable`.
 
         It always has a store. The topic is its changelog, so that the options of ``materialized`` for logging and
         caching have no effect; serdes as in :meth:`table`. ``consumed.offset_reset`` has none either: a global table
@@ -137,14 +147,14 @@ class StreamsBuilder:
         return self
 
     def build(self, config: Mapping[str, Any] | Dotted | None = None) -> Topology:
-        """The topology of all calls so far; may be called again.
+        """Returns the topology of all calls so far; it may be called again.
 
         :param config: the application's settings under Kafka's dotted names, or an object with a method ``dotted()``
             that gives them; those given to the builder if left out. Only with them do ``topology.optimization``,
             ``ensure.explicit.internal.resource.naming``, ``statestore.cache.max.bytes`` of 0, ``default.dsl.store`` and
             ``dsl.store.suppliers.class`` have an effect on the topology, and only then does ``processor.wrapper.class``
             show in its description, unless it is a class or an import path in a plain mapping.
-        :raises TopologyError: for mistakes that only the whole shows: a name or topic used twice, an unknown store.
+        :raises TopologyError: for mistakes that only show in the whole: a name or topic used twice, an unknown store.
         :raises ConfigError: if ``topology.optimization`` is not one of its values.
         """
         return compile_plan(self._plan_builder.plan(), read_settings(self._config if config is None else config))

@@ -360,7 +360,7 @@ class KGroupedStream(Generic[K, V]):
     def count(
         self, *, name: NamedLike = None, materialized: Materialized[K, int] | str | None = None
     ) -> KTable[K, int]:
-        """The number of records per key, written as a 64-bit integer unless a serde says otherwise."""
+        """Counts the records of each key; counts are written as 64-bit integers unless a serde says otherwise."""
         return KTable(group_nodes.count(self._grouping, materialized, name))
 
     def reduce(
@@ -396,7 +396,7 @@ class KGroupedTable(Generic[K, V]):
     def count(
         self, *, name: NamedLike = None, materialized: Materialized[K, int] | str | None = None
     ) -> KTable[K, int]:
-        """The number of rows per group."""
+        """Counts the rows of each group; counts are written as 64-bit integers unless a serde says otherwise."""
         return KTable(table_nodes.count(self._grouping, materialized, name))
 
     def reduce(

@@ -41,10 +41,33 @@ log = logging.getLogger("streams.topology")
 
 
 class Topology(TopologyData):
-    """Sources, processors, sinks and stores by name. The ``add_*`` methods return the topology, to be chained."""
+    """A topology: sources, processors, sinks and stores by name. The ``add_*`` methods return it, to be chained.
+
+    ::
+
+        from streams import Processor, Topology, TopologyTestDriver
+
+        class Even(Processor):
+            def process(self, record):
+                if record.value % 2 == 0:
+                    self.context.forward(record)
+
+        topology = (
+            Topology()
+            .add_source("source", "numbers")
+            .add_processor("even", Even, "source")
+            .add_sink("sink", "even-numbers", "even")
+        )
+        assert "Source: source (topics: [numbers])" in topology.describe()
+
+        settings = {"default.key.serde": "string", "default.value.serde": "long"}
+        with TopologyTestDriver(topology, settings) as driver:
+            driver.create_input_topic("numbers").pipe_key_values([("a", 1), ("a", 2)])
+            assert driver.create_output_topic("even-numbers").read_values() == [2]
+    """
 
     _wrapper: Any = None
-    """What has wrapped its processors."""
+    """The wrapper of its processors, if they are wrapped."""
 
     def add_source(
         self,
@@ -55,7 +78,7 @@ class Topology(TopologyData):
         timestamp_extractor: TimestampExtractor | None = None,
         offset_reset: AutoOffsetReset | None = None,
     ) -> Topology:
-        """Reads one or more topics, or every topic that one compiled pattern matches.
+        """Adds a source, which reads one or more topics, or every topic that one compiled pattern matches.
 
         :raises TopologyError: if the name is taken, there is no topic, or another source reads one of the topics.
         """
@@ -110,7 +133,7 @@ class Topology(TopologyData):
         value_serde: Serde[Any] | None = None,
         partitioner: StreamPartitioner | None = None,
     ) -> Topology:
-        """Writes what its parents forward to a topic, or to the topic a function names for each record.
+        """Adds a sink, which writes records to a topic, or to the topic that a function names for each record.
 
         :raises TopologyError: if the name is taken or a parent is unknown.
         """
@@ -301,15 +324,15 @@ class Topology(TopologyData):
         return self
 
     def describe(self) -> str:
-        """The text of Kafka Streams' ``Topology.describe()``, byte for byte (reference 3.11)."""
+        """Returns the text of Kafka Streams' ``Topology.describe()``, byte for byte (reference 3.11)."""
         return describe(self)
 
     def wrapped_by(self, wrapper: Any, configs: Mapping[str, Any]) -> Topology:
-        """This topology with every processor wrapped, as a new one; itself if this wrapper made it.
+        """Returns a new topology with every processor wrapped; the same one if this wrapper made it.
 
         :param wrapper: a :class:`~processor_api.wrapper.ProcessorWrapper`, or a function ``(node name, supplier)`` that
             gives a supplier.
-        :param configs: told to the wrapper, under Kafka's dotted names.
+        :param configs: settings under Kafka's dotted names, for the wrapper.
         :raises TopologyError: if the wrapper fails, or gives what cannot stand at a node.
         """
         if self._wrapper is wrapper:

@@ -15,7 +15,7 @@ __all__ = ["Place", "PlanBuilder"]
 
 
 class PlanBuilder:
-    """One builder's counter and nodes. The nodes are frozen; the plan_builder is what grows."""
+    """The nodes that a builder's calls have added so far, and its counter of names. The nodes themselves are frozen."""
 
     def __init__(self) -> None:
         self.names = Names()
@@ -46,6 +46,7 @@ class PlanBuilder:
         self._turn += 1
 
     def node(self, number: int) -> PlanNode:
+        """Returns the node of a number."""
         return self._nodes[number]
 
     def amend(self, number: int, node: PlanNode) -> None:
@@ -53,13 +54,13 @@ class PlanBuilder:
         self._nodes[number] = node
 
     def plan(self) -> Plan:
-        """The plan as it is now."""
+        """Returns the plan as it is now."""
         return Plan(dict(self._nodes), dict(self._turns))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a stream or table is in the plan, and what is known of its records."""
+    """The place of a stream or table in the plan, and what is known of its records."""
 
     plan_builder: PlanBuilder
     node: int
@@ -74,13 +75,13 @@ class Place:
     """The name under which a table can be queried."""
 
     def then(self, node: PlanNode, **changes: Any) -> Place:
-        """The place below this one, at a new node."""
+        """Adds a node; returns its place, which is like this one but for the changes."""
         return replace(self, node=self.plan_builder.add(node), name=node.name, **changes)
 
     def same_builder(self, other: Place) -> Place:
-        """Returns the other place.
+        """Returns the other place, if it belongs to the same builder.
 
-        :raises TopologyError: if it belongs to another builder.
+        :raises TopologyError: if it does not.
         """
         if other.plan_builder is not self.plan_builder:
             raise TopologyError(

@@ -1,4 +1,4 @@
-"""What the calls for global tables and global stores add to the plan."""
+"""The nodes that the calls for global tables and global stores add to the plan."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ VERSIONED = "history_retention_ms"
 
 @dataclass(frozen=True, kw_only=True)
 class GlobalTable:
-    """What joins need to know of a global table."""
+    """A global table in the plan, as joins use it."""
 
     plan_builder: PlanBuilder
     name: str
@@ -41,6 +41,10 @@ class GlobalTable:
 def global_table(
     plan_builder: PlanBuilder, topic: Any, consumed: Consumed[Any, Any] | None, materialized: MaterializedLike
 ) -> GlobalTable:
+    """Adds a global table: its source, its store and the operator that fills it.
+
+    :raises TopologyError: if no topic is given, or the store is versioned.
+    """
     given = as_materialized(materialized)
     if given.supplier is not None and VERSIONED in as_supplier(given.supplier).parameters:
         raise TopologyError("a global table cannot be versioned: choose another supplier", store=given.store_name)
@@ -77,6 +81,10 @@ def add_global_store(
     consumed: Consumed[Any, Any] | None,
     supplier: Callable[[], Processor[Any, Any, Any, Any]],
 ) -> None:
+    """Adds a global store: its source, and the processor that fills it.
+
+    :raises TopologyError: if ``builder`` is no builder of a store, or no topic is given.
+    """
     if not isinstance(builder, StoreBuilder):
         raise TopologyError(f"expected a store builder, got {builder!r}; see Stores.key_value_store_builder")
     how: Consumed[Any, Any] = chosen(consumed, Consumed)

@@ -1,4 +1,4 @@
-"""What ``suppress`` adds to the plan."""
+"""The nodes that ``suppress`` adds to the plan."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ SUPPRESS = "KTABLE-SUPPRESS-"
 
 
 def suppress(place: Place, suppressed: Suppressed) -> Place:
+    """Adds a suppression with its buffer.
+
+    :raises TopologyError: if it waits for windows and there are none.
+    """
     if not isinstance(suppressed, Suppressed):
         raise TopologyError(
             f"suppress takes Suppressed.until_time_limit(...) or until_window_closes(...), got {suppressed!r}"
@@ -52,8 +56,7 @@ def suppress(place: Place, suppressed: Suppressed) -> Place:
 
 
 def _grace(plan_builder: PlanBuilder, number: int, node: str) -> int:
-    """How long windows stay open after their ends: as the nearest windowed aggregations above say, the longest of
-    them."""
+    """Returns for how many ms windows stay open after their ends: the longest of the nearest windowed aggregations."""
     above = plan_builder.node(number)
     if isinstance(above, TableStep) and above.grace_ms is not None:
         return above.grace_ms

@@ -1,4 +1,4 @@
-"""What the calls on a table add to the plan."""
+"""The nodes that calls on a table add to the plan."""
 
 from __future__ import annotations
 
@@ -43,6 +43,10 @@ TABLE_SOURCE = "KTABLE-SOURCE-"
 def table(
     plan_builder: PlanBuilder, topic: Any, consumed: Consumed[Any, Any] | None, materialized: MaterializedLike
 ) -> Place:
+    """Adds a table of a topic: its source, its store and the operator that fills it.
+
+    :raises TopologyError: if no topic is given.
+    """
     if not isinstance(topic, str) or not topic:
         raise TopologyError(f"a table reads one topic, got {topic!r}")
     given = as_materialized(materialized)
@@ -73,6 +77,7 @@ def filter_(
     materialized: MaterializedLike,
     named: NamedLike,
 ) -> Place:
+    """Adds a filter of a table."""
     given = as_materialized(materialized)
     store = materialize_if_named(
         materialized, place.plan_builder, FILTER, key_serde=place.key_serde, value_serde=place.value_serde
@@ -95,6 +100,7 @@ def map_values(
     materialized: MaterializedLike,
     named: NamedLike,
 ) -> Place:
+    """Adds a node that changes a table's values."""
     given = as_materialized(materialized)
     store = materialize_if_named(materialized, place.plan_builder, MAPVALUES, key_serde=place.key_serde)
     return _step(
@@ -123,6 +129,7 @@ def _step(
 
 
 def to_stream(place: Place, named: NamedLike) -> Place:
+    """Adds a node that turns changes into records."""
     name = place.plan_builder.names.choose(name_of(named), "KTABLE-TOSTREAM-")
     node = Process(name=name, parents=(place.node,), supplier=ToStream())
     return place.then(node, store=None)
@@ -138,6 +145,7 @@ class TableGrouping:
 
 
 def group_by(place: Place, selector: Callable[[Any, Any], tuple[Any, Any]], grouped: GroupedLike) -> TableGrouping:
+    """Adds a node that selects groups, and groups by them."""
     how = as_grouped(grouped)
     name = place.plan_builder.names.choose(how.name, "KTABLE-SELECT-")
     node = Process(name=name, parents=(place.node,), supplier=TableGroupBy(selector), asks=Ask.FORCE)
@@ -146,6 +154,7 @@ def group_by(place: Place, selector: Callable[[Any, Any], tuple[Any, Any]], grou
 
 
 def count(grouping: TableGrouping, materialized: MaterializedLike, named: NamedLike) -> Place:
+    """Adds a count of the rows of each group, with its repartition topic."""
     operator = TableAggregate(initializer=_zero, adder=_one_more, subtractor=_one_less)
     place = grouping.place
     store = materialize(materialized, place.plan_builder, AGGREGATE, key_serde=place.key_serde, value_serde=Serdes.LONG)
@@ -171,6 +180,7 @@ def reduce(
     materialized: MaterializedLike,
     named: NamedLike,
 ) -> Place:
+    """Adds a reduction of each group, with its repartition topic."""
     place = grouping.place
     store = materialize(
         materialized, place.plan_builder, AGGREGATE, key_serde=place.key_serde, value_serde=place.value_serde
@@ -186,6 +196,7 @@ def aggregate(
     materialized: MaterializedLike,
     named: NamedLike,
 ) -> Place:
+    """Adds an aggregation of each group, with its repartition topic."""
     store = materialize(materialized, grouping.place.plan_builder, AGGREGATE, key_serde=grouping.place.key_serde)
     operator = TableAggregate(initializer=initializer, adder=adder, subtractor=subtractor)
     return _aggregated(grouping, operator, store, AGGREGATE, named)

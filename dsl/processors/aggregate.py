@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsl.table_operator import TableOperator, send_on_flush, told_by_put
+from dsl.table_operator import TableOperator, marking_late_puts, send_on_flush
 from dsl.user_functions import USER_FUNCTION
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
@@ -22,12 +22,12 @@ NULL = "null key or value"
 
 @dataclass(frozen=True, kw_only=True)
 class Count(TableOperator):
-    """An :class:`Aggregate` of its own, since it is the one everybody uses and needs no function of the user."""
+    """A count of the records of each key: an operator of its own, since it needs no function of the user."""
 
     def bind(self, context: OperatorContext) -> Forward:
         store = context.store(str(self.store))
         get, drop, fail = store.get, context.drop, context.fail
-        put, forward = told_by_put(store, context.forward)
+        put, forward = marking_late_puts(store, context.forward)
         old_values = self.old_values
         cached = send_on_flush(context, store, old_values)
 
@@ -56,6 +56,8 @@ class Count(TableOperator):
 
 @dataclass(frozen=True, kw_only=True)
 class Aggregate(TableOperator):
+    """An aggregation of the records of each key by functions of the user."""
+
     initializer: Callable[[], Any] = field(metadata=USER_FUNCTION)
     aggregator: Callable[[Any, Any, Any], Any] = field(metadata=USER_FUNCTION)
 
@@ -63,7 +65,7 @@ class Aggregate(TableOperator):
         initializer, aggregator = self.initializer, self.aggregator
         store = context.store(str(self.store))
         get, drop, fail = store.get, context.drop, context.fail
-        put, forward = told_by_put(store, context.forward)
+        put, forward = marking_late_puts(store, context.forward)
         old_values = self.old_values
         cached = send_on_flush(context, store, old_values)
         shows_old = old_values and not cached
@@ -96,7 +98,7 @@ class Aggregate(TableOperator):
 
 @dataclass(frozen=True, kw_only=True)
 class Reduce(TableOperator):
-    """The first value of a key is taken as it is; nothing has an old value then."""
+    """A reduction of the values of each key: the first is taken as it is, and has no old value."""
 
     reducer: Callable[[Any, Any], Any] = field(metadata=USER_FUNCTION)
 
@@ -104,7 +106,7 @@ class Reduce(TableOperator):
         reducer = self.reducer
         store = context.store(str(self.store))
         get, drop, fail = store.get, context.drop, context.fail
-        put, forward = told_by_put(store, context.forward)
+        put, forward = marking_late_puts(store, context.forward)
         old_values = self.old_values
         cached = send_on_flush(context, store, old_values)
 

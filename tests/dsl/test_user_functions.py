@@ -23,7 +23,7 @@ def operators() -> Iterator[type[Any]]:
                 yield found
 
 
-@pytest.mark.parametrize("operator", operators(), ids=lambda operator: operator.__name__)
+@pytest.mark.parametrize("operator", list(operators()), ids=lambda operator: operator.__name__)
 def test_each_field_that_holds_a_function_is_marked(operator: type[Any]) -> None:
     hints = get_type_hints(operator)
     functions = {name for name, hint in hints.items() if get_origin(hint) is get_origin(Callable[[], None])}
