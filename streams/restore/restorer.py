@@ -41,17 +41,25 @@ ZERO_SENT = 1
 
 
 class StateRestoreListener(Protocol):
-    """Told of restores, on the stream thread (Kafka Streams' StateRestoreListener). Offsets are those of the changelog;
-    ``restored`` counts records."""
+    """A listener of restores, which is called on the stream thread (Kafka Streams' StateRestoreListener).
 
-    def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None: ...
+    Offsets are those of the changelog; ``restored`` counts records. A listener may leave methods out.
+    """
 
-    def on_batch_restored(self, partition: TopicPartition, store: str, end_offset: int, restored: int) -> None: ...
+    def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None:
+        """Is called when a restore starts, with the first offset to read and the offset to reach."""
+        ...
 
-    def on_restore_end(self, partition: TopicPartition, store: str, restored: int) -> None: ...
+    def on_batch_restored(self, partition: TopicPartition, store: str, end_offset: int, restored: int) -> None:
+        """Is called after a batch, with the offset of its last record and the number of its records."""
+        ...
+
+    def on_restore_end(self, partition: TopicPartition, store: str, restored: int) -> None:
+        """Is called when the store is complete, with the number of all records restored."""
+        ...
 
     def on_restore_suspended(self, partition: TopicPartition, store: str, restored: int) -> None:
-        """The task went elsewhere, or the application closes, before the store was complete."""
+        """Is called when the task moves or the application closes before the store is complete."""
         ...
 
 

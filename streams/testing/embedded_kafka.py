@@ -37,7 +37,7 @@ COMMIT_INTERVAL_MS = 50
 
 
 class EmbeddedKafka:
-    """One cluster for one test. A context manager; `close` stops the applications that were started here.
+    """A Kafka cluster in memory for one test. It is a context manager; closing it stops its applications.
 
     :param directory: where applications keep their state; a temporary one if not given.
     """
@@ -75,10 +75,13 @@ class EmbeddedKafka:
         start_timestamp: Timestamp | None = None,
         auto_advance: Duration = 0,
     ) -> TestInputTopic:
-        """A writer of typed records to a topic, which is created if there is none; the key decides on the partition.
+        """Returns a writer of typed records to a topic, which is created if there is none.
 
-        :param start_timestamp: of the first record, in ms; now if not given.
-        :param auto_advance: how much later each following record is.
+        The key decides on the partition.
+
+        :param start_timestamp: the timestamp of the first record: integer milliseconds since 1970, or a ``datetime``
+            with a time zone; now if not given.
+        :param auto_advance: how much later each following record is: a ``timedelta`` or integer milliseconds.
         """
         self.create_topics(topic)
         start = (
