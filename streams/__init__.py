@@ -1,9 +1,10 @@
-"""Kafka Streams for Python: everything an application needs is importable from here.
+"""Kafka Streams for Python: everything that an application needs is importable from here.
 
     from streams import KafkaStreams, StreamsBuilder, StreamsConfig
 
-A name is loaded when it is first asked for, so that a script that only describes a topology loads neither the Kafka
-client nor RocksDB nor pydantic.
+A name is loaded when it is first used, so that a script that only describes a topology loads neither the Kafka client
+nor RocksDB nor pydantic. Names for authors of storage engines are in ``streams.engines``, tools for tests in
+``streams.testing``.
 """
 
 import logging

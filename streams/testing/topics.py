@@ -195,13 +195,6 @@ class TestOutputTopic:
         self._read_value = value_serde.deserialize
         self._nothing_to_read = nothing_to_read
 
-    def __len__(self) -> int:
-        return len(self._queue)
-
-    def __bool__(self) -> bool:
-        """A topic is something also when it is empty."""
-        return True
-
     @property
     def queue_size(self) -> int:
         """How many records were not read."""
