@@ -125,7 +125,7 @@ def check_supplier(name: str, supplier: Any) -> None:
 
 
 def connected_stores(supplier: Any, name: str) -> Iterable[StoreBuilder[Any, Any]]:
-    """Returns the builders of the stores that the supplier of processor ``name`` brings along.
+    """Returns the builders of the stores that belong to the supplier of processor ``name``.
 
     :raises TopologyError: if its method ``stores()`` fails, as one does that needs an instance.
     """

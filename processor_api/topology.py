@@ -111,7 +111,7 @@ class Topology(TopologyData):
         supplier: ProcessorSupplier | FixedKeyProcessorSupplier | Operator,
         *parents: str,
     ) -> Topology:
-        """Adds a processor below its parents; stores that the supplier brings along are added and connected.
+        """Adds a processor below its parents; stores of the supplier are added and connected.
 
         :param supplier: makes a new processor at each call; it is called twice here to check that (conformance 110).
         :raises TopologyError: if the name is taken, a parent is unknown or the supplier returns one object twice.
@@ -427,7 +427,7 @@ class Topology(TopologyData):
         others = [other.name for other in connected_stores(supplier, processor) if other.name != builder.name]
         if others:
             raise TopologyError(
-                f"the supplier of {processor!r} brings along store {others[0]!r}: the processor of a global store can"
+                f"the supplier of {processor!r} has its own store {others[0]!r}: the processor of a global store can"
                 " have no other",
                 node=processor,
                 store=others[0],

@@ -58,7 +58,7 @@ class OperatorProcessor(Processor[Any, Any, Any, Any]):
         if bind is None:
             raise TopologyError(
                 f"{type(context).__name__} is not the context of a task: a wrapper that gives processors a context of"
-                " its own must hand on every attribute to the one it was given"
+                " its own must pass on every attribute to the one it was given"
             )
         self._forward = bind(self._operator, context)
 

@@ -22,10 +22,10 @@ NO_LIMIT = (1 << 63) - 1
 
 @dataclass(frozen=True, kw_only=True)
 class Suppress(TableOperator):
-    """A key's changes are one, at the time of the first.
+    """Holds changes back in a buffer: those of a key are one, the last, at the time of the first.
 
-    With ``by_window`` keys are windowed, wait for the ends of their windows, and deletions are not sent on: nobody has
-    seen what they delete.
+    With ``by_window`` keys are windowed and wait for the ends of their windows. Deletions are not sent on then: what
+    they delete was never sent.
     """
 
     buffer: str
