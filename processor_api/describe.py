@@ -19,13 +19,13 @@ GLOBAL = " for global store (will not generate tasks)"
 
 
 def describe(topology: TopologyData) -> str:
-    """The description of all subtopologies."""
+    """Returns the description of all subtopologies."""
     parts = ["  " + _subtopology(topology, part) for part in subtopologies(topology)]
     return "Topologies:\n " + "".join(parts)
 
 
 def java_hash_order(names: Iterable[str], *, copied: bool = False) -> list[str]:
-    """The order in which a ``java.util.HashMap`` of these strings iterates.
+    """Returns the strings in the order in which a ``java.util.HashMap`` of them iterates.
 
     :param copied: the map was made from a finished collection, which sizes its table a little larger.
     """

@@ -107,7 +107,7 @@ def _count(app: KafkaStreams, broker: EmbeddedBroker, lines: Sequence[str]) -> b
     """Sends the lines one by one and shows the counts as they change; tells whether all came."""
     clock = SystemClock()
     producer = EmbeddedClients(broker).producer({})
-    if not _until(lambda: app.wait(0.05, state=ClientState.RUNNING), clock):
+    if not _until(lambda: app.wait(50, state=ClientState.RUNNING), clock):
         return False
     tasks = sorted(task for owned in app.tasks().values() for task in owned)
     names = ", ".join(map(str, tasks))
@@ -133,7 +133,7 @@ def _count(app: KafkaStreams, broker: EmbeddedBroker, lines: Sequence[str]) -> b
 
 
 def _have_come(app: KafkaStreams, broker: EmbeddedBroker, due: int) -> bool:
-    return app.wait(0.01) or len(broker.records("counts")) >= due
+    return app.wait(10) or len(broker.records("counts")) >= due
 
 
 def _until(reached: Callable[[], bool], clock: SystemClock) -> bool:

@@ -51,6 +51,32 @@ log = logging.getLogger("streams.client")
 class KafkaStreams:
     """Runs a topology on a Kafka cluster. Its methods may be called by any thread.
 
+    It is a context manager: it starts, and closes at the end, where it raises what it failed with. Here the cluster is
+    one in memory; without ``clients`` it is the one that ``bootstrap.servers`` names::
+
+        from tempfile import TemporaryDirectory
+
+        from streams import ClientState, KafkaStreams, StreamsBuilder
+        from streams.testing import EmbeddedKafka
+
+        builder = StreamsBuilder()
+        builder.stream("lines").map_values(str.upper).to("loud")
+
+        with TemporaryDirectory() as state_dir, EmbeddedKafka() as kafka:
+            kafka.create_topics("lines", "loud")
+            settings = {
+                "application.id": "shout",
+                "bootstrap.servers": "localhost:9092",
+                "default.key.serde": "string",
+                "default.value.serde": "string",
+                "commit.interval.ms": 100,
+                "state.dir": state_dir,
+            }
+            with KafkaStreams(builder, settings, clients=kafka.clients) as app:
+                assert app.wait(30_000, state=ClientState.RUNNING)
+                kafka.create_input_topic("lines").pipe_input("ann", "hello")
+                assert kafka.read_records("loud", 1)[0].value == "HELLO"
+
     :param topology: a topology, a ``StreamsBuilder``, or a function that makes either and may take the configuration. A
         builder is built with the configuration, which a topology that was built before should have been too.
     :param config: a configuration, or settings under Kafka's names.
@@ -96,27 +122,36 @@ class KafkaStreams:
 
     @property
     def state(self) -> ClientState:
+        """The state of the application now."""
         return self._states.state
 
     def set_state_listener(self, listener: StateListener) -> None:
-        """Calls ``listener(new, old)`` at every change of state. To be set before the start. What it raises is logged,
-        and the application goes on."""
+        """Has ``listener(new, old)`` called at every change of state.
+
+        What it raises is logged, and the application goes on.
+
+        :raises StreamsError: after the start.
+        """
         self._require_created("a state listener")
         self._states.listener = listener
 
     def set_global_state_restore_listener(self, listener: StateRestoreListener) -> None:
-        """Tells ``listener`` of restores, of every store. To be set before the start. What it raises is logged, and the
-        restore goes on."""
-        self.add_restore_listener(listener)
+        """Has ``listener`` called when a store is restored; it takes the place of an earlier one.
 
-    def add_restore_listener(self, listener: StateRestoreListener) -> None:
-        """As :meth:`set_global_state_restore_listener`; there may be several."""
+        What it raises is logged, and the restore goes on.
+
+        :raises StreamsError: after the start.
+        """
         self._require_created("a restore listener")
-        self._restore_listeners.append(GuardedRestoreListener(listener))
+        self._restore_listeners[:] = [GuardedRestoreListener(listener)]
 
     def set_uncaught_exception_handler(self, handler: StreamsUncaughtExceptionHandler) -> None:
-        """Asks ``handler(error)`` what to do when a stream thread fails (KIP-671). To be set before the start; without
-        one the application shuts down."""
+        """Has ``handler(error)`` decide what to do when a stream thread fails (KIP-671).
+
+        Without a handler the application shuts down.
+
+        :raises StreamsError: after the start.
+        """
         self._require_created("an uncaught exception handler")
         self._handler = handler
 
@@ -124,11 +159,18 @@ class KafkaStreams:
         if self.state is not ClientState.CREATED:
             raise StreamsError(f"{what} can be set only before the start; the application is {self.state}")
 
-    def wait(self, timeout_s: float | None = None, *, state: ClientState | None = None) -> bool:
-        """Waits for a state (the end if none is given); tells whether it came. It also returns at the end.
+    def wait(self, timeout: Duration | None = None, *, state: ClientState | None = None) -> bool:
+        """Waits until the application is in a state; returns whether it is.
 
+        It also returns when the application has ended.
+
+        :param timeout: a ``timedelta`` or integer milliseconds; ``None`` waits as long as it takes.
+        :param state: ``None`` waits for the end.
         :raises StreamsError: without a timeout before the start, for which it could wait forever.
+        :raises TypeError: if the timeout is neither a timedelta nor an int.
+        :raises ValueError: if the timeout is negative.
         """
+        timeout_s = _seconds(timeout)
         if timeout_s is None and self.state is ClientState.CREATED:
             raise StreamsError("the application was not started: call start() first, or give wait() a timeout")
         return self._states.wait(timeout_s, state)
@@ -269,7 +311,8 @@ class KafkaStreams:
 
         A stream thread that calls this ends itself, after the current record.
 
-        :param timeout: how long to wait for its end, which it comes to later otherwise; ``None`` waits without limit.
+        :param timeout: how long to wait for its end, a ``timedelta`` or integer milliseconds; it ends also if that
+            takes longer. ``None`` waits as long as it takes.
         :returns: its name; ``None`` unless the application is running or rebalancing and has a thread.
         """
         timeout_s = _seconds(timeout)
@@ -285,8 +328,11 @@ class KafkaStreams:
         return thread.name
 
     def pause(self) -> None:
-        """Suspends processing, punctuations and restores from the next batch on. The application stays in its group and
-        in its state, and goes on with :meth:`resume` (KIP-834). It may also be paused before the start."""
+        """Suspends processing, punctuations and restores from the next batch on (KIP-834).
+
+        The application stays in its group and in its state, and goes on with :meth:`resume`. It may also be paused
+        before the start.
+        """
         self._paused = True
 
     def resume(self) -> None:
@@ -294,16 +340,18 @@ class KafkaStreams:
         self._paused = False
 
     def is_paused(self) -> bool:
+        """Returns whether the application is paused."""
         return self._paused
 
     # ------------------------------------------------------------------ stop
 
     def close(self, timeout: Duration | None = None, *, leave_group: bool | None = None) -> bool:
-        """Commits, closes tasks and stops the threads; tells whether all of it was done in time. It goes on after that.
+        """Commits, closes tasks and stops the threads; returns whether all of it was done in time.
 
-        Called by a stream thread or by the state listener, it asks for the end and returns at once.
+        What was not done in time goes on. Called by a stream thread or by the state listener, it asks for the end and
+        returns at once.
 
-        :param timeout: ``None`` waits as long as it takes.
+        :param timeout: a ``timedelta`` or integer milliseconds; ``None`` waits as long as it takes.
         :param leave_group: gives the tasks to other members at once; otherwise a member with a static id keeps them for
             the session timeout, to be back by then (KIP-1153). By default it leaves, unless the application was given a
             ``group.instance.id``.
@@ -321,7 +369,7 @@ class KafkaStreams:
             self._close_soon(remain=remain)
         if self._states.is_notifying_here() or (self._threads is not None and self._threads.is_one_of_them()):
             return self.state in ENDED
-        return self.wait(timeout_s)
+        return self._states.wait(timeout_s, None)
 
     def _close_soon(self, *, remain: bool = False) -> None:
         with self._closing:
@@ -371,11 +419,11 @@ class KafkaStreams:
     # ------------------------------------------------------------------ what it does
 
     def tasks(self) -> dict[str, list[TaskId]]:
-        """The tasks that each thread of this process owns, by thread name."""
+        """Returns the tasks that each thread of this process owns, by thread name."""
         return {thread.name: thread.owned_tasks() for thread in self._threads or ()}
 
     def metadata_for_local_threads(self) -> frozenset[ThreadMetadata]:
-        """What the threads of this process do now, without those that have no clients yet."""
+        """Returns what the threads of this process do now, without those that have no clients yet."""
         found = (thread.metadata() for thread in self._threads or () if thread.state is not ThreadState.DEAD)
         return frozenset(one for one in found if one is not None)
 
@@ -395,7 +443,7 @@ class KafkaStreams:
         )
 
     def store(self, parameters: StoreQueryParameters[S]) -> S:
-        """A store of this process, for reading: one that looks for the store's partitions anew at each call.
+        """Returns a store of this process for reading, which looks for the store's partitions again at each call.
 
         :raises InvalidStateStoreError: if it cannot be read now, or cannot be read as that type (KIP-216); what is
             returned raises the same later. `StreamsRebalancingError` and `StateStoreMigratedError` may pass.
@@ -403,15 +451,16 @@ class KafkaStreams:
         return self._queries.store(parameters)
 
     def query(self, request: StateQueryRequest[R]) -> StateQueryResult[R]:
-        """Asks the partitions of a store that are in this process (KIP-796). Each has a result or a failure.
+        """Queries the partitions of a store that are in this process (KIP-796). Each has a result or a failure.
 
         :raises InvalidStateStoreError: if the application does not run, or has no such store.
         """
         return self._queries.query(request)
 
     def all_local_store_partition_lags(self) -> dict[str, dict[int, LagInfo]]:
-        """How far the stores of this process are behind their changelogs, by name and partition; a store that runs is
-        not behind. It asks no broker.
+        """Returns how far the stores of this process are behind their changelogs, by name and partition.
+
+        A store that runs is not behind. No broker is asked.
 
         :raises StreamsNotStartedError: before the start.
         :raises StreamsStoppedError: at the end.
@@ -422,8 +471,10 @@ class KafkaStreams:
         return local_lags(self._threads or ())
 
     def metrics(self) -> dict[MetricName, Metric]:
-        """Everything that is measured in this process now, under Kafka's names: the runtime's own counters, and what
-        processors added by ``context.metrics()``."""
+        """Returns everything that is measured in this process now, under Kafka's names.
+
+        That is the runtime's own counters, and what processors added by ``context.metrics()``.
+        """
         threads = self._threads or ()
         values: dict[str, tuple[str, Callable[[], Any]]] = {
             "application-id": ("the application's id", lambda: self.config.application_id),

@@ -17,7 +17,7 @@ log = logging.getLogger("streams.client")
 
 
 class StreamThreadExceptionResponse(enum.Enum):
-    """What an uncaught exception handler may answer."""
+    """The answers of an uncaught exception handler."""
 
     REPLACE_THREAD = "REPLACE_THREAD"
     """Another thread takes the failed one's place and its tasks, which go back to their last commit. A record that

@@ -168,7 +168,7 @@ def _kafka_streams(topology: Topology, config: StreamsConfig) -> Application:
 
     application = KafkaStreams(topology, config)
     if sys.stderr.isatty():
-        application.add_restore_listener(RestoreBar(sys.stderr))
+        application.set_global_state_restore_listener(RestoreBar(sys.stderr))
     return application
 
 

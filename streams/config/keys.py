@@ -119,7 +119,13 @@ KEYS: tuple[Key, ...] = (
         "what queries see that do not say it: all that was put, or what is committed; also accepted as"
         " `default.state.isolation.level`",
     ),
-    Key("default.key.serde", "default_key_serde", "", WORKS, "a `Serde`, or the import path of one"),
+    Key(
+        "default.key.serde",
+        "default_key_serde",
+        "",
+        WORKS,
+        "a `Serde`, a name such as `string` or `long`, or the import path of one",
+    ),
     Key(
         "default.timestamp.extractor",
         "default_timestamp_extractor",
@@ -127,7 +133,13 @@ KEYS: tuple[Key, ...] = (
         WORKS,
         "a function, or its import path; the record's own timestamp if empty, and a negative one fails",
     ),
-    Key("default.value.serde", "default_value_serde", "", WORKS, "a `Serde`, or the import path of one"),
+    Key(
+        "default.value.serde",
+        "default_value_serde",
+        "",
+        WORKS,
+        "a `Serde`, a name such as `string` or `long`, or the import path of one",
+    ),
     Key(
         "deserialization.exception.handler",
         "deserialization_exception_handler",

@@ -234,11 +234,12 @@ class StreamsConfig(BaseModel):
 
     @property
     def exactly_once(self) -> bool:
+        """Whether ``processing.guarantee`` is exactly-once."""
         return self.processing_guarantee == "exactly_once_v2"
 
     @property
     def query_isolation_level(self) -> IsolationLevel:
-        """What queries see unless they say it themselves: ``default_interactive_query_isolation_level``."""
+        """The isolation level of queries that have none: ``default_interactive_query_isolation_level``."""
         return IsolationLevel[self.default_interactive_query_isolation_level]
 
     def dotted(self) -> dict[str, Any]:

@@ -73,6 +73,9 @@ _JAVA_SERDES = {
     "UUID": Serdes.UUID,
     "Void": Serdes.VOID,
 }
+_SHORT_SERDES = {serde.name: serde for serde in vars(Serdes).values() if isinstance(serde, Serde)}
+"""Kafka's serdes by their own names: ``string``, ``long``, ..."""
+_SERDE_NAMES = f"one of {', '.join(sorted(_SHORT_SERDES))}"
 _JAVA_SERDE = re.compile(r"org\.apache\.kafka\.common\.serialization\.Serdes\$(\w+)Serde")
 _JAVA_EXTRACTORS: dict[str, Callable[..., Any]] = {
     "FailOnInvalidTimestamp": fail_on_invalid_timestamp,
@@ -252,14 +255,20 @@ def _imported(path: str) -> Any:
 
 
 def serde(value: Any) -> Serde[Any]:
-    """A serde, its import path, or the class name of one of Java's own."""
+    """A serde, the short name of one of Kafka's, its import path, or the class name of one of Java's own."""
     found = value
     if isinstance(value, str):
         java = _JAVA_SERDE.fullmatch(value)
-        found = _JAVA_SERDES.get(java[1]) if java else _imported(value)
+        found = _JAVA_SERDES.get(java[1]) if java else _SHORT_SERDES.get(value) or _imported_serde(value)
     if not isinstance(found, Serde):
-        raise ValueError(f"must be a Serde or the import path of one, got {value!r}")
+        raise ValueError(f"must be a Serde, {_SERDE_NAMES}, or the import path of a Serde; got {value!r}")
     return found
+
+
+def _imported_serde(path: str) -> Any:
+    if path.isidentifier():  # no import path has one word
+        raise ValueError(f"must be {_SERDE_NAMES}, or an import path such as package.module:name; got {path!r}")
+    return _imported(path)
 
 
 def function(value: Any) -> Any:

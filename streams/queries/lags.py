@@ -15,8 +15,11 @@ __all__ = ["LagInfo", "local_lags"]
 
 
 class LagInfo(NamedTuple):
-    """Of one partition of a store, in offsets of its changelog. Markers of transactions and records that compaction
-    removed count, so that a lag is about the number of records to come."""
+    """The lag of one partition of a store, in offsets of its changelog.
+
+    Markers of transactions and records that compaction removed count, so that a lag is about the number of records to
+    come.
+    """
 
     current_offset_position: int
     """The next offset that the store takes."""
@@ -25,6 +28,7 @@ class LagInfo(NamedTuple):
 
     @property
     def offset_lag(self) -> int:
+        """How many offsets the store is behind."""
         return max(0, self.end_offset_position - self.current_offset_position)
 
 

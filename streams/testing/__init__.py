@@ -7,9 +7,8 @@ A name is loaded when it is first asked for: pytest loads the plugin of this pac
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streams.testing.driver import Produced, TopologyTestDriver
+    from streams.testing.driver import RawRecord, TopologyTestDriver
     from streams.testing.embedded_kafka import EmbeddedKafka
-    from streams.testing.fake_membership import FakeGroup, FakeMembership
     from streams.testing.mock_context import CapturedForward, CapturedPunctuator, MockProcessorContext
     from streams.testing.topics import TestInputTopic, TestOutputTopic, TestRecord
 
@@ -17,10 +16,8 @@ __all__ = [
     "CapturedForward",
     "CapturedPunctuator",
     "EmbeddedKafka",
-    "FakeGroup",
-    "FakeMembership",
     "MockProcessorContext",
-    "Produced",
+    "RawRecord",
     "TestInputTopic",
     "TestOutputTopic",
     "TestRecord",
@@ -28,9 +25,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "driver": "Produced TopologyTestDriver",
+    "driver": "RawRecord TopologyTestDriver",
     "embedded_kafka": "EmbeddedKafka",
-    "fake_membership": "FakeGroup FakeMembership",
     "mock_context": "CapturedForward CapturedPunctuator MockProcessorContext",
     "topics": "TestInputTopic TestOutputTopic TestRecord",
 }

@@ -2,7 +2,7 @@
 
 As Kafka Streams' driver does, a piped record is processed to the end before the call returns, internal topics and user
 topics that are read again included, with a commit after each record that the task processes; wall-clock time moves only
-when told. It runs the runtime's own task code; what stands for Kafka is `streams/testing/driver_log.py`.
+by a call. It runs the runtime's own task code; what stands for Kafka is `streams/testing/driver_log.py`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from streams.testing.driver_queries import driver_queries
 from streams.testing.settings import config_for_tests, nearest
 from streams.testing.topics import TestInputTopic, TestOutputTopic, Timestamp, to_timestamp_ms
 
-__all__ = ["Produced", "TopologyTestDriver"]
+__all__ = ["RawRecord", "TopologyTestDriver"]
 
 log = logging.getLogger("streams.testing")
 
@@ -71,8 +71,8 @@ NO_POSITIONS: Mapping[TopicPartition, int] = {}
 """Where a task was is written for the next that opens its state; a driver's goes with the driver."""
 
 
-class Produced(NamedTuple):
-    """A record that the topology produced, as bytes."""
+class RawRecord(NamedTuple):
+    """A record that the topology produced, with its key and value as bytes and its timestamp in ms."""
 
     key: bytes | None
     value: bytes | None
@@ -81,13 +81,29 @@ class Produced(NamedTuple):
 
 
 class TopologyTestDriver:
-    """See the module's text. A context manager; close it to remove its state.
+    """Runs a topology without a broker: a record that is piped in is processed to the end before the call returns.
+
+    It is a context manager; closing it removes its state. Wall-clock time moves only by
+    :meth:`advance_wall_clock_time`::
+
+        from streams import StreamsBuilder, TopologyTestDriver
+
+        builder = StreamsBuilder()
+        builder.stream("lines").map_values(str.upper).to("loud")
+
+        settings = {"default.key.serde": "string", "default.value.serde": "string"}
+        with TopologyTestDriver(builder, settings) as driver:
+            lines, loud = driver.create_input_topic("lines"), driver.create_output_topic("loud")
+            lines.pipe_input("ann", "hello", timestamp=1000)
+            assert loud.read_key_value() == ("ann", "HELLO")
+            assert loud.is_empty
 
     :param topology: a topology, a ``StreamsBuilder``, or a function that makes either and may take the configuration.
     :param config: a configuration or a mapping of settings; an application id is made up if there is none. Of settings
         that concern clients, threads or a cluster nothing is used. State is kept in a temporary directory, inside of
         ``state.dir`` if that is given.
-    :param initial_wall_clock_ms: the wall clock at the start: ms since 1970, or a ``datetime`` with a time zone.
+    :param initial_wall_clock_time: the wall clock at the start: integer milliseconds since 1970, or a ``datetime`` with
+        a time zone.
     :raises TopologyError: if the topology cannot run, for instance because a serde is missing.
     """
 
@@ -96,14 +112,14 @@ class TopologyTestDriver:
         topology: TopologyLike,
         config: StreamsConfig | Mapping[str, Any] | None = None,
         *,
-        initial_wall_clock_ms: Timestamp = 0,
+        initial_wall_clock_time: Timestamp = 0,
     ) -> None:
         self.config = config_for_tests(config)
         made, wrapper = topology_of(topology, self.config), self.config.processor_wrapper_class
         if wrapper is not None:
             made = made.wrapped_by(wrapper, self.config.dotted())
         check_engines(made)
-        self.clock = ManualClock(to_timestamp_ms(initial_wall_clock_ms, "initial_wall_clock_ms"))
+        self.clock = ManualClock(to_timestamp_ms(initial_wall_clock_time, "initial_wall_clock_time"))
         self._topics: dict[str, DriverTopic] = {}
         self._collector = RecordCollector(DriverProducer(self._topics), self.clock)
         idle_ms = self.config.max_task_idle_ms
@@ -202,8 +218,9 @@ class TopologyTestDriver:
         raise TopologyError(f"no source of the topology reads topic {topic!r}{nearest(topic, known)}", topic=topic)
 
     def advance_wall_clock_time(self, duration: Duration) -> None:
-        """Moves the wall clock, then runs what is due and processes what came of it.
+        """Moves the wall clock, then runs the punctuations that are due and processes what they forwarded.
 
+        :param duration: a ``timedelta`` or integer milliseconds.
         :raises ValueError: if the duration is negative.
         """
         self._check_open()
@@ -221,10 +238,11 @@ class TopologyTestDriver:
         start_timestamp: Timestamp | None = None,
         auto_advance: Duration = 0,
     ) -> TestInputTopic:
-        """A writer of typed records to a topic. Serdes not given are the application's defaults.
+        """Returns a writer of typed records to a topic. Serdes not given are the application's defaults.
 
-        :param start_timestamp: of the first record, in ms; the driver's clock if not given.
-        :param auto_advance: how much later each following record is.
+        :param start_timestamp: the timestamp of the first record: integer milliseconds since 1970, or a ``datetime``
+            with a time zone; the driver's clock if not given.
+        :param auto_advance: how much later each following record is: a ``timedelta`` or integer milliseconds.
         :raises ConfigError: if a serde is neither given nor a default.
         """
         self._check_open()
@@ -235,7 +253,7 @@ class TopologyTestDriver:
     def create_output_topic(
         self, topic: str, key_serde: Serde[Any] | None = None, value_serde: Serde[Any] | None = None
     ) -> TestOutputTopic:
-        """A reader of typed records from a topic. Serdes not given are the application's defaults.
+        """Returns a reader of typed records from a topic. Serdes not given are the application's defaults.
 
         :raises ConfigError: if a serde is neither given nor a default.
         """
@@ -250,19 +268,21 @@ class TopologyTestDriver:
 
     # ------------------------------------------------------------------ output
 
-    def take_produced(self) -> dict[str, list[Produced]]:
-        """Everything that was produced and not read yet, internal topics included, in order for each topic; it counts
-        as read then."""
-        taken: dict[str, list[Produced]] = {}
+    def take_produced(self) -> dict[str, list[RawRecord]]:
+        """Returns everything that was produced and not read yet, by topic, internal topics included.
+
+        It counts as read then.
+        """
+        taken: dict[str, list[RawRecord]] = {}
         for name, topic in self._topics.items():
             unread = topic.unread
             if unread:
-                taken[name] = [Produced(key, value, time, list(headers or ())) for key, value, time, headers in unread]
+                taken[name] = [RawRecord(key, value, time, list(headers or ())) for key, value, time, headers in unread]
                 unread.clear()
         return taken
 
     def produced_topic_names(self) -> frozenset[str]:
-        """The topics that anything was produced to."""
+        """Returns the topics to which anything was produced."""
         return frozenset(name for name, topic in self._topics.items() if topic.written)
 
     def _nothing_to_read(self, topic: str) -> str:
@@ -279,78 +299,70 @@ class TopologyTestDriver:
     # ------------------------------------------------------------------ stores
 
     def get_state_store(self, name: str) -> Any:
-        """A store as a processor sees it. What a test puts into it is committed with the next record.
+        """Returns a store as a processor gets it. What a test puts into it is committed with the next record.
 
         :raises TopologyError: if there is no such store.
         """
         return self._open_store(name).facade
 
     def get_all_state_stores(self) -> dict[str, Any]:
-        """All stores by name, as processors see them."""
+        """Returns all stores by name, as processors get them."""
         self._check_open()
         stores = {**self._task.stores.stores, **self._globals.stores}
         return {name: store.facade for name, store in stores.items()}
 
     def get_key_value_store(self, name: str) -> KeyValueStore[Any, Any]:
-        """A key-value store; one with timestamps is shown without them.
+        """Returns a key-value store; one with timestamps is read without them.
 
         :raises TopologyError: if there is no such store, or it is of another kind; so do all typed getters.
         """
         return cast(KeyValueStore[Any, Any], self._view(name, store_views.KEY_VALUE))
 
     def get_timestamped_key_value_store(self, name: str) -> TimestampedKeyValueStore[Any, Any]:
-        """A key-value store with timestamps."""
+        """Returns a key-value store with timestamps."""
         return cast(TimestampedKeyValueStore[Any, Any], self._view(name, store_views.TIMESTAMPED_KEY_VALUE))
 
     def get_timestamped_key_value_store_with_headers(self, name: str) -> TimestampedKeyValueStoreWithHeaders[Any, Any]:
-        """A key-value store with timestamps and headers."""
+        """Returns a key-value store with timestamps and headers."""
         return cast(TimestampedKeyValueStoreWithHeaders[Any, Any], self._view(name, store_views.HEADERS_KEY_VALUE))
 
     def get_versioned_key_value_store(self, name: str) -> VersionedKeyValueStore[Any, Any]:
-        """A key-value store that keeps versions."""
+        """Returns a key-value store that keeps versions."""
         return cast(VersionedKeyValueStore[Any, Any], self._view(name, store_views.VERSIONED_KEY_VALUE))
 
     def get_window_store(self, name: str) -> WindowStore[Any, Any]:
-        """A window store; one with timestamps or headers is shown without them."""
+        """Returns a window store; one with timestamps or headers is read without them."""
         return cast(WindowStore[Any, Any], self._view(name, store_views.WINDOW))
 
     def get_timestamped_window_store(self, name: str) -> TimestampedWindowStore[Any, Any]:
-        """A window store with timestamps."""
+        """Returns a window store with timestamps."""
         return cast(TimestampedWindowStore[Any, Any], self._view(name, store_views.TIMESTAMPED_WINDOW))
 
     def get_timestamped_window_store_with_headers(self, name: str) -> TimestampedWindowStoreWithHeaders[Any, Any]:
-        """A window store with timestamps and headers."""
+        """Returns a window store with timestamps and headers."""
         return cast(TimestampedWindowStoreWithHeaders[Any, Any], self._view(name, store_views.HEADERS_WINDOW))
 
     def get_session_store(self, name: str) -> SessionStore[Any, Any]:
-        """A session store; one with timestamps or headers is shown without them."""
+        """Returns a session store; one with timestamps or headers is read without them."""
         return cast(SessionStore[Any, Any], self._view(name, store_views.SESSION))
 
     def get_timestamped_session_store(self, name: str) -> TimestampedSessionStore[Any, Any]:
-        """A session store with timestamps."""
+        """Returns a session store with timestamps."""
         return cast(TimestampedSessionStore[Any, Any], self._view(name, store_views.TIMESTAMPED_SESSION))
 
     def get_session_store_with_headers(self, name: str) -> SessionStoreWithHeaders[Any, Any]:
-        """A session store with headers."""
+        """Returns a session store with headers."""
         return cast(SessionStoreWithHeaders[Any, Any], self._view(name, store_views.HEADERS_SESSION))
 
-    def store(self, name: str) -> Any:
-        """Short for :meth:`get_state_store`."""
-        return self.get_state_store(name)
-
-    def stores(self) -> dict[str, Any]:
-        """Short for :meth:`get_all_state_stores`."""
-        return self.get_all_state_stores()
-
     def query(self, request: StateQueryRequest[R]) -> StateQueryResult[R]:
-        """What ``KafkaStreams.query`` gives in an application; every store has one partition, 0.
+        """Queries a store, as ``KafkaStreams.query`` does in an application; every store has one partition, 0.
 
         :raises InvalidStateStoreError: if there is no such store.
         """
         return driver_queries(self._task, self._globals.stores, self.clock, self._check_open).query(request)
 
     def query_store(self, parameters: StoreQueryParameters[S]) -> S:
-        """What ``KafkaStreams.store`` gives in an application, for reading.
+        """Returns a store for reading, as ``KafkaStreams.store`` does in an application.
 
         :raises InvalidStateStoreError: if there is no such store, or it cannot be read as that type.
         """
@@ -368,7 +380,7 @@ class TopologyTestDriver:
         return found
 
     def metrics(self) -> dict[str, float]:
-        """The task's metrics under Kafka's names."""
+        """Returns the task's metrics under Kafka's names."""
         metrics = self._task.environment.metrics
         return {
             "dropped-records-total": metrics.dropped_records + self._globals.dropped_records,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -260,7 +261,7 @@ def test_a_restore_that_does_not_end_is_suspended(cluster: Cluster) -> None:
     app.close()
     again = cluster.app(counting(), start=False)
     told = Told()
-    again.add_restore_listener(told)
+    again.set_global_state_restore_listener(told)
     again.pause()
     again.start()
     until("it begins to restore", lambda: told.calls, cluster.told)
@@ -305,6 +306,11 @@ def test_waiting_without_end_for_what_was_not_started_is_refused(cluster: Cluste
         with pytest.raises(StreamsError, match=r"was not started: call start\(\) first, or give wait\(\) a timeout"):
             app.wait(state=state)
     assert not app.wait(0, state=C.RUNNING)
+    assert not app.wait(timedelta(0), state=C.RUNNING)
+    with pytest.raises(TypeError, match=r"timeout must be a timedelta or integer milliseconds, got 0\.5"):
+        app.wait(0.5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="timeout must not be negative, got -1 ms"):
+        app.wait(-1)
     assert app.close()
     assert app.wait()
 

@@ -67,7 +67,7 @@ class Cluster:
             if app.failure is not None:
                 raise app.failure
             assert CLOCK.monotonic() < deadline, app.state
-            app.wait(0.01)
+            app.wait(10)
 
     def out(self) -> list[tuple[str, str, int]]:
         records = self.broker.records("out", read_committed=True)

@@ -195,7 +195,7 @@ def test_a_value_that_a_store_cannot_hold_fails_at_the_operator_that_put_it() ->
     with driver(topology(), **{"processing.exception.handler": handler}) as run:
         for value in (b"good", b"bad", b"good"):
             run.pipe_raw("in", b"k", value, 2)
-        assert run.store("n").get("k").value == 2
+        assert run.get_state_store("n").get("k").value == 2
     assert [context.processor_node_id for context, _, _ in handler.calls] == ["KSTREAM-AGGREGATE-0000000001"]
 
 

@@ -315,7 +315,7 @@ def test_a_store_of_windows_may_be_global(kit: AppKit, persistent: bool) -> None
 
     class Fetch(Processor[str, str, str, str]):
         def process(self, record: Record[str, str]) -> None:
-            with self.context.get_state_store("g").fetch(record.key, 0, 10**12) as rows:
+            with self.context.get_state_store("g").fetch_range(record.key, 0, 10**12) as rows:
                 self.context.forward(record.with_value(" ".join(f"{start}:{value}" for start, value in rows)))
 
     make = Stores.persistent_window_store if persistent else Stores.in_memory_window_store

@@ -39,7 +39,7 @@ class Keep(Processor[str, str, str, str]):
             return
         with self.windows.all() as rows:
             windows = [f"{key.window.start}={value}" for key, value in rows]
-        with self.sessions.fetch(None, None) as rows:
+        with self.sessions.fetch_keys(None, None) as rows:
             sessions = [f"{key.window.start}-{key.window.end}={value}" for key, value in rows]
         self.context.forward(record.with_value(" ".join(windows + sessions)))
 
@@ -61,7 +61,7 @@ def until(app: KafkaStreams, reached: Callable[[], bool]) -> None:
     deadline = CLOCK.monotonic() + DEADLINE_S
     while not reached():
         assert CLOCK.monotonic() < deadline, (app.state, app.failure)
-        app.wait(0.01)
+        app.wait(10)
 
 
 @pytest.mark.parametrize("time_ordered", [False, True])

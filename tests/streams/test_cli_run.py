@@ -47,8 +47,9 @@ class Scripted:
         self.calls.append("start")
         self.state = "RUNNING"
 
-    def wait(self, timeout_s: float) -> bool:
-        assert 0 < timeout_s <= 1
+    def wait(self, timeout_ms: int | None = None) -> bool:
+        assert timeout_ms is not None
+        assert 0 < timeout_ms <= 1000
         if not self.steps:
             return True
         self.steps.pop(0)()

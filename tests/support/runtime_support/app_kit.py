@@ -63,7 +63,7 @@ class AppKit:
         }
         app = KafkaStreams(topology, settings, clients=self.clients)
         if restores is not None:
-            app.add_restore_listener(restores)
+            app.set_global_state_restore_listener(restores)
         self._apps.append(app)
         return app
 
@@ -71,7 +71,7 @@ class AppKit:
         """A running application."""
         app = self.make(topology, restores, **config)
         app.start()
-        assert app.wait(DEADLINE_S, state=ClientState.RUNNING), (app.state, app.failure)
+        assert app.wait(int(DEADLINE_S * 1000), state=ClientState.RUNNING), (app.state, app.failure)
         return app
 
     def send(self, topic: str, records: Iterable[tuple[str | None, str | None]], partition: int = 0) -> None:

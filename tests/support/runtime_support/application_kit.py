@@ -166,7 +166,7 @@ class Running:
         deadline = CLOCK.monotonic() + DEADLINE_S
         while not reached():
             assert CLOCK.monotonic() < deadline, (self.app.state, self.app.failure, self.values())
-            self.app.wait(0.01)
+            self.app.wait(10)
 
     def failed(self) -> Exception:
         """Waits for the end by an error, and gives that."""
