@@ -14,12 +14,13 @@ import pytest
 from processor_api.errors import InternalError, MissingTopicError, StreamsError
 from processor_api.stores.factory import Stores
 from processor_api.task_id import TopicPartition
-from runtime_support.running_app import Cluster, counting, passing_on, until
+from runtime_support.running_app import Cluster, counting, passing_on
 from runtime_support.task_kit import TaskKit
 from streams.app.states import NEXT, ClientState, StateMachine
 from streams.runtime.tasks.task import TaskState
 from streams.runtime.threads.thread_state import NEXT as NEXT_OF_THREADS
 from streams.runtime.threads.thread_state import ThreadState, check_step
+from waiting import wait_until
 
 C, T = ClientState, ThreadState
 
@@ -117,7 +118,7 @@ def test_a_rebalance_is_seen(make_cluster: Callable[..., Cluster]) -> None:
     before = len(cluster.states[first])
     second = cluster.app(passing_on())
     cluster.until_state(second, C.RUNNING)
-    until("the first has been through it", lambda: len(cluster.states[first]) >= before + 2, cluster.told)
+    wait_until("the first has been through it", lambda: len(cluster.states[first]) >= before + 2)
     assert cluster.states[first][before : before + 2] == [(C.RUNNING, C.REBALANCING), (C.REBALANCING, C.RUNNING)]
     assert sorted(len(task) for app in (first, second) for task in app.tasks().values()) == [1, 1]
 
@@ -264,7 +265,7 @@ def test_a_restore_that_does_not_end_is_suspended(cluster: Cluster) -> None:
     again.set_global_state_restore_listener(told)
     again.pause()
     again.start()
-    until("it begins to restore", lambda: told.calls, cluster.told)
+    wait_until("it begins to restore", lambda: told.calls)
     assert again.state is C.REBALANCING
     assert again.close(10_000)
     assert [call[0] for call in told.calls] == ["start", "suspended"]

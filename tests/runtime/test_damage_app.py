@@ -20,7 +20,7 @@ from processor_api.stores.factory import Stores
 from processor_api.stores.isolation import IsolationLevel
 from processor_api.topology import Topology
 from runtime_support.rebuilt import looking_up, rebuilds
-from runtime_support.running_app import Cluster, until
+from runtime_support.running_app import Cluster
 from state.engine.port import OFFSETS, POSITIONS
 from state.rocksdb.engine import RocksEngine
 from state_support.all_kinds import change, drop_family
@@ -29,6 +29,7 @@ from streams.cli.main import main
 from streams.queries.query_types import KeyQuery
 from streams.queries.request import StateQueryRequest
 from streams.queries.store_types import QueryableStoreTypes, StoreQueryParameters
+from waiting import wait_until
 
 S = Serdes.STRING
 WRONG = (100).to_bytes(8, "big")
@@ -368,7 +369,7 @@ def test_global_stores_that_are_met_damaged_are_filled_anew_by_the_next_start(
     """Other threads have them open, so that they cannot be taken out at once."""
     file = table_file(global_database, "g.plain")
     app = cluster.app(looking_up(), {"state.dir": str(state)})
-    until("it runs", lambda: app.state is ClientState.RUNNING)
+    wait_until("it runs", lambda: app.state is ClientState.RUNNING)
     with file.open("r+b") as opened:
         opened.write(b"\xff" * (file.stat().st_size // 2))
     cluster.send(MANY[0])
