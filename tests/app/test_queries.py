@@ -188,7 +188,9 @@ def test_a_store_is_found_again_where_its_task_goes(store: Any, make_cluster: Ca
     cluster.until_out("a=1", "b=1")
     found = counts(app)
     assert app.remove_stream_thread(10_000) is not None
-    wait_until("one thread has all", lambda: [len(tasks) for tasks in app.tasks().values()] == [2])
+    wait_until(
+        "one thread runs all", lambda: [len(one.active_tasks) for one in app.metadata_for_local_threads()] == [2]
+    )
     cluster.until_state(app, C.RUNNING)
     assert (found.get("a"), found.get("b")) == (1, 1)
     found_by_query = app.query(request(KeyQuery("b")).require_active())
