@@ -16,9 +16,10 @@ from streams.metrics.registry import Metrics
 from streams.restore.restorer import StateRestoreListener
 from streams.runtime.engines.opener import Engines
 from streams.runtime.engines.state_recovery import Rebuilds
-from streams.runtime.global_stores.task import GlobalTask
+from streams.runtime.global_stores.task import GlobalTask, TracedGlobalTask
 from streams.runtime.global_stores.thread import GlobalStreamThread, GlobalThreadState
 from streams.runtime.processing.environment import no_global_store
+from streams.runtime.tracing.tracer import Tracer
 from streams.threads import SYSTEM_THREADS, Threads
 
 __all__ = ["GlobalPart"]
@@ -70,7 +71,9 @@ class GlobalPart:
         path, name = directory.global_directory(slot), f"{client_id}-GlobalStreamThread"
 
         def make() -> None:
-            task = self._task = GlobalTask(topology, config, settings, path, clock, engines.open, metrics)
+            tracer = Tracer.of(config, clock)
+            kind = GlobalTask if tracer is None else TracedGlobalTask
+            task = self._task = kind(topology, config, settings, path, clock, engines.open, metrics, tracer)
             counts, ids = _partitions(task, admin), admin.topic_ids(list(task.specs))
             self._thread = GlobalStreamThread(
                 name, task, counts, config, clients, clock, listeners, self._changed, ids, self._threads

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from streams.testing.embedded_kafka import EmbeddedKafka
     from streams.testing.fake_membership import FakeGroup, FakeMembership
     from streams.testing.mock_context import CapturedForward, CapturedPunctuator, MockProcessorContext
+    from streams.testing.record_trace import RecordTrace, TraceStep
     from streams.testing.topics import TestInputTopic, TestOutputTopic, TestRecord
 
 __all__ = [
@@ -21,10 +22,12 @@ __all__ = [
     "FakeMembership",
     "MockProcessorContext",
     "Produced",
+    "RecordTrace",
     "TestInputTopic",
     "TestOutputTopic",
     "TestRecord",
     "TopologyTestDriver",
+    "TraceStep",
 ]
 
 _HOMES = {
@@ -32,6 +35,7 @@ _HOMES = {
     "embedded_kafka": "EmbeddedKafka",
     "fake_membership": "FakeGroup FakeMembership",
     "mock_context": "CapturedForward CapturedPunctuator MockProcessorContext",
+    "record_trace": "RecordTrace TraceStep",
     "topics": "TestInputTopic TestOutputTopic TestRecord",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

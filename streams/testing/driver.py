@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar, cast
@@ -52,11 +52,16 @@ from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.processing.idling import Idling
 from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.task_stores import TaskStores
+from streams.runtime.tasks.traced_task import make_task
+from streams.runtime.tracing.producer import TracedProducer
+from streams.runtime.tracing.rules import TraceRules
+from streams.runtime.tracing.tracer import Tracer
 from streams.testing import store_views
 from streams.testing.driver_engine import DriverEngine
 from streams.testing.driver_globals import DriverGlobals
 from streams.testing.driver_log import DriverProducer, DriverTopic, new_message
 from streams.testing.driver_queries import driver_queries
+from streams.testing.record_trace import RecordTrace
 from streams.testing.settings import config_for_tests, nearest
 from streams.testing.topics import TestInputTopic, TestOutputTopic, Timestamp, to_timestamp_ms
 
@@ -66,6 +71,8 @@ log = logging.getLogger("streams.testing")
 
 R = TypeVar("R")
 S = TypeVar("S")
+
+TRACE_SETTINGS = ("trace_keys", "trace_every", "trace_topics")
 
 NO_POSITIONS: Mapping[TopicPartition, int] = {}
 """Where a task was is written for the next that opens its state; a driver's goes with the driver."""
@@ -103,17 +110,27 @@ class TopologyTestDriver:
         if wrapper is not None:
             made = made.wrapped_by(wrapper, self.config.dotted())
         check_engines(made)
+        self._topology = made
         self.clock = ManualClock(to_timestamp_ms(initial_wall_clock_ms, "initial_wall_clock_ms"))
         self._topics: dict[str, DriverTopic] = {}
-        self._collector = RecordCollector(DriverProducer(self._topics), self.clock)
         idle_ms = self.config.max_task_idle_ms
         self._idling = Idling(idle_ms, self.clock) if idle_ms > 0 else None  # there is never more to fetch
         self._closed = False
+        self._showed_stores = False
+        self._trace: RecordTrace | None = None
+        self._open()
+
+    def _open(self) -> None:
+        """Opens the stores and starts the task."""
+        rules = TraceRules.of(self.config)
+        self._trace = None if rules is None else RecordTrace(rules, self.clock)
+        producer, tracer = DriverProducer(self._topics), self._tracer
+        self._collector = RecordCollector(producer if tracer is None else TracedProducer(producer, tracer), self.clock)
         self._directory = self._make_directory()
         try:
-            self._globals = self._open_globals(made)
+            self._globals = self._open_globals(self._topology)
             self._globals.start()
-            self._task = self._open_task(made)
+            self._task = self._open_task(self._topology)
             self._task.start(self._collector, {})
         except BaseException:
             shutil.rmtree(self._directory, ignore_errors=True)
@@ -121,6 +138,10 @@ class TopologyTestDriver:
         for partition, queue in {**self._task.queues, **self._globals.queues}.items():
             self._topic(partition.topic).queue = queue
             queue.caught_up = True
+
+    @property
+    def _tracer(self) -> Tracer | None:
+        return None if self._trace is None else self._trace.tracer
 
     def _make_directory(self) -> Path:
         parent = None
@@ -131,7 +152,8 @@ class TopologyTestDriver:
 
     def _open_globals(self, topology: Topology) -> DriverGlobals:
         directory = self._directory / "global"
-        return DriverGlobals(topology, self.config, self.config.dotted(), directory, self.clock, self._open_engine)
+        settings, tracer = self.config.dotted(), self._tracer
+        return DriverGlobals(topology, self.config, settings, directory, self.clock, self._open_engine, tracer)
 
     def _open_task(self, topology: Topology) -> Task:
         config = self.config
@@ -151,9 +173,10 @@ class TopologyTestDriver:
             global_store=self._globals.reader,
             log_each_put=config.changelog_updates != "last",
             exactly_once=config.exactly_once,
+            tracer=self._tracer,
         )
         budget = Budget(config.statestore_cache_max_bytes)
-        return Task(plan, environment, TaskStores(plan, task_id, environment, budget, self._open_engine))
+        return make_task(plan, environment, TaskStores(plan, task_id, environment, budget, self._open_engine))
 
     def _open_engine(self, name: str, directory: Path, families: list[str]) -> Engine:
         config = self.config
@@ -293,6 +316,7 @@ class TopologyTestDriver:
     def get_all_state_stores(self) -> dict[str, Any]:
         """All stores by name, as processors see them."""
         self._check_open()
+        self._showed_stores = True
         stores = {**self._task.stores.stores, **self._globals.stores}
         return {name: store.facade for name, store in stores.items()}
 
@@ -366,6 +390,7 @@ class TopologyTestDriver:
 
     def _open_store(self, name: str) -> Any:
         self._check_open()
+        self._showed_stores = True
         stores = {**self._task.stores.stores, **self._globals.stores}
         found = stores.get(name)
         if found is None:
@@ -380,6 +405,55 @@ class TopologyTestDriver:
             "process-total": metrics.records_processed,
             "punctuate-total": metrics.punctuations,
         }
+
+    # ------------------------------------------------------------------ following records
+
+    def trace(
+        self, keys: Collection[Any] | str | None = None, every: int | None = None, topics: Collection[str] | None = None
+    ) -> RecordTrace:
+        """Follows records through the topology: each one unless something else is asked for.
+
+        Call it before the first record is piped: processors and stores are made again, with the trace. Without
+        arguments it returns the trace that there is, also the one that the configuration asked for.
+
+        :param keys: follows the records that have one of these keys, when they are read or later (``trace.keys``).
+        :param every: follows one record in so many (``trace.every``).
+        :param topics: only records of these topics (``trace.topics``).
+        :raises ConfigError: if the arguments cannot be read, or contradict each other.
+        :raises TopologyError: if no source reads one of the topics.
+        :raises StreamsError: if the driver has worked already.
+        """
+        self._check_open()
+        if self._trace is not None and keys is None and every is None and topics is None:
+            return self._trace
+        asked = {"trace_keys": keys, "trace_every": 1 if keys is None and every is None else every}
+        checked = config_for_tests({**asked, "trace_topics": () if topics is None else topics})
+        for topic in checked.trace_topics:
+            if topic not in self._topics or self._topics[topic].queue is None:
+                self._matching_source(topic)
+        self._check_unused()
+        self._task.close()
+        self._globals.close()
+        shutil.rmtree(self._directory, ignore_errors=True)
+        for found in self._topics.values():
+            found.empty()
+        self.config = self.config.model_copy(update={name: getattr(checked, name) for name in TRACE_SETTINGS})
+        self._open()
+        assert self._trace is not None
+        return self._trace
+
+    def _check_unused(self) -> None:
+        metrics = self.metrics()
+        if any(metrics.values()) or any(one.queue is not None and one.end_offset for one in self._topics.values()):
+            done = "it has processed something"
+        elif self._showed_stores:
+            done = "it has given out a store"
+        else:
+            return
+        raise StreamsError(
+            f"trace() makes processors and stores again, and the driver has worked already: {done}. Call it before"
+            " that, or set trace.keys or trace.every in the configuration of the driver"
+        )
 
     # ------------------------------------------------------------------ running
 

@@ -22,11 +22,12 @@ from streams.runtime.processing.inputs import InputQueue
 from streams.runtime.processing.node_chain import build_chain
 from streams.runtime.processing.punctuations import Punctuations, Schedule
 from streams.runtime.tasks.task_stores import EngineOpener
+from streams.runtime.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
 
-__all__ = ["NO_TASK", "GlobalTask"]
+__all__ = ["NO_TASK", "GlobalTask", "TracedGlobalTask"]
 
 log = logging.getLogger("streams.global")
 
@@ -66,6 +67,7 @@ class GlobalTask:
     """The global stores of a process with the nodes that fill them. Whoever owns it gives it messages.
 
     :param directory: where the stores are.
+    :param tracer: of its thread, where records are followed.
     :raises RetryableError: if another process has the stores open.
     :raises StateError: if a store is damaged or cannot be opened.
     """
@@ -79,6 +81,7 @@ class GlobalTask:
         clock: Clock,
         open_engine: EngineOpener,
         metrics: Metrics | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self.environment = Environment(
             application_id=config.application_id,
@@ -92,6 +95,7 @@ class GlobalTask:
             errors=ErrorPolicy(NO_TASK, _handlers(config), _no_dead_letters),
             registry=metrics,
             is_global=True,
+            tracer=tracer,
         )
         self.specs = {spec.topic: spec for spec in topology.global_stores.values()}
         """Each store by its topic."""
@@ -159,6 +163,15 @@ class GlobalTask:
             self._chain.close()
         finally:
             self.stores.close()
+
+
+class TracedGlobalTask(GlobalTask):
+    """A :class:`GlobalTask` that follows records: its commits have lines in the trace."""
+
+    def apply(self) -> None:
+        super().apply()
+        if self.environment.trace is not None:
+            self.environment.trace.committed()
 
 
 def _handlers(config: StreamsConfig) -> ExceptionHandlers:

@@ -23,6 +23,8 @@ from streams.metrics.registry import Metrics, ThreadMetrics
 from streams.metrics.windows import Windows
 from streams.runtime.processing.error_policy import ErrorPolicy
 from streams.runtime.processing.pace import Pace
+from streams.runtime.tracing.task_trace import TaskTrace
+from streams.runtime.tracing.tracer import Tracer
 
 __all__ = ["Environment", "NodeErrors", "TaskMetrics", "no_global_store", "resolve_serde"]
 
@@ -94,10 +96,17 @@ class Environment:
     """The thread whose processors may use the stores; ``None`` where that is not checked."""
     is_global: bool = False
     """Whether its nodes fill global stores, outside of tasks."""
+    tracer: Tracer | None = None
+    """Of the thread that runs the task, where records are followed."""
+    trace: TaskTrace | None = field(init=False, default=None)
+    """Follows records through the task; nodes and stores are made with it or without."""
 
     def __post_init__(self) -> None:
         self.cursor.keeps_messages = self.errors.wants_messages
         self.windows = None if self.registry is None else self.metrics.windows(self.registry)
+        if self.tracer is not None:
+            name = "global" if self.is_global else str(self.task_id)
+            self.trace = TaskTrace(self.tracer, name, self.cursor, lambda: self.metrics.dropped_records)
 
     def streams_metrics(self) -> StreamsMetrics:
         """For metrics of the user's own; of the task alone where no thread gave any."""
@@ -147,12 +156,12 @@ class NodeErrors:
     def fail(self, error: Exception, key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
         """User code failed: returns to drop the record, else raises."""
         self._policy.processing(self._node, error, key, value, timestamp, headers, self._environment.cursor)
-        self.drop("failed")
+        self._count_failed(f"failed, and the handler goes on: {type(error).__name__}: {error}")
 
     def unserializable(self, error: Exception, part: str, record: ProducerRecord) -> None:
         """A ``key`` or ``value`` could not be written: returns to drop the record, else raises."""
         self._policy.serialization(self._node, error, part, record, self._environment.cursor)
-        self.drop("cannot be written")
+        self._count_failed(f"its {part} cannot be written: {type(error).__name__}: {error}")
 
     def undelivered(
         self, failure: StreamsError, record: ProducerRecord
@@ -165,6 +174,11 @@ class NodeErrors:
 
     def drop(self, why: str) -> None:
         self._environment.metrics.dropped_records += 1
+
+    def _count_failed(self, why: str) -> None:
+        self.drop(why)
+        if self._environment.trace is not None:
+            self._environment.trace.dropped(self._node, why)
 
 
 def resolve_serde(given: Serde[Any] | None, default: Serde[Any] | None, what: str, part: str) -> Serde[Any]:

@@ -31,6 +31,7 @@ from streams.runtime.tasks.start_offsets import check_positions, start_unrestore
 from streams.runtime.tasks.task import Task, TaskState
 from streams.runtime.tasks.task_stores import TaskStores
 from streams.runtime.tasks.topic_ids import check_committed, keep_changelog_ids, topics_of, with_ids
+from streams.runtime.tasks.traced_task import make_task
 
 __all__ = ["OwnedTask", "TaskManager"]
 
@@ -223,7 +224,7 @@ class TaskManager:
                 raise
             if lock is not None:
                 self._locks[id_] = lock
-            self.tasks[id_] = Task(plan, environment, stores)
+            self.tasks[id_] = make_task(plan, environment, stores)
 
     def _prepare(self, tasks: Collection[Task]) -> None:
         """Finds where tasks start and what their stores lack."""

@@ -44,6 +44,8 @@ from streams.runtime.tasks.task_manager import TaskManager
 from streams.runtime.tasks.task_stores import TaskStores
 from streams.runtime.threads.metadata import TaskMetadata, ThreadMetadata
 from streams.runtime.threads.partition_watch import SourceWatch
+from streams.runtime.tracing.producer import TracedProducer
+from streams.runtime.tracing.tracer import Tracer
 from streams.threads import Event, Threads
 
 __all__ = ["Shared", "ThreadIdentity", "ThreadLife"]
@@ -106,7 +108,9 @@ class ThreadLife:
         self._consumer_config = client_configs.main_consumer(config, consumer_id, identity.instance_id)
         self.consumer = clients.consumer(self._consumer_config)
         restore_consumer = clients.consumer(client_configs.restore_consumer(config, self._restore_consumer_id))
-        self.collector = RecordCollector(self._producer, clock)
+        self._tracer = Tracer.of(config, clock)
+        sends_by = self._producer if self._tracer is None else TracedProducer(self._producer, self._tracer)
+        self.collector = RecordCollector(sends_by, clock)
         self.membership: Membership = ControlTopicMembership(
             self.consumer, shared.admin, clock, leave_static=self._leave, requests=shared.shutdown_requests
         )
@@ -167,6 +171,7 @@ class ThreadLife:
             exactly_once=config.exactly_once,
             pace=self.pace,
             store_owner=threading.get_ident(),
+            tracer=self._tracer,
         )
 
     def _stores(self, plan: TaskPlan, task: TaskId, environment: Environment) -> TaskStores:
