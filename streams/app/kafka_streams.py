@@ -32,6 +32,7 @@ from streams.runtime.threads.gc_tuning import relax_collector, restore_collector
 from streams.runtime.threads.metadata import ThreadMetadata
 from streams.runtime.threads.stream_thread import StreamThread
 from streams.runtime.threads.thread_state import ThreadState
+from streams.runtime.tracing.tracer import warn_if_unseen
 from streams.threads import Thread
 
 if TYPE_CHECKING:
@@ -168,6 +169,7 @@ class KafkaStreams:
             self._started.set()
 
     def _start(self) -> None:
+        warn_if_unseen(self.config)
         opened = self._opened = Opened(
             self.topology, self.config, self._clients, self._platform, self._metrics, self._global
         )

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from processor_api.clock import ManualClock
 from processor_api.durations import Duration, to_ms
-from processor_api.errors import StreamsError, TopologyError
+from processor_api.errors import ConfigError, StreamsError, TopologyError
 from processor_api.nodes import SinkNode, SourceNode
 from processor_api.record import HeaderList
 from processor_api.serde import Serde
@@ -428,6 +428,8 @@ class TopologyTestDriver:
             return self._trace
         asked = {"trace_keys": keys, "trace_every": 1 if keys is None and every is None else every}
         checked = config_for_tests({**asked, "trace_topics": () if topics is None else topics})
+        if keys is not None and not checked.trace_keys:
+            raise ConfigError("trace.keys is empty: give at least one key, or every=1 for all records")
         for topic in checked.trace_topics:
             if topic not in self._topics or self._topics[topic].queue is None:
                 self._matching_source(topic)

@@ -70,6 +70,7 @@ class NodeContext:
         self._global_stores: dict[str, OpenStore] = {}
         self._owned: dict[str, OwnedStore] = {}
         self._trace = environment.trace
+        self._traced: dict[str, Any] = {}
         self.drop: Callable[..., None] = self._drop
         """``(why, key)``: counts a record that was dropped."""
         if self._trace is not None:
@@ -106,7 +107,12 @@ class NodeContext:
     def facade(self, name: str) -> Any:
         """A store for a user's processor."""
         found = self._checked_facade(name)
-        return found if self._trace is None else traced_store(found, name, self._trace.stores)
+        if self._trace is None:
+            return found
+        traced = self._traced.get(name)
+        if traced is None:
+            traced = self._traced[name] = traced_store(found, name, self._trace.stores)
+        return traced
 
     def _checked_facade(self, name: str) -> Any:
         """A store which another thread than the task's cannot write; what a user brought is

@@ -165,12 +165,13 @@ class StoreTrace:
     def _read_rows(self, rows: RowIterator, store: str, followed: Followed) -> Iterator[tuple[Any, Any]]:
         tracer = self._tracer
         with rows:
-            for number, (key, value) in enumerate(rows):
+            for number, row in enumerate(rows):
                 if tracer.current is followed and number < ROWS_MAX:
+                    key, value = row if type(row) is tuple and len(row) == 2 else (ABSENT, row)
                     tracer.step(followed, "row", place=store, key=key, value=value)
                 elif tracer.current is followed and number == ROWS_MAX:
                     tracer.step(followed, "row", place=store, note="the rows that follow have no lines")
-                yield key, value
+                yield row
 
     # ------------------------------------------------------------------ rows
 

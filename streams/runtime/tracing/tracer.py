@@ -13,7 +13,7 @@ from streams.runtime.tracing.steps import ABSENT, Texts, TraceStep, log_step
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
 
-__all__ = ["Followed", "Held", "Tracer"]
+__all__ = ["Followed", "Held", "Tracer", "warn_if_unseen"]
 
 log = logging.getLogger("streams.trace")
 
@@ -79,14 +79,7 @@ class Tracer:
     def of(cls, config: StreamsConfig, clock: Clock) -> Tracer | None:
         """The tracer of a thread, which writes to the log; ``None`` if nothing is followed."""
         rules = TraceRules.of(config)
-        if rules is None:
-            return None
-        if not log.isEnabledFor(logging.INFO):
-            log.warning(
-                "records are followed, and no line of it is shown: set the level of logger streams.trace to INFO, or"
-                " take out trace.keys and trace.every"
-            )
-        return cls(rules, clock)
+        return None if rules is None else cls(rules, clock)
 
     def step(
         self,
@@ -133,3 +126,12 @@ class Tracer:
         else:
             for step in steps:
                 self._take(step)
+
+
+def warn_if_unseen(config: StreamsConfig) -> None:
+    """Warns, once for an application, if records are followed and nobody sees the lines."""
+    if TraceRules.of(config) is not None and not log.isEnabledFor(logging.INFO):
+        log.warning(
+            "records are followed, and no line of it is shown: set the level of logger streams.trace to INFO, or"
+            " take out trace.keys and trace.every"
+        )
