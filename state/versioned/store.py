@@ -105,7 +105,8 @@ class VersionedFacade:
             except Exception:
                 return VersionedRecord(read_slowly(found[0]), found[1], found[2])
 
-        return get
+        trace = opening.cursor.row_trace
+        return get if trace is None else trace.reading(latest, write_slowly, get)
 
     def _closed(self, *arguments: Any) -> None:
         self._check()

@@ -187,6 +187,11 @@ def open_rows(
     :param log: in place of the changelog, for rows whose keys stand otherwise on it.
     :param log_each: logs each put of a store without caching when it happens, not the last of each key at the drain.
     """
+    log_many = opening.log_many if log is None else None
+    log = log or opening.log
+    trace = opening.cursor.row_trace
+    if trace is not None and log is not None:
+        log, log_many = trace.logging(opening.builder.name, log), None
     return opening.make_rows(
         name=opening.builder.name,
         engine=opening.engine,
@@ -195,8 +200,8 @@ def open_rows(
         value_serde=opening.value_serde,
         cursor=opening.cursor,
         budget=opening.budget,
-        log=log or opening.log,
-        log_many=opening.log_many if log is None else None,
+        log=log,
+        log_many=log_many,
         log_each=log_each,
         caching=opening.builder.caching,
     )

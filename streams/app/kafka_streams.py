@@ -31,6 +31,7 @@ from streams.runtime.threads.gc_tuning import relax_collector, restore_collector
 from streams.runtime.threads.metadata import ThreadMetadata
 from streams.runtime.threads.stream_thread import StreamThread, ThreadCallbacks
 from streams.runtime.threads.thread_state import ThreadState
+from streams.runtime.tracing.tracer import warn_if_unseen
 from streams.threads import Thread
 
 if TYPE_CHECKING:
@@ -194,6 +195,7 @@ class KafkaStreams:
             self._started.set()
 
     def _start(self) -> None:
+        warn_if_unseen(self.config)
         try:
             resources = self._resources = open_application(
                 self.topology,

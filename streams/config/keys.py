@@ -401,6 +401,32 @@ KEYS: tuple[Key, ...] = (
         "`none`, `all`, or some of `reuse.ktable.source.topics`, `merge.repartition.topics`, `single.store.self.join`",
     ),
     Key(
+        "trace.every",
+        "trace_every",
+        "",
+        WORKS,
+        "follows one record in so many through nodes, stores and topics, with a line of the logger `streams.trace` for"
+        " each step ([Following a record](following-a-record.md)); 1 is each record, empty is none; a setting of this"
+        " library",
+    ),
+    Key(
+        "trace.keys",
+        "trace_keys",
+        "",
+        WORKS,
+        "follows the records that have one of these keys, when they are read or later: texts separated by commas, a"
+        ' JSON array (`[42, "a,b", null]`), or a list; a text also stands for keys that are written so; a setting of'
+        " this library",
+    ),
+    Key(
+        "trace.topics",
+        "trace_topics",
+        "",
+        WORKS,
+        "with `trace.every` or `trace.keys`, the source topics whose records are followed; all if empty; a setting of"
+        " this library",
+    ),
+    Key(
         "upgrade.from",
         "upgrade_from",
         "",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -38,6 +39,7 @@ __all__ = [
     "function",
     "handler",
     "host_and_port",
+    "names",
     "one_of",
     "optimizations",
     "optional",
@@ -47,6 +49,7 @@ __all__ = [
     "servers",
     "tags",
     "text",
+    "trace_keys",
     "whole",
     "wrapper",
 ]
@@ -186,6 +189,35 @@ def tags(value: Any) -> tuple[str, ...]:
     if len(found) > _MAX_TAGS:
         raise ValueError(f"must be at most {_MAX_TAGS} names, got {len(found)}")
     return found
+
+
+def names(value: Any) -> tuple[str, ...]:
+    """Names separated by commas, or a list of them."""
+    given = value.split(",") if isinstance(value, str) else value
+    if not isinstance(given, (list, tuple, set, frozenset)) or not all(isinstance(name, str) for name in given):
+        raise ValueError(f"must be names separated by commas or a list of them, got {value!r}")
+    return tuple(name.strip() for name in given if name.strip())
+
+
+def trace_keys(value: Any) -> tuple[Any, ...]:
+    """Keys: as a list, as a JSON array, or as texts separated by commas."""
+    given = value
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        text = value.strip()
+        if text.startswith("["):
+            try:
+                given = json.loads(text)
+            except ValueError as error:
+                raise ValueError(f"begins like a JSON array and cannot be read as one ({error}): {value!r}") from None
+        else:
+            given = [key.strip() for key in text.split(",")] if text else []
+            if not all(given):
+                raise ValueError(f"has an empty key between two commas, got {value!r}")
+    if not isinstance(given, (list, tuple, set, frozenset)):
+        raise ValueError(f"must be keys separated by commas, a JSON array or a list of keys, got {value!r}")
+    return tuple(given)
 
 
 def application_id(value: Any) -> str:

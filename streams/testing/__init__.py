@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from streams.testing.driver import RawRecord, TopologyTestDriver
     from streams.testing.embedded_kafka import EmbeddedKafka
     from streams.testing.mock_context import CapturedForward, CapturedPunctuator, MockProcessorContext
+    from streams.testing.record_trace import RecordTrace, TraceStep
     from streams.testing.topics import TestInputTopic, TestOutputTopic, TestRecord
 
 __all__ = [
@@ -18,16 +19,19 @@ __all__ = [
     "EmbeddedKafka",
     "MockProcessorContext",
     "RawRecord",
+    "RecordTrace",
     "TestInputTopic",
     "TestOutputTopic",
     "TestRecord",
     "TopologyTestDriver",
+    "TraceStep",
 ]
 
 _HOMES = {
     "driver": "RawRecord TopologyTestDriver",
     "embedded_kafka": "EmbeddedKafka",
     "mock_context": "CapturedForward CapturedPunctuator MockProcessorContext",
+    "record_trace": "RecordTrace TraceStep",
     "topics": "TestInputTopic TestOutputTopic TestRecord",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

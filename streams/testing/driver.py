@@ -10,14 +10,14 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar, cast
 
 from processor_api.clock import ManualClock
 from processor_api.durations import Duration, to_ms
-from processor_api.errors import StreamsError, TopologyError
+from processor_api.errors import ConfigError, StreamsError, TopologyError
 from processor_api.nodes import SinkNode, SourceNode
 from processor_api.record import HeaderList
 from processor_api.serde import Serde
@@ -47,16 +47,21 @@ from streams.queries.results import StateQueryResult
 from streams.queries.store_types import StoreQueryParameters
 from streams.runtime.engines.opener import Engines, check_engines, rocksdb_memory
 from streams.runtime.plan.task_plan import plan_all
-from streams.runtime.processing.environment import Environment, TaskSettings
+from streams.runtime.processing.environment import Environment, TaskSettings, TaskThread
 from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.processing.idling import Idling
 from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.task_stores import TaskStores
+from streams.runtime.tasks.traced_task import make_task
+from streams.runtime.tracing.producer import TracedProducer
+from streams.runtime.tracing.rules import TraceRules
+from streams.runtime.tracing.tracer import Tracer
 from streams.testing import store_views
 from streams.testing.driver_engine import DriverEngine
 from streams.testing.driver_globals import DriverGlobals
 from streams.testing.driver_log import DriverProducer, DriverTopic, new_message
 from streams.testing.driver_queries import driver_queries
+from streams.testing.record_trace import RecordTrace
 from streams.testing.settings import config_for_tests, nearest
 from streams.testing.topics import TestInputTopic, TestOutputTopic, Timestamp, to_timestamp_ms
 
@@ -66,6 +71,8 @@ log = logging.getLogger("streams.testing")
 
 R = TypeVar("R")
 S = TypeVar("S")
+
+TRACE_SETTINGS = ("trace_keys", "trace_every", "trace_topics")
 
 NO_POSITIONS: Mapping[TopicPartition, int] = {}
 """Where a task was is written for the next that opens its state; a driver's goes with the driver."""
@@ -119,17 +126,27 @@ class TopologyTestDriver:
         if wrapper is not None:
             made = made.wrapped_by(wrapper, self.config.dotted())
         check_engines(made)
+        self._topology = made
         self.clock = ManualClock(to_timestamp_ms(initial_wall_clock_time, "initial_wall_clock_time"))
         self._topics: dict[str, DriverTopic] = {}
-        self._collector = RecordCollector(DriverProducer(self._topics), self.clock)
         idle_ms = self.config.max_task_idle_ms
         self._idling = Idling(idle_ms, self.clock) if idle_ms > 0 else None  # there is never more to fetch
         self._closed = False
+        self._showed_stores = False
+        self._trace: RecordTrace | None = None
+        self._open()
+
+    def _open(self) -> None:
+        """Opens the stores and starts the task."""
+        rules = TraceRules.of(self.config)
+        self._trace = None if rules is None else RecordTrace(rules, self.clock)
+        producer, tracer = DriverProducer(self._topics), self._tracer
+        self._collector = RecordCollector(producer if tracer is None else TracedProducer(producer, tracer), self.clock)
         self._directory = self._make_directory()
         try:
-            self._globals = self._open_globals(made)
+            self._globals = self._open_globals(self._topology)
             self._globals.start()
-            self._task = self._open_task(made)
+            self._task = self._open_task(self._topology)
             self._task.start(self._collector, {})
         except BaseException:
             shutil.rmtree(self._directory, ignore_errors=True)
@@ -137,6 +154,10 @@ class TopologyTestDriver:
         for partition, queue in {**self._task.queues, **self._globals.queues}.items():
             self._topic(partition.topic).queue = queue
             queue.caught_up = True
+
+    @property
+    def _tracer(self) -> Tracer | None:
+        return None if self._trace is None else self._trace.tracer
 
     def _make_directory(self) -> Path:
         parent = None
@@ -147,7 +168,7 @@ class TopologyTestDriver:
 
     def _open_globals(self, topology: Topology) -> DriverGlobals:
         directory = self._directory / "global"
-        return DriverGlobals(topology, self.config, directory, self.clock, self._open_engine)
+        return DriverGlobals(topology, self.config, directory, self.clock, self._open_engine, self._tracer)
 
     def _open_task(self, topology: Topology) -> Task:
         config = self.config
@@ -162,9 +183,10 @@ class TopologyTestDriver:
             error_policy_for(config, task_id, self._collector),
             clock=self.clock,
             state_dir=self._directory / str(task_id),
+            thread=TaskThread(tracer=self._tracer),
         )
         budget = Budget(config.statestore_cache_max_bytes)
-        return Task(plan, environment, TaskStores(plan, task_id, environment, budget, self._open_engine))
+        return make_task(plan, environment, TaskStores(plan, task_id, environment, budget, self._open_engine))
 
     def _open_engine(self, name: str, directory: Path, families: list[str]) -> Engine:
         config = self.config
@@ -308,6 +330,7 @@ class TopologyTestDriver:
     def get_all_state_stores(self) -> dict[str, Any]:
         """Returns all stores by name, as processors get them."""
         self._check_open()
+        self._showed_stores = True
         stores = {**self._task.stores.stores, **self._globals.stores}
         return {name: store.facade for name, store in stores.items()}
 
@@ -373,6 +396,7 @@ class TopologyTestDriver:
 
     def _open_store(self, name: str) -> Any:
         self._check_open()
+        self._showed_stores = True
         stores = {**self._task.stores.stores, **self._globals.stores}
         found = stores.get(name)
         if found is None:
@@ -387,6 +411,57 @@ class TopologyTestDriver:
             "process-total": metrics.records_processed,
             "punctuate-total": metrics.punctuations,
         }
+
+    # ------------------------------------------------------------------ following records
+
+    def trace(
+        self, keys: Collection[Any] | str | None = None, every: int | None = None, topics: Collection[str] | None = None
+    ) -> RecordTrace:
+        """Follows records through the topology: each one unless something else is asked for.
+
+        Call it before the first record is piped: processors and stores are made again, with the trace. Without
+        arguments it returns the trace that there is, also the one that the configuration asked for.
+
+        :param keys: follows the records that have one of these keys, when they are read or later (``trace.keys``).
+        :param every: follows one record in so many (``trace.every``).
+        :param topics: only records of these topics (``trace.topics``).
+        :raises ConfigError: if the arguments cannot be read, or contradict each other.
+        :raises TopologyError: if no source reads one of the topics.
+        :raises StreamsError: if the driver has worked already.
+        """
+        self._check_open()
+        if self._trace is not None and keys is None and every is None and topics is None:
+            return self._trace
+        asked = {"trace_keys": keys, "trace_every": 1 if keys is None and every is None else every}
+        checked = config_for_tests({**asked, "trace_topics": () if topics is None else topics})
+        if keys is not None and not checked.trace_keys:
+            raise ConfigError("trace.keys is empty: give at least one key, or every=1 for all records")
+        for topic in checked.trace_topics:
+            if topic not in self._topics or self._topics[topic].queue is None:
+                self._matching_source(topic)
+        self._check_unused()
+        self._task.close()
+        self._globals.close()
+        shutil.rmtree(self._directory, ignore_errors=True)
+        for found in self._topics.values():
+            found.empty()
+        self.config = self.config.model_copy(update={name: getattr(checked, name) for name in TRACE_SETTINGS})
+        self._open()
+        assert self._trace is not None
+        return self._trace
+
+    def _check_unused(self) -> None:
+        metrics = self.metrics()
+        if any(metrics.values()) or any(one.queue is not None and one.end_offset for one in self._topics.values()):
+            done = "it has processed something"
+        elif self._showed_stores:
+            done = "it has given out a store"
+        else:
+            return
+        raise StreamsError(
+            f"trace() makes processors and stores again, and the driver has worked already: {done}. Call it before"
+            " that, or set trace.keys or trace.every in the configuration of the driver"
+        )
 
     # ------------------------------------------------------------------ running
 

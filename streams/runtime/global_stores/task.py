@@ -17,17 +17,18 @@ from state.registry.kinds import OpenStore
 from streams.metrics.registry import Metrics
 from streams.runtime.global_stores.stores import GlobalStores
 from streams.runtime.plan.task_plan import plan_globals
-from streams.runtime.processing.environment import Environment, TaskSettings
+from streams.runtime.processing.environment import Environment, TaskSettings, TaskThread
 from streams.runtime.processing.error_policy import ErrorPolicy, ExceptionHandlers
 from streams.runtime.processing.inputs import InputQueue
 from streams.runtime.processing.node_chain import build_chain
 from streams.runtime.processing.punctuations import Punctuations, Schedule
 from streams.runtime.tasks.task_stores import EngineOpener
+from streams.runtime.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
 
-__all__ = ["NO_TASK", "GlobalTask"]
+__all__ = ["NO_TASK", "GlobalTask", "TracedGlobalTask"]
 
 log = logging.getLogger("streams.global")
 
@@ -67,6 +68,7 @@ class GlobalTask:
     """The global stores of a process with the nodes that fill them. Whoever owns it gives it messages.
 
     :param directory: where the stores are.
+    :param tracer: of its thread, where records are followed.
     :raises RetryableError: if another process has the stores open.
     :raises StateError: if a store is damaged or cannot be opened.
     """
@@ -79,6 +81,7 @@ class GlobalTask:
         clock: Clock,
         open_engine: EngineOpener,
         metrics: Metrics | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self.environment = Environment(
             NO_TASK,
@@ -86,6 +89,7 @@ class GlobalTask:
             ErrorPolicy(NO_TASK, _handlers(config), _no_dead_letters),
             clock=clock,
             state_dir=directory,
+            thread=TaskThread(tracer=tracer),
         )
         self.specs = {spec.topic: spec for spec in topology.global_stores.values()}
         """Each store by its topic."""
@@ -155,6 +159,15 @@ class GlobalTask:
             self._chain.close()
         finally:
             self.stores.close()
+
+
+class TracedGlobalTask(GlobalTask):
+    """A :class:`GlobalTask` that follows records: its commits have lines in the trace."""
+
+    def apply(self) -> None:
+        super().apply()
+        if self.environment.trace is not None:
+            self.environment.trace.committed()
 
 
 def _handlers(config: StreamsConfig) -> ExceptionHandlers:

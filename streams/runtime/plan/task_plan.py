@@ -71,6 +71,11 @@ class TaskPlan:
             topic for store, topic in self.changelogs.items() if store not in self.source_changelogs
         )
 
+    @property
+    def internal_topics(self) -> frozenset[str]:
+        """Real names of all repartition topics of the topology."""
+        return frozenset(f"{self.prefix}-{name}" for name in self.topology.repartition_topics)
+
     def real_name(self, topic: str) -> str:
         return full_name(self.topology, self.prefix, topic)
 

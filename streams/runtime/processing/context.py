@@ -19,6 +19,7 @@ from state.registry.kinds import OpenStore
 from state.registry.thread_guard import OwnedStore
 from streams.runtime.processing.environment import Environment, NodeErrors
 from streams.runtime.processing.punctuations import Punctuations
+from streams.runtime.tracing.traced_stores import TracedOperator, traced_store
 
 __all__ = ["NodeContext", "UserContext", "forward_to", "run_processor"]
 
@@ -68,6 +69,12 @@ class NodeContext:
         self._closers = closers
         self._global_stores: dict[str, OpenStore] = {}
         self._owned: dict[str, OwnedStore] = {}
+        self._trace = environment.trace
+        self._traced: dict[str, Any] = {}
+        self.drop: Callable[..., None] = self._drop
+        """``(why, key)``: counts a record that was dropped."""
+        if self._trace is not None:
+            self.drop = self._trace.dropping(node, self._drop)
 
     def child(self, name: str) -> Forward:
         found = self._children.get(name)
@@ -98,7 +105,17 @@ class NodeContext:
         return found
 
     def facade(self, name: str) -> Any:
-        """A store for a user's processor, which another thread than the task's cannot write; what a user brought is
+        """A store for a user's processor."""
+        found = self._checked_facade(name)
+        if self._trace is None:
+            return found
+        traced = self._traced.get(name)
+        if traced is None:
+            traced = self._traced[name] = traced_store(found, name, self._trace.stores)
+        return traced
+
+    def _checked_facade(self, name: str) -> Any:
+        """A store which another thread than the task's cannot write; what a user brought is
         handed out as it is, but in Python's development mode."""
         found, owner, checks_reads = self.open_store(name), self.environment.store_owner, sys.flags.dev_mode
         if owner is None or name not in self._stores or (found.custom and not checks_reads):
@@ -109,9 +126,10 @@ class NodeContext:
         return owned
 
     def store(self, name: str) -> Any:
-        return self.open_store(name).operator
+        found = self.open_store(name).operator
+        return found if self._trace is None else TracedOperator(found, self.node, name, self._trace.stores)
 
-    def drop(self, why: str, key: Any = None) -> None:
+    def _drop(self, why: str, key: Any = None) -> None:
         self.environment.metrics.dropped_records += 1
 
     def stream_time_ms(self) -> int:

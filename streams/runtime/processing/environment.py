@@ -23,6 +23,8 @@ from streams.metrics.registry import Metrics, ThreadMetrics
 from streams.metrics.windows import Windows
 from streams.runtime.processing.error_policy import ErrorPolicy
 from streams.runtime.processing.pace import Pace
+from streams.runtime.tracing.task_trace import TaskTrace
+from streams.runtime.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
@@ -130,6 +132,8 @@ class TaskThread:
     """The id of the thread whose processors may use the stores; ``None`` where that is not checked."""
     metrics: StreamsMetrics | None = None
     """Takes the metrics that processors add."""
+    tracer: Tracer | None = None
+    """Follows chosen records; ``None`` where none are followed."""
 
 
 class Environment:
@@ -164,6 +168,11 @@ class Environment:
         self.initialised = False
         """Whether the users' processors are: before, there is no record that a context could describe."""
         self._user_metrics = thread.metrics
+        self.trace: TaskTrace | None = None
+        """Follows records through the task; nodes and stores are made with it or without."""
+        if thread.tracer is not None:
+            name = "global" if settings.is_global else str(task_id)
+            self.trace = TaskTrace(thread.tracer, name, self.cursor, lambda: self.metrics.dropped_records)
 
     def streams_metrics(self) -> StreamsMetrics:
         """Returns what takes the metrics of users' processors; a registry of its own where no thread gave one."""
@@ -215,12 +224,12 @@ class NodeErrors:
     def fail(self, error: Exception, key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
         """User code failed: returns to drop the record, else raises."""
         self._policy.processing(self._node, error, key, value, timestamp, headers, self._environment.cursor)
-        self.drop("failed")
+        self._count_failed(f"failed, and the handler goes on: {type(error).__name__}: {error}")
 
     def unserializable(self, error: Exception, part: str, record: ProducerRecord) -> None:
         """A ``key`` or ``value`` could not be written: returns to drop the record, else raises."""
         self._policy.serialization(self._node, error, part, record, self._environment.cursor)
-        self.drop("cannot be written")
+        self._count_failed(f"its {part} cannot be written: {type(error).__name__}: {error}")
 
     def undelivered(
         self, failure: StreamsError, record: ProducerRecord
@@ -233,6 +242,11 @@ class NodeErrors:
 
     def drop(self, why: str) -> None:
         self._environment.metrics.dropped_records += 1
+
+    def _count_failed(self, why: str) -> None:
+        self.drop(why)
+        if self._environment.trace is not None:
+            self._environment.trace.dropped(self._node, why)
 
 
 def resolve_serde(given: Serde[Any] | None, default: Serde[Any] | None, what: str, part: str) -> Serde[Any]:

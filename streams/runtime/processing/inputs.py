@@ -158,6 +158,10 @@ class InputQueue:
             cursor.message, cursor.source = message, self.partition
             self._environment.errors.deserialization(source.node, error, part, cursor)
             self._environment.metrics.dropped_records += 1
+            if self._environment.trace is not None:
+                key = None if part == "key" else key
+                why = f"the {part} cannot be read: {type(error).__name__}: {error}"
+                self._environment.trace.unread(source.node, self.partition, message, key, why)
             return None
         headers = message.headers()
         timestamp: int = message.timestamp()[1]
@@ -165,13 +169,16 @@ class InputQueue:
             self._cursor.message, self._cursor.source = message, self.partition
             timestamp = self._extract(message, key, value, headers)
             if timestamp < 0:
-                self._drop_untimed(message, timestamp)
+                self._drop_untimed(message, timestamp, key)
                 return None
         return timestamp, key, value, headers, message
 
-    def _drop_untimed(self, message: Any, timestamp: int) -> None:
+    def _drop_untimed(self, message: Any, timestamp: int, key: Any) -> None:
         """As in Java, a negative time is no error but the extractor's way to drop a record."""
         self._environment.metrics.dropped_records += 1
+        if self._environment.trace is not None:
+            why = f"its timestamp extractor gave a negative time, {timestamp}"
+            self._environment.trace.unread(self.source.node, self.partition, message, key, why)
         if self.source.extractor is not log_and_skip_on_invalid_timestamp:  # that one has told it
             topic, partition = self.partition
             place = {"node": self.source.node, "topic": topic, "partition": partition, "offset": message.offset()}

@@ -150,14 +150,25 @@ class _Builder:
 
     def source(self, name: str, topic: str) -> BoundSource:
         node: Any = self.plan.topology.nodes[name]
-        what = f"source {name!r}"
+        what, trace = f"source {name!r}", self.environment.trace
+        forward = forward_to(list(reversed(self.children[name].values())))
         return BoundSource(
             node=name,
             read_key=self.environment.key_serde(node.key_serde, what, topic).deserialize,
             read_value=self.environment.value_serde(node.value_serde, what, topic).deserialize,
             extractor=node.timestamp_extractor or self.environment.settings.default_timestamp_extractor,
-            forward=forward_to(list(reversed(self.children[name].values()))),
+            forward=forward if trace is None else trace.source(name, forward, self.plan.internal_topics),
         )
+
+    def traced(self, node: ProcessorNode | SinkNode, function: Forward) -> Forward:
+        """The function of a node, with lines for the records that are followed."""
+        trace = self.environment.trace
+        if trace is None:
+            return function
+        if isinstance(node, SinkNode):
+            is_internal = node.topic is not None and self.plan.real_name(node.topic) in self.plan.internal_topics
+            return trace.sink(node.name, function, is_internal)
+        return trace.node(node.name, function)
 
 
 def build_chain(
@@ -176,6 +187,7 @@ def build_chain(
             sources |= {topic: builder.source(name, topic) for topic, reader in plan.topics.items() if reader == name}
             continue
         function = builder.sink(node) if isinstance(node, SinkNode) else builder.processor(node)
+        function = builder.traced(node, function)
         for parent in node.parents:
             builder.children[parent][name] = function
     return NodeChain(sources, builder.source, builder.contexts, builder.initialisers, builder.closers)

@@ -13,6 +13,7 @@ from streams.runtime.processing.environment import Environment, TaskSettings, Ta
 from streams.runtime.processing.error_policy import ErrorPolicy
 from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.task_stores import EngineOpener, TaskStores
+from streams.runtime.tasks.traced_task import make_task
 
 __all__ = ["TaskOpener"]
 
@@ -72,7 +73,7 @@ class TaskOpener:
             state_dir=self._directory.task_directory(id_),
             thread=self._thread,
         )
-        return Task(plan, environment, TaskStores(plan, id_, environment, self._budget, self._open_engine))
+        return make_task(plan, environment, TaskStores(plan, id_, environment, self._budget, self._open_engine))
 
     def release(self, id_: TaskId) -> None:
         """Releases the lock of a task that was closed."""

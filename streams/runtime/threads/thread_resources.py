@@ -38,6 +38,8 @@ from streams.runtime.tasks.thread_clients import ThreadClients
 from streams.runtime.threads.metadata import TaskMetadata, ThreadMetadata
 from streams.runtime.threads.partition_watch import PartitionWatch
 from streams.runtime.threads.process_resources import ProcessResources
+from streams.runtime.tracing.producer import TracedProducer
+from streams.runtime.tracing.tracer import Tracer
 from streams.threads import Event
 
 __all__ = ["ThreadIdentity", "ThreadResources"]
@@ -86,7 +88,11 @@ class ThreadResources:
             admin=process.cluster.admin,
         )
         self.consumer, admin = self.clients.consumer, self.clients.admin
-        self.collector = RecordCollector(self.clients.producer, clock)
+        self._tracer = Tracer.of(config, clock)
+        producer = self.clients.producer
+        self.collector = RecordCollector(
+            producer if self._tracer is None else TracedProducer(producer, self._tracer), clock
+        )
         self.membership: Membership = ControlTopicMembership(
             self.consumer, admin, clock, leave_static=self._leave, requests=process.cluster.shutdown_requests
         )
@@ -135,6 +141,7 @@ class ThreadResources:
                 pace=self.pace,
                 store_owner=threading.get_ident(),
                 metrics=ThreadMetrics(metrics, self._identity.thread),
+                tracer=self._tracer,
             ),
             self._budget,
             directory=state.directory,
