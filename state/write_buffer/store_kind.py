@@ -14,7 +14,7 @@ from processor_api.record import HeaderList
 from processor_api.serde import Serde
 from processor_api.stores.factory import MEMORY, ROCKSDB, StoreBuilder
 from state.engine.port import Batch, Engine
-from state.write_buffer.buffer import Log, LogMany, Rows
+from state.write_buffer.buffer import Log, LogMany, Rows, RowsSettings
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.open_views import OpenViews
 from state.write_buffer.record_context import Cursor
@@ -78,7 +78,7 @@ class Opening:
     value_serde: Serde[Any]
     drop: Callable[[], None]
     """Counts a record that was dropped."""
-    make_rows: Callable[..., Rows] = Rows
+    make_rows: Callable[[RowsSettings], Rows] = Rows
     """Makes what is between the store and the engine."""
 
 
@@ -192,7 +192,7 @@ def open_rows(
     trace = opening.cursor.row_trace
     if trace is not None and log is not None:
         log, log_many = trace.logging(opening.builder.name, log), None
-    return opening.make_rows(
+    settings = RowsSettings(
         name=opening.builder.name,
         engine=opening.engine,
         codec=opening.codec,
@@ -205,3 +205,4 @@ def open_rows(
         log_each=log_each,
         caching=opening.builder.caching,
     )
+    return opening.make_rows(settings)

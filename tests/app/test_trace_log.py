@@ -15,11 +15,12 @@ from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.topology import Topology
-from runtime_support.running_app import Cluster, passing_on, until
+from runtime_support.running_app import Cluster, passing_on
 from streams.app.kafka_streams import ClientState
 from streams.app.uncaught import StreamThreadExceptionResponse as Answer
 from streams.config import StreamsConfig
 from streams.runtime.tracing.tracer import Tracer
+from waiting import wait_until
 
 GUARANTEES = pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
 Lines = list[logging.LogRecord]
@@ -48,7 +49,7 @@ def test_a_record_is_followed_across_tasks_threads_and_a_cache(
     cluster.until_state(app, ClientState.RUNNING)
     cluster.send("to be", "or not", partition=1)
     cluster.until_out("1", "1", "1", "1")
-    until("it is committed", lambda: [one.msg for one in lines(caplog)].count("commit") >= 2, lambda: lines(caplog))
+    wait_until("it is committed", lambda: [one.msg for one in lines(caplog)].count("commit") >= 2)
     cluster.close()
     found = lines(caplog)
     assert {one.record for one in found} == {"in-1@0"}
@@ -90,7 +91,7 @@ def test_what_is_rolled_back_is_said_and_followed_again(tmp_path: Path, caplog: 
     app.start()
     cluster.until_state(app, ClientState.RUNNING)
     cluster.send("a", "b")
-    until("both are followed again", lambda: [one.msg for one in lines(caplog)].count("send") >= 3, cluster.told)
+    wait_until("both are followed again", lambda: [one.msg for one in lines(caplog)].count("send") >= 3)
     cluster.close()
     steps = [(one.record, one.msg) for one in lines(caplog)]
     assert steps.index(("in-0@1", "fail")) < steps.index(("in-0@0", "rollback"))

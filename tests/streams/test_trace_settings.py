@@ -41,7 +41,10 @@ def test_keys_are_read(given: Any, keys: tuple[Any, ...]) -> None:
         ({"trace.every": 0}, "trace.every must be at least 1, got 0"),
         ({"trace.every": "x"}, "trace.every must be a whole number, got 'x'"),
         ({"trace.every": 1, "trace.keys": "a"}, "trace.keys and trace.every are both set"),
-        ({"trace.topics": "in"}, "trace.topics says where to look for records and not which to follow: set trace.keys"),
+        (
+            {"trace.topics": "in"},
+            "trace.topics says where to look for records, and not which to follow: set trace.keys",
+        ),
         ({"trace.topics": 5, "trace.every": 1}, "trace.topics must be names separated by commas or a list of them"),
     ],
 )

@@ -314,7 +314,7 @@ def test_window_stores_have_rows_with_the_window_and_what_is_too_late_is_said() 
         def process(self, record: Record[Any, Any]) -> None:
             start = record.timestamp // 10 * 10
             self.store.put(record.key, record.value, start)
-            with self.store.fetch(record.key, 0, start) as found:
+            with self.store.fetch_range(record.key, 0, start) as found:
                 list(found)
 
     store = Stores.window_store_builder(Stores.in_memory_window_store("windows", 100, 10), S, S)
@@ -452,7 +452,7 @@ def test_it_prints_as_a_table() -> None:
 
 def test_the_configuration_may_ask_for_it() -> None:
     with TopologyTestDriver(tally(), {**SETTINGS, "trace.keys": ["a"]}) as driver:
-        driver.store("tally").put("b", 1)
+        driver.get_state_store("tally").put("b", 1)
         driver.create_input_topic("in").pipe_key_values([("a", "x"), ("b", "x")])
         assert driver.trace().records == ["in-0@0"]
 
@@ -516,7 +516,7 @@ def test_it_begins_before_the_driver_works() -> None:
         with pytest.raises(StreamsError, match="the driver has worked already: it has processed something"):
             driver.trace()
     with TopologyTestDriver(tally(), SETTINGS) as driver:
-        driver.store("tally").put("a", 1)
+        driver.get_state_store("tally").put("a", 1)
         with pytest.raises(StreamsError, match="the driver has worked already: it has given out a store"):
             driver.trace()
     with pytest.raises(StreamsError, match="closed"):
