@@ -269,7 +269,7 @@ class KafkaStreams:
 
         A stream thread that calls this ends itself, after the current record.
 
-        :param timeout: how long to wait for its end, which it comes to later otherwise; ``None`` waits without limit.
+        :param timeout: how long to wait for its end, which comes also if it takes longer; ``None`` waits.
         :returns: its name; ``None`` unless the application is running or rebalancing and has a thread.
         """
         timeout_s = _seconds(timeout)
