@@ -1,4 +1,4 @@
-"""Queries of an application's stores, as its client makes and allows them."""
+"""Queries of an application's stores."""
 
 from __future__ import annotations
 

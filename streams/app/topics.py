@@ -34,8 +34,10 @@ log = logging.getLogger("streams.topics")
 
 
 def warn_of_lost_history(topology: Topology) -> None:
-    """Warns of source topics that serve as changelogs of versioned stores (KIP-889): they are the user's, so that
-    nobody has made them keep what the history is restored from."""
+    """Warns of source topics that serve as changelogs of versioned stores (KIP-889).
+
+    They are topics of the user, which need not be configured to keep what the history is restored from.
+    """
     for store, topic in topology.source_changelogs.items():
         history_ms = topology.stores[store].supplier.parameters.get("history_retention_ms", 0)
         if history_ms:
@@ -50,7 +52,7 @@ def warn_of_lost_history(topology: Topology) -> None:
 
 
 class TopicFitter:
-    """Plans an application for the topics there are."""
+    """Plans an application for the topics that exist."""
 
     def __init__(self, topology: Topology, config: StreamsConfig, settings: Mapping[str, Any], admin: Admin) -> None:
         self._topology = topology
@@ -64,8 +66,8 @@ class TopicFitter:
         names = {node.name for node in self._patterns}
         self._open_ended = frozenset(part.id for part in parts if names.intersection(part.sources))
         self.growing = self._open_ended | {part.id for part in parts if not part.stores and not part.is_global}
-        """Subtopologies whose tasks may become more: those that read a pattern, and those without stores, to whose
-        topics partitions may be added."""
+        """Subtopologies that may get more tasks: those that read a pattern, and those without stores, to whose topics
+        partitions may be added."""
         own = {control_topic(self._prefix, part.id) for part in parts} | internal_topics(topology, settings).keys()
         self._own = own
         self._named = {topic for node in sources for topic in node.topics}
@@ -73,12 +75,15 @@ class TopicFitter:
         self._read = (self._named | global_topics) - set(topology.repartition_topics)
 
     def existing(self) -> dict[str, int]:
-        """Partition counts of all topics of the cluster."""
+        """Returns the partition counts of all topics of the cluster."""
         return {name: info.partitions for name, info in self._admin.topics().items()}
 
     def readable(self, existing: Mapping[str, int]) -> dict[str, int]:
-        """The topics that sources may read: those they name, and of the others neither the brokers' own nor this
-        application's internal ones, which a pattern does not mean."""
+        """Returns the topics that sources may read.
+
+        These are the topics they name, and all others but internal topics of the brokers and of this application, which
+        a pattern does not match.
+        """
         return {
             name: count
             for name, count in existing.items()
@@ -86,11 +91,11 @@ class TopicFitter:
         }
 
     def matched(self, readable: Mapping[str, int]) -> set[str]:
-        """The topics that patterns of the topology match."""
+        """Returns the topics that patterns of the topology match."""
         return {topic for node in self._patterns for topic in source_topics(self._topology, node, readable)}
 
     def grown(self, before: Mapping[str, int], readable: Mapping[str, int]) -> list[str]:
-        """Topics that have more partitions than before and are read by subtopologies without stores alone."""
+        """Returns the topics that have more partitions than before, and are read by no subtopology with stores."""
         stateful = {
             topic for plan in plan_tasks(self._topology, self._settings, before) if plan.stores for topic in plan.topics
         }
@@ -98,7 +103,7 @@ class TopicFitter:
         return sorted(topic for topic in read if 0 < before.get(topic, 0) < readable.get(topic, 0))
 
     def fit(self, readable: Mapping[str, int], existing: Mapping[str, int]) -> Plans:
-        """The plans; internal topics exist when it returns.
+        """Returns the plans; internal topics exist when it returns.
 
         :raises MissingTopicError: if a source topic does not exist.
         :raises AuthorizationError: if it may not be seen, or an internal one may not be made.
@@ -130,14 +135,17 @@ class TopicFitter:
             prefix=self._prefix,
             task_counts={
                 number: max(plan.tasks, int(number in self._open_ended)) for number, plan in tasks.items()
-            },  # one task at least, so that the group has something to hand out
+            },  # one task at least, so that the group has a partition to assign
             hash=topology_hash(self._topology.describe()),
             growing=self.growing,
         )
         return Plans(tasks, group)
 
     def _check_tasks(self, tasks: Mapping[int, TaskPlan], existing: Mapping[str, int]) -> None:
-        """:raises TopologyError: if a subtopology with stores had another number of tasks when it was first run."""
+        """Checks the number of tasks of each subtopology with stores.
+
+        :raises TopologyError: if it was another one when the subtopology was first run.
+        """
         for number, plan in tasks.items():
             topic = control_topic(self._prefix, number)
             before = existing.get(topic, plan.tasks)

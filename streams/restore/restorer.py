@@ -41,25 +41,25 @@ ZERO_SENT = 1
 
 
 class StateRestoreListener(Protocol):
-    """Receives the progress of restores, on the stream thread (Kafka Streams' StateRestoreListener).
+    """A listener of restores, which is called on the stream thread (Kafka Streams' StateRestoreListener).
 
-    Offsets are those of the changelog; ``restored`` counts records.
+    Offsets are those of the changelog; ``restored`` counts records. A listener may leave methods out.
     """
 
     def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None:
-        """Called when a store begins to read its changelog, from ``start`` up to ``end``."""
+        """Is called when a restore starts, with the first offset to read and the offset to reach."""
         ...
 
     def on_batch_restored(self, partition: TopicPartition, store: str, end_offset: int, restored: int) -> None:
-        """Called for each batch, with the offset of its last record and the number of its records."""
+        """Is called after a batch, with the offset of its last record and the number of its records."""
         ...
 
     def on_restore_end(self, partition: TopicPartition, store: str, restored: int) -> None:
-        """Called when the store is complete, with the number of all records restored."""
+        """Is called when the store is complete, with the number of all records restored."""
         ...
 
     def on_restore_suspended(self, partition: TopicPartition, store: str, restored: int) -> None:
-        """Called when the task moves to another thread, or the application closes, before the store is complete."""
+        """Is called when the task moves or the application closes before the store is complete."""
         ...
 
 
@@ -81,7 +81,7 @@ class RestoreProgress:
 
 @dataclass(frozen=True, eq=False)
 class RestoreJob:
-    """Says which part of a changelog partition is to be read into which store."""
+    """Names the part of a changelog partition that is to be read into a store."""
 
     task: TaskId
     store: str

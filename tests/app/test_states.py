@@ -295,7 +295,7 @@ def test_a_restore_listener_that_raises_is_told_of_once_and_changes_nothing(
         cluster.until_out("a=1", "a=2")
     assert [record.getMessage() for record in caplog.records] == [
         f"{call} of the restore listener {Failing.__qualname__} raised KeyError for store 'counts'; restoring goes on,"
-        " and further errors of this call are not told"
+        " and further errors of this call are not logged"
         for call in ("on_restore_start", "on_batch_restored")
     ]
 

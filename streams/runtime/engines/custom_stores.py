@@ -1,4 +1,4 @@
-"""Opens the stores that users bring."""
+"""Opens custom stores, which users write."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def open_custom_store(
     changelog: str | None,
     inputs: Sequence[TopicPartition] = (),
 ) -> Engine:
-    """A custom store, opened, as the engine that it has to itself.
+    """Returns the engine that a custom store, opened, is behind.
 
     :param changelog: the real name of its changelog topic.
     :param inputs: the input partitions of the task.

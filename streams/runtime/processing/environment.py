@@ -1,4 +1,4 @@
-"""What the nodes of one task share."""
+"""The environment of one task: what its nodes and stores share."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ __all__ = [
 
 @dataclass
 class TaskMetrics:
-    """Plain counters of one task, published by the batch."""
+    """Counts what one task has done, once for each batch."""
 
     records_processed: int = 0
     dropped_records: int = 0
@@ -53,14 +53,14 @@ class TaskMetrics:
     """The longest of the window."""
 
     def punctuated(self, seconds: float) -> None:
-        """One punctuation took so long."""
+        """Adds a punctuation."""
         self.punctuations += 1
         self.punctuate_s += seconds
         if seconds > self.punctuate_s_max:
             self.punctuate_s_max = seconds
 
     def windows(self, metrics: Metrics) -> Windows:
-        """For rates of these."""
+        """Returns the windows that rates of these counters are computed from."""
         totals = "records_processed", "dropped_records", "punctuations", "punctuate_s"
         return metrics.windows(self, totals, ("punctuate_s_max",))
 
@@ -181,7 +181,7 @@ class Environment:
         return self._user_metrics
 
     def request_commit(self) -> None:
-        """A commit is wanted soon."""
+        """Asks for a commit soon."""
         self.commit_requested = True
 
     def drop(self) -> None:
@@ -189,11 +189,11 @@ class Environment:
         self.metrics.dropped_records += 1
 
     def key_serde(self, given: Serde[Any] | None, what: str, topic: str) -> Serde[Any]:
-        """The serde of keys in a topic, bound to it."""
+        """Returns the serde of keys in a topic, bound to it."""
         return self._bound(resolve_serde(given, self.settings.default_key_serde, what, "key"), what, topic, is_key=True)
 
     def value_serde(self, given: Serde[Any] | None, what: str, topic: str) -> Serde[Any]:
-        """The serde of values in a topic, bound to it."""
+        """Returns the serde of values in a topic, bound to it."""
         return self._bound(
             resolve_serde(given, self.settings.default_value_serde, what, "value"), what, topic, is_key=False
         )
@@ -213,7 +213,7 @@ class Environment:
 
 
 class NodeErrors:
-    """What happens to the errors of one node (:class:`streams.kafka.record_collector.SinkErrors`)."""
+    """Handles the errors of one node by the error policy (:class:`streams.kafka.record_collector.SinkErrors`)."""
 
     def __init__(self, environment: Environment, node: str) -> None:
         self._environment = environment
@@ -222,25 +222,26 @@ class NodeErrors:
         self.wants_refused = environment.errors.wants_refused
 
     def fail(self, error: Exception, key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
-        """User code failed: returns to drop the record, else raises."""
+        """Handles an error of user code: returns to drop the record, else raises."""
         self._policy.processing(self._node, error, key, value, timestamp, headers, self._environment.cursor)
         self._count_failed(f"failed, and the handler goes on: {type(error).__name__}: {error}")
 
     def unserializable(self, error: Exception, part: str, record: ProducerRecord) -> None:
-        """A ``key`` or ``value`` could not be written: returns to drop the record, else raises."""
+        """Handles a ``key`` or ``value`` that cannot be serialised: returns to drop the record, else raises."""
         self._policy.serialization(self._node, error, part, record, self._environment.cursor)
         self._count_failed(f"its {part} cannot be written: {type(error).__name__}: {error}")
 
     def undelivered(
         self, failure: StreamsError, record: ProducerRecord
     ) -> tuple[StreamsError | None, Iterable[ProducerRecord]]:
-        """The broker refused a record: what to raise, ``None`` to go on without it, and dead letters."""
+        """Handles a record that the broker refused: returns the error to raise, or ``None``, and the dead letters."""
         verdict, letters = self._policy.undelivered(self._node, failure, record)
         if verdict is None:
             self.drop("refused")
         return verdict, letters
 
     def drop(self, why: str) -> None:
+        """Counts a record that the node drops."""
         self._environment.metrics.dropped_records += 1
 
     def _count_failed(self, why: str) -> None:
@@ -250,7 +251,7 @@ class NodeErrors:
 
 
 def resolve_serde(given: Serde[Any] | None, default: Serde[Any] | None, what: str, part: str) -> Serde[Any]:
-    """The serde given, or the application's default.
+    """Returns the serde given, or the application's default.
 
     :raises ConfigError: if there is neither.
     """

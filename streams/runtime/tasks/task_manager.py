@@ -117,6 +117,10 @@ class TaskManager:
         """Lists the tasks that run; any thread may call it."""
         return [task for task in list(self.tasks.values()) if task.state is TaskState.RUNNING]
 
+    def running_by_id(self) -> dict[TaskId, Task]:
+        """Returns the tasks that run, by id; any thread may call it."""
+        return {task.id: task for task in self.all_running()}
+
     @property
     def all_open(self) -> bool:
         """Whether every owned task that has inputs runs, and reads them all."""
@@ -261,7 +265,7 @@ class TaskManager:
     # ------------------------------------------------------------------ closing
 
     def roll_back(self) -> None:
-        """Takes every task back to its last commit, after an abort; engines stay open."""
+        """Takes every task back to its last commit, after an abort; engines remain open."""
         for task in list(self.tasks.values()):
             self._stop_reading(task)
             self._restores.stop(task.id)

@@ -451,7 +451,7 @@ class StreamThread:
         busy = False
         committer, pace, timeout = resources.committer, resources.pace, self._call_timeout
         pace.begin_turn(min(self._next_commit, committer.commit_by))
-        tasks = [] if self._is_paused() else timeout.turn(pace.in_turn(resources.tasks.all_running()))
+        tasks = [] if self._is_paused() else timeout.turn(pace.in_turn(resources.tasks.running_by_id()))
         for task in tasks:
             in_work.task = task.id
             limit = timeout.limit(task, min(PROCESS_LIMIT, pace.records_left))
