@@ -45,7 +45,7 @@ class StreamsBuilder:
             assert driver.get_key_value_store("counts").get("be") == 2
 
     Nodes are numbered by one counter in the order of the calls, and unnamed stores and internal topics carry these
-    numbers in their names: an operator put in between renames all that follow (conformance 111). Name what has state.
+    numbers in their names: an operator put in between renames all that follow (semantics 111). Name what has state.
     """
 
     def __init__(self, config: Mapping[str, Any] | Dotted | None = None) -> None:

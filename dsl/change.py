@@ -2,8 +2,8 @@
 
 A change is a plain tuple ``(new, old)``, the cheapest thing Python can make (0.03 µs, a named tuple 0.2 µs). ``None``
 in either place means that there is no value; ``old`` is ``None`` too where no operator asked for old values
-(conformance 30). An out-of-order update of a versioned table has a third item, ``False`` for "not the latest"; without
-it a change is the latest (conformance 38).
+(semantics 30). An out-of-order update of a versioned table has a third item, ``False`` for "not the latest"; without
+it a change is the latest (semantics 38).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WITH_LATEST = 3
 
 
 class ChangeSerde(Serde[Change]):
-    """The serde of changes on the repartition topic of a grouped table (reference 3.1, KIP-904).
+    """The serde of changes on the repartition topic of a grouped table (formats 4, KIP-904).
 
     :param inner: writes the values; ``None`` is the application's default serde.
     """

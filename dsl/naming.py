@@ -1,4 +1,4 @@
-"""Names of nodes, stores and topics (reference 3.7).
+"""Names of nodes, stores and topics (semantics 132).
 
 Generated names carry the number of one counter per builder, and every operator uses up a number even where the user
 gave it a name, so that the numbers, and with them the names of internal topics, are those of Kafka Streams.

@@ -163,7 +163,7 @@ class Repartitioned(Generic[K, V]):
     value_serde: Serde[V] | None = None
     partitioner: StreamPartitioner | None = None
     number_of_partitions: int | None = None
-    """``None``: as many as the widest topic upstream (conformance 103)."""
+    """``None``: as many as the widest topic upstream (semantics 103)."""
 
     def __post_init__(self) -> None:
         _check(self.name)

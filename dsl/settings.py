@@ -31,9 +31,9 @@ class BuildSettings:
     """The settings of the application that the compiler uses."""
 
     reuse_source_topics: bool = False
-    """Let the topic of a table serve as its store's changelog (conformance 108)."""
+    """Let the topic of a table serve as its store's changelog (semantics 108)."""
     merge_repartition_topics: bool = False
-    """Let one repartition topic after a key change serve all that need one (conformance 107)."""
+    """Let one repartition topic after a key change serve all that need one (semantics 107)."""
     single_store_self_join: bool = False
     explicit_names: bool = False
     """Refuse generated names of stores and internal topics (KIP-1111)."""

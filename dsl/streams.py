@@ -38,7 +38,7 @@ class KStream(Generic[K, V]):
 
     Operators keep timestamps and headers. After one that may change keys (``map``, ``flat_map``, ``select_key``,
     ``process``, ``group_by``), the next that needs equal keys in one place sends the records through an internal topic
-    first (conformance 102); prefer the ``..._values`` variants where the key stays.
+    first (semantics 102); prefer the ``..._values`` variants where the key stays.
 
     Every method that takes functions or options raises :class:`~processor_api.errors.TopologyError` if one of them is
     of the wrong kind, or a name is illegal or taken.
@@ -159,7 +159,7 @@ class KStream(Generic[K, V]):
         """Sends the records through an internal topic, so that equal keys meet in one task.
 
         The topic is ``<application.id>-<name>-repartition``. Records without a key are dropped before it
-        (conformance 28). What is grouped or joined after a key change is repartitioned anyway; this is for choosing the
+        (semantics 28). What is grouped or joined after a key change is repartitioned anyway; this is for choosing the
         number of partitions or the partitioner.
         """
         return KStream(stream_nodes.repartition(self._place, repartitioned))
@@ -233,7 +233,7 @@ class KTable(Generic[K, V]):
     """The latest value of each key, and the changes that lead there.
 
     Without a store a table is only its changes; it gets one if it is named by ``materialized`` or if an operator needs
-    its values (conformance 109). Functions never see a null value: a deletion stays a deletion.
+    its values (semantics 109). Functions never see a null value: a deletion stays a deletion.
 
     ::
 
@@ -274,7 +274,7 @@ class KTable(Generic[K, V]):
         """Keeps the rows for which ``predicate(key, value)`` holds.
 
         A row that does not pass any more is deleted downstream. Where old values are not known, a row that never passed
-        is deleted too (conformance 32); materialize the table before the filter to avoid that.
+        is deleted too (semantics 32); materialize the table before the filter to avoid that.
         """
         return KTable(table_nodes.filter_(self._place, predicate, False, materialized, name))
 
@@ -346,7 +346,7 @@ class KTable(Generic[K, V]):
 
 
 class KGroupedStream(Generic[K, V]):
-    """A stream grouped by key. Records with a null key or value are dropped (conformance 23).
+    """A stream grouped by key. Records with a null key or value are dropped (semantics 23).
 
     A result has the largest timestamp of its records. With a cache (the default) only the last result of a key is sent
     on per commit; see :class:`~dsl.options.Materialized`.

@@ -21,12 +21,12 @@ class TableOperator(ABC):
     """An operator whose results are changes (see :mod:`dsl.change`) of the table it stands for."""
 
     store: str | None = None
-    """The table's own store; ``None`` if it is not materialized (conformance 109)."""
+    """The table's own store; ``None`` if it is not materialized (semantics 109)."""
     old_values: bool = False
-    """Whether an operator downstream asked for old values (conformance 30)."""
+    """Whether an operator downstream asked for old values (semantics 30)."""
 
     versioned: bool = False
-    """Whether the table it reads is versioned: changes may be out of order (conformance 38)."""
+    """Whether the table it reads is versioned: changes may be out of order (semantics 38)."""
 
     @abstractmethod
     def bind(self, context: OperatorContext) -> Forward:
@@ -36,7 +36,7 @@ class TableOperator(ABC):
 def send_on_flush(context: OperatorContext, store: Any, old_values: bool) -> bool:
     """Lets a cached store send its changes on when it flushes; returns whether it does.
 
-    If it does, the operator only puts; if not, it forwards the change itself after each put (conformance 73).
+    If it does, the operator only puts; if not, it forwards the change itself after each put (semantics 73).
     """
     if not store.cached:
         return False
@@ -56,7 +56,7 @@ def marking_late_puts(store: Any, forward: Forward) -> tuple[Callable[..., None]
     """Returns a put, and a function that sends the change on after it.
 
     A change is not sent on if a versioned store dropped it as too late, and marked if it is not the latest
-    (conformance 38).
+    (semantics 38).
     """
     if not getattr(store, "versioned", False):
         return store.put, forward

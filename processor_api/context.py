@@ -63,7 +63,7 @@ class ProcessingContext(Protocol):
     def schedule(
         self, interval: Duration, kind: PunctuationType, callback: Punctuator, *, start_time: int | None = None
     ) -> Cancellable:
-        """Calls ``callback`` every ``interval``; anchored at ``start_time`` if given (conformance 90, 91).
+        """Calls ``callback`` every ``interval``; anchored at ``start_time`` if given (semantics 90, 91).
 
         :param interval: a ``timedelta`` or integer milliseconds.
         :param kind: which time it follows.
@@ -74,7 +74,7 @@ class ProcessingContext(Protocol):
         ...
 
     def commit(self) -> None:
-        """Asks for a commit soon after the current record; it does not commit by itself (conformance 81)."""
+        """Asks for a commit soon after the current record; it does not commit by itself (semantics 81)."""
         ...
 
     def app_configs(self) -> Mapping[str, Any]:
@@ -90,7 +90,7 @@ class ProcessingContext(Protocol):
         ...
 
     def current_stream_time_ms(self) -> int:
-        """Returns the task's stream time in ms; -1 before the first record (conformance 1)."""
+        """Returns the task's stream time in ms; -1 before the first record (semantics 1)."""
         ...
 
 

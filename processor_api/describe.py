@@ -1,4 +1,4 @@
-"""The text of ``Topology.describe()``, byte for byte Kafka's (reference 3.11).
+"""The text of ``Topology.describe()``, byte for byte Kafka's (semantics 138).
 
 Kafka orders the nodes of a subtopology by the size of the tree below them, largest first, then by name. Neighbours of a
 node are kept in trees sorted by that same size while the sizes still grow, in the order of a Java hash map, so that the

@@ -96,15 +96,15 @@ class UserCodeError(StreamsError):
 
 
 class ProcessingError(UserCodeError):
-    """A processor or a function given to the DSL raised while it handled a record (conformance 113)."""
+    """A processor or a function given to the DSL raised while it handled a record (semantics 113)."""
 
 
 class DeserializationError(UserCodeError):
-    """The key or value of a consumed record could not be read by its serde (conformance 112)."""
+    """The key or value of a consumed record could not be read by its serde (semantics 112)."""
 
 
 class SerializationError(UserCodeError):
-    """A key or value could not be written by its serde (conformance 114)."""
+    """A key or value could not be written by its serde (semantics 114)."""
 
 
 class ConfigError(StreamsError):
@@ -116,7 +116,7 @@ class TopologyError(StreamsError):
 
 
 class MissingTopicError(TopologyError):
-    """A source topic does not exist (conformance 120). Create it, then start again."""
+    """A source topic does not exist (semantics 120). Create it, then start again."""
 
 
 class RetryableError(StreamsError):

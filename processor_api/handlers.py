@@ -1,4 +1,4 @@
-"""Exception handlers: what happens to a record that cannot be read, processed or written (conformance 112 to 115).
+"""Exception handlers: what happens to a record that cannot be read, processed or written (semantics 112 to 115).
 
 A handler is a function that is given the place, the record and the error, and answers with a :class:`Response`. It runs
 on the thread of the task. Records for a dead letter queue go out through the task's own producer, and so in the same
@@ -6,7 +6,7 @@ transaction under exactly-once (KIP-1034); they are sent whatever the result is.
 anything else than a response, fails the task.
 
 Errors of the engine and of the broker's fencing are no handler's business, nor are those of timestamp extractors
-(conformance 9).
+(semantics 9).
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ Kafka Streams): a store restored from a changelog with a gap would be wrong."""
 def dead_letter_queue_records(
     context: ErrorHandlerContext, error: Exception, topic: str | None = None
 ) -> tuple[ProducerRecord, ...]:
-    """Returns the dead letter that Kafka Streams would send, or nothing without a topic (reference 3.12).
+    """Returns the dead letter that Kafka Streams would send, or nothing without a topic (semantics 131).
 
     It has the source record's bytes, and its headers followed by ``__streams.errors.`` ``exception``, ``message``,
     ``stacktrace``, ``topic``, ``partition`` and ``offset``. Message and stacktrace are cut after 10,000 and 30,000

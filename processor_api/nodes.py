@@ -98,4 +98,4 @@ class RepartitionTopic:
 
     name: str
     partitions: int | None = None
-    """``None``: as many as the widest topic upstream, or as its copartition group needs (conformance 103)."""
+    """``None``: as many as the widest topic upstream, or as its copartition group needs (semantics 103)."""

@@ -1,4 +1,4 @@
-"""Partitioners: which partition a record is written to (conformance 3.8)."""
+"""Partitioners: which partition a record is written to (semantics 136)."""
 
 from __future__ import annotations
 

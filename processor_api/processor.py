@@ -63,7 +63,7 @@ class Processor(ABC, Generic[KIn, VIn, KOut, VOut]):
     def process(self, record: Record[KIn, VIn]) -> None:
         """Handles a record; called for every one.
 
-        What it raises goes to the processing exception handler (conformance 113).
+        What it raises goes to the processing exception handler (semantics 113).
         """
 
     def close(self) -> None:

@@ -77,7 +77,7 @@ class Headers(list[tuple[str, bytes | None]]):
 class RecordMetadata(NamedTuple):
     """Where the record being processed came from.
 
-    In a punctuation the topic is ``None``, partition and offset are -1 (conformance 20).
+    In a punctuation the topic is ``None``, partition and offset are -1 (semantics 20).
     """
 
     topic: str | None

@@ -1,4 +1,4 @@
-"""Timestamp extractors (conformance 8, 9).
+"""Timestamp extractors (semantics 8, 9).
 
 An extractor is called with the deserialised record and the partition time (the largest timestamp seen in that
 partition, -1 when none was). It returns the record's timestamp in ms; a negative one drops the record. ``None`` in

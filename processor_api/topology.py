@@ -113,7 +113,7 @@ class Topology(TopologyData):
     ) -> Topology:
         """Adds a processor below its parents; stores of the supplier are added and connected.
 
-        :param supplier: makes a new processor at each call; it is called twice here to check that (conformance 110).
+        :param supplier: makes a new processor at each call; it is called twice here to check that (semantics 110).
         :raises TopologyError: if the name is taken, a parent is unknown or the supplier returns one object twice.
         """
         self._check_new_name(name)
@@ -300,14 +300,14 @@ class Topology(TopologyData):
         return self
 
     def copartition(self, sources: Iterable[str]) -> Topology:
-        """Demands that the topics of these sources have the same number of partitions (conformance 103)."""
+        """Demands that the topics of these sources have the same number of partitions (semantics 103)."""
         group = tuple(sorted(set(sources)))
         if len(group) > 1 and group not in self._copartition_groups:
             self._copartition_groups.append(group)
         return self
 
     def use_source_as_changelog(self, store: str, topic: str) -> Topology:
-        """Lets a source topic serve as the store's changelog (conformance 108).
+        """Lets a source topic serve as the store's changelog (semantics 108).
 
         :raises TopologyError: if the store's keys expire.
         """
@@ -324,7 +324,7 @@ class Topology(TopologyData):
         return self
 
     def describe(self) -> str:
-        """Returns the text of Kafka Streams' ``Topology.describe()``, byte for byte (reference 3.11)."""
+        """Returns the text of Kafka Streams' ``Topology.describe()``, byte for byte (semantics 138)."""
         return describe(self)
 
     def wrapped_by(self, wrapper: Any, configs: Mapping[str, Any]) -> Topology:

@@ -1,4 +1,4 @@
-"""The pass that lets streams of the same topics, or of the same pattern, share one source node (conformance 106)."""
+"""The pass that lets streams of the same topics, or of the same pattern, share one source node (semantics 106)."""
 
 from __future__ import annotations
 

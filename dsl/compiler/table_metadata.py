@@ -1,4 +1,4 @@
-"""The metadata of a plan's tables: which get a store, and which send old values (conformance 30, 109).
+"""The metadata of a plan's tables: which get a store, and which send old values (semantics 30, 109).
 
 Kafka Streams decides this while the user's calls are made, so the order of the calls matters: a filter sends old values
 if its table could send them at that moment. The pass therefore goes through the nodes in the order of the calls.
@@ -47,7 +47,7 @@ def table_metadata(plan: Plan) -> TableMetadata:
 
 
 def _read_versioned(plan: Plan) -> frozenset[int]:
-    """Returns the nodes that read a versioned table (conformance 39).
+    """Returns the nodes that read a versioned table (semantics 39).
 
     A table is versioned if its store is; a table without a store, if the table that it reads is.
 

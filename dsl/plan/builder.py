@@ -70,7 +70,7 @@ class Place:
     key_serde: Serde[Any] | None = None
     value_serde: Serde[Any] | None = None
     repartition_required: bool = False
-    """Whether a key changed since the last internal topic (conformance 102)."""
+    """Whether a key changed since the last internal topic (semantics 102)."""
     store: str | None = None
     """The name under which a table can be queried."""
 

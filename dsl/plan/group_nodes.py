@@ -25,7 +25,7 @@ GroupedLike = Grouped[Any, Any] | str | None
 
 @dataclass
 class Grouping:
-    """A grouped stream. A repartition topic that the user named serves all its aggregations (conformance 102)."""
+    """A grouped stream. A repartition topic that the user named serves all its aggregations (semantics 102)."""
 
     place: Place
     name: str | None

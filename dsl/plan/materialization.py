@@ -85,7 +85,7 @@ def materialize_if_named(
     key_serde: Serde[Any] | None = None,
     value_serde: Serde[Any] | None = None,
 ) -> Materialization | None:
-    """Returns the store of a table that has one only if it can be queried (conformance 109).
+    """Returns the store of a table that has one only if it can be queried (semantics 109).
 
     It uses up a number of the counter, as Java does.
     """

@@ -74,7 +74,7 @@ class BufferStore:
 
 
 class Ask(enum.Enum):
-    """Whether an operator asks a table that it reads for old values (conformance 30)."""
+    """Whether an operator asks a table that it reads for old values (semantics 30)."""
 
     NOTHING = enum.auto()
     IF_AVAILABLE = enum.auto()
@@ -209,7 +209,7 @@ class Repartition:
     partitions: int | None = None
     partitioner: StreamPartitioner | None = None
     optimizable: bool = True
-    """Whether it may be merged with others (not the ones the user asked for, conformance 102)."""
+    """Whether it may be merged with others (not the ones the user asked for, semantics 102)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """The nodes that calls on a stream add to the plan. A function takes the stream's place and returns that of its result.
 
-Serdes come down as far as they still fit (the types that an operator does not change), see conformance 3.7 for names.
+Serdes come down as far as they still fit (the types that an operator does not change), see semantics 132 for names.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Aggregations of a grouped stream (conformance 13, 19, 23, 37).
+"""Aggregations of a grouped stream (semantics 13, 19, 23, 37).
 
 A result's timestamp is the largest of the records in it; a deletion is stored, and with a cache sent on, with that of
 the record that caused it. Records without a key or a value are dropped.

@@ -1,4 +1,4 @@
-"""Operators that look at one record at a time. They keep its timestamp and headers (conformance 12).
+"""Operators that look at one record at a time. They keep its timestamp and headers (semantics 12).
 
 A user's function that raises goes to the processing handler, and the record is dropped there or the task fails; what
 comes from further down passes through.
@@ -265,7 +265,7 @@ class Branch(Operator):
 
 @dataclass(frozen=True)
 class DropNullKeys(Operator):
-    """Drops records without a key before a repartition topic: they have no partition of their own (conformance 28)."""
+    """Drops records without a key before a repartition topic: they have no partition of their own (semantics 28)."""
 
     def bind(self, context: OperatorContext) -> Forward:
         forward = context.forward
@@ -279,7 +279,7 @@ class DropNullKeys(Operator):
 
 @dataclass(frozen=True)
 class ToStream(Operator):
-    """Turns a table's changes into records: the new values, tombstones among them (conformance 31)."""
+    """Turns a table's changes into records: the new values, tombstones among them (semantics 31)."""
 
     def bind(self, context: OperatorContext) -> Forward:
         forward = context.forward

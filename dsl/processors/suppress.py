@@ -1,4 +1,4 @@
-"""The operator that lets changes of a table wait in a buffer (KIP-328, conformance 70 to 72).
+"""The operator that lets changes of a table wait in a buffer (KIP-328, semantics 70 to 72).
 
 Stream time is the operator's own: the largest timestamp that reached it. It starts again with the task, as in Kafka
 Streams.

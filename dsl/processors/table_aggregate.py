@@ -1,4 +1,4 @@
-"""Operators that group a table by new keys and aggregate the groups (conformance 14, 41, 42)."""
+"""Operators that group a table by new keys and aggregate the groups (semantics 14, 41, 42)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TableGroupBy(Operator):
 
     selector: Callable[[Any, Any], tuple[Any, Any]] = field(metadata=USER_FUNCTION)
     versioned: bool = False
-    """Whether the table is versioned: then changes that are not the latest are left out (conformance 38),
+    """Whether the table is versioned: then changes that are not the latest are left out (semantics 38),
     and as in Kafka Streams not counted as dropped."""
 
     def bind(self, context: OperatorContext) -> Forward:

@@ -1,4 +1,4 @@
-"""The operator that turns records into a table: ``table(...)`` and ``to_table()`` (conformance 22, 35, 36)."""
+"""The operator that turns records into a table: ``table(...)`` and ``to_table()`` (semantics 22, 35, 36)."""
 
 from __future__ import annotations
 

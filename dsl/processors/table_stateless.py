@@ -1,4 +1,4 @@
-"""Operators that filter a table and map its values. The functions never see a null value (conformance 29).
+"""Operators that filter a table and map its values. The functions never see a null value (semantics 29).
 
 Without a store the old value is computed from the parent's old value; with one it is read from there.
 """
@@ -24,7 +24,7 @@ class TableFilter(TableOperator):
     """Filters the rows of a table: a value that does not pass is a deletion.
 
     Where old values are known, a deletion of a row that never passed is not sent, except for a versioned table; where
-    they are not, it is (conformance 32).
+    they are not, it is (semantics 32).
     """
 
     predicate: Callable[[Any, Any], object] = field(metadata=USER_FUNCTION)

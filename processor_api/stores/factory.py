@@ -515,7 +515,7 @@ def _versioned(name: str, engine: str, history_retention: Duration, segment_inte
 
 
 def _segment_interval(retention_ms: int) -> int:
-    """Returns the interval that Kafka Streams chooses (reference 3.3)."""
+    """Returns the interval that Kafka Streams chooses (semantics 128)."""
     for up_to, parts, least in _SEGMENTS:
         if retention_ms <= up_to:
             return max(retention_ms // parts, least)

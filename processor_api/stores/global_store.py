@@ -1,4 +1,4 @@
-"""Global stores as data: every process holds all of the topic's records, outside of tasks (conformance 93)."""
+"""Global stores as data: every process holds all of the topic's records, outside of tasks (semantics 93)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Serdes of windowed keys, byte for byte as Java's ``WindowedSerdes`` (reference 3.2)."""
+"""Serdes of windowed keys, byte for byte as Java's ``WindowedSerdes`` (formats 9)."""
 
 from __future__ import annotations
 

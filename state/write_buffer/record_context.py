@@ -10,7 +10,7 @@ from state.write_buffer.row_trace import RowTrace
 __all__ = ["NO_SOURCE", "Cursor", "message_bytes"]
 
 NO_SOURCE: tuple[str | None, int] = (None, -1)
-"""The source of a record that came from no topic (a punctuation; conformance 20)."""
+"""The source of a record that came from no topic (a punctuation; semantics 20)."""
 
 
 class _NoMessage:

@@ -1,4 +1,4 @@
-"""Runs an application: starts and stops its stream threads (reference 2.8)."""
+"""Runs an application: starts and stops its stream threads (semantics 130)."""
 
 from __future__ import annotations
 
@@ -402,7 +402,7 @@ class KafkaStreams:
             self.failure = self.failure or error
 
     def clean_up(self) -> None:
-        """Deletes the local state of the application's tasks; metadata and other applications stay (conformance 118).
+        """Deletes the local state of the application's tasks; metadata and other applications stay (semantics 118).
 
         :raises StreamsError: while it runs.
         :raises StateDirectoryError: while another process has a task of the application open.

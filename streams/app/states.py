@@ -1,4 +1,4 @@
-"""The states of an application, and its state listener (reference 2.8)."""
+"""The states of an application, and its state listener (semantics 130)."""
 
 from __future__ import annotations
 

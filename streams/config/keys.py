@@ -1,4 +1,4 @@
-"""Every setting of Kafka Streams 4.3 and what becomes of it here, as data (reference 2.9).
+"""Every setting of Kafka Streams 4.3 and what becomes of it here, as data.
 
 The model in `streams.config.model` has a field for each key that is not refused; a test compares the two and the table
 in docs/configuration.md.

@@ -81,7 +81,7 @@ class Position:
         return found
 
     def to_bytes(self) -> bytes:
-        """Returns the bytes that Kafka Streams writes (reference 3.1)."""
+        """Returns the bytes that Kafka Streams writes (formats 7)."""
         return write_position(self.offsets)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What waits to be processed is bounded by count and by bytes, partition by partition (conformance 10, KIP-770)."""
+"""What waits to be processed is bounded by count and by bytes, partition by partition (semantics 10, KIP-770)."""
 
 from __future__ import annotations
 

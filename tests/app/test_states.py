@@ -1,4 +1,4 @@
-"""States of the application, its threads and its tasks, and listeners (reference 2.8)."""
+"""States of the application, its threads and its tasks, and listeners (semantics 130)."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def on_source(build: Callable[[Table], Any], materialized: str | None = None) ->
 def test_who_has_a_store_and_who_sends_old_values(
     build: Callable[[Table], Any], materialized: str | None, expected: dict[str, tuple[bool, bool]]
 ) -> None:
-    """Conformance 30, 109: a filter asks for what is there, a grouping forces it up to the nearest possible store."""
+    """Semantics 30, 109: a filter asks for what is there, a grouping forces it up to the nearest possible store."""
     assert on_source(build, materialized) == expected
 
 

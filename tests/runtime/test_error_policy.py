@@ -1,4 +1,4 @@
-"""Errors of user code: who is asked, what the answer does, and what the failure says (conformance 112 to 115).
+"""Errors of user code: who is asked, what the answer does, and what the failure says (semantics 112 to 115).
 
 What Kafka Streams for Java does with the same topologies is in the recordings ``error-*``.
 """
@@ -111,7 +111,7 @@ def test_by_default_an_error_fails_the_task_and_says_where() -> None:
 
 
 def test_the_handler_is_asked_once_at_the_innermost_node() -> None:
-    """The nodes above, through which a failure passes, do not ask again (conformance 113)."""
+    """The nodes above, through which a failure passes, do not ask again (semantics 113)."""
     handler = Asked(Response.fail())
     config = {"processing.exception.handler": handler}
     with driver(calling(failing(ValueError("x"))), **config) as run, pytest.raises(ProcessingError):

@@ -73,7 +73,7 @@ def ask(kit: Cluster, *keys: str) -> list[str]:
 @pytest.mark.parametrize("engine", ["rocksdb", "memory"])
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
 def test_tasks_see_the_whole_topic_from_their_first_record(kit: Cluster, engine: str, guarantee: str) -> None:
-    """All partitions of it, whatever the task's own; then what comes, and what is deleted (conformance 93)."""
+    """All partitions of it, whatever the task's own; then what comes, and what is deleted (semantics 93)."""
     for partition in range(PARTITIONS):
         kit.send_pairs("global", [(f"k{partition}", "old"), (f"k{partition}", f"v{partition}")], partition)
     kit.send_pairs("global", [(None, "no key")], 0)
@@ -180,7 +180,7 @@ def test_a_store_whose_offset_is_not_in_the_topic_any_more_is_rebuilt_loudly(
 
 
 def test_records_deleted_before_they_were_followed_end_the_application_and_a_restart_rebuilds(kit: Cluster) -> None:
-    """Tasks must not read a store that is being filled again (conformance 94)."""
+    """Tasks must not read a store that is being filled again (semantics 94)."""
     release = threading.Event()
     entered = threading.Event()
 
@@ -462,7 +462,7 @@ def test_a_task_that_writes_a_global_store_fails_with_node_and_store(kit: Cluste
 
 
 def test_a_record_that_cannot_be_read_goes_to_the_handler(kit: Cluster) -> None:
-    """While it follows: a restore of a global table does not read what it puts into the store (conformance 93)."""
+    """While it follows: a restore of a global table does not read what it puts into the store (semantics 93)."""
     asked: list[Any] = []
 
     def handler(context: Any, record: Any, error: Exception) -> Response:

@@ -26,7 +26,7 @@ DEPENDING = ("commit.interval.ms", "default.interactive.query.isolation.level", 
 """Their defaults are not one value."""
 REQUIRED: dict[str, Any] = {"application.id": "app", "bootstrap.servers": "broker:9092"}
 
-# Every key of Kafka Streams 4.3.1 (reference 2.9), written out so that none can be lost from the table.
+# Every key of Kafka Streams 4.3.1, written out so that none can be lost from the table.
 KEYS_OF_KAFKA_STREAMS = """
 acceptable.recovery.lag allow.os.group.write.access application.id application.server bootstrap.servers
 buffered.records.per.partition built.in.metrics.version cache.max.bytes.buffering client.id commit.interval.ms

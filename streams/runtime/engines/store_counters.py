@@ -48,8 +48,8 @@ OPERATIONS = {
     "versions": "fetch",
     "backward_versions": "fetch",
 }
-"""The calls of stores, with the name of the operation that each counts as (reference 2.9; for calls that Java does not
-have, the nearest). An operator's calls count as those of the same name."""
+"""The calls of stores, with the name of the operation that each counts as (Kafka Streams' names; for calls that Java
+does not have, the nearest). An operator's calls count as those of the same name."""
 
 
 class OperationCounter:

@@ -1,4 +1,4 @@
-"""Fills the global stores up to where their topics end at the start, before any task runs (conformance 93).
+"""Fills the global stores up to where their topics end at the start, before any task runs (semantics 93).
 
 A store whose processor stores records unchanged takes their bytes as they are; any other store is filled by its
 processor (KAFKA-7663). The same consumer follows the topics from there.

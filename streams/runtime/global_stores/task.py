@@ -1,4 +1,4 @@
-"""The source and processor nodes that fill the global stores, outside of tasks (conformance 93)."""
+"""The source and processor nodes that fill the global stores, outside of tasks (semantics 93)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The thread that fills the global stores of a process and follows their topics (reference 2.8, conformance 94).
+"""The thread that fills the global stores of a process and follows their topics (semantics 94, 130).
 
 It has a consumer of its own that joins no group and reads all partitions. What a poll brings is in the stores, with the
 offsets, before the next poll. The owner of the thread waits for the state RUNNING, when the stores are filled, and

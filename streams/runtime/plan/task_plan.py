@@ -48,7 +48,7 @@ class TaskPlan:
 
     @property
     def tasks(self) -> int:
-        """The number of tasks (conformance 105)."""
+        """The number of tasks (semantics 105)."""
         return max(self.partition_counts.values(), default=0)
 
     @property

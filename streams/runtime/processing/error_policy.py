@@ -1,7 +1,7 @@
 """The error policy of a task: asks the handler that is responsible, and acts on its response.
 
 Errors that the runtime raises on purpose pass through; an exception of user code is handled once, at the node where it
-happened (conformance 113). Nothing here runs unless there was an error.
+happened (semantics 113). Nothing here runs unless there was an error.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class ErrorPolicy:
         )
 
     def extraction(self, node: str, error: Exception, cursor: Cursor) -> NoReturn:
-        """Raises the error of a timestamp extractor that raised or returned no number: always fatal (conformance 9)."""
+        """Raises the error of a timestamp extractor that raised or returned no number: always fatal (semantics 9)."""
         context = self._context(node, cursor, cursor.timestamp, None)
         what = f"the timestamp extractor of source {node!r} failed: {_shown(error)}"
         raise self._failure(ProcessingError, what, context, None) from error
@@ -159,7 +159,7 @@ class ErrorPolicy:
         self._processing(node, error, context, record, key)
 
     def punctuation(self, node: str, error: Exception, cursor: Cursor) -> None:
-        """Handles an error of user code in a punctuation (conformance 92)."""
+        """Handles an error of user code in a punctuation (semantics 92)."""
         pass_through(error)
         self._processing(node, error, self._context(node, cursor, cursor.timestamp, None), None, None)
 

@@ -1,7 +1,7 @@
 """Input partitions of a task: buffered messages, the head decoded, and the loops that feed the chain.
 
 A task with one partition runs through each batch in one loop. A task with several takes the head with the smallest
-timestamp. A head is decoded when it becomes the head, not when it is fetched (conformance 4, 5).
+timestamp. A head is decoded when it becomes the head, not when it is fetched (semantics 4, 5).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Punctuations by stream time and by the wall clock (conformance 90 to 92)."""
+"""Punctuations by stream time and by the wall clock (semantics 90 to 92)."""
 
 from __future__ import annotations
 

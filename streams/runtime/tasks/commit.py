@@ -1,4 +1,4 @@
-"""The commit of a thread's tasks, with one function for each step (docs/design.md, "A record's way"; conformance 78).
+"""The commit of a thread's tasks, with one function for each step (docs/design.md, "A record's way"; semantics 78).
 
 (a) drain the caches, (b) which sends what they logged, (c) flush the producer and raise the first send error; then at
 least once: (d) apply to the engines, (e) commit offsets; exactly once: (d) add offsets and commit the transaction, (e)

@@ -1,4 +1,4 @@
-"""Deletes records of repartition topics once they are processed (reference 3.6)."""
+"""Deletes records of repartition topics once they are processed (semantics 134)."""
 
 from __future__ import annotations
 

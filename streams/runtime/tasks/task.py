@@ -36,7 +36,7 @@ log = logging.getLogger("streams.tasks")
 
 
 class TaskState(enum.Enum):
-    """The state of a task (reference 2.8)."""
+    """The state of a task (semantics 130)."""
 
     CREATED = "CREATED"
     RESTORING = "RESTORING"
@@ -104,7 +104,7 @@ class Task:
         committed: Mapping[TopicPartition, OffsetAndMetadata],
         changelog_ends: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """Builds the chain and goes RUNNING. ``committed`` restores partition times (conformance 2).
+        """Builds the chain and goes RUNNING. ``committed`` restores partition times (semantics 2).
 
         :param changelog_ends: where the changelog of each store ends.
         """
@@ -347,7 +347,7 @@ class Task:
         return {name: queue.position for name, queue in self.queues.items() if queue.position is not None}
 
     def committable(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Returns the offsets that the next commit changes, with partition times (conformance 79) and topic ids."""
+        """Returns the offsets that the next commit changes, with partition times (semantics 79) and topic ids."""
         known, ids = self.known_offsets, self.topic_ids
         return {
             name: found

@@ -80,7 +80,7 @@ class TaskRestores:
         ranges: dict[str, tuple[TopicPartition, int, int]] = {}
         for partition, store in changelogs.items():
             end, stored = ends[partition], task.stores.stored_offset(store)
-            if store in task.plan.source_changelogs:  # only what was processed (conformance 95)
+            if store in task.plan.source_changelogs:  # only what was processed (semantics 95)
                 end, stored = _up_to(starts.get(partition), end, stored)
             has_rows = stored is None and task.stores.has_rows(store)
             start, clear = plan_restore(stored, beginnings[partition], end, store, task.id, has_rows=has_rows)

@@ -1,4 +1,4 @@
-"""Notices topics that have changed since the application started (reference 4.12).
+"""Notices topics that have changed since the application started (semantics 105).
 
 A source topic may have another partition count: stores and their changelogs were made for the counts at the start, and
 keys may be in other partitions now. Any topic may have been deleted and made again. The application cannot go on then,

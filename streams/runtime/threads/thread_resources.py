@@ -52,7 +52,7 @@ REFRESH_PAUSE_S = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class ThreadIdentity:
-    """The ids of one thread (reference 3.10)."""
+    """The ids of one thread (semantics 137)."""
 
     thread: str
     """Its name, and the start of its client ids."""

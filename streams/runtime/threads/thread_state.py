@@ -1,4 +1,4 @@
-"""The states of a stream thread, and the steps between them (reference 2.8)."""
+"""The states of a stream thread, and the steps between them (semantics 130)."""
 
 from __future__ import annotations
 
