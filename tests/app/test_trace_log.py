@@ -131,3 +131,17 @@ def test_an_application_says_when_nobody_sees_the_lines(tmp_path: Path, caplog: 
     cluster.close()
     (line,) = lines(caplog)
     assert line.getMessage().startswith("records are followed, and no line of it is shown: set the level of logger")
+
+
+def test_a_partition_that_the_client_chooses_is_not_guessed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="streams.trace")
+    cluster = Cluster(tmp_path, partitions=2)
+    builder = StreamsBuilder()
+    builder.stream("in").flat_map(lambda key, value: [(None, value), (key, value)]).to("out")
+    app = cluster.app(builder.build(), {"trace.every": 1})
+    cluster.until_state(app, ClientState.RUNNING)
+    cluster.send("a")
+    cluster.until_out("a", "a")
+    cluster.close()
+    (partition,) = (record.partition() for record in cluster.broker.records("out") if record.key() == b"k")
+    assert [one.place for one in lines(caplog) if one.msg == "send"] == ["out-?", f"out-{partition}"]

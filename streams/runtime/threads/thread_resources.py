@@ -21,6 +21,7 @@ from streams.kafka.group import (
     client_id_with_hash,
     other_topologies,
 )
+from streams.kafka.ports import Producer
 from streams.kafka.record_collector import RecordCollector
 from streams.metrics.registry import ThreadMetrics
 from streams.restore.restorer import Restorer
@@ -89,10 +90,11 @@ class ThreadResources:
         )
         self.consumer, admin = self.clients.consumer, self.clients.admin
         self._tracer = Tracer.of(config, clock)
-        producer = self.clients.producer
-        self.collector = RecordCollector(
-            producer if self._tracer is None else TracedProducer(producer, self._tracer), clock
-        )
+        producer: Producer = self.clients.producer
+        if self._tracer is not None:
+            by_key = str(producer_config.get("partitioner")).startswith("murmur2")
+            producer = TracedProducer(producer, self._tracer, chooses_by_key=by_key)
+        self.collector = RecordCollector(producer, clock)
         self.membership: Membership = ControlTopicMembership(
             self.consumer, admin, clock, leave_static=self._leave, requests=process.cluster.shutdown_requests
         )
