@@ -72,8 +72,7 @@ class HeadersFacade(KeyValueFacade):
 
 
 class HeadersOperator:
-    """A store with headers as operators of the DSL get it: values alone; what they put has no headers (reference
-    3.13)."""
+    """For operators of the DSL, which see values alone; what they put has no headers (semantics 19)."""
 
     def __init__(self, rows: Rows, changelog: HeadersLog | None) -> None:
         self.name, self.cached = rows.name, rows.cached

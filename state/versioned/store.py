@@ -106,7 +106,8 @@ class VersionedReads:
             except Exception:
                 return VersionedRecord(read_slowly(found[0]), found[1], found[2])
 
-        return get
+        trace = latest.cursor.row_trace
+        return get if trace is None else trace.reading(latest, write_slowly, get)
 
     def versions(self, key: Any, from_time: int | None = None, to_time: int | None = None) -> RowIterator:
         return self._between(key, from_time, to_time, reverse=False)

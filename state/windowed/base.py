@@ -133,9 +133,6 @@ class TimedStoreReads:
             )
         return value
 
-    def _wrong_arguments(self, call: str, forms: str, given: int) -> TypeError:
-        return TypeError(f"store {self.name!r}: {call} takes {forms}, got {given} arguments")
-
 
 class TimedOperator:
     """A store of windows or sessions as operators of the DSL get it: functions of keys, times and what is kept with

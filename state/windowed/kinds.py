@@ -80,11 +80,11 @@ _ALONE = StoreForm(_without_timestamps, value_only)
 
 
 def _windows_of_key(shown: Callable[[Any], Any]) -> Answer:
-    return lambda store, query: QueryRows(store.fetch(query.key, query.time_from, query.time_to), shown)
+    return lambda store, query: QueryRows(store.fetch_range(query.key, query.time_from, query.time_to), shown)
 
 
 def _window_records_of_key(store: Any, query: Any) -> QueryRows:
-    return QueryRows(store.fetch(query.key, query.key, query.time_from, query.time_to), record_of)
+    return QueryRows(store.fetch_keys(query.key, query.key, query.time_from, query.time_to), record_of)
 
 
 def _windows(shown: Callable[[Any], Any]) -> Answer:

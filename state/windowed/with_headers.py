@@ -55,8 +55,7 @@ class HeadersRows(TimedRows):
 
 
 class ValuesOnly:
-    """The rows of a store with headers as operators get them: values alone; what they put has no headers (reference
-    3.13)."""
+    """The rows of a store, whose values operators see alone; what they put has no headers (semantics 19)."""
 
     def __init__(self, timed: HeadersRows) -> None:
         self._timed = timed

@@ -1,7 +1,7 @@
 """The rows of one store between a processor and the engine.
 
 One structure is the cache (what to forward, and when), the source of the changelog and the isolation of what is not
-committed (docs/design.md, decision 1). A row is in up to three places, looked up in this order:
+committed (docs/design.md#decisions). A row is in up to three places, looked up in this order:
 
 * `dirty`: put since the last drain, not logged yet, and with caching not forwarded either. In order of last update.
   Empty where each put is logged at once.
@@ -279,7 +279,7 @@ class Rows(RowReader):
 
     def _old_values(self, rows: dict[Any, Entry], deleted: list[Any]) -> Iterable[Any]:
         """Returns the old value of each row. Takes out the rows that no receiver knows of: those put and deleted again
-        since the last drain (conformance 73)."""
+        since the last drain (semantics 73)."""
         for key in deleted:
             if self._below(key) is None:
                 del rows[key]

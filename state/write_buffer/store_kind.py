@@ -264,11 +264,16 @@ def open_rows(
     :param log_each: logs each put of a store without caching when it happens, not the last of each key at the drain.
     :param when_logged: see :class:`~state.write_buffer.buffer.Rows`.
     """
+    log_many = opening.log_many if log is None else None
+    log = log or opening.log
+    trace = opening.cursor.row_trace
+    if trace is not None and log is not None:
+        log, log_many = trace.logging(opening.builder.name, log), None
     format = RowFormat(opening.builder.name, opening.codec, key_serde or opening.key_serde, opening.value_serde)
     return opening.make_rows(
         share_rows(format, opening.engine, opening.cursor),
         budget=opening.budget,
-        logging=Logging(log=log or opening.log, log_many=opening.log_many if log is None else None, each=log_each),
+        logging=Logging(log=log, log_many=log_many, each=log_each),
         caching=opening.builder.caching,
         when_logged=when_logged,
     )

@@ -8,7 +8,7 @@ from typing import Any
 __all__ = ["CommandParser", "Commands"]
 
 
-class Commands(argparse._SubParsersAction[Any]):
+class Commands(argparse._SubParsersAction):  # type: ignore[type-arg]  # not subscriptable when it runs
     """The commands of a group."""
 
     @property

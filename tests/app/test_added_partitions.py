@@ -13,8 +13,9 @@ from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.task_id import TaskId
 from processor_api.topology import Topology
-from runtime_support.running_app import Cluster, counting, passing_on, until
+from runtime_support.running_app import Cluster, counting, passing_on
 from streams.app.kafka_streams import ClientState, KafkaStreams
+from waiting import wait_until
 
 SOON = {"metadata.max.age.ms": 20}
 S = Serdes.STRING
@@ -67,7 +68,7 @@ def test_a_stateless_application_reads_added_partitions(guarantee: str, make_clu
     cluster.until_out("a")
     grow(cluster, 4)
     cluster.until_out("a", "p1", "p2", "p3")
-    until("each has two tasks", lambda: sorted(len(owned(app)) for app in apps) == [2, 2], cluster.told)
+    wait_until("each has two tasks", lambda: sorted(len(owned(app)) for app in apps) == [2, 2])
     assert owned(*apps) == [TaskId(0, partition) for partition in range(4)]
     for app in apps:
         assert app.close(10_000)
@@ -142,7 +143,7 @@ def test_what_depends_on_the_number_of_partitions_is_refused(
     cluster = make_cluster()
     app = cluster.app(make(), SOON)
     cluster.send("a")
-    until("it runs", lambda: cluster.values(), cluster.told)
+    wait_until("it runs", lambda: cluster.values())
     grow(cluster, 2)
     cluster.until_state(app, ClientState.ERROR)
     for part in ("'in' has 2 partitions now and had 1", "reset the application"):

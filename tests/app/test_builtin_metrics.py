@@ -15,9 +15,10 @@ from processor_api.punctuation import PunctuationType
 from processor_api.serde import Serdes
 from processor_api.stores.factory import StoreBuilder, Stores
 from processor_api.topology import Topology
-from runtime_support.running_app import Cluster, counting, until
+from runtime_support.running_app import Cluster, counting
 from state.registry.statistics import ROCKSDB_PROPERTIES
 from streams.app.kafka_streams import KafkaStreams
+from waiting import wait_until
 
 S = Serdes.STRING
 APP = {"client.id": "me"}
@@ -81,7 +82,7 @@ def committed(cluster: Cluster, app: KafkaStreams, values_sent: int) -> Callable
 def test_a_thread_and_its_tasks_have_totals_rates_latencies_and_ratios(cluster: Cluster) -> None:
     app = cluster.app(using(kv("kept")), APP)
     cluster.send("a", "b", "c")
-    until("it is committed", committed(cluster, app, 3), cluster.told)
+    wait_until("it is committed", committed(cluster, app, 3))
     thread = values(app, "stream-thread-metrics", THREAD)
     names = {f"{what}-{stat}" for what in ("process", "commit", "poll") for stat in ("total", "rate", "ratio")}
     names |= {f"{what}-latency-{stat}" for what in ("process", "commit", "poll") for stat in ("avg", "max")}
@@ -102,13 +103,13 @@ def test_a_store_tells_of_its_commits_and_of_rocksdb(cluster: Cluster) -> None:
     """Commits of KIP-892, RocksDB's properties of KIP-607; a store in memory has no such properties."""
     app = cluster.app(using(kv("kept"), kv("light", persistent=False)), APP)
     cluster.send("a", "b")
-    until("it is committed", committed(cluster, app, 2), cluster.told)
+    wait_until("it is committed", committed(cluster, app, 2))
     tags = {**TASK, "rocksdb-state-id": "kept"}
 
     def told() -> dict[str, Any]:
         return values(app, "stream-state-metrics", tags)
 
-    until("the engine has it", lambda: told()["estimate-num-keys"] == 1 and told()["uncommitted-entries"] == 0)
+    wait_until("the engine has it", lambda: told()["estimate-num-keys"] == 1 and told()["uncommitted-entries"] == 0)
     found = told()
     commits = {"commit-rate", "commit-latency-avg", "commit-latency-max", "uncommitted-entries", "uncommitted-bytes"}
     assert set(found) == commits | set(ROCKSDB_PROPERTIES)
@@ -126,7 +127,7 @@ def test_a_metric_that_is_kept_outlives_its_store(cluster: Cluster) -> None:
     """Whoever asks after the close is told 0, not an error of the binding."""
     app = cluster.app(using(kv("kept")), APP)
     cluster.send("a")
-    until("it is committed", committed(cluster, app, 1), cluster.told)
+    wait_until("it is committed", committed(cluster, app, 1))
     kept = [metric for name, metric in app.metrics().items() if name.name in ROCKSDB_PROPERTIES]
     assert len(kept) == len(ROCKSDB_PROPERTIES)
     app.close()
@@ -136,7 +137,7 @@ def test_a_metric_that_is_kept_outlives_its_store(cluster: Cluster) -> None:
 def test_what_waits_for_a_commit_is_counted_in_entries_and_bytes(cluster: Cluster) -> None:
     app = cluster.app(using(kv("kept")), {**APP, "commit.interval.ms": 3_600_000})
     cluster.send("a", "bb")
-    until("it is processed", lambda: len(cluster.values()) == 2, cluster.told)
+    wait_until("it is processed", lambda: len(cluster.values()) == 2)
     found = values(app, "stream-state-metrics", {**TASK, "rocksdb-state-id": "kept"})
     assert found["uncommitted-entries"] >= 1
     assert found["uncommitted-bytes"] > found["uncommitted-entries"] * 45
@@ -148,7 +149,7 @@ def test_operations_of_stores_are_measured_at_debug_only(cluster: Cluster) -> No
     """Those of the processor: what a store does within a call of its own does not count."""
     app = cluster.app(using(kv("kept")), {**APP, "metrics.recording.level": "DEBUG"})
     cluster.send("a", "b", "c")
-    until("it is committed", committed(cluster, app, 3), cluster.told)
+    wait_until("it is committed", committed(cluster, app, 3))
     found = values(app, "stream-state-metrics", {**TASK, "rocksdb-state-id": "kept"})
     for name in ("get", "put", "put-if-absent", "all", "iterator-duration"):
         latency = "" if name == "iterator-duration" else "-latency"
@@ -176,14 +177,14 @@ def test_a_restore_counts_what_it_read_and_what_is_left(cluster: Cluster, tmp_pa
     """KIP-869."""
     first = cluster.app(using(kv("kept")), APP)
     cluster.send("a", "b", "c")
-    until("it is committed", committed(cluster, first, 3), cluster.told)
+    wait_until("it is committed", committed(cluster, first, 3))
     first.close()
     second = cluster.app(using(kv("kept")), {**APP, "state.dir": str(tmp_path / "another")})
-    restored = until("it is restored", lambda: values(second, "stream-task-metrics", TASK).get("restore-total"))
+    restored = wait_until("it is restored", lambda: values(second, "stream-task-metrics", TASK).get("restore-total"))
     assert restored >= 1
     found = values(second, "stream-task-metrics", TASK)
     assert 0 < found["restore-rate"] <= restored
-    assert until(
+    assert wait_until(
         "all is read", lambda: values(second, "stream-task-metrics", TASK)["restore-remaining-records-total"] == 0
     )
 
@@ -198,13 +199,13 @@ def test_the_global_thread_has_metrics_of_its_own(cluster: Cluster) -> None:
     producer.produce("everywhere", b"v", b"k", 0, None, None, 0, None)
     producer.flush()
     tags = {"thread-id": "me-GlobalStreamThread", "task-id": "-1_-1"}
-    until("it is there", lambda: values(app, "stream-task-metrics", tags).get("process-total"), cluster.told)
+    wait_until("it is there", lambda: values(app, "stream-task-metrics", tags).get("process-total"))
     assert values(app, "stream-task-metrics", tags)["process-rate"] > 0
     assert (
         values(app, "stream-thread-metrics", {"thread-id": "me-GlobalStreamThread"})["thread-state"].name == "RUNNING"
     )
     store = {**tags, "rocksdb-state-id": "table"}
-    until("it is in the engine", lambda: values(app, "stream-state-metrics", store)["estimate-num-keys"] == 1)
+    wait_until("it is in the engine", lambda: values(app, "stream-state-metrics", store)["estimate-num-keys"] == 1)
     assert values(app, "stream-state-metrics", store)["commit-rate"] > 0
     app.close()
     assert values(app, "stream-state-metrics") == {}

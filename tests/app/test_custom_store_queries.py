@@ -27,7 +27,7 @@ from processor_api.stores.queries import (
 )
 from processor_api.stores.suppliers import CUSTOM_VERSIONED
 from processor_api.topology import Topology
-from runtime_support.running_app import Cluster, until
+from runtime_support.running_app import Cluster
 from state.read_views.view import open_view
 from state.registry.kinds import open_store
 from state.write_buffer.memory_budget import Budget
@@ -41,6 +41,7 @@ from streams.queries.results import FailureReason
 from streams.queries.store_types import QueryableStoreTypes, StoreQueryParameters
 from streams.testing.contracts.store_kit import StoreKit
 from streams.testing.driver import TopologyTestDriver
+from waiting import wait_until
 
 S = Serdes.STRING
 SAYS = "store 'store' is a store of the user's own, which only its task reads: other threads cannot"
@@ -189,7 +190,7 @@ def test_nobody_opens_them_while_they_are_restored(builder: Any, cluster: Cluste
     app = cluster.app(replacing(builder), each, start=False)
     app.pause()
     app.start()
-    until("it restores", app.all_local_store_partition_lags, cluster.told)
+    wait_until("it restores", app.all_local_store_partition_lags)
     refuses(app.store, app.query)
     app.resume()
     cluster.until_state(app, ClientState.RUNNING)
@@ -203,7 +204,7 @@ def test_the_test_driver_refuses_queries_as_well(builder: Any) -> None:
         topic = driver.create_input_topic("in", S, S)
         topic.pipe_input("a", "1", timestamp=5)
         refuses(driver.query_store, driver.query)
-        assert plain(driver.store("store").get("a")) == "1"
+        assert plain(driver.get_state_store("store").get("a")) == "1"
 
 
 def test_no_view_is_opened_of_them(builder: Any, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What waits to be processed is bounded by count and by bytes, partition by partition (conformance 10, KIP-770)."""
+"""What waits to be processed is bounded by count and by bytes, partition by partition (semantics 10, KIP-770)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from processor_api.task_id import TopicPartition
-from runtime_support.running_app import Cluster, passing_on, until
+from runtime_support.running_app import Cluster, passing_on
 from streams.app.kafka_streams import ClientState, KafkaStreams
+from waiting import wait_until
 
 FULL, EMPTY = TopicPartition("in", 0), TopicPartition("in-2", 0)
 WAITS = {"max.task.idle.ms": 600_000, "max.poll.records": 2}
@@ -29,7 +30,7 @@ def thread(app: KafkaStreams) -> Any:
 
 
 def buffered(app: KafkaStreams) -> Any:
-    (task,) = thread(app)._life.tasks.all_running()
+    (task,) = thread(app)._resources.tasks.all_running()
     return task.queues[FULL]
 
 
@@ -49,19 +50,19 @@ def test_a_partition_that_buffers_too_much_is_paused(settings: dict[str, Any], m
     values = [f"{number:02d}".ljust(10_000, ".") for number in range(40)]
     cluster.send(*values)
     (busy,) = [one for one in app._threads or () if one.owned_tasks()]
-    until("the partition is paused", lambda: busy._paused == {FULL}, cluster.told)
-    (task,) = busy._life.tasks.all_running()  # type: ignore[union-attr]
+    wait_until("the partition is paused", lambda: busy._paused == {FULL})
+    (task,) = busy._resources.tasks.all_running()  # type: ignore[union-attr]
     assert 4 < len(task.queues[FULL]) <= most
     assert cluster.values() == []
     cluster.send(*(f"end{number}" for number in range(2)), topic="in-2", timestamp=10)
-    until("all is processed", lambda: cluster.values()[:40] == values, lambda: len(cluster.values()))
-    until("it is read on", lambda: busy._paused == set(), cluster.told)
+    wait_until("all is processed", lambda: cluster.values()[:40] == values, lambda: len(cluster.values()))
+    wait_until("it is read on", lambda: busy._paused == set())
 
 
 def test_without_a_limit_in_bytes_only_the_count_decides(cluster: Cluster) -> None:
     app = start(cluster, input_buffer_max_bytes=-1)
     cluster.send(*("x" * 50_000 for _ in range(60)))
-    until("all waits", lambda: len(buffered(app)) == 60, cluster.told)
+    wait_until("all waits", lambda: len(buffered(app)) == 60)
     assert thread(app)._paused == set()
     assert buffered(app).buffered_bytes() == 60 * 50_000
 
@@ -75,6 +76,6 @@ def test_idling_is_told(cluster: Cluster) -> None:
         tasks = [task for one in app.metadata_for_local_threads() for task in one.active_tasks]
         return [task for task in tasks if task.time_current_idling_started is not None]
 
-    (task,) = until("it idles", waiting, cluster.told)
+    (task,) = wait_until("it idles", waiting)
     assert abs(cluster.broker.clock.time_ms() - task.time_current_idling_started) < 60_000
     assert task.end_offsets[EMPTY] == 0

@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
+from processor_api.clock import SystemClock
 from processor_api.nodes import RepartitionTopic
 from processor_api.offset_reset import AutoOffsetReset
 from processor_api.stores.factory import Stores
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology import Topology
-from runtime_support.running_app import CLOCK, Cluster, counting, passing_on, until
+from runtime_support.running_app import Cluster, counting, passing_on
 from streams.app.kafka_streams import ClientState, KafkaStreams
+from waiting import wait_until
 
 C = ClientState
 PATTERN = re.compile(r"in-.*")
@@ -68,7 +70,7 @@ def test_a_topic_with_more_partitions_gives_new_tasks(make_cluster: Callable[...
     for partition in range(4):
         cluster.send(f"b{partition}", topic="in-2", partition=partition)
     cluster.until_out("a", "b0", "b1", "b2", "b3")
-    until("each has two", lambda: sorted(len(owned(app)) for app in apps) == [2, 2], cluster.told)
+    wait_until("each has two", lambda: sorted(len(owned(app)) for app in apps) == [2, 2])
     assert owned(*apps) == [TaskId(0, partition) for partition in range(4)]
     for app in apps:
         cluster.until_state(app, C.RUNNING)
@@ -174,7 +176,7 @@ def test_a_pattern_does_not_mean_internal_topics(cluster: Cluster) -> None:
     read = {name.rpartition("-")[0] for name in inputs(app)}
     assert read == {"in", "out", "app-again"}
     cluster.broker.create_topic("new", 1)
-    until("the new one is read", lambda: "new-0" in inputs(app), cluster.told)
+    wait_until("the new one is read", lambda: "new-0" in inputs(app))
 
 
 # ------------------------------------------------------------------ where a new topic is read from, and its times
@@ -197,7 +199,7 @@ def test_a_source_says_where_a_partition_without_an_offset_starts(
     """By name or by pattern (KIP-1106); a restart goes on from the committed offset."""
     topic = PATTERN if kind == "pattern" else "in-1"
     cluster.broker.create_topic("in-1", 1)
-    now = CLOCK.time_ms()
+    now = SystemClock().time_ms()
     cluster.send("old", topic="in-1", timestamp=now - 2 * 3_600_000)
     cluster.send("young", topic="in-1", timestamp=now - 60_000)
     app = cluster.app(passing_on(lambda value: None, topic, offset_reset=reset))
@@ -233,7 +235,7 @@ def test_a_new_topic_has_the_sources_reset_and_extractor(cluster: Cluster) -> No
     cluster.broker.create_topic("in-1", 1)
     app = cluster.app(topology, SOON)
     cluster.until_state(app, C.RUNNING)
-    now = CLOCK.time_ms()
+    now = SystemClock().time_ms()
     cluster.broker.create_topic("in-2", 1)
     cluster.send("old@1", topic="in-2", timestamp=now - 2 * 3_600_000)
     cluster.send("young@70", "younger@80", topic="in-2", timestamp=now)

@@ -36,13 +36,14 @@ from processor_api.stores.queries import (
 )
 from processor_api.stores.windowed import Window, Windowed
 from processor_api.topology import Topology
-from runtime_support.running_app import Cluster, counting, until
+from runtime_support.running_app import Cluster, counting
 from state.engine.registry import register_engine
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from streams.queries.position import Position, PositionBound
 from streams.queries.request import StateQueryRequest
 from streams.queries.results import FailureReason
 from streams.queries.store_types import QueryableStoreTypes, StoreQueryParameters
+from waiting import wait_until
 
 C = ClientState
 S = Serdes.STRING
@@ -164,7 +165,7 @@ def test_what_cannot_be_read_is_told(make_cluster: Callable[..., Cluster]) -> No
 def test_a_partition_of_another_process_is_not_here(make_cluster: Callable[..., Cluster]) -> None:
     cluster = make_cluster(partitions=2)
     apps = [cluster.app(counting()) for _ in range(2)]
-    until("each has a task", lambda: all(len(*app.tasks().values()) == 1 for app in apps), cluster.told)
+    wait_until("each has a task", lambda: all(len(*app.tasks().values()) == 1 for app in apps))
     for app in apps:
         cluster.until_state(app, C.RUNNING)
     here = next(iter(apps[0].tasks().values()))[0].partition
@@ -187,7 +188,9 @@ def test_a_store_is_found_again_where_its_task_goes(store: Any, make_cluster: Ca
     cluster.until_out("a=1", "b=1")
     found = counts(app)
     assert app.remove_stream_thread(10_000) is not None
-    until("one thread has all", lambda: [len(tasks) for tasks in app.tasks().values()] == [2], cluster.told)
+    wait_until(
+        "one thread runs all", lambda: [len(one.active_tasks) for one in app.metadata_for_local_threads()] == [2]
+    )
     cluster.until_state(app, C.RUNNING)
     assert (found.get("a"), found.get("b")) == (1, 1)
     found_by_query = app.query(request(KeyQuery("b")).require_active())
@@ -220,7 +223,7 @@ def test_a_store_that_is_restored_is_read_if_stale_stores_will_do(store: Any, cl
     app = cluster.app(counting(store=store), each, start=False)
     app.pause()
     app.start()
-    until("it restores", app.all_local_store_partition_lags, cluster.told)
+    wait_until("it restores", app.all_local_store_partition_lags)
     (lag,) = app.all_local_store_partition_lags()["counts"].values()
     assert (lag.current_offset_position, lag.end_offset_position, lag.offset_lag) == (0, 3, 3)
     with pytest.raises(StreamsRebalancingError, match="task 0_0 of store 'counts' does not run yet"):
@@ -261,14 +264,14 @@ def test_stores_of_each_kind_are_read_while_they_are_restored(cluster: Cluster) 
     cluster.send("x", "y", key="a")
     bound = PositionBound.at(Position({"in": {0: 1}}))
     asked = StateQueryRequest.in_store("sessions").with_query(WindowRangeQuery.with_key("a")).with_position_bound(bound)
-    until("it is processed", lambda: first.query(asked).partition_results[0].is_success, cluster.told)
+    wait_until("it is processed", lambda: first.query(asked).partition_results[0].is_success)
     assert first.close(10_000)
     app = cluster.app(_many_kinds(), each, start=False)
     types: dict[str, Any] = {
         "timestamped": (TYPES.key_value_store(), lambda store: store.get("a")),
         "headers": (TYPES.key_value_store(), lambda store: listed(store.all())),
         "versioned": (TYPES.versioned_key_value_store(), lambda store: store.get("a").value),
-        "windows": (TYPES.window_store(), lambda store: listed(store.fetch("a", 0, 0))),
+        "windows": (TYPES.window_store(), lambda store: listed(store.fetch_range("a", 0, 0))),
         "sessions": (TYPES.session_store(), lambda store: store.fetch_session("a", 1, 4)),
     }
 
@@ -303,10 +306,9 @@ def test_a_position_can_be_waited_for(guarantee: Any, store: Any, cluster: Clust
     assert _reason(app, asked) is FailureReason.NOT_UP_TO_BOUND
     cluster.send("a", "x", "a")
     for level in IsolationLevel:
-        until(
+        wait_until(
             "the store is that far",
             lambda at=level: not app.query(asked.with_isolation_level(at)).partition_results[0].is_failure,
-            cluster.told,
         )
         (found,) = app.query(asked.with_isolation_level(level)).partition_results.values()
         assert found.result == 2
@@ -337,7 +339,7 @@ def test_what_is_not_committed_shows_only_at_that_level(store: Any, cluster: Clu
     cluster.until_state(app, C.RUNNING)
     cluster.send("a", "b")
     anyway = request(KeyQuery("b")).with_isolation_level(UNCOMMITTED)
-    until("it is processed", lambda: app.query(anyway).partition_results[0].result == 1, cluster.told)
+    wait_until("it is processed", lambda: app.query(anyway).partition_results[0].result == 1)
     committed = request(KeyQuery("b")).with_isolation_level(COMMITTED)
     assert app.query(committed).partition_results[0].result is None
     assert app.query(request(KeyQuery("b"))).partition_results[0].result is None
@@ -401,7 +403,7 @@ def test_each_kind_is_read_as_its_type_shows_it(make_cluster: Callable[..., Clus
         return app.store(StoreQueryParameters.from_name_and_type(name, type_))
 
     sessions = read("sessions", TYPES.session_store())
-    until(
+    wait_until(
         "all is processed",
         lambda: sessions.fetch_session("a", 1, 4) == "y" and sessions.fetch_session("b", 1, 4) == "z",
     )
@@ -418,7 +420,7 @@ def test_each_kind_is_read_as_its_type_shows_it(make_cluster: Callable[..., Clus
     assert [key for key, _ in listed(versioned.range())] == ["a", "b"]
     windows = read("windows", TYPES.window_store())
     assert (windows.fetch("a", 0), windows.fetch("q", 0)) == ("y", None)
-    assert listed(windows.fetch("b", 0, 9)) == [(0, "z")]
+    assert listed(windows.fetch_range("b", 0, 9)) == [(0, "z")]
     assert listed(windows.all()) == [(Windowed("a", Window(0, 10)), "y"), (Windowed("b", Window(0, 10)), "z")]
     assert listed(sessions.fetch("b")) == [(Windowed("b", Window(1, 4)), "z")]
     assert listed(sessions.find_sessions("a", 0, 9)) == [(Windowed("a", Window(1, 4)), "y")]
@@ -441,7 +443,7 @@ def test_a_global_store_is_read(cluster: Cluster) -> None:
     cluster.until_state(app, C.RUNNING)
     names = app.store(StoreQueryParameters.from_name_and_type("names", TYPES.key_value_store()))
     cluster.send("ann", topic="table", key="1")
-    until("the table has it", lambda: names.get("1") == "ann")
+    wait_until("the table has it", lambda: names.get("1") == "ann")
     assert listed(names.all()) == [("1", "ann")]
     found = app.query(StateQueryRequest.in_store("names").with_query(KeyQuery("1"))).global_result
     assert found is not None
@@ -463,4 +465,4 @@ def test_queries_go_on_while_records_are_processed(store: Any, make_cluster: Cal
             assert now >= last[key]
             last[key] = now
         assert {key for key, _ in listed(found.all())} <= {"a", "b"}
-    until("all is counted", lambda: (found.get("a"), found.get("b")) == (1000, 1000), lambda: listed(found.all()))
+    wait_until("all is counted", lambda: (found.get("a"), found.get("b")) == (1000, 1000), lambda: listed(found.all()))

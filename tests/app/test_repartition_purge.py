@@ -1,4 +1,4 @@
-"""Records of repartition topics are deleted once they are processed and committed (reference 3.6)."""
+"""Records of repartition topics are deleted once they are processed and committed (semantics 134)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import pytest
 from processor_api.nodes import RepartitionTopic
 from processor_api.task_id import TopicPartition
 from processor_api.topology import Topology
-from runtime_support.running_app import Cluster, until
+from runtime_support.running_app import Cluster
 from streams.kafka.embedded.partition_log import PartitionLog
+from waiting import wait_until
 
 INPUT, AGAIN = TopicPartition("in", 0), TopicPartition("app-again", 0)
 
@@ -30,14 +31,14 @@ def test_they_are_deleted_by_the_interval(guarantee: str, cluster: Cluster) -> N
     def log() -> PartitionLog:
         return cluster.broker.log(AGAIN)
 
-    until("they are deleted", lambda: log().start_offset >= 3, cluster.told)
+    wait_until("they are deleted", lambda: log().start_offset >= 3)
     committed = cluster.broker.groups.group("app").offsets[AGAIN].offset
     assert log().start_offset <= committed
     assert cluster.broker.log(INPUT).start_offset == 0
     cluster.send("d")
     cluster.until_out("a", "b", "c", "d")
     offsets = cluster.broker.groups.group("app").offsets
-    until("the next is deleted", lambda: log().start_offset == offsets[AGAIN].offset > committed, cluster.told)
+    wait_until("the next is deleted", lambda: log().start_offset == offsets[AGAIN].offset > committed)
 
 
 def test_they_stay_until_the_interval_is_over(cluster: Cluster) -> None:

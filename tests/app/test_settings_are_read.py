@@ -13,12 +13,13 @@ from processor_api.errors import ConfigError
 from processor_api.processor import Processor
 from processor_api.serde import Serdes
 from processor_api.stores.factory import MEMORY, StoreBuilder, Stores, StoreSupplier
-from runtime_support.running_app import Cluster, counting, until
+from runtime_support.running_app import Cluster, counting
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from streams.config import StreamsConfig, clients
 from streams.config.keys import BY_FIELD, KEYS, WORKS
 from streams.queries.store_types import QueryableStoreTypes, StoreQueryParameters
 from streams.runtime.engines.opener import rocksdb_memory
+from waiting import wait_until
 
 S = Serdes.STRING
 OLDER_NAME = "cache.max.bytes.buffering"
@@ -105,7 +106,7 @@ def test_every_setting_that_works_is_read(cluster: Cluster) -> None:
     cluster.apps.append(app)
     app.start()
     cluster.send("x")
-    until("it is counted", lambda: cluster.values() == ["1"], cluster.told)
+    wait_until("it is counted", lambda: cluster.values() == ["1"])
     app.store(StoreQueryParameters("counts", QueryableStoreTypes.key_value_store()))
     app.close()
     app.clean_up()
@@ -151,8 +152,8 @@ def test_a_thread_sums_up_what_it_did(cluster: Cluster, caplog: pytest.LogCaptur
         def told() -> list[Any]:
             return [record for record in caplog.records if record.getMessage() == "summary"]
 
-        until("all is told", lambda: sum(one.records for one in told()) == 3, cluster.told)
-        until("commits are told", lambda: sum(one.commits for one in told()) >= 1, cluster.told)
+        wait_until("all is told", lambda: sum(one.records for one in told()) == 3)
+        wait_until("commits are told", lambda: sum(one.commits for one in told()) >= 1)
     assert all(one.thread_name.endswith("StreamThread-1") for one in told())
 
 
@@ -232,7 +233,7 @@ def test_state_of_tasks_that_went_elsewhere_is_removed(cluster: Cluster) -> None
     for path in (gone / "file", gone):
         os.utime(path, (1, 1))
     run_counting(cluster, state_dir=str(state), state_cleanup_delay_ms=100)
-    until("it is gone", lambda: not gone.exists(), cluster.told)
+    wait_until("it is gone", lambda: not gone.exists())
     assert open_.is_dir()
 
 

@@ -11,11 +11,12 @@ import pytest
 from processor_api.errors import ProcessingError, RetryableError, StreamsError, UserCodeError
 from processor_api.processor import Processor
 from processor_api.task_id import TaskId, TopicPartition
-from runtime_support.running_app import Cluster, Counting, counting, passing_on, until
+from runtime_support.running_app import Cluster, Counting, counting, passing_on
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from streams.app.uncaught import StreamThreadExceptionResponse as Answer
 from streams.app.uncaught import verdict
 from streams.kafka.ports import InstanceFenced
+from waiting import wait_until
 
 C = ClientState
 EOS = {"processing.guarantee": "exactly_once_v2"}
@@ -81,7 +82,7 @@ def test_threads_that_die_one_after_the_other_are_replaced_less_and_less_often(c
     app.set_uncaught_exception_handler(handler)
     app.start()
     cluster.send("bad")
-    until("six have died", lambda: len(waits) >= 6, cluster.told)
+    wait_until("six have died", lambda: len(waits) >= 6)
     assert waits[:6] == [0.0, 0.01, 0.02, 0.04, 0.08, 0.08]
 
 
@@ -89,7 +90,7 @@ def test_a_stop_does_not_wait_for_the_thread_that_is_to_come(cluster: Cluster) -
     settings = {"retry.backoff.ms": 60_000, "retry.backoff.max.ms": 60_000}
     app, asked = handled(cluster, Answer.REPLACE_THREAD, passing_on(Failing()), settings)
     cluster.send("bad")
-    until("one has died", lambda: len(asked) == 1, cluster.told)
+    wait_until("one has died", lambda: len(asked) == 1)
     assert app.close(10_000)
     assert cluster.values() == []
 
@@ -108,7 +109,7 @@ def test_a_replaced_thread_loses_nothing(guarantee: Any, make_cluster: Callable[
     app, asked = handled(cluster, Answer.REPLACE_THREAD, counting(supplier=Fails), guarantee)
     cluster.send("a", "bad", "b")
     cluster.send("c", partition=1)
-    until("all is processed", lambda: {"b=1", "c=1"} <= set(cluster.values()), cluster.told)
+    wait_until("all is processed", lambda: {"b=1", "c=1"} <= set(cluster.values()))
     cluster.until_state(app, C.RUNNING)
     assert [type(error) for error in asked] == [ProcessingError, ProcessingError]
     assert "ValueError in node 'p'" in str(asked[0])
@@ -129,13 +130,13 @@ def test_a_thread_that_is_replaced_keeps_its_place_in_the_group(make_cluster: Ca
     other = cluster.app(passing_on(failing))
     cluster.until_state(other, C.RUNNING)
     app, _ = handled(cluster, Answer.REPLACE_THREAD, passing_on(failing))
-    other_threads = until("both have a task", lambda: _one_each(other, app), cluster.told)
+    other_threads = wait_until("both have a task", lambda: _one_each(other, app))
     owned = next(iter(app.tasks().values()))[0].partition
     cluster.until_state(other, C.RUNNING)
     cluster.until_state(app, C.RUNNING)
     told = len(cluster.states[other])
     cluster.send("bad", "x", partition=owned)
-    until("all is processed", lambda: set(cluster.values()) == {"bad", "x"}, cluster.told)
+    wait_until("all is processed", lambda: set(cluster.values()) == {"bad", "x"})
     cluster.until_state(app, C.RUNNING)
     assert other_threads
     assert len(cluster.states[other]) == told
@@ -181,7 +182,7 @@ def test_a_handler_may_shut_the_client_down(make_cluster: Callable[..., Cluster]
     assert app.failure is asked[0]
     other = cluster.app(passing_on())
     cluster.send("good", partition=1)
-    until("the other has all", lambda: sorted(cluster.values()) == ["bad", "good"], cluster.told)
+    wait_until("the other has all", lambda: sorted(cluster.values()) == ["bad", "good"])
     assert other.state is C.RUNNING
 
 
@@ -195,7 +196,7 @@ def test_a_handler_may_shut_the_application_down(guarantee: Any, make_cluster: C
     cluster.until_state(app, C.RUNNING)
     for other in others:
         cluster.until_state(other, C.RUNNING)
-    until("all listen", lambda: _listens(app, *others), cluster.told)
+    wait_until("all listen", lambda: _listens(app, *others))
     owner = next(iter(app.tasks().values()))[0].partition if any(app.tasks().values()) else 0
     cluster.send("bad", partition=owner)
     for one in (app, *others):
@@ -206,13 +207,13 @@ def test_a_handler_may_shut_the_application_down(guarantee: Any, make_cluster: C
     assert all("a member of the application asked all of them to shut down: app-" in one for one in told)
     later = cluster.app(passing_on(failing), guarantee)
     cluster.until_state(later, C.RUNNING)
-    until("it was processed", lambda: cluster.values() == ["bad"], cluster.told)
+    wait_until("it was processed", lambda: cluster.values() == ["bad"])
     assert later.state is C.RUNNING
 
 
 def _listens(*apps: KafkaStreams) -> bool:
     """Whether each has had the time to read where requests go: the threads went round once more."""
-    return all(thread._life.membership._requests_from for app in apps for thread in app._threads or ())  # type: ignore[union-attr]
+    return all(thread._resources.membership._requests_from for app in apps for thread in app._threads or ())  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("answer", [None, "REPLACE_THREAD", ValueError("its own")])
@@ -267,13 +268,13 @@ def test_threads_are_added_and_removed(make_cluster: Callable[..., Cluster]) -> 
     name = app.add_stream_thread()
     assert name is not None
     assert name.endswith("-StreamThread-2")
-    until("each has a task", lambda: [len(tasks) for tasks in app.tasks().values()] == [1, 1], cluster.told)
+    wait_until("each has a task", lambda: [len(tasks) for tasks in app.tasks().values()] == [1, 1])
     cluster.until_state(app, C.RUNNING)
     cluster.send("a")
     cluster.send("b", partition=1)
     cluster.until_out("a", "b")
     assert app.remove_stream_thread(10_000) == name
-    until("the other has both", lambda: [len(tasks) for tasks in app.tasks().values()] == [2], cluster.told)
+    wait_until("the other has both", lambda: [len(tasks) for tasks in app.tasks().values()] == [2])
     cluster.until_state(app, C.RUNNING)
     cluster.send("c", partition=1)
     cluster.until_out("a", "b", "c")
@@ -285,13 +286,13 @@ def test_the_cache_is_shared_out_anew(make_cluster: Callable[..., Cluster]) -> N
     cluster = make_cluster(partitions=2)
     app = cluster.app(passing_on(), {"statestore.cache.max.bytes": 1000, "statestore.uncommitted.max.bytes": -1})
     cluster.until_state(app, C.RUNNING)
-    memory = app._opened.shared.memory  # type: ignore[union-attr]
+    memory = app._resources.process.state.memory  # type: ignore[union-attr]
     budgets = memory._budgets
     assert [one.cache_limit for one in budgets.values()] == [1000]
     app.add_stream_thread()
-    until("there are two", lambda: [one.cache_limit for one in budgets.values()] == [500, 500], cluster.told)
+    wait_until("there are two", lambda: [one.cache_limit for one in budgets.values()] == [500, 500])
     app.remove_stream_thread()
-    until("there is one", lambda: [one.cache_limit for one in budgets.values()] == [1000], cluster.told)
+    wait_until("there is one", lambda: [one.cache_limit for one in budgets.values()] == [1000])
     assert [one.uncommitted_limit for one in budgets.values()] == [-1]
 
 
@@ -307,7 +308,7 @@ def test_a_stream_thread_may_remove_itself(make_cluster: Callable[..., Cluster])
     cluster.until_state(app, C.RUNNING)
     (owner,) = [name for name, tasks in app.tasks().items() if tasks]
     cluster.send("go")
-    until("it is gone", lambda: len(app.tasks()) == 1, cluster.told)
+    wait_until("it is gone", lambda: len(app.tasks()) == 1)
     cluster.send("next")
     cluster.until_out("go", "next")
     assert told == [owner]
@@ -332,9 +333,9 @@ def test_threads_are_neither_added_nor_removed_outside_of_a_run(cluster: Cluster
 def test_a_close_that_takes_too_long_says_so_and_goes_on(cluster: Cluster) -> None:
     """It stops when the record in work is done."""
     go: list[bool] = []
-    app = cluster.app(passing_on(lambda value: until("it may go on", lambda: go) and None))
+    app = cluster.app(passing_on(lambda value: wait_until("it may go on", lambda: go) and None))
     cluster.send("slow")
-    until("it is at work", lambda: app.metadata_for_local_threads() and cluster.states[app][-1][1] is C.RUNNING)
+    wait_until("it is at work", lambda: app.metadata_for_local_threads() and cluster.states[app][-1][1] is C.RUNNING)
     assert not app.close(50)
     assert app.state is C.PENDING_SHUTDOWN
     assert not app.close(0)
@@ -389,12 +390,12 @@ def test_a_paused_application_processes_nothing_and_stays_in_its_group(cluster: 
     values = [f"v{number}" for number in range(50)]
     cluster.send(*values)
     (thread,) = app._threads  # type: ignore[misc]
-    until("its partition is paused", lambda: thread._paused == {TopicPartition("in", 0)}, cluster.told)
-    (task,) = thread._life.tasks.all_running()  # type: ignore[union-attr]
+    wait_until("its partition is paused", lambda: thread._paused == {TopicPartition("in", 0)})
+    (task,) = thread._resources.tasks.all_running()  # type: ignore[union-attr]
     assert 5 < len(task.queues[TopicPartition("in", 0)]) <= 8
     assert (cluster.values(), app.state) == ([], C.RUNNING)
     app.resume()
-    until("all is processed", lambda: cluster.values() == values, cluster.told)
+    wait_until("all is processed", lambda: cluster.values() == values)
 
 
 def test_an_application_may_be_paused_before_its_start(cluster: Cluster) -> None:
@@ -417,11 +418,11 @@ def test_an_application_may_be_paused_before_its_start(cluster: Cluster) -> None
     cluster.until_state(app, C.RUNNING)
     cluster.send("a")
     (thread,) = app._threads  # type: ignore[misc]
-    until("it has the record", lambda: any(map(len, thread._life.tasks.all_running()[0].queues.values())), cluster.told)  # type: ignore[union-attr]
+    wait_until("it has the record", lambda: any(map(len, thread._resources.tasks.all_running()[0].queues.values())))  # type: ignore[union-attr]
     assert fired == []
     app.resume()
     cluster.until_out("a")
-    until("it ticks", lambda: fired, cluster.told)
+    wait_until("it ticks", lambda: fired)
 
 
 # ------------------------------------------------------------------ what it tells
@@ -448,7 +449,7 @@ def test_metadata_tells_of_threads_and_their_tasks(make_cluster: Callable[..., C
         (one,) = app.metadata_for_local_threads()
         return one if any(2 in task.committed_offsets.values() for task in one.active_tasks) else None
 
-    thread = until("the offsets are committed", committed, cluster.told)
+    thread = wait_until("the offsets are committed", committed)
     assert (thread.thread_name, thread.thread_state) == ("me-StreamThread-1", "RUNNING")
     assert thread.main_consumer_client_id.startswith("me-StreamThread-1-consumer-topology-")
     assert thread.restore_consumer_client_id == "me-StreamThread-1-restore-consumer"
@@ -469,8 +470,8 @@ def test_metrics_have_kafkas_names_and_tags(cluster: Cluster) -> None:
     cluster.send("a", "b")
     cluster.until_out("a", "b")
     thread = "me-StreamThread-1"
-    until("it has counted", lambda: _value(app, "process-total", **{"thread-id": thread, "task-id": "0_0"}) == 2)
-    until("it has committed", lambda: _value_of_thread(app, "commit-total", thread) > 0)
+    wait_until("it has counted", lambda: _value(app, "process-total", **{"thread-id": thread, "task-id": "0_0"}) == 2)
+    wait_until("it has committed", lambda: _value_of_thread(app, "commit-total", thread) > 0)
     assert _value_of_thread(app, "process-total", thread) == 2
     assert _value_of_thread(app, "thread-state", thread) == "RUNNING"
     assert _value(app, "state") == "RUNNING"

@@ -12,9 +12,9 @@ from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.task_id import TopicPartition
 from processor_api.topology import Topology
-from runtime_support.application_kit import JumpingClock
-from runtime_support.running_app import Cluster, until
+from runtime_support.running_app import Cluster, JumpingClock
 from streams.app.kafka_streams import ClientState
+from waiting import wait_until
 
 S = Serdes.STRING
 LIMIT = 10_000
@@ -99,6 +99,6 @@ def check_large_values(cluster: Cluster, clock: JumpingClock, guarantee: str, in
         "max.task.idle.ms": -1,
     }
     app = cluster.app(made, settings)
-    until("all were processed", lambda: len(waiting) == 100, cluster.told)
+    wait_until("all were processed", lambda: len(waiting) == 100)
     assert app.failure is None
     assert max(waiting) <= LIMIT // 1000, waiting

@@ -9,10 +9,11 @@ from processor_api.metrics import RecordingLevel
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.topology import Topology
-from runtime_support.running_app import Cluster, until
+from runtime_support.running_app import Cluster
 from runtime_support.task_kit import TaskKit
 from streams.metrics import Max
 from streams.testing import MockProcessorContext
+from waiting import wait_until
 
 
 class Measuring(Processor[Any, Any, Any, Any]):
@@ -45,7 +46,7 @@ def test_they_are_among_the_applications(cluster: Cluster) -> None:
     """With the thread's name, and kept when tasks are made anew."""
     app = cluster.app(measuring(), {"client.id": "me"})
     cluster.send("a", "bb")
-    until("both are counted", lambda: found(app).get("seen-total", (0,))[0] == 2, cluster.told)
+    wait_until("both are counted", lambda: found(app).get("seen-total", (0,))[0] == 2)
     value, tags = found(app)["seen-total"]
     assert tags == {"thread-id": "me-StreamThread-1", "orders-id": "0_0"}
     assert found(app)["detail-total"][0] == 0.0
@@ -57,7 +58,7 @@ def test_the_recording_level_and_the_windows_are_those_configured(cluster: Clust
     settings = {"metrics.recording.level": "DEBUG", "metrics.num.samples": 10, "metrics.sample.window.ms": 60_000}
     app = cluster.app(measuring(), settings)
     cluster.send("a", "bbb")
-    until("both are counted", lambda: found(app).get("detail-total", (0,))[0] == 2, cluster.told)
+    wait_until("both are counted", lambda: found(app).get("detail-total", (0,))[0] == 2)
     assert found(app)["detail-latency-avg"][0] == 2.0
     assert found(app)["detail-latency-max"][0] == 3.0
     assert found(app)["seen-rate"][0] < 2 / 500  # two in ten windows of a minute

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from types import ModuleType
 
 from processor_api.serde import Serdes
-from runtime_support.running_app import until
 from streams.testing import EmbeddedKafka
+from waiting import wait_until
 
 
 def test_the_best_players_are_told(script: Callable[[str], ModuleType]) -> None:
@@ -18,8 +18,8 @@ def test_the_best_players_are_told(script: Callable[[str], ModuleType]) -> None:
         points = kafka.create_input_topic("points", Serdes.STRING, Serdes.LONG)
         app = kafka.start(scores.topology().build(scores.SETTINGS), scores.SETTINGS)
         points.pipe_key_values([("ann", 3), ("bob", 5), ("cid", 1), ("ann", 4)])
-        until("all is counted", lambda: scores.best(app, 2) == [("ann", 7), ("bob", 5)])
+        wait_until("all is counted", lambda: scores.best(app, 2) == [("ann", 7), ("bob", 5)])
         points.pipe_input("ann", 10)
         written = [record for record in kafka.broker.records("points") if record.key() == b"ann"][-1]
         partition, offset = written.partition(), written.offset()
-        assert until("it is counted", lambda: scores.total_after(app, "ann", partition, offset)) == 17
+        assert wait_until("it is counted", lambda: scores.total_after(app, "ann", partition, offset)) == 17

@@ -95,8 +95,8 @@ class Rows:
 class Playback:
     """A driver that does what a recorded run says, whatever it is given."""
 
-    def __init__(self, run: Mapping[str, Any], config: Any, initial_wall_clock_ms: int) -> None:
-        self.start = initial_wall_clock_ms
+    def __init__(self, run: Mapping[str, Any], config: Any, initial_wall_clock_time: int) -> None:
+        self.start = initial_wall_clock_time
         self.piped: list[tuple[Any, ...]] = []
         self._run = run
         self._steps = iter(run["steps"])
@@ -131,10 +131,10 @@ class Playback:
     def metrics(self) -> dict[str, float]:
         return {"dropped-records-total": float(self._dropped)}
 
-    def stores(self) -> dict[str, Any]:
-        return {name: self.store(name) for name in self._run["stores"]}
+    def get_all_state_stores(self) -> dict[str, Any]:
+        return {name: self.get_state_store(name) for name in self._run["stores"]}
 
-    def store(self, name: str) -> Rows:
+    def get_state_store(self, name: str) -> Rows:
         recorded = self._run["stores"][name]
         timed = recorded["kind"] == "timestamped-kv"
         return Rows([

@@ -13,7 +13,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from integration_support.topics import Topics
-from integration_support.workers import Worker, Workers, wait_until
+from integration_support.workers import Worker, Workers
+from waiting import wait_until
 
 
 class Given(NamedTuple):

@@ -13,9 +13,9 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from integration_support.workers import wait_until
 from tools.kafka.broker import HOST, Broker, BrokerError, is_live
 from tools.kafka.folder_lock import FolderInUse, FolderLock
+from waiting import wait_until
 
 
 def create_topic(address: str, name: str) -> None:
@@ -110,7 +110,7 @@ def test_a_folder_stays_taken_while_a_broker_outlives_its_program(tmp_path: Path
                 return False
             return True
 
-        wait_until("the folder is free", free, 30)
+        wait_until("the folder is free", free, deadline_s=30)
 
 
 def test_a_broker_that_cannot_start_says_why_and_leaves_nothing() -> None:

@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
 )
 
 from integration_support.secured_broker import SecuredBroker
-from integration_support.workers import wait_until
+from waiting import wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 APP = """
@@ -100,7 +100,9 @@ def test_missing_rights_on_topics_and_transactions_are_told(
 
     def lines_with(expected: str) -> str:
         """Rights take a moment to reach the brokers."""
-        return str(wait_until(expected, lambda: expected in (found := doctor(tmp_path, *given)[1]) and found, 60))
+        return str(
+            wait_until(expected, lambda: expected in (found := doctor(tmp_path, *given)[1]) and found, deadline_s=60)
+        )
 
     found = lines_with(f"fail  rights: topic '{topic}' may not be used as needed: allow READ on it")
     assert f"allow WRITE on transactional ids with the prefix '{application}-'" in found

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from integration_support.counting import Counting
 from integration_support.topics import Topics
-from integration_support.workers import Worker, Workers, wait_until
+from integration_support.workers import Worker, Workers
+from waiting import wait_until
 
 
 def one_left(workers: list[Worker]) -> Worker:

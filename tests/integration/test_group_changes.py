@@ -10,7 +10,8 @@ from itertools import pairwise
 
 from integration_support.counting import TASKS, Counting
 from integration_support.topics import Topics
-from integration_support.workers import Worker, Workers, alive, supervised, wait_until
+from integration_support.workers import Worker, Workers, alive, supervised
+from waiting import wait_until
 
 WAITS = "waiting: the application runs another topology already; this worker joins when its workers have left"
 CLOSED = "tasks stay closed: members of the group run another topology; stop them, or this worker"
@@ -84,7 +85,7 @@ def test_a_worker_that_leaves_hands_over_at_once(topics: Topics, workers: Worker
         counting.read_round(reader)
         counting.send()
         first.stop()
-        wait_until("the other has all tasks", lambda: len(open_tasks(second)) == TASKS, SOON_S)
+        wait_until("the other has all tasks", lambda: len(open_tasks(second)) == TASKS, deadline_s=SOON_S)
         counting.read_round(reader)
         second.stop()
         counting.check(reader)
@@ -107,7 +108,7 @@ def test_another_version_waits_until_the_first_has_left(topics: Topics, workers:
         assert open_tasks(new) == set()
         old[1].stop()
         counting.send()
-        wait_until("the new version has all tasks", lambda: len(open_tasks(new)) == TASKS, SOON_S)
+        wait_until("the new version has all tasks", lambda: len(open_tasks(new)) == TASKS, deadline_s=SOON_S)
         counting.read_round(reader)
         new.stop()
         counting.check(reader)
@@ -128,7 +129,7 @@ def test_two_versions_that_start_together_never_share_a_task(topics: Topics, wor
     with topics.reader(counting.output) as reader:
         both[0].terminate()
         assert both[0].wait() in (0, -signal.SIGTERM)
-        wait_until("the other has all tasks", lambda: len(open_tasks(both[1])) == TASKS, SOON_S)
+        wait_until("the other has all tasks", lambda: len(open_tasks(both[1])) == TASKS, deadline_s=SOON_S)
         counting.send()
         counting.read_round(reader)
         both[1].stop()

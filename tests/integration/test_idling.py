@@ -8,12 +8,12 @@ import pytest
 from confluent_kafka import Producer
 
 from integration_support.topics import Topics
-from integration_support.workers import wait_until
 from processor_api.serde import Serdes
 from processor_api.topology import Topology
-from runtime_support.application_kit import FailingClients
+from runtime_support.failing_clients import FailingClients
 from streams.app.kafka_streams import KafkaStreams
 from streams.kafka.confluent import ConfluentClients
+from waiting import wait_until
 
 TEXT = Serdes.STRING
 

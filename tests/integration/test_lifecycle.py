@@ -13,13 +13,13 @@ import pytest
 from confluent_kafka import Producer
 
 from integration_support.topics import Topics
-from integration_support.workers import wait_until
 from processor_api.offset_reset import AutoOffsetReset
 from processor_api.serde import Serdes
 from processor_api.task_id import TaskId
 from runtime_support.running_app import Counting, counting, passing_on
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from streams.app.uncaught import StreamThreadExceptionResponse as Answer
+from waiting import wait_until
 
 S = Serdes.STRING
 C = ClientState
@@ -132,7 +132,7 @@ def test_every_process_shuts_down_when_one_asks_for_it(topics: Topics, apps: App
 
 
 def _listens(app: KafkaStreams) -> bool:
-    return all(thread._life.membership._requests_from for thread in app._threads or ())  # type: ignore[union-attr]
+    return all(thread._resources.membership._requests_from for thread in app._threads or ())  # type: ignore[union-attr]
 
 
 def test_threads_come_and_go(topics: Topics, apps: Apps) -> None:

@@ -19,7 +19,8 @@ from confluent_kafka.admin import (
 )
 
 from integration_support.secured_broker import SecuredBroker
-from integration_support.workers import Workers, wait_until
+from integration_support.workers import Workers
+from waiting import wait_until
 from wire_support.fake_broker import CERTIFICATES
 
 
@@ -71,7 +72,7 @@ def test_a_worker_without_a_right_ends_and_names_it(
                 assert worker.wait() == 1, worker.tail
                 return expected in worker.errors[0]
 
-            wait_until(expected, said, 60)
+            wait_until(expected, said, deadline_s=60)
 
         says(f"topics may not be seen, whether they exist or not: '{topics[0]}'; allow READ")
         rights.allow(ResourceType.TOPIC, AclOperation.DESCRIBE)

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from integration_support.topics import Topics
-from integration_support.workers import Workers, wait_until
+from integration_support.workers import Workers
 from tools.kafka.broker import Broker
+from waiting import wait_until
 
 BEFORE, LARGE_AT, AFTER = 20, 50, 200
 

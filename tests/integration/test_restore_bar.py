@@ -7,7 +7,8 @@ import shutil
 
 from integration_support.counting import PARTITIONS, WORDS, Counting
 from integration_support.topics import Topics
-from integration_support.workers import Workers, wait_until
+from integration_support.workers import Workers
+from waiting import wait_until
 
 BAR = re.compile(r"\rrestoring (\d+) changelogs \[([#.]+)\] +(\d+)% ([\d,]+) of ([\d,]+) records")
 

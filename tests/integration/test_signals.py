@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from integration_support.topics import Topics
-from integration_support.workers import Worker, Workers, alive, supervised, wait_until
+from integration_support.workers import Worker, Workers, alive, supervised
 from tools.kafka.broker import HOST
+from waiting import wait_until
 
 RECORDS = 200
 CHANGELOG_RECORDS = 60_000

@@ -18,6 +18,7 @@ from streams.kafka.wire.client_settings import ClientSettings
 from streams.kafka.wire.coordinator import Coordinator
 from streams.kafka.wire.messages import DESCRIBE_GROUPS, DescribeGroupsRequest
 from tools.kafka.broker import HOST, free_ports
+from waiting import wait_until
 from wire_support.fake_broker import CERTIFICATES
 
 PARTITIONS = 4
@@ -43,11 +44,16 @@ def static_consumer(bootstrap: str, group: str, instance_id: str, topic: str) ->
 
 def poll_until(condition: Callable[[], bool], *consumers: Consumer, within_s: float = DEADLINE_S) -> float:
     """Polls the consumers; returns how long it took."""
-    start = time.monotonic()
-    while not condition():
-        assert time.monotonic() - start < within_s
+
+    def come_to() -> bool:
+        if condition():
+            return True
         for consumer in consumers:
             consumer.poll(0.05)
+        return False
+
+    start = time.monotonic()
+    wait_until("the condition of the members holds", come_to, deadline_s=within_s, pauses=False)
     return time.monotonic() - start
 
 

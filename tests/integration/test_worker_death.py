@@ -10,7 +10,8 @@ from collections.abc import Mapping
 import pytest
 
 from integration_support.topics import Topics
-from integration_support.workers import Worker, Workers, alive, supervised, wait_until
+from integration_support.workers import Worker, Workers, alive, supervised
+from waiting import wait_until
 
 PARTITIONS = (8, 4)
 COMMON = {"consumer.session.timeout.ms": 6000, "consumer.heartbeat.interval.ms": 500, "commit.interval.ms": 100}

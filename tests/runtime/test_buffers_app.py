@@ -4,70 +4,38 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dsl import BufferConfig, Consumed, Grouped, KTable, Materialized, Produced, StreamsBuilder, Suppressed
-from processor_api.clock import SystemClock
 from processor_api.errors import StateError
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.topology import Topology
-from streams.app.kafka_streams import KafkaStreams
+from runtime_support.running_app import Cluster
 from streams.app.topics import warn_of_lost_history
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
+from waiting import wait_until
 
 S = Serdes.STRING
-CLOCK = SystemClock()
-DEADLINE_S = 30.0
 
 
-class Cluster:
+class Runs(Cluster):
     """A broker, and an application that is started anew for each piece of input."""
 
-    def __init__(self, directory: Path, **settings: Any) -> None:
-        self.directory, self.settings = directory, settings
-        self.broker = EmbeddedBroker()
-        for topic in ("in", "out"):
-            self.broker.create_topic(topic)
-        self.clients = EmbeddedClients(self.broker)
-        self._source = self.clients.producer({})
-
-    def run(self, topology: Topology, directory: str, records: list[tuple[str, str | None, int]], out: int) -> None:
+    def run(
+        self, topology: Topology, directory: str, records: list[tuple[str, str | None, int]], out: int, **settings: Any
+    ) -> None:
         """Until so many records are in the output; and everything that came in is committed."""
         for key, value, time in records:
-            self._source.produce(
-                "in", None if value is None else value.encode(), key.encode(), 0, None, None, time, None
-            )
-        self._source.flush()
-        config: dict[str, Any] = {
-            "application.id": "app",
-            "bootstrap.servers": "in-memory:9092",
-            "state.dir": str(self.directory / directory),
-            "commit.interval.ms": 20,
-            "poll.ms": 10,
-            **self.settings,
-        }
-        app = KafkaStreams(topology, config, clients=self.clients)
-        app.start()
-        try:
-            self.until(app, lambda: len(self.out()) >= out)
-        finally:
-            closed = app.close(10_000)
-        assert closed
-        assert app.failure is None
-
-    @staticmethod
-    def until(app: KafkaStreams, reached: Callable[[], bool]) -> None:
-        deadline = CLOCK.monotonic() + DEADLINE_S
-        while not reached():
-            if app.failure is not None:
-                raise app.failure
-            assert CLOCK.monotonic() < deadline, app.state
-            app.wait(0.01)
+            self.send(value, key=key, timestamp=time)
+        app = self.app(topology, {"state.dir": str(self.directory / directory)}, **settings)
+        wait_until(f"{out} records are out", lambda: len(self.out()) >= out or app.failure)
+        assert app.close(10_000)
+        if app.failure is not None:
+            raise app.failure
 
     def out(self) -> list[tuple[str, str, int]]:
         records = self.broker.records("out", read_committed=True)
@@ -77,6 +45,12 @@ class Cluster:
         """The last record of each key."""
         records = self.broker.records(f"app-{store}-changelog", read_committed=True)
         return {record.key(): record.value() for record in records}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Runs]:
+    with Runs(tmp_path) as made:
+        yield made
 
 
 def suppressing(engine: str) -> Topology:
@@ -90,16 +64,15 @@ def suppressing(engine: str) -> Topology:
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
 @pytest.mark.parametrize("engine", ["rocksDB", "in_memory"])
-def test_what_waits_outlives_a_worker(engine: str, guarantee: str, tmp_path: Path) -> None:
+def test_what_waits_outlives_a_worker(engine: str, guarantee: str, cluster: Runs) -> None:
     """With its state directory and without: each change comes out once, in order, with its time; what has left is
     deleted from the changelog."""
-    cluster = Cluster(tmp_path, **{"processing.guarantee": guarantee})
-    topology = suppressing(engine)
-    cluster.run(topology, "one", [("b", "1", 20), ("a", "1", 10), ("z", "1", 1), ("y", "1", 101)], 1)
+    topology, config = suppressing(engine), {"processing_guarantee": guarantee}
+    cluster.run(topology, "one", [("b", "1", 20), ("a", "1", 10), ("z", "1", 1), ("y", "1", 101)], 1, **config)
     assert cluster.out() == [("z", "1", 1)]
-    cluster.run(topology, "one", [("a", "2", 30), ("y", "2", 115)], 2)
+    cluster.run(topology, "one", [("a", "2", 30), ("y", "2", 115)], 2, **config)
     assert cluster.out()[1:] == [("a", "2", 30)], "a keeps the time of its first change"
-    cluster.run(topology, "two", [("c", "1", 60), ("y", "3", 170)], 4)
+    cluster.run(topology, "two", [("c", "1", 60), ("y", "3", 170)], 4, **config)
     assert cluster.out()[2:] == [("b", "1", 20), ("c", "1", 60)]
     assert {key: value is not None for key, value in cluster.changelog("n-store").items()} == {
         b"a": False, b"b": False, b"c": False, b"y": True, b"z": False,
@@ -121,10 +94,9 @@ def counted(store: Materialized[str, str]) -> Topology:
     return builder.build()
 
 
-def test_a_plain_table_becomes_a_versioned_one(tmp_path: Path) -> None:
+def test_a_plain_table_becomes_a_versioned_one(cluster: Runs) -> None:
     """By the steps of docs/versioned-stores.md: what the changelog has is the history, late updates do not count any
     more; a worker that finds the old rows says what to do."""
-    cluster = Cluster(tmp_path)
     plain = counted(Materialized(name="t", key_serde=S, value_serde=S))
     supplier = Stores.persistent_versioned_key_value_store("t", 1000)
     versioned = counted(Materialized(supplier=supplier, key_serde=S, value_serde=S))
@@ -134,7 +106,7 @@ def test_a_plain_table_becomes_a_versioned_one(tmp_path: Path) -> None:
     with pytest.raises(StateError, match=r"store 't' is a versioned-key-value store.*streams state rebuild t"):
         cluster.run(versioned, "state", [("k", "late", 150)], 4)
     cluster.broker.topic("app-t-changelog").configs["min.compaction.lag.ms"] = str(1000 + 86_400_000)
-    shutil.rmtree(tmp_path / "state" / "app" / "0_0")
+    shutil.rmtree(cluster.directory / "state" / "app" / "0_0")
     cluster.run(versioned, "state", [("k", "z", 300)], 5)
     assert cluster.out()[3:] == [("y", "0", 300), ("z", "1", 300)], "the late one was not counted"
 

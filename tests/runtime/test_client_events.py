@@ -12,7 +12,7 @@ from processor_api.errors import StreamsError
 from processor_api.serde import Serdes
 from processor_api.task_id import TopicPartition
 from processor_api.topology import Topology
-from runtime_support.application_kit import Running
+from runtime_support.running_app import Cluster
 from streams.app.kafka_streams import ClientState
 from streams.kafka.embedded import EmbeddedClients
 from streams.kafka.passing_errors import PASSING
@@ -100,19 +100,19 @@ class InterruptedClients(EmbeddedClients):
 
 
 @pytest.fixture
-def running(tmp_path: Path) -> Iterator[Running]:
+def running(tmp_path: Path) -> Iterator[Cluster]:
     topology = Topology().add_source("source", "in", key_serde=Serdes.STRING, value_serde=Serdes.STRING)
     topology.add_sink("sink", "out", "source", key_serde=Serdes.STRING, value_serde=Serdes.STRING)
-    running = Running(tmp_path, topology, make_clients=InterruptedClients)
-    yield running
-    assert running.app.close(10_000)
+    with Cluster(tmp_path, clients=InterruptedClients) as running:
+        running.app(topology)
+        yield running
 
 
-def test_a_fatal_event_ends_the_thread_without_a_commit(running: Running) -> None:
+def test_a_fatal_event_ends_the_thread_without_a_commit(running: Cluster) -> None:
     """Another process has this one's place in the group: it leaves that to it."""
     running.send("1")
     running.until(lambda: running.committed() == 1)
-    assert running.app.state is ClientState.RUNNING
+    assert running.last.state is ClientState.RUNNING
     running.clients.fatal = True
     running.send("2")
     assert isinstance(running.failed(), InstanceFenced)

@@ -17,7 +17,7 @@ from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.topology import Topology
-from runtime_support.app_kit import AppKit, Restores
+from runtime_support.running_app import Cluster, Restores
 from runtime_support.task_kit import TaskKit
 from state.engine.registry import register_engine
 from state_support.bytes_stores import PlainBytes, PlainBytesSupplier
@@ -46,12 +46,12 @@ def using(builder: Any) -> Topology:
     return topology.add_state_store(builder, "p").add_sink("out", "out", "p", key_serde=S, value_serde=S)
 
 
-def run(kit: AppKit, topology: Topology, records: list[tuple[str, str]], **config: Any) -> Restores:
+def run(kit: Cluster, topology: Topology, records: list[tuple[str, str]], **config: Any) -> Restores:
     """Runs an application until it has processed these records and all before; returns what it restored."""
     restores = Restores()
     app: KafkaStreams = kit.start(topology, restores, **config)
     before = len(kit.values("out"))
-    kit.send("in", records)
+    kit.send_pairs("in", records)
     kit.until(lambda: len(kit.values("out")) >= before + len(records))
     assert app.close(10_000)
     return restores
@@ -75,7 +75,7 @@ def test_a_store_goes_on_after_a_clean_stop_and_moves_with_its_changelog(
 ) -> None:
     """On the same disk it restores nothing, unless it is in memory; on another one everything."""
     builder, restored = BUILDERS[which]
-    with AppKit(tmp_path / "one", {"in": 1, "out": 1}) as kit:
+    with Cluster(tmp_path / "one", topics={"in": 1, "out": 1}, one_state=True) as kit:
         config = {"processing_guarantee": guarantee}
         run(kit, using(builder), [("a", "1"), ("b", "1"), ("c", "1")], **config)
         again = run(kit, using(builder), [("d", "1")], **config)
@@ -89,7 +89,7 @@ def test_a_store_goes_on_after_a_clean_stop_and_moves_with_its_changelog(
 
 def test_exactly_once_rebuilds_only_the_store_that_cannot_undo_its_writes(tmp_path: Path) -> None:
     """After an unclean stop, which leaves no file of offsets: it is deleted, with what was never committed."""
-    with AppKit(tmp_path, {"in": 1, "out": 1}) as kit:
+    with Cluster(tmp_path, topics={"in": 1, "out": 1}, one_state=True) as kit:
         run(kit, using(Stores.custom("store", Texts)), [("a", "1"), ("b", "1")], **EXACTLY_ONCE)
         task = next(tmp_path.glob("app/0_0"))
         (task / ".checkpoint_store").unlink()
@@ -118,13 +118,13 @@ def test_an_aborted_transaction_leaves_nothing_in_a_custom_store(tmp_path: Path)
         topology = Topology().add_source("s", "in", key_serde=S, value_serde=S).add_processor("p", FailsOnce, "s")
         topology.add_state_store(Stores.custom("store", kind), "p")
         topology.add_sink("out", "out", "p", key_serde=S, value_serde=S)
-        with AppKit(tmp_path / kind.__name__, {"in": 1, "out": 1}) as kit:
-            app = kit.make(topology, **EXACTLY_ONCE)
+        with Cluster(tmp_path / kind.__name__, topics={"in": 1, "out": 1}, one_state=True) as kit:
+            app = kit.app(topology, start=False, **EXACTLY_ONCE)
             app.set_uncaught_exception_handler(lambda error: StreamThreadExceptionResponse.REPLACE_THREAD)
             app.start()
-            kit.send("in", [("a", "1")])
+            kit.send_pairs("in", [("a", "1")])
             kit.until(lambda: kit.values("out") == ["1"])
-            kit.send("in", [("b", "fails"), ("c", "1")])
+            kit.send_pairs("in", [("b", "fails"), ("c", "1")])
             kit.until(lambda: len(kit.values("out")) == 3)
             assert kit.values("out") == ["1", "2", "3"]
             assert FailsOnce.failed
@@ -201,7 +201,7 @@ def on_sqlite() -> Topology:
 def test_a_store_on_an_engine_of_ones_own_is_as_any_other(guarantee: str, sqlite: ModuleType, tmp_path: Path) -> None:
     """It is buffered, logged, restored, and goes on from its offset."""
     config = {"processing_guarantee": guarantee}
-    with AppKit(tmp_path / "one", {"in": 1, "out": 1}) as kit:
+    with Cluster(tmp_path / "one", topics={"in": 1, "out": 1}, one_state=True) as kit:
         run(kit, on_sqlite(), [("a", "1"), ("b", "1"), ("c", "1")], **config)
         assert (tmp_path / "one" / "app" / "0_0" / "sqlite" / "rows.sqlite").exists()
         again = run(kit, on_sqlite(), [("d", "1")], **config)
@@ -238,11 +238,11 @@ def test_every_kind_of_store_works_on_an_engine_of_ones_own(caching: bool, sqlit
         source = driver.create_input_topic("in", S, S)
         for time, value in ((0, "old"), (50, "new"), (140, "newest")):
             source.pipe_input("k", value, timestamp=time)
-        assert driver.store("plain").get("k") == "newest"
+        assert driver.get_state_store("plain").get("k") == "newest"
         assert driver.get_versioned_key_value_store("versioned").get("k", 60).value == "new"  # type: ignore[union-attr]
-        with driver.get_window_store("window").fetch("k", 0, 200) as rows:
+        with driver.get_window_store("window").fetch_range("k", 0, 200) as rows:
             assert list(rows) == [(50, "new"), (140, "newest")]
-        assert driver.store("plain").persistent
+        assert driver.get_state_store("plain").persistent
 
 
 UNKNOWN = (
@@ -255,7 +255,7 @@ def test_an_engine_that_is_not_known_is_refused_when_the_application_is_made(tmp
     topology = using(
         Stores.key_value_store_builder(Stores.persistent_key_value_store("store").on_engine("sqlit"), S, S)
     )
-    with AppKit(tmp_path, {"in": 1}) as kit, pytest.raises(TopologyError, match=UNKNOWN):
-        kit.make(topology)
+    with Cluster(tmp_path, topics={"in": 1}, one_state=True) as kit, pytest.raises(TopologyError, match=UNKNOWN):
+        kit.app(topology, start=False)
     with pytest.raises(TopologyError, match=UNKNOWN):
         TopologyTestDriver(topology)

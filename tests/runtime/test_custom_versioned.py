@@ -18,7 +18,7 @@ from processor_api.stores.custom import CustomStateStore, StateStoreContext
 from processor_api.stores.factory import Stores
 from processor_api.task_id import TopicPartition
 from processor_api.topology import Topology
-from runtime_support.app_kit import AppKit, Restores
+from runtime_support.running_app import Cluster, Restores
 from streams.kafka.internal_topics import internal_topics
 from streams.testing import TopologyTestDriver
 
@@ -146,14 +146,14 @@ def test_it_has_serdes_and_a_changelog() -> None:
 
 
 def test_it_is_restored_by_its_own_puts(tmp_path: Path) -> None:
-    with AppKit(tmp_path, {"in": 1, "out": 1}) as kit:
+    with Cluster(tmp_path, topics={"in": 1, "out": 1}, one_state=True) as kit:
         app = kit.start(using())
-        kit.send("in", [("k", "a"), ("k", "b"), ("other", "x"), ("other", "gone")])
+        kit.send_pairs("in", [("k", "a"), ("k", "b"), ("other", "x"), ("other", "gone")])
         kit.until(lambda: kit.values("out") == ["a", "b", "x", "nothing"])
         assert app.close(10_000)
         restores = Restores()
         kit.start(using(), restores)
-        kit.send("in", [("k", "c"), ("other", "gone")])
+        kit.send_pairs("in", [("k", "c"), ("other", "gone")])
         kit.until(lambda: kit.values("out")[4:] == ["c", "nothing"])
         assert restores.ended == [("versions", "app-versions-changelog-0", 4)]
 
@@ -173,7 +173,7 @@ def test_a_serde_that_fails_leaves_the_store_as_it_was() -> None:
     with TopologyTestDriver(topology.add_state_store(builder, "p")) as driver:
         with pytest.raises(ProcessingError, match="store 'versions': the string serde cannot write the value"):
             driver.create_input_topic("in", S, S).pipe_input("k", "v")
-        assert driver.store("versions").get("k") is None
+        assert driver.get_state_store("versions").get("k") is None
 
 
 @pytest.mark.parametrize("retention", [-1, "long"])

@@ -16,10 +16,11 @@ from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.task_id import TopicPartition
 from processor_api.topology import Topology
-from runtime_support.running_app import Cluster, until
+from runtime_support.running_app import Cluster
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from streams.kafka.embedded import EmbeddedClients
 from streams.kafka.embedded.messages import ErrorInfo, Event
+from waiting import wait_until
 
 S = Serdes.STRING
 CHANGELOG = TopicPartition("app-kept-changelog", 0)
@@ -109,23 +110,23 @@ def restoring(cluster: Cluster, after: int, **config: Any) -> KafkaStreams:
     for number in range(10):
         cluster.send("v", key=str(number))
     app = cluster.app(keeping(), {"topic.cleanup.policy": "compact,delete"})
-    until("all is kept", lambda: len(cluster.values()) == 10, cluster.told)
+    wait_until("all is kept", lambda: len(cluster.values()) == 10)
     assert app.close(10_000)
     clients(cluster).allowed = after
     settings = {name.replace("_", "."): value for name, value in config.items()}
     app = cluster.app(keeping(), settings)
-    until("some of it is restored", lambda: clients(cluster).allowed == 0 and jobs(app), cluster.told)
+    wait_until("some of it is restored", lambda: clients(cluster).allowed == 0 and jobs(app))
     return app
 
 
 def jobs(app: KafkaStreams) -> Any:
     (thread,) = app._threads or ()  # type: ignore[misc]
-    return thread._life and thread._life.restorer.jobs()
+    return thread._resources and thread._resources.restorer.jobs()
 
 
 def rows(cluster: Cluster) -> str:
     cluster.send("all")
-    until("all is told", lambda: len(cluster.values()) == 11, cluster.told)
+    wait_until("all is told", lambda: len(cluster.values()) == 11)
     return cluster.values()[-1]
 
 
@@ -177,14 +178,14 @@ def test_errors_that_pass_hold_nobody_up(cluster: Cluster, caplog: pytest.LogCap
     app = restoring(cluster, 2)
     clients(cluster).told += [told("NOT_LEADER_FOR_PARTITION"), told("KAFKA_STORAGE_ERROR")]
     with caplog.at_level(logging.WARNING, "streams"):
-        until("they were told", lambda: not clients(cluster).told)
+        wait_until("they were told", lambda: not clients(cluster).told)
         assert finish(cluster, lambda: None) == "0 1 2 3 4 5 6 7 8 9"
     assert app.state is ClientState.RUNNING
     assert "the changelog cannot be read yet" in [one.message for one in caplog.records]
 
 
 def failure(cluster: Cluster, app: KafkaStreams) -> Any:
-    until("it fails", lambda: app.state is ClientState.ERROR, cluster.told)
+    wait_until("it fails", lambda: app.state is ClientState.ERROR)
     return app.failure
 
 
@@ -192,7 +193,7 @@ def test_errors_that_do_not_pass_are_one_after_task_timeout_ms(cluster: Cluster)
     app = restoring(cluster, 2, task_timeout_ms=50)
     clients(cluster).told.append(told("NOT_LEADER_FOR_PARTITION"))
     error = failure(cluster, app)
-    assert "store 'kept' is not restored: nothing came of its changelog for 0.05 s (task.timeout.ms)" in str(error)
+    assert "store 'kept' is not restored: no record of its changelog came for 0.05 s (task.timeout.ms)" in str(error)
     assert "text of NOT_LEADER_FOR_PARTITION" in str(error)
     assert (error.store, error.topic) == ("kept", CHANGELOG.topic)
 

@@ -21,7 +21,7 @@ from processor_api.stores.isolation import IsolationLevel
 from processor_api.stores.queries import KeyQuery
 from processor_api.topology import Topology
 from runtime_support.rebuilt import looking_up, rebuilds
-from runtime_support.running_app import Cluster, until
+from runtime_support.running_app import Cluster
 from state.engine.port import OFFSETS, POSITIONS
 from state.rocksdb.engine import RocksEngine
 from state_support.all_kinds import change, drop_family
@@ -29,6 +29,7 @@ from streams.app.kafka_streams import ClientState, KafkaStreams
 from streams.cli.main import main
 from streams.queries.request import StateQueryRequest
 from streams.queries.store_types import QueryableStoreTypes, StoreQueryParameters
+from waiting import wait_until
 
 S = Serdes.STRING
 WRONG = (100).to_bytes(8, "big")
@@ -208,7 +209,7 @@ def test_what_is_damaged_again_is_not_rebuilt_again(
     damaged_blocks(database)
     cluster.send(MANY[1000])
     cluster.until_state(app, ClientState.ERROR)
-    assert "it was before, by this process, so that its disk wants looking at" in told(app, "counts")
+    assert "this process has rebuilt it once already; check the disk" in told(app, "counts")
     assert rebuilds(caplog) == STORE
 
 
@@ -265,7 +266,7 @@ def test_a_store_without_a_changelog_is_not_thrown_away(cluster: Cluster, state:
         app = cluster.app(topology(logged=False), {"state.dir": str(state)})
         cluster.until_state(app, ClientState.ERROR)
         failure = str(app.failure)
-        assert "it is not rebuilt by itself: store 'others' has no changelog" in failure
+        assert "it is not rebuilt automatically: store 'others' has no changelog" in failure
         assert "run `streams state rebuild " in failure
         assert app.close(10_000)
         file.write_bytes(whole)
@@ -368,12 +369,12 @@ def test_global_stores_that_are_met_damaged_are_filled_anew_by_the_next_start(
     """Other threads have them open, so that they cannot be taken out at once."""
     file = table_file(global_database, "g.plain")
     app = cluster.app(looking_up(), {"state.dir": str(state)})
-    until("it runs", lambda: app.state is ClientState.RUNNING)
+    wait_until("it runs", lambda: app.state is ClientState.RUNNING)
     with file.open("r+b") as opened:
         opened.write(b"\xff" * (file.stat().st_size // 2))
     cluster.send(MANY[0])
     cluster.until_state(app, ClientState.ERROR)
-    assert "it is taken out when the application closes, and filled anew by the next start" in told(app, "g")
+    assert "it is removed when the application closes, and filled again at the next start" in told(app, "g")
     assert app.close(10_000)
     assert [(store, task) for _, store, task in rebuilds(caplog)] == [("g", "global/0")]
     seen = cluster.values()

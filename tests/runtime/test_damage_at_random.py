@@ -19,8 +19,9 @@ from processor_api.stores.contracts import ValueAndTimestamp
 from processor_api.stores.factory import Stores
 from processor_api.topology import Topology
 from runtime_support.files import files_of, opened
-from runtime_support.running_app import Cluster, until
+from runtime_support.running_app import Cluster
 from streams.app.kafka_streams import ClientState, KafkaStreams
+from waiting import wait_until
 
 S = Serdes.STRING
 KEYS = [f"key-{number:04}" for number in range(400)]
@@ -39,7 +40,7 @@ class CountThrice(Processor[str, str, str, str]):
         old = versioned.get(value)
         second = (int(old.value) if old else 0) + 1
         versioned.put(value, str(second), record.timestamp + second)
-        with window.fetch(value, 0, DAY_MS) as found:
+        with window.fetch_range(value, 0, DAY_MS) as found:
             third = max((int(count) for _, count in found), default=0) + 1
         window.put(value, str(third), third % 3)
         self.context.forward(record.with_value(f"{value}={first},{second},{third}"))
@@ -88,7 +89,7 @@ class Sufferer:
             self.cluster.send(*(value for value in values if int(value[4:]) % 2 == partition), partition=partition)
 
     def wait(self) -> None:
-        until("everything is counted", self._counted, lambda: (self.steps, self.cluster.told()))
+        wait_until("everything is counted", self._counted, lambda: (self.steps, self.cluster.told()))
 
     def _counted(self) -> bool:
         if self.app.state is ClientState.ERROR:

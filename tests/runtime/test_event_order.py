@@ -9,7 +9,7 @@ from typing import Any
 from processor_api.processor import Processor
 from processor_api.serde import Serdes
 from processor_api.topology import Topology
-from runtime_support.application_kit import Running
+from runtime_support.running_app import Cluster
 from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.ports import Consumer
 
@@ -72,10 +72,8 @@ def test_an_end_before_more_records_is_no_end(tmp_path: Path) -> None:
     """Ends were handled after all records of a fetch: a partition whose end came before more of its records was taken
     for read to its end, and the other input ran ahead of it."""
     seen: list[tuple[int, str]] = []
-    running = Running(
-        tmp_path, merging(seen), topics={"a": 1, "b": 1, "out": 1}, make_clients=OrderingClients, max_task_idle_ms=0
-    )
-    try:
+    with Cluster(tmp_path, topics={"a": 1, "b": 1, "out": 1}, clients=OrderingClients) as running:
+        running.app(merging(seen), max_task_idle_ms=0)
         running.send("a", topic="a", timestamp=0)
         running.send("b", topic="b", timestamp=0)
         running.until(lambda: len(seen) == 2)
@@ -96,5 +94,3 @@ def test_an_end_before_more_records_is_no_end(tmp_path: Path) -> None:
         main.batches.append(records["b"][5:])
         running.until(lambda: len(seen) >= 2 + 39)
         assert [timestamp for timestamp, _ in seen] == sorted(timestamp for timestamp, _ in seen)
-    finally:
-        running.app.close(10_000)

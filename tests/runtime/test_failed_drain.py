@@ -10,7 +10,7 @@ from dsl import Consumed, Grouped, Materialized, Produced, StreamsBuilder
 from processor_api.errors import ProcessingError
 from processor_api.serde import Serdes
 from processor_api.topology import Topology
-from runtime_support.application_kit import Running
+from runtime_support.running_app import Cluster
 
 TEXT, NUMBER = Serdes.STRING, Serdes.LONG
 
@@ -35,20 +35,19 @@ def counting(fails_at: int) -> Topology:
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
 def test_a_failed_drain_commits_and_applies_nothing(guarantee: str, tmp_path: Path) -> None:
     """Neither of its task nor of the others of the thread, which share the commit; the next start counts right."""
-    topics = {"in": 2, "out": 2}
-    running = Running(
-        tmp_path, counting(fails_at=3), topics=topics, processing_guarantee=guarantee, commit_interval_ms=200
-    )
-    running.send("a", "b", partition=0)
-    running.until(lambda: running.committed(partition=0) == 2)
-    running.send("c", partition=1)
-    running.send("c", partition=0)
-    assert isinstance(running.failed(), ProcessingError)
-    assert running.committed(partition=0) == 2
+    config = {"processing_guarantee": guarantee, "commit_interval_ms": 200}
+    with Cluster(tmp_path, 2, one_state=True) as running:
+        running.app(counting(fails_at=3), **config)
+        running.send("a", "b", partition=0)
+        running.until(lambda: running.committed(partition=0) == 2)
+        running.send("c", partition=1)
+        running.send("c", partition=0)
+        assert isinstance(running.failed(), ProcessingError)
+        assert running.committed(partition=0) == 2
 
-    left = len(running.values())
-    running.restart(counting(fails_at=-1))
-    running.until(lambda: [running.committed(partition=number) for number in (0, 1)] == [3, 1])
-    assert running.app.close(10_000)
+        left = len(running.values())
+        running.app(counting(fails_at=-1), **config)
+        running.until(lambda: [running.committed(partition=number) for number in (0, 1)] == [3, 1])
+        assert running.last.close(10_000)
     told = sorted(running.values()[left:])  # the other task may have had a commit of its own before
     assert told in (["1", "3"], ["3"])

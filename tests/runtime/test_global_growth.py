@@ -10,7 +10,7 @@ import pytest
 from dsl import Consumed, Materialized, StreamsBuilder
 from processor_api.serde import Serdes
 from processor_api.topology import Topology
-from runtime_support.app_kit import AppKit, Restores
+from runtime_support.running_app import Cluster, Restores
 from streams.app.kafka_streams import KafkaStreams
 
 S = Serdes.STRING
@@ -24,9 +24,9 @@ def topology() -> Topology:
     return builder.build()
 
 
-def rows(kit: AppKit, app: KafkaStreams, store: str) -> dict[str, str]:
+def rows(kit: Cluster, app: KafkaStreams, store: str) -> dict[str, str]:
     """What a node finds in a store."""
-    found = app._global.reader(store, "a test")
+    found = app._resources.global_stores.reader(store, "a test")
     assert found is not None
     with found.facade.all() as entries:
         return {key: value.value for key, value in entries}
@@ -35,19 +35,19 @@ def rows(kit: AppKit, app: KafkaStreams, store: str) -> dict[str, str]:
 def test_new_partitions_are_read_from_their_beginning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Also what was written before they were noticed; a restart goes on in them."""
     caplog.set_level(logging.INFO, "streams.global")
-    with AppKit(tmp_path, {"one": 1, "two": 1}) as kit:
-        kit.send("one", [("a", "1")])
+    with Cluster(tmp_path, topics={"one": 1, "two": 1}, one_state=True) as kit:
+        kit.send_pairs("one", [("a", "1")])
         app = kit.start(topology(), metadata_max_age_ms=50)
         kit.broker.add_partitions("one", 3)
-        kit.send("one", [("b", "2"), ("c", "3")], 2)
+        kit.send_pairs("one", [("b", "2"), ("c", "3")], 2)
         kit.until(lambda: rows(kit, app, "ones") == {"a": "1", "b": "2", "c": "3"})
-        kit.send("one", [("d", "4")], 1)
-        kit.send("two", [("e", "5")])
+        kit.send_pairs("one", [("d", "4")], 1)
+        kit.send_pairs("two", [("e", "5")])
         kit.until(lambda: "d" in rows(kit, app, "ones") and rows(kit, app, "twos") == {"e": "5"})
         told = [vars(record) for record in caplog.records if record.message == "new partitions are read"]
         assert [record["partitions"] for record in told] == ["one-1, one-2"]
         app.close()
-        kit.send("one", [("f", "6")], 2)
+        kit.send_pairs("one", [("f", "6")], 2)
         restores = Restores()
         again = kit.start(topology(), restores)
         assert restores.started == [("ones", "one-2", 2, 3)]

@@ -27,8 +27,9 @@ from processor_api.serde import Serde, Serdes
 from processor_api.stores.factory import Stores
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology import Topology
-from runtime_support.app_kit import DEADLINE_S, AppKit, Restores
+from runtime_support.running_app import Cluster, Restores
 from streams.app.kafka_streams import ClientState, KafkaStreams
+from waiting import DEADLINE_S
 
 S = Serdes.STRING
 STRINGS: Consumed[str, str] = Consumed(key_serde=S, value_serde=S)
@@ -53,15 +54,15 @@ def with_table(engine: str = "rocksdb", value_serde: Serde[Any] = S) -> Topology
 
 
 @pytest.fixture(name="kit")
-def kit_fixture(tmp_path: Path) -> Iterator[AppKit]:
-    with AppKit(tmp_path, {"global": PARTITIONS, "in": 1, "out": 1}) as kit:
+def kit_fixture(tmp_path: Path) -> Iterator[Cluster]:
+    with Cluster(tmp_path, topics={"global": PARTITIONS, "in": 1, "out": 1}, one_state=True) as kit:
         yield kit
 
 
-def ask(kit: AppKit, *keys: str) -> list[str]:
+def ask(kit: Cluster, *keys: str) -> list[str]:
     """What the application's tasks see of some keys now."""
     before = len(kit.values("out"))
-    kit.send("in", [(key, "?") for key in keys])
+    kit.send_pairs("in", [(key, "?") for key in keys])
     kit.until(lambda: len(kit.values("out")) >= before + len(keys))
     return kit.values("out")[before:]
 
@@ -71,34 +72,34 @@ def ask(kit: AppKit, *keys: str) -> list[str]:
 
 @pytest.mark.parametrize("engine", ["rocksdb", "memory"])
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
-def test_tasks_see_the_whole_topic_from_their_first_record(kit: AppKit, engine: str, guarantee: str) -> None:
-    """All partitions of it, whatever the task's own; then what comes, and what is deleted (conformance 93)."""
+def test_tasks_see_the_whole_topic_from_their_first_record(kit: Cluster, engine: str, guarantee: str) -> None:
+    """All partitions of it, whatever the task's own; then what comes, and what is deleted (semantics 93)."""
     for partition in range(PARTITIONS):
-        kit.send("global", [(f"k{partition}", "old"), (f"k{partition}", f"v{partition}")], partition)
-    kit.send("global", [(None, "no key")], 0)
-    kit.send("in", [(f"k{partition}", "?") for partition in range(PARTITIONS)])
+        kit.send_pairs("global", [(f"k{partition}", "old"), (f"k{partition}", f"v{partition}")], partition)
+    kit.send_pairs("global", [(None, "no key")], 0)
+    kit.send_pairs("in", [(f"k{partition}", "?") for partition in range(PARTITIONS)])
     app = kit.start(with_table(engine), processing_guarantee=guarantee)
     kit.until(lambda: len(kit.values("out")) == PARTITIONS)
     assert kit.values("out") == ["v0@1", "v1@1", "v2@1"]
-    kit.send("global", [("k1", None), ("new", "n")], 1)
+    kit.send_pairs("global", [("k1", None), ("new", "n")], 1)
     kit.until(lambda: ask(kit, "new") == ["n@3"])
     assert ask(kit, "k1", "k2") == ["none", "v2@1"]
     assert app.state is ClientState.RUNNING
 
 
-def test_global_stores_are_filled_when_start_returns(kit: AppKit) -> None:
-    kit.send("global", [("a", "1"), (None, "no key"), ("b", "2")], 2)
+def test_global_stores_are_filled_when_start_returns(kit: Cluster) -> None:
+    kit.send_pairs("global", [("a", "1"), (None, "no key"), ("b", "2")], 2)
     restores = Restores()
-    app = kit.make(with_table(), restores)
+    app = kit.app(with_table(), restores=restores, start=False)
     app.start()
     assert restores.started == [("g", "global-2", 0, 3)]
     assert restores.ended == [("g", "global-2", 2)]
     assert app.state in (ClientState.REBALANCING, ClientState.RUNNING)
 
 
-def test_the_consumer_of_global_stores_joins_no_group(kit: AppKit) -> None:
+def test_the_consumer_of_global_stores_joins_no_group(kit: Cluster) -> None:
     """Nobody's offsets are committed but the tasks', and no other topic is made than the tasks'."""
-    kit.send("global", [("a", "1")])
+    kit.send_pairs("global", [("a", "1")])
     kit.start(with_table())
     assert ask(kit, "a") == ["1@0"]
     committed = kit.broker.groups.group("app").offsets
@@ -108,24 +109,24 @@ def test_the_consumer_of_global_stores_joins_no_group(kit: AppKit) -> None:
 
 
 @pytest.mark.parametrize(("engine", "again"), [("rocksdb", []), ("memory", [("g", "global-0", 0, 2)])])
-def test_a_restart_goes_on_where_the_store_is(kit: AppKit, engine: str, again: list[Any]) -> None:
+def test_a_restart_goes_on_where_the_store_is(kit: Cluster, engine: str, again: list[Any]) -> None:
     """A store on disk reads what it does not hold; one in memory all of the topic."""
-    kit.send("global", [("a", "1"), ("b", "1")])
+    kit.send_pairs("global", [("a", "1"), ("b", "1")])
     kit.start(with_table(engine)).close()
     same = Restores()
     kit.start(with_table(engine), same).close()
     assert same.started == again
 
-    kit.send("global", [("b", "2")])
+    kit.send_pairs("global", [("b", "2")])
     tail = Restores()
     kit.start(with_table(engine), tail)
     assert tail.started == [("g", "global-0", 0 if again else 2, 3)]
     assert ask(kit, "a", "b") == ["1@0", "2@2"]
 
 
-def test_what_was_followed_is_kept_like_what_was_restored(kit: AppKit) -> None:
+def test_what_was_followed_is_kept_like_what_was_restored(kit: Cluster) -> None:
     app = kit.start(with_table())
-    kit.send("global", [("a", "1")])
+    kit.send_pairs("global", [("a", "1")])
     kit.until(lambda: ask(kit, "a") == ["1@0"])
     app.close()
     restores = Restores()
@@ -134,20 +135,20 @@ def test_what_was_followed_is_kept_like_what_was_restored(kit: AppKit) -> None:
     assert ask(kit, "a") == ["1@0"]
 
 
-def test_a_partition_that_is_new_is_read_from_its_beginning(kit: AppKit) -> None:
+def test_a_partition_that_is_new_is_read_from_its_beginning(kit: Cluster) -> None:
     """It is no reason to fill the store anew."""
-    kit.send("global", [("a", "1")], 0)
+    kit.send_pairs("global", [("a", "1")], 0)
     kit.start(with_table()).close()
-    kit.send("global", [("b", "2")], 1)
+    kit.send_pairs("global", [("b", "2")], 1)
     restores = Restores()
     kit.start(with_table(), restores)
     assert restores.started == [("g", "global-1", 0, 1)]
     assert ask(kit, "a", "b") == ["1@0", "2@0"]
 
 
-def test_a_store_of_another_name_on_the_same_topic_is_filled_from_the_beginning(kit: AppKit) -> None:
+def test_a_store_of_another_name_on_the_same_topic_is_filled_from_the_beginning(kit: Cluster) -> None:
     """As is one whose rows are written otherwise: the offset belongs to the rows."""
-    kit.send("global", [("a", "1")])
+    kit.send_pairs("global", [("a", "1")])
     kit.start(with_table()).close()
     builder = StreamsBuilder()
     plain = Stores.key_value_store_builder(Stores.persistent_key_value_store("g"), S, S)
@@ -161,12 +162,12 @@ def test_a_store_of_another_name_on_the_same_topic_is_filled_from_the_beginning(
 
 
 def test_a_store_whose_offset_is_not_in_the_topic_any_more_is_rebuilt_loudly(
-    kit: AppKit, caplog: pytest.LogCaptureFixture
+    kit: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Records were deleted that the store had not seen: what it holds may be wrong."""
-    kit.send("global", [("a", "1"), ("b", "1")])
+    kit.send_pairs("global", [("a", "1"), ("b", "1")])
     kit.start(with_table()).close()
-    kit.send("global", [("b", "2"), ("c", "3")])
+    kit.send_pairs("global", [("b", "2"), ("c", "3")])
     kit.broker.log(TopicPartition("global", 0)).delete_before(3)
     with caplog.at_level(logging.ERROR, "streams.restore"):
         restores = Restores()
@@ -178,8 +179,8 @@ def test_a_store_whose_offset_is_not_in_the_topic_any_more_is_rebuilt_loudly(
     assert ask(kit, "a", "b", "c") == ["none", "none", "3@3"]
 
 
-def test_records_deleted_before_they_were_followed_end_the_application_and_a_restart_rebuilds(kit: AppKit) -> None:
-    """Tasks must not read a store that is being filled again (conformance 94)."""
+def test_records_deleted_before_they_were_followed_end_the_application_and_a_restart_rebuilds(kit: Cluster) -> None:
+    """Tasks must not read a store that is being filled again (semantics 94)."""
     release = threading.Event()
     entered = threading.Event()
 
@@ -191,9 +192,9 @@ def test_records_deleted_before_they_were_followed_end_the_application_and_a_res
             self.context.get_state_store("g").put(record.key, record.value)
 
     app = kit.start(with_processor(Waits))
-    kit.send("global", [("a", "wait")])
+    kit.send_pairs("global", [("a", "wait")])
     assert entered.wait(DEADLINE_S)
-    kit.send("global", [("b", "lost"), ("c", "kept")])
+    kit.send_pairs("global", [("b", "lost"), ("c", "kept")])
     kit.broker.log(TopicPartition("global", 0)).delete_before(2)
     release.set()
     kit.until(lambda: app.state is ClientState.ERROR)
@@ -230,14 +231,14 @@ def with_processor(supplier: Any, reader: Any = LookUpPlain, **source: Any) -> T
     return builder.build()
 
 
-def test_a_restore_runs_the_processor_on_what_has_a_key(kit: AppKit) -> None:
+def test_a_restore_runs_the_processor_on_what_has_a_key(kit: Cluster) -> None:
     """KAFKA-7663; records without a key reach it only while it follows."""
-    kit.send("global", [("a", "x"), (None, "y"), ("b", "z")])
+    kit.send_pairs("global", [("a", "x"), (None, "y"), ("b", "z")])
     restores = Restores()
     kit.start(with_processor(Upper), restores)
     assert restores.ended == [("g", "global-0", 2)]
     assert ask(kit, "a", "b", "no-key") == ["X", "Z", "None"]
-    kit.send("global", [(None, "y")])
+    kit.send_pairs("global", [(None, "y")])
     kit.until(lambda: ask(kit, "no-key") == ["Y"])
 
 
@@ -256,13 +257,13 @@ class Counts(Processor[str, str, None, None]):
         self.context.commit()  # means nothing
 
 
-def test_each_record_is_processed_once_across_restarts(kit: AppKit) -> None:
+def test_each_record_is_processed_once_across_restarts(kit: Cluster) -> None:
     """Rows and the offset up to which the topic was read are one write: a processor may add to what is there."""
     Counts.told.clear()
     for _ in range(3):
-        kit.send("global", [("a", "x")] * 5)
+        kit.send_pairs("global", [("a", "x")] * 5)
         app = kit.start(with_processor(Counts))
-        kit.send("global", [("a", "x")] * 5)
+        kit.send_pairs("global", [("a", "x")] * 5)
         kit.until(lambda: len(Counts.told) % 10 == 0)
         app.close()
     kit.start(with_processor(Counts))
@@ -270,21 +271,21 @@ def test_each_record_is_processed_once_across_restarts(kit: AppKit) -> None:
     assert Counts.told == [(TaskId(-1, -1), "global", number, number) for number in range(30)]
 
 
-def test_a_timestamp_extractor_decides_in_restore_and_after(kit: AppKit) -> None:
+def test_a_timestamp_extractor_decides_in_restore_and_after(kit: Cluster) -> None:
     builder = StreamsBuilder()
     how: Consumed[str, str] = Consumed(
         key_serde=S, value_serde=S, timestamp_extractor=lambda record, partition_time: int(record.value)
     )
     builder.global_table("global", how, materialized="g")
     builder.stream("in", STRINGS).process(LookUp).to("out", TO_STRINGS)
-    kit.send("global", [("a", "100")])
+    kit.send_pairs("global", [("a", "100")])
     kit.start(builder.build())
-    kit.send("global", [("b", "200")])
+    kit.send_pairs("global", [("b", "200")])
     kit.until(lambda: ask(kit, "b") == ["200@200"])
     assert ask(kit, "a") == ["100@100"]
 
 
-def test_several_global_stores_may_read_each_other(kit: AppKit) -> None:
+def test_several_global_stores_may_read_each_other(kit: Cluster) -> None:
     """But each is written by its own processor alone."""
 
     class FromG(Processor[str, str, None, None]):
@@ -300,13 +301,13 @@ def test_several_global_stores_may_read_each_other(kit: AppKit) -> None:
     other = Stores.key_value_store_builder(Stores.in_memory_key_value_store("h"), S, S).with_logging_disabled()
     topology.add_global_store(other, "hs", "second", "hp", FromG, key_serde=S, value_serde=S)
     app = kit.start(topology)
-    kit.send("global", [("a", "x")])
-    kit.until(lambda: kit.send("second", [("b", "?")]) or ask(kit, "b") == ["X"])
+    kit.send_pairs("global", [("a", "x")])
+    kit.until(lambda: kit.send_pairs("second", [("b", "?")]) or ask(kit, "b") == ["X"])
     assert app.state is ClientState.RUNNING
 
 
 @pytest.mark.parametrize("persistent", [True, False])
-def test_a_store_of_windows_may_be_global(kit: AppKit, persistent: bool) -> None:
+def test_a_store_of_windows_may_be_global(kit: Cluster, persistent: bool) -> None:
     """Readers see segments that are newer than themselves."""
 
     class KeepByTime(Processor[str, str, None, None]):
@@ -315,7 +316,7 @@ def test_a_store_of_windows_may_be_global(kit: AppKit, persistent: bool) -> None
 
     class Fetch(Processor[str, str, str, str]):
         def process(self, record: Record[str, str]) -> None:
-            with self.context.get_state_store("g").fetch(record.key, 0, 10**12) as rows:
+            with self.context.get_state_store("g").fetch_range(record.key, 0, 10**12) as rows:
                 self.context.forward(record.with_value(" ".join(f"{start}:{value}" for start, value in rows)))
 
     make = Stores.persistent_window_store if persistent else Stores.in_memory_window_store
@@ -323,10 +324,10 @@ def test_a_store_of_windows_may_be_global(kit: AppKit, persistent: bool) -> None
     builder = StreamsBuilder()
     builder.add_global_store(store, "global", STRINGS, KeepByTime)
     builder.stream("in", STRINGS).process(Fetch).to("out", TO_STRINGS)
-    kit.send("global", [("a", "0")])
+    kit.send_pairs("global", [("a", "0")])
     kit.start(builder.build())
     assert ask(kit, "a") == ["0:0"]
-    kit.send("global", [("a", str(number)) for number in range(1, 4)])
+    kit.send_pairs("global", [("a", str(number)) for number in range(1, 4)])
     kit.until(lambda: ask(kit, "a") == ["0:0 60000:1 120000:2 180000:3"])
 
 
@@ -342,7 +343,7 @@ class ListVersions(Processor[str, str, str, str]):
 
 
 @pytest.mark.parametrize("engine", ["rocksdb", "memory"])
-def test_a_store_of_versions_may_be_global(kit: AppKit, engine: str) -> None:
+def test_a_store_of_versions_may_be_global(kit: Cluster, engine: str) -> None:
     """And is rebuilt with its history, not only with its latest versions."""
 
     def topology() -> Topology:
@@ -354,21 +355,21 @@ def test_a_store_of_versions_may_be_global(kit: AppKit, engine: str) -> None:
         builder.stream("in", STRINGS).process(ListVersions).to("out", TO_STRINGS)
         return builder.build()
 
-    kit.send("global", [("a", "1"), ("a", "2")])
+    kit.send_pairs("global", [("a", "1"), ("a", "2")])
     app = kit.start(topology())
     assert ask(kit, "a") == ["0:1 1:2"]
-    kit.send("global", [("a", "3")])
+    kit.send_pairs("global", [("a", "3")])
     kit.until(lambda: ask(kit, "a") == ["0:1 1:2 2:3"])
     app.close()
-    kit.send("global", [("a", "4"), ("a", "5")])
+    kit.send_pairs("global", [("a", "4"), ("a", "5")])
     kit.broker.log(TopicPartition("global", 0)).delete_before(4)
     kit.start(topology())
     assert ask(kit, "a") == ["4:5"]
 
 
-def test_a_global_store_with_timestamps_does_not_take_over_the_rows_of_a_plain_one(kit: AppKit) -> None:
+def test_a_global_store_with_timestamps_does_not_take_over_the_rows_of_a_plain_one(kit: Cluster) -> None:
     """It is filled from the beginning, and the topic may not say any more what was deleted."""
-    kit.send("global", [("a", "1"), ("b", "2")])
+    kit.send_pairs("global", [("a", "1"), ("b", "2")])
     builder = StreamsBuilder()
     plain = Stores.key_value_store_builder(Stores.persistent_key_value_store("g"), S, S)
     builder.add_global_store(plain, "global", STRINGS, Upper)
@@ -381,11 +382,11 @@ def test_a_global_store_with_timestamps_does_not_take_over_the_rows_of_a_plain_o
 # ------------------------------------------------------------------ only global stores
 
 
-def test_an_application_of_global_stores_alone_has_no_stream_threads(kit: AppKit) -> None:
+def test_an_application_of_global_stores_alone_has_no_stream_threads(kit: Cluster) -> None:
     builder = StreamsBuilder()
     builder.global_table("global", STRINGS, materialized="g")
-    kit.send("global", [("a", "1")])
-    app = kit.make(builder.build(), num_stream_threads=2)
+    kit.send_pairs("global", [("a", "1")])
+    app = kit.app(builder.build(), num_stream_threads=2, start=False)
     app.start()
     assert app.state is ClientState.RUNNING
     assert app.tasks() == {}
@@ -393,8 +394,8 @@ def test_an_application_of_global_stores_alone_has_no_stream_threads(kit: AppKit
     assert app.state is ClientState.NOT_RUNNING
 
 
-def test_a_topology_that_reads_nothing_is_refused(kit: AppKit) -> None:
-    app = kit.make(Topology())
+def test_a_topology_that_reads_nothing_is_refused(kit: Cluster) -> None:
+    app = kit.app(Topology(), start=False)
     with pytest.raises(TopologyError, match="reads nothing"):
         app.start()
     assert app.state is ClientState.ERROR
@@ -403,8 +404,8 @@ def test_a_topology_that_reads_nothing_is_refused(kit: AppKit) -> None:
 # ------------------------------------------------------------------ errors
 
 
-def start_fails(kit: AppKit, kind: type[Exception], topology: Topology, **config: Any) -> Exception:
-    app = kit.make(topology, **config)
+def start_fails(kit: Cluster, kind: type[Exception], topology: Topology, **config: Any) -> Exception:
+    app = kit.app(topology, start=False, **config)
     with pytest.raises(kind) as found:
         app.start()
     assert app.state is ClientState.ERROR
@@ -412,37 +413,37 @@ def start_fails(kit: AppKit, kind: type[Exception], topology: Topology, **config
     return found.value
 
 
-def ends_with(kit: AppKit, app: KafkaStreams, kind: type[Exception]) -> Exception:
+def ends_with(kit: Cluster, app: KafkaStreams, kind: type[Exception]) -> Exception:
     kit.until(lambda: app.state is ClientState.ERROR)
     assert isinstance(app.failure, kind), app.failure
     return app.failure
 
 
 @pytest.mark.parametrize("missing", ["store", "source"])
-def test_a_serde_that_is_missing_is_named(kit: AppKit, missing: str) -> None:
+def test_a_serde_that_is_missing_is_named(kit: Cluster, missing: str) -> None:
     """And nothing stays open: the next start finds the stores free."""
     key_serde = None if missing == "store" else S
     store = Stores.key_value_store_builder(Stores.persistent_key_value_store("g"), key_serde, S).with_logging_disabled()
     topology = Topology().add_global_store(store, "gs", "global", "gp", Upper)
-    error = start_fails(kit, ConfigError, topology)
+    error = start_fails(kit, ConfigError, topology, default_key_serde=None)
     assert ("store 'g'" if missing == "store" else "source 'gs'") in str(error)
     kit.start(with_table())
 
 
 def test_a_topic_that_is_missing_is_named(tmp_path: Path) -> None:
-    with AppKit(tmp_path, {"in": 1, "out": 1}) as kit:
+    with Cluster(tmp_path, topics={"in": 1, "out": 1}, one_state=True) as kit:
         error = start_fails(kit, MissingTopicError, with_table())
         assert "'global'" in str(error)
         kit.broker.create_topic("global")
         kit.start(with_table())  # nothing was left locked
 
 
-def test_a_topic_that_goes_while_it_is_read_is_named(kit: AppKit) -> None:
+def test_a_topic_that_goes_while_it_is_read_is_named(kit: Cluster) -> None:
     class Deletes(Upper):
         def init(self, context: Any) -> None:
             kit.clients.admin({}).delete_topics(["global"])
 
-    kit.send("global", [("a", "1")])
+    kit.send_pairs("global", [("a", "1")])
     error = start_fails(kit, StreamsError, with_processor(Deletes), task_timeout_ms=200)
     assert "global" in str(error)
 
@@ -452,16 +453,16 @@ class WritesGlobal(Processor[str, str, str, str]):
         self.context.get_state_store("g").put(record.key, record.value)
 
 
-def test_a_task_that_writes_a_global_store_fails_with_node_and_store(kit: AppKit) -> None:
+def test_a_task_that_writes_a_global_store_fails_with_node_and_store(kit: Cluster) -> None:
     app = kit.start(with_processor(Upper, WritesGlobal))
-    kit.send("in", [("a", "x")])
+    kit.send_pairs("in", [("a", "x")])
     error = ends_with(kit, app, ProcessingError)
     assert "node 'KSTREAM-PROCESSOR-0000000003' writes to store 'g', which it can only read" in str(error)
     assert kit.broker.groups.group("app").offsets.get(TopicPartition("in", 0)) in (None, (0, ""))
 
 
-def test_a_record_that_cannot_be_read_goes_to_the_handler(kit: AppKit) -> None:
-    """While it follows: a restore of a global table does not read what it puts into the store (conformance 93)."""
+def test_a_record_that_cannot_be_read_goes_to_the_handler(kit: Cluster) -> None:
+    """While it follows: a restore of a global table does not read what it puts into the store (semantics 93)."""
     asked: list[Any] = []
 
     def handler(context: Any, record: Any, error: Exception) -> Response:
@@ -473,7 +474,7 @@ def test_a_record_that_cannot_be_read_goes_to_the_handler(kit: AppKit) -> None:
         "errors_dead_letter_queue_topic_name": "out",
     }
     app = kit.start(with_table(value_serde=Serdes.LONG), **config)
-    kit.send("global", [("a", "short"), ("b", "8 bytes.")])
+    kit.send_pairs("global", [("a", "short"), ("b", "8 bytes.")])
     kit.until(lambda: ask(kit, "b") == ["4044340739162075950@1"])
     assert ask(kit, "a") == ["none"]
     assert asked == [("KSTREAM-SOURCE-0000000000", TaskId(-1, -1), "global", 0)]
@@ -481,17 +482,17 @@ def test_a_record_that_cannot_be_read_goes_to_the_handler(kit: AppKit) -> None:
     assert "letter" not in kit.values("out")  # dead letters are not for global stores (KIP-1034)
 
 
-def test_without_a_handler_a_record_that_cannot_be_read_ends_the_application(kit: AppKit) -> None:
+def test_without_a_handler_a_record_that_cannot_be_read_ends_the_application(kit: Cluster) -> None:
     app = kit.start(with_processor(Upper, key_serde=Serdes.LONG))
-    kit.send("global", [("short", "x")])
+    kit.send_pairs("global", [("short", "x")])
     error: Any = ends_with(kit, app, DeserializationError)
     assert (error.topic, error.partition, error.offset) == ("global", 0, 0)
     assert error.node == "KSTREAM-SOURCE-0000000000"
 
 
-def test_a_restored_record_that_cannot_be_read_goes_to_the_handler_too(kit: AppKit) -> None:
+def test_a_restored_record_that_cannot_be_read_goes_to_the_handler_too(kit: Cluster) -> None:
     """Where a processor restores."""
-    kit.send("global", [("short", "x")])
+    kit.send_pairs("global", [("short", "x")])
     start_fails(kit, DeserializationError, with_processor(Upper, key_serde=Serdes.LONG))
     go_on = {"deserialization_exception_handler": "LogAndContinueExceptionHandler"}
     kit.start(with_processor(Upper, key_serde=Serdes.LONG), **go_on)
@@ -505,23 +506,23 @@ class Fails(Processor[str, str, None, None]):
 
 
 @pytest.mark.parametrize("restored", [True, False])
-def test_the_processing_handler_is_asked_only_if_told_so(kit: AppKit, restored: bool) -> None:
+def test_the_processing_handler_is_asked_only_if_told_so(kit: Cluster, restored: bool) -> None:
     """KIP-1270."""
     records = [("a", "1"), ("a", "bad"), ("b", "2")]
     go_on = {"processing_exception_handler": "LogAndContinueProcessingExceptionHandler"}
     if restored:
-        kit.send("global", records)
+        kit.send_pairs("global", records)
         error: Any = start_fails(kit, ProcessingError, with_processor(Fails), **go_on)
     else:
         app = kit.start(with_processor(Fails), **go_on)
-        kit.send("global", records)
+        kit.send_pairs("global", records)
         error = ends_with(kit, app, ProcessingError)
     assert (error.topic, error.offset, error.node) == ("global", 1, "KTABLE-SOURCE-0000000001")
     kit.start(with_processor(Fails), processing_exception_handler_global_enabled=True, **go_on)
     kit.until(lambda: ask(kit, "a", "b") == ["1", "2"])
 
 
-def test_what_the_processor_of_a_global_store_cannot_do_is_told(kit: AppKit) -> None:
+def test_what_the_processor_of_a_global_store_cannot_do_is_told(kit: Cluster) -> None:
     class Schedules(Upper):
         def init(self, context: Any) -> None:
             context.schedule(10, PunctuationType.WALL_CLOCK_TIME, lambda now: None)
@@ -536,7 +537,7 @@ def test_what_the_processor_of_a_global_store_cannot_do_is_told(kit: AppKit) -> 
     assert "no stream time" in str(start_fails(kit, TopologyError, with_processor(AsksTime)))
 
 
-def test_a_processor_that_cannot_be_initialised_is_named(kit: AppKit) -> None:
+def test_a_processor_that_cannot_be_initialised_is_named(kit: Cluster) -> None:
     class Fails(Upper):
         def init(self, context: Any) -> None:
             raise KeyError("mine")
@@ -548,9 +549,9 @@ def test_a_processor_that_cannot_be_initialised_is_named(kit: AppKit) -> None:
 # ------------------------------------------------------------------ the end
 
 
-def test_close_ends_a_start_that_fills_global_stores(kit: AppKit) -> None:
+def test_close_ends_a_start_that_fills_global_stores(kit: Cluster) -> None:
     """From another thread, since the start waits for the stores."""
-    kit.send("global", [("a", "x")] * 10)
+    kit.send_pairs("global", [("a", "x")] * 10)
     entered, release = threading.Event(), threading.Event()
     closed: list[str] = []
 
@@ -562,7 +563,7 @@ def test_close_ends_a_start_that_fills_global_stores(kit: AppKit) -> None:
         def close(self) -> None:
             closed.append("closed")
 
-    app = kit.make(with_processor(Waits))
+    app = kit.app(with_processor(Waits), start=False)
     starter = threading.Thread(target=app.start)
     starter.start()
     assert entered.wait(DEADLINE_S)
@@ -575,8 +576,8 @@ def test_close_ends_a_start_that_fills_global_stores(kit: AppKit) -> None:
     kit.start(with_processor(Upper))  # the place in the state directory is free
 
 
-def test_state_can_be_cleaned_up_after_the_end(kit: AppKit) -> None:
-    kit.send("global", [("a", "1")])
+def test_state_can_be_cleaned_up_after_the_end(kit: Cluster) -> None:
+    kit.send_pairs("global", [("a", "1")])
     app = kit.start(with_table())
     with pytest.raises(StreamsError):
         app.clean_up()
@@ -587,11 +588,11 @@ def test_state_can_be_cleaned_up_after_the_end(kit: AppKit) -> None:
     assert restores.started == [("g", "global-0", 0, 1)]
 
 
-def test_two_processes_of_one_state_directory_have_a_copy_each(kit: AppKit) -> None:
-    kit.send("global", [("a", "1")])
+def test_two_processes_of_one_state_directory_have_a_copy_each(kit: Cluster) -> None:
+    kit.send_pairs("global", [("a", "1")])
     first = kit.start(with_table())
     restores = Restores()
-    kit.make(with_table(), restores).start()
+    kit.app(with_table(), restores=restores)
     assert restores.started == [("g", "global-0", 0, 1)]
     assert sorted(path.name for path in (kit.directory / "app" / "global").iterdir()) == ["0", "1"]
     assert first.state in (ClientState.RUNNING, ClientState.REBALANCING)

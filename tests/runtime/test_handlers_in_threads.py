@@ -8,18 +8,14 @@ from typing import Any
 
 import pytest
 
-from processor_api.clock import SystemClock
 from processor_api.errors import ProcessingError, ProductionError
 from processor_api.handlers import Response
 from processor_api.processor import Processor
-from processor_api.record import HeaderList, Record
+from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.topology import Topology
-from streams.app.kafka_streams import ClientState, KafkaStreams
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
-
-CLOCK = SystemClock()
-DEADLINE_S = 20.0
+from runtime_support.running_app import Cluster
+from streams.app.kafka_streams import ClientState
 
 
 class Refusing(Processor[str, str, str, str]):
@@ -35,58 +31,22 @@ def topology() -> Topology:
     return made.add_sink("sink", "out", "p", key_serde=Serdes.STRING, value_serde=Serdes.STRING)
 
 
-class Running:
-    """An application with the topics ``in``, ``out`` and ``dlq``."""
-
-    def __init__(self, directory: Path, **config: Any) -> None:
-        self.broker = EmbeddedBroker()
-        for topic in ("in", "out", "dlq"):
-            self.broker.create_topic(topic)
-        clients = EmbeddedClients(self.broker)
-        self._input = clients.producer({})
-        settings = {
-            "application.id": "app",
-            "bootstrap.servers": "in-memory:9092",
-            "state.dir": str(directory),
-            "commit.interval.ms": 20,
-            "poll.ms": 10,
-            "errors.dead.letter.queue.topic.name": "dlq",
-            **config,
-        }
-        self.app = KafkaStreams(topology(), settings, clients=clients)
-        self.states: list[ClientState] = []
-        self.app.set_state_listener(lambda new, old: self.states.append(new))
-        self.app.start()
-
-    def send(self, *values: str, headers: HeaderList | None = None) -> None:
-        for value in values:
-            self._input.produce("in", value.encode(), b"k", 0, None, None, 5, headers)
-        self._input.flush()
-
-    def values(self, topic: str, *, committed: bool = True) -> list[str]:
-        return [(record.value() or b"").decode() for record in self.broker.records(topic, read_committed=committed)]
-
-    def until(self, reached: Callable[[], bool]) -> None:
-        deadline = CLOCK.monotonic() + DEADLINE_S
-        while not reached():
-            assert CLOCK.monotonic() < deadline, (self.app.state, self.app.failure)
-            self.app.wait(0.01)
-
-
-Run = Callable[..., Running]
+Run = Callable[..., Cluster]
 
 
 @pytest.fixture(name="run")
 def run_fixture(tmp_path: Path) -> Iterator[Run]:
-    started: list[Running] = []
+    started: list[Cluster] = []
 
-    def run(**config: Any) -> Running:
-        started.append(Running(tmp_path / str(len(started)), **config))
+    def run(**config: Any) -> Cluster:
+        """An application with the topics ``in``, ``out`` and ``dlq``."""
+        started.append(Cluster(tmp_path / str(len(started)), topics={"in": 1, "out": 1, "dlq": 1}))
+        started[-1].app(topology(), {"errors.dead.letter.queue.topic.name": "dlq", **config})
         return started[-1]
 
     yield run
     for each in started:
-        assert each.app.close(10_000)
+        each.close()
 
 
 CONTINUE = {"processing.exception.handler": "LogAndContinueProcessingExceptionHandler"}
@@ -94,12 +54,12 @@ CONTINUE = {"processing.exception.handler": "LogAndContinueProcessingExceptionHa
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
 def test_a_dead_letter_is_committed_with_the_offsets(guarantee: str, run: Run) -> None:
-    """What was forwarded before the failure stays (conformance 113, 115)."""
+    """What was forwarded before the failure stays (semantics 113, 115)."""
     running = run(**CONTINUE, **{"processing.guarantee": guarantee})
     running.send("1", "bad", "2")
     running.until(lambda: running.values("out") == ["1", "bad", "2"])
     running.until(lambda: running.values("dlq") == ["bad"])
-    assert running.app.state is ClientState.RUNNING
+    assert running.last.state is ClientState.RUNNING
 
 
 @pytest.mark.parametrize(("guarantee", "letters"), [("at_least_once", ["bad"]), ("exactly_once_v2", [])])
@@ -109,24 +69,24 @@ def test_a_failure_leaves_its_dead_letter_only_without_a_transaction(
     """Under exactly-once all that the failed task sent is rolled back with it."""
     running = run(**{"processing.guarantee": guarantee})
     running.send("bad")
-    running.until(lambda: running.app.state is ClientState.ERROR)
-    assert isinstance(running.app.failure, ProcessingError)
+    running.until(lambda: running.last.state is ClientState.ERROR)
+    assert isinstance(running.last.failure, ProcessingError)
     assert running.values("dlq") == letters
     assert running.values("out") == (["bad"] if letters else [])
 
 
 def test_what_the_broker_could_not_take_in_time_is_processed_again(run: Run) -> None:
-    """By default, and from the last commit: nothing is lost, also of what came after it (conformance 114)."""
+    """By default, and from the last commit: nothing is lost, also of what came after it (semantics 114)."""
     running = run()
     running.send("1")
     running.until(lambda: running.values("out") == ["1"])
-    running.states.clear()
+    running.states[running.last].clear()
     running.broker.refuse("out", "REQUEST_TIMED_OUT")
     running.send("2", "3")
-    running.until(lambda: ClientState.REBALANCING in running.states)  # its tasks are opened again
+    running.until(lambda: ClientState.REBALANCING in running.entered())  # its tasks are opened again
     running.broker.accept("out")
     running.until(lambda: running.values("out")[-2:] == ["2", "3"])
-    running.until(lambda: running.app.state is ClientState.RUNNING)
+    running.until(lambda: running.last.state is ClientState.RUNNING)
     assert running.values("out")[0] == "1"
 
 
@@ -135,7 +95,7 @@ def test_the_dead_letter_of_a_refused_record_has_its_time_and_headers(run: Run) 
     running = run()
     running.broker.refuse("out", "MSG_SIZE_TOO_LARGE")
     running.send("1", headers=[("h", b"1")])
-    running.until(lambda: running.app.state is ClientState.ERROR)
+    running.until(lambda: running.last.state is ClientState.ERROR)
     (letter,) = running.broker.records("dlq", read_committed=True)
     assert (letter.key(), letter.value(), letter.timestamp()[1]) == (b"k", b"1", 5)
     assert [name for name, _ in letter.headers() or ()][:2] == ["h", "__streams.errors.exception"]
@@ -156,8 +116,8 @@ def test_a_record_that_is_too_large_can_be_left_out(run: Run) -> None:
     running.broker.accept("out")
     running.send("small")
     running.until(lambda: running.values("out") == ["small"])
-    assert running.app.state is ClientState.RUNNING
-    assert running.app.close(10_000)
+    assert running.last.state is ClientState.RUNNING
+    assert running.last.close(10_000)
     assert len(told) == 1
 
 
@@ -172,6 +132,6 @@ def test_a_refused_record_fails_the_application_under_exactly_once(run: Run) -> 
     running = run(**{"production.exception.handler": resume, "processing.guarantee": "exactly_once_v2"})
     running.broker.refuse("out", "MSG_SIZE_TOO_LARGE")
     running.send("large")
-    running.until(lambda: running.app.state is ClientState.ERROR)
-    assert isinstance(running.app.failure, ProductionError)
+    running.until(lambda: running.last.state is ClientState.ERROR)
+    assert isinstance(running.last.failure, ProductionError)
     assert told == []

@@ -12,7 +12,7 @@ from processor_api.clock import ManualClock
 from processor_api.errors import RetryableError
 from processor_api.task_id import TopicPartition
 from processor_api.topology import Topology
-from runtime_support.application_kit import FailingClients
+from runtime_support.failing_clients import FailingClients
 from runtime_support.task_kit import TaskKit
 from streams.kafka.embedded import EmbeddedClients
 from streams.runtime.processing.idling import ASK_INTERVAL_S, Idling

@@ -12,8 +12,9 @@ from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.task_id import TopicPartition
 from processor_api.topology import Topology
-from runtime_support.running_app import Cluster, until
+from runtime_support.running_app import Cluster
 from streams.app.kafka_streams import ClientState
+from waiting import wait_until
 
 S = Serdes.STRING
 
@@ -49,7 +50,7 @@ def test_what_was_written_at_the_start_is_committed_without_a_record(
     app = cluster.app(beginning(cached=cached), settings)
     cluster.until_out("start 1")
     changelog = cluster.broker.topics["app-starts-changelog"].partitions[0]
-    until("the store is logged", lambda: len(changelog.read(0, 9, True)[0]) == 1, cluster.told)
+    wait_until("the store is logged", lambda: len(changelog.read(0, 9, True)[0]) == 1)
     assert app.close(10_000)
     again = cluster.app(beginning(cached=cached), settings)  # elsewhere: restored
     cluster.send("v")
@@ -90,5 +91,5 @@ def test_where_a_task_starts_is_committed_with_what_it_wrote_at_the_start(cluste
     cluster.app(topology, settings)
     cluster.until_out("hello")
     offsets = cluster.broker.groups.group("app").offsets
-    until("the start is committed", lambda: TopicPartition("in", 0) in offsets, cluster.told)
+    wait_until("the start is committed", lambda: TopicPartition("in", 0) in offsets)
     assert offsets[TopicPartition("in", 0)].offset == 1

@@ -15,9 +15,10 @@ from processor_api.offset_reset import AutoOffsetReset
 from processor_api.serde import Serdes
 from processor_api.task_id import TopicPartition
 from processor_api.topology import Topology
-from runtime_support.running_app import Cluster, passing_on, until
+from runtime_support.running_app import Cluster, passing_on
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from streams.config import StreamsConfig
+from waiting import wait_until
 
 IN = TopicPartition("in", 0)
 S = Serdes.STRING
@@ -79,7 +80,7 @@ def test_a_source_that_says_latest_goes_on_at_the_end(cluster: Cluster) -> None:
     cluster.send(*numbers(10, 30))
     delete(cluster, 15)
     app = cluster.app(topology)
-    until("the new position is committed", lambda: committed(cluster) == 30, cluster.told)
+    wait_until("the new position is committed", lambda: committed(cluster) == 30)
     assert app.close(10_000)
     cluster.send(*numbers(30, 35))
     cluster.app(topology)
@@ -148,7 +149,7 @@ def test_records_of_a_repartition_topic_are_never_skipped(cluster: Cluster) -> N
 
 
 def failure(cluster: Cluster, app: KafkaStreams) -> StreamsError:
-    until("it fails", lambda: app.state is ClientState.ERROR, cluster.told)
+    wait_until("it fails", lambda: app.state is ClientState.ERROR)
     assert isinstance(app.failure, StreamsError)
     return app.failure
 
@@ -168,10 +169,10 @@ def test_a_source_that_is_a_changelog_skips_nothing_that_is_there(cluster: Clust
     app = cluster.app(topology, {"topology.optimization": "all"})
     cluster.until_state(app, ClientState.RUNNING)
     cluster.send(*numbers(0, 10))
-    until("it is read", lambda: committed(cluster) == 10, cluster.told)
+    wait_until("it is read", lambda: committed(cluster) == 10)
     assert app.close(10_000)
     cluster.send(*numbers(10, 30))
     delete(cluster, 15)
     cluster.app(table_of(settings), {"topology.optimization": "all"})
-    until("the rest is read", lambda: cluster.values()[-1:] == ["29"], cluster.told)
+    wait_until("the rest is read", lambda: cluster.values()[-1:] == ["29"])
     assert committed(cluster) >= 15

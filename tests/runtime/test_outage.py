@@ -1,4 +1,4 @@
-"""Trouble that may pass, in an application on a broker in memory: nothing is lost, and it does not last for ever."""
+"""Errors that may pass, in an application on a broker in memory: nothing is lost, and they do not last for ever."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.topology import Topology
-from runtime_support.application_kit import Running
+from runtime_support.failing_clients import trapped
+from runtime_support.running_app import Cluster, JumpingClock
 from streams.app.kafka_streams import ClientState
-from streams.runtime.tasks.retry import LastingTrouble
+from streams.runtime.tasks.retry import TaskTimeoutError
 
-Run = Callable[..., Running]
+Run = Callable[..., Cluster]
 GUARANTEES = ["exactly_once_v2", "at_least_once"]
 
 
@@ -62,18 +63,24 @@ def failing() -> Failing:
     return Failing()
 
 
-@pytest.fixture(name="run")
-def run_fixture(tmp_path: Path, failing: Failing) -> Iterator[Run]:
-    started: list[Running] = []
+@pytest.fixture
+def clock() -> JumpingClock:
+    return JumpingClock()
 
-    def run(guarantee: str, **config: Any) -> Running:
-        settings = {"processing_guarantee": guarantee, **config}
-        started.append(Running(tmp_path / str(len(started)), topology(), trap=failing, **settings))
+
+@pytest.fixture(name="run")
+def run_fixture(tmp_path: Path, failing: Failing, clock: JumpingClock) -> Iterator[Run]:
+    started: list[Cluster] = []
+
+    def run(guarantee: str, **config: Any) -> Cluster:
+        settings = {"processing_guarantee": guarantee, "retry_backoff_ms": 10, "retry_backoff_max_ms": 40, **config}
+        started.append(Cluster(tmp_path / str(len(started)), clients=trapped(failing)))
+        started[-1].app(topology(), clock=clock, **settings)
         return started[-1]
 
     yield run
     for each in started:
-        assert each.app.close(10_000)
+        each.close()
 
 
 @pytest.mark.parametrize("call", ["send_offsets", "commit_transaction", "committed", "topics", "init_transactions"])
@@ -90,7 +97,7 @@ def test_exactly_once_goes_on_where_the_last_commit_was(call: str, failing: Fail
     running.until(lambda: running.committed() == 3)
     running.send("d")
     running.until(lambda: running.values() == ["1", "2", "3", "4"])
-    running.until(lambda: running.app.state is ClientState.RUNNING)
+    running.until(lambda: running.last.state is ClientState.RUNNING)
 
 
 def test_at_least_once_commits_the_same_offsets_later(failing: Failing, run: Run) -> None:
@@ -99,15 +106,15 @@ def test_at_least_once_commits_the_same_offsets_later(failing: Failing, run: Run
     running.send("a")
     running.until(lambda: running.committed() == 1)
     failing.left["commit"] = 4
-    running.states.clear()
+    running.states[running.last].clear()
     running.send("b")
     running.until(lambda: running.committed() == 2)
     assert running.values() == ["1", "2"]
-    assert running.states == []
+    assert running.entered() == []
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
-def test_trouble_that_lasts_is_one_error(guarantee: str, failing: Failing, run: Run) -> None:
+def test_errors_that_last_are_one_error(guarantee: str, failing: Failing, run: Run) -> None:
     """After ``task.timeout.ms`` without a commit; what was not committed is neither visible nor behind the offset."""
     running = run(guarantee, task_timeout_ms=200)
     running.send("a")
@@ -116,7 +123,7 @@ def test_trouble_that_lasts_is_one_error(guarantee: str, failing: Failing, run: 
     failing.left[call] = 1_000_000
     running.send("b")
     error = running.failed()
-    assert isinstance(error, LastingTrouble)
+    assert isinstance(error, TaskTimeoutError)
     assert "no progress for 0.2 s (task.timeout.ms)" in str(error)
     assert f"no broker answers {call}" in str(error)
     assert running.committed() == 1
@@ -128,44 +135,44 @@ def test_trouble_that_lasts_is_one_error(guarantee: str, failing: Failing, run: 
 def test_a_refusal_that_lasts_is_tried_less_and_less_often(guarantee: str, failing: Failing, run: Run) -> None:
     """An abort and a rebuild take no time here: without a back-off there would be thousands of them."""
     running = run(guarantee, task_timeout_ms=1_000, retry_backoff_ms=50, retry_backoff_max_ms=400)
-    running.until(lambda: running.app.state is ClientState.RUNNING)
+    running.until(lambda: running.last.state is ClientState.RUNNING)
     running.broker.refuse("out", "REQUEST_TIMED_OUT")
     before = failing.made["committed"]
     running.send("a")
-    assert isinstance(running.failed(), LastingTrouble)
+    assert isinstance(running.failed(), TaskTimeoutError)
     assert 2 <= failing.made["committed"] - before <= 7  # after 50, 100, 200, 400, 400 ms
 
 
 def test_a_stop_does_not_wait_for_the_back_off(run: Run) -> None:
     running = run("at_least_once", retry_backoff_ms=60_000, retry_backoff_max_ms=60_000)
-    running.until(lambda: running.app.state is ClientState.RUNNING)
+    running.until(lambda: running.last.state is ClientState.RUNNING)
     running.broker.refuse("out", "REQUEST_TIMED_OUT")
     running.send("a")
-    running.until(lambda: ClientState.REBALANCING in running.states[2:])
-    assert running.app.close(10_000)
-    assert running.app.state is ClientState.NOT_RUNNING
+    running.until(lambda: ClientState.REBALANCING in running.entered()[2:])
+    assert running.last.close(10_000)
+    assert running.last.state is ClientState.NOT_RUNNING
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
-def test_a_commit_ends_the_trouble(guarantee: str, failing: Failing, run: Run) -> None:
-    """Trouble now and then never adds up to trouble that lasts."""
+def test_a_commit_resets_the_retries(guarantee: str, failing: Failing, run: Run, clock: JumpingClock) -> None:
+    """Errors now and then never add up to errors that last."""
     running = run(guarantee, task_timeout_ms=60_000)
     for number in range(1, 4):
         failing.left["send_offsets" if guarantee == "exactly_once_v2" else "commit"] = 2
         running.send("a")
         running.until(lambda number=number: running.committed() == number)
-        running.clock.ahead_s += 50  # two of them would be too long
-    assert running.app.state is not ClientState.ERROR
+        clock.ahead_s += 50  # two of them would be too long
+    assert running.last.state is not ClientState.ERROR
 
 
-def test_trouble_is_over_when_nothing_is_left_to_commit(failing: Failing, run: Run) -> None:
+def test_retries_are_reset_when_nothing_is_left_to_commit(failing: Failing, run: Run, clock: JumpingClock) -> None:
     """As that of a life that could not begin, before there was anything to read."""
     failing.left["init_transactions"] = 2
     running = run("exactly_once_v2", task_timeout_ms=60_000)
-    running.until(lambda: running.app.state is ClientState.RUNNING)
+    running.until(lambda: running.last.state is ClientState.RUNNING)
     polled = failing.made["poll"]
     running.until(lambda: failing.made["poll"] > polled + 20)  # rounds of the loop, of some ms each
-    running.clock.ahead_s += 70
+    clock.ahead_s += 70
     failing.left["send_offsets"] = 2
     running.send("a")
     running.until(lambda: running.committed() == 1)

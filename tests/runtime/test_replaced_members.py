@@ -16,10 +16,10 @@ from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.task_id import TopicPartition
 from processor_api.topology import Topology
-from runtime_support.application_kit import JumpingClock
-from runtime_support.running_app import Cluster, counting, until
+from runtime_support.running_app import Cluster, JumpingClock, counting
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from streams.kafka.embedded import EmbeddedClients
+from waiting import wait_until
 
 S = Serdes.STRING
 EOS = {"processing.guarantee": "exactly_once_v2"}
@@ -81,16 +81,16 @@ def test_what_a_replaced_member_punctuated_is_not_committed(records: int, tmp_pa
         settings = {**EOS, "commit.interval.ms": 0}
         cluster.send(*["v"] * records)
         first = cluster.app(ticking("first", gate), settings)
-        until("the first has ticked", lambda: len(cluster.values()) >= 2, cluster.told)
+        wait_until("the first has ticked", lambda: len(cluster.values()) >= 2)
         gate.closed = True
         assert gate.reached.wait(20.0)
         second = cluster.app(ticking("second", Gate()), settings)
         clock.ahead_s += LONGER_THAN_A_SESSION_S
-        until("the second ticks", lambda: sum(v.startswith("second") for v in cluster.values()) >= 3, cluster.told)
+        wait_until("the second ticks", lambda: sum(v.startswith("second") for v in cluster.values()) >= 3)
         gate.open()
-        until("the first is a member again", lambda: first.state is ClientState.RUNNING, cluster.told)
+        wait_until("the first is a member again", lambda: first.state is ClientState.RUNNING)
         seen = len(cluster.values())
-        until("one of them ticks on", lambda: len(cluster.values()) > seen + 3, cluster.told)
+        wait_until("one of them ticks on", lambda: len(cluster.values()) > seen + 3)
     finally:
         gate.open()
         cluster.close()
@@ -158,19 +158,19 @@ def check_moved_away(cluster: Cluster, settings: Mapping[str, Any]) -> None:
     for partition in (0, 1):
         cluster.send("a", "a", "a", partition=partition)
     before = cluster.app(counting(), settings)
-    until("all is committed", lambda: [committed(cluster, n) for n in (0, 1)] == [3, 3], cluster.told)
+    wait_until("all is committed", lambda: [committed(cluster, n) for n in (0, 1)] == [3, 3])
     assert before.close(10_000)
     clients, clock = HeldRestores(cluster), JumpingClock()
     former = cluster.app(counting(), settings, clients=clients, clock=clock)
-    until("it restores both", lambda: len(clients.held[0].assignment()) == 2, cluster.told)
+    wait_until("it restores both", lambda: len(clients.held[0].assignment()) == 2)
     owner = cluster.app(counting(), settings)
-    until("one has moved", lambda: owner.state is ClientState.RUNNING and len(tasks(owner)) == 1, cluster.told)
+    wait_until("one has moved", lambda: owner.state is ClientState.RUNNING and len(tasks(owner)) == 1)
     moved = tasks(owner)[0].partition
     cluster.send(*["a"] * 10, partition=moved)
-    until("it goes on", lambda: committed(cluster, moved) == 13, cluster.told)
+    wait_until("it goes on", lambda: committed(cluster, moved) == 13)
     clients.let_go.set()
-    until("the former owner runs", lambda: former.state is ClientState.RUNNING, cluster.told)
+    wait_until("the former owner runs", lambda: former.state is ClientState.RUNNING)
     cluster.broker.groups.group("app").offsets.pop(TopicPartition("in", 1 - moved))
     clock.ahead_s += 13 * 3600.0
-    until("it commits anew what it has", lambda: committed(cluster, 1 - moved) == 3, cluster.told)
+    wait_until("it commits anew what it has", lambda: committed(cluster, 1 - moved) == 3)
     assert committed(cluster, moved) == 13

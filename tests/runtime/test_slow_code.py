@@ -18,9 +18,9 @@ from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.timestamps import ConsumedRecord
 from processor_api.topology import Topology
-from runtime_support.application_kit import JumpingClock
-from runtime_support.running_app import Cluster, until
+from runtime_support.running_app import Cluster, JumpingClock
 from streams.app.kafka_streams import ClientState
+from waiting import wait_until
 
 S = Serdes.STRING
 GUARANTEES = ["exactly_once_v2", "at_least_once"]
@@ -114,7 +114,7 @@ def test_several_tasks_have_their_turns(tmp_path: Path, clock: JumpingClock) -> 
         topology = Topology().add_source("source", "in")
         topology.add_processor("slow", lambda: Noting(clock, lambda value: 0.05, Counter()), "source")
         cluster.app(topology.add_sink("sink", "out", "slow"), EOS)
-        until("all were processed", lambda: len(order) >= 150, cluster.told)
+        wait_until("all were processed", lambda: len(order) >= 150)
     finally:
         cluster.close()
     at = {name: [place for place, found in enumerate(order) if found == name][25] for name in "abc"}
@@ -144,7 +144,7 @@ def test_a_stop_ends_processing_after_the_record_in_work(
     assert reached.wait(20.0)
     closer = threading.Thread(target=app.close, args=(20_000,))
     closer.start()
-    until("its thread is asked to end", lambda: all(thread._stopping.is_set() for thread in app._threads or ()))
+    wait_until("its thread is asked to end", lambda: all(thread._stopping.is_set() for thread in app._threads or ()))
     go_on.set()
     closer.join()
     assert len(calls) == 21
@@ -236,7 +236,7 @@ def punctuating(clock: JumpingClock, count: int, seconds: float) -> Topology:
 
 def test_punctuations_that_take_long_together_are_committed_in_parts(cluster: Cluster, clock: JumpingClock) -> None:
     app = cluster.app(punctuating(clock, 4, 0.4), EOS)
-    until("each was committed", lambda: set(cluster.values()) == {"0", "1", "2", "3"}, cluster.told)
+    wait_until("each was committed", lambda: set(cluster.values()) == {"0", "1", "2", "3"})
     assert app.failure is None
 
 

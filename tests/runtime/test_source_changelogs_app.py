@@ -18,7 +18,7 @@ from processor_api.serde import Serdes
 from processor_api.stores.factory import MEMORY, ROCKSDB, Stores, StoreSupplier
 from processor_api.task_id import TopicPartition
 from processor_api.topology import Topology
-from runtime_support.app_kit import AppKit, Restores
+from runtime_support.running_app import Cluster, Restores
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from streams.config import StreamsConfig
 
@@ -79,19 +79,19 @@ def build_fixture(request: pytest.FixtureRequest) -> Build:
 
 
 @pytest.fixture(name="kit")
-def kit_fixture(tmp_path: Path) -> Iterator[AppKit]:
-    with AppKit(tmp_path, {"ref": 1, "in": 1, "out": 1}) as kit:
+def kit_fixture(tmp_path: Path) -> Iterator[Cluster]:
+    with Cluster(tmp_path, topics={"ref": 1, "in": 1, "out": 1}, one_state=True) as kit:
         yield kit
 
 
-def ask(kit: AppKit, *keys: str) -> list[str]:
+def ask(kit: Cluster, *keys: str) -> list[str]:
     before = len(kit.values("out"))
-    kit.send("in", [(key, "?") for key in keys])
+    kit.send_pairs("in", [(key, "?") for key in keys])
     kit.until(lambda: len(kit.values("out")) >= before + len(keys))
     return kit.values("out")[before:]
 
 
-def committed(kit: AppKit) -> int:
+def committed(kit: Cluster) -> int:
     """Of the source topic."""
     found = kit.broker.groups.group("app").offsets.get(TopicPartition("ref", 0))
     return 0 if found is None else found.offset
@@ -100,17 +100,17 @@ def committed(kit: AppKit) -> int:
 @pytest.mark.parametrize("engine", [ROCKSDB, MEMORY])
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
 def test_a_removed_store_is_restored_up_to_the_committed_offset(
-    kit: AppKit, build: Build, engine: str, guarantee: str
+    kit: Cluster, build: Build, engine: str, guarantee: str
 ) -> None:
-    """The rest comes through the processor; what has no key is not for the store (conformance 95)."""
+    """The rest comes through the processor; what has no key is not for the store (semantics 95)."""
     config = {"processing_guarantee": guarantee}
-    kit.send("ref", [("a", "1"), (None, "no key"), ("b", "1"), ("b", None)])
+    kit.send_pairs("ref", [("a", "1"), (None, "no key"), ("b", "1"), ("b", None)])
     app = kit.start(build(engine), **config)
     kit.until(lambda: ask(kit, "a", "b") == ["1", "None"])
     kit.until(lambda: committed(kit) == 4)
     app.close()
     shutil.rmtree(kit.directory)
-    kit.send("ref", [("c", "3")])
+    kit.send_pairs("ref", [("c", "3")])
     restores = Restores()
     kit.start(build(engine), restores, **config)
     assert restores.started == [("r", "ref-0", 0, 4)]
@@ -119,13 +119,13 @@ def test_a_removed_store_is_restored_up_to_the_committed_offset(
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
-def test_a_kept_store_reads_nothing_again(kit: AppKit, build: Build, guarantee: str) -> None:
+def test_a_kept_store_reads_nothing_again(kit: Cluster, build: Build, guarantee: str) -> None:
     config = {"processing_guarantee": guarantee}
-    kit.send("ref", [("a", "1"), ("b", "2")])
+    kit.send_pairs("ref", [("a", "1"), ("b", "2")])
     app = kit.start(build(ROCKSDB), **config)
     kit.until(lambda: committed(kit) == 2)
     app.close()
-    kit.send("ref", [("b", "3")])
+    kit.send_pairs("ref", [("b", "3")])
     restores = Restores()
     kit.start(build(ROCKSDB), restores, **config)
     assert restores.started == []
@@ -133,10 +133,10 @@ def test_a_kept_store_reads_nothing_again(kit: AppKit, build: Build, guarantee: 
 
 
 def test_a_store_that_is_ahead_of_the_committed_offset_stays(
-    kit: AppKit, build: Build, caplog: pytest.LogCaptureFixture
+    kit: Cluster, build: Build, caplog: pytest.LogCaptureFixture
 ) -> None:
     """At least once, engines are written before offsets are committed: a crash may come between."""
-    kit.send("ref", [("a", "1"), ("b", "2"), ("a", "3")])
+    kit.send_pairs("ref", [("a", "1"), ("b", "2"), ("a", "3")])
     app = kit.start(build(ROCKSDB))
     kit.until(lambda: committed(kit) == 3)
     app.close()
@@ -152,9 +152,9 @@ def test_a_store_that_is_ahead_of_the_committed_offset_stays(
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
-def test_a_topic_that_serves_another_store_now_fills_it_from_the_beginning(kit: AppKit) -> None:
+def test_a_topic_that_serves_another_store_now_fills_it_from_the_beginning(kit: Cluster) -> None:
     """The offset that is stored says what the rows of one store hold."""
-    kit.send("ref", [("a", "1")])
+    kit.send_pairs("ref", [("a", "1")])
     app = kit.start(read_only(ROCKSDB))
     kit.until(lambda: committed(kit) == 1)
     app.close()
@@ -164,18 +164,18 @@ def test_a_topic_that_serves_another_store_now_fills_it_from_the_beginning(kit: 
     assert ask(kit, "a") == ["1"]
 
 
-def test_only_its_own_processor_writes_to_a_read_only_store(kit: AppKit) -> None:
+def test_only_its_own_processor_writes_to_a_read_only_store(kit: Cluster) -> None:
     app = kit.start(read_only(MEMORY, Writes))
-    kit.send("in", [("a", "x")])
+    kit.send_pairs("in", [("a", "x")])
     kit.until(lambda: app.state is ClientState.ERROR)
     assert isinstance(app.failure, ProcessingError)
     assert "node 'p' writes to store 'r', which it can only read: only node 'rp'" in str(app.failure)
 
 
-def test_new_records_are_seen_by_connected_processors_at_once(kit: AppKit) -> None:
+def test_new_records_are_seen_by_connected_processors_at_once(kit: Cluster) -> None:
     """They are in one task: also what is not committed."""
     app: KafkaStreams = kit.start(read_only(ROCKSDB), commit_interval_ms=60_000)
-    kit.send("ref", [("a", "1")])
+    kit.send_pairs("ref", [("a", "1")])
     kit.until(lambda: ask(kit, "a") == ["1"])
     assert committed(kit) == 0
     assert app.state is ClientState.RUNNING

@@ -3,13 +3,11 @@ memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from processor_api.clock import SystemClock
 from processor_api.context import ProcessorContext
 from processor_api.errors import StateError
 from processor_api.processor import Processor
@@ -19,14 +17,11 @@ from processor_api.stores.contracts import AggregationWithHeaders, ValueTimestam
 from processor_api.stores.factory import StoreBuilder, Stores
 from processor_api.stores.windowed import Window, Windowed
 from processor_api.topology import Topology
+from runtime_support.running_app import Cluster
 from runtime_support.task_kit import TaskKit
 from runtime_support.zero_clients import SENT_AT, ZeroIsNowClients
-from streams.app.kafka_streams import KafkaStreams
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 
 S = Serdes.STRING
-CLOCK = SystemClock()
-DEADLINE_S = 30.0
 
 
 class Keep(Processor[str, str, str, str]):
@@ -57,7 +52,7 @@ class Keep(Processor[str, str, str, str]):
         with self.versioned.versions("k") as versions, self.headers.all() as headers:
             shown = [f"{v.timestamp}-{v.valid_to}={v.value}" for v in versions]
             shown += [f"{key}={v.value}@{v.timestamp}{v.headers}" for key, v in headers]
-        with self.windows.all() as windows, self.sessions.fetch(None, None) as sessions:
+        with self.windows.all() as windows, self.sessions.fetch_keys(None, None) as sessions:
             shown += sorted(f"{key.key}[{key.window.start}]={v.value}{v.headers}" for key, v in windows)
             shown += sorted(f"{key.key}[{key.window.end}]~{v.aggregation}{v.headers}" for key, v in sessions)
         with self.list.all() as items, self.lru.all() as kept:
@@ -84,41 +79,13 @@ def topology(*, memory: bool) -> Topology:
     return made.add_sink("sink", "out", "keep", key_serde=S, value_serde=S)
 
 
-def until(app: KafkaStreams, reached: Callable[[], bool]) -> None:
-    deadline = CLOCK.monotonic() + DEADLINE_S
-    while not reached():
-        assert CLOCK.monotonic() < deadline, (app.state, app.failure)
-        app.wait(0.01)
-
-
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
 @pytest.mark.parametrize("memory", [False, True])
-def test_a_worker_without_state_restores_it(memory: bool, guarantee: str, tmp_path: Path) -> None:
+def test_a_worker_without_state_restores_it(memory: bool, guarantee: str, cluster: Cluster) -> None:
     """The same history, headers, lists and entries; and what is too old for the history stays so."""
-    broker = EmbeddedBroker()
-    for topic in ("in", "out"):
-        broker.create_topic(topic)
-    clients = EmbeddedClients(broker)
-    source = clients.producer({})
 
     def answer(directory: str, *records: tuple[str, str, int]) -> str:
-        config: dict[str, Any] = {
-            "application.id": "app",
-            "bootstrap.servers": "in-memory:9092",
-            "state.dir": str(tmp_path / directory),
-            "processing.guarantee": guarantee,
-            "commit.interval.ms": 20,
-            "poll.ms": 10,
-        }
-        seen = len(broker.records("out", read_committed=True))
-        app = KafkaStreams(topology(memory=memory), config, clients=clients)
-        app.start()
-        for key, value, time in records:
-            source.produce("in", value.encode(), key.encode(), 0, None, None, time, None)
-        source.flush()
-        until(app, lambda: len(broker.records("out", read_committed=True)) > seen)
-        assert app.close(10_000)
-        return (broker.records("out", read_committed=True)[-1].value() or b"").decode()
+        return cluster.answer(topology(memory=memory), directory, *records, processing_guarantee=guarantee)
 
     puts = [("a", "1", 10), ("b", "2", 200), ("a", "3", 150), ("a", "late", 20), ("c", "-", 180), ("b", "4", 210)]
     first = answer("one", *puts, ("a", "?", 210))
@@ -134,38 +101,20 @@ def test_a_worker_without_state_restores_it(memory: bool, guarantee: str, tmp_pa
     assert "150-180=3 190-200=5 200-210=2 210-None=4" in again
     assert again.endswith("b+2 b+4 b+5 b190:5 b210:4")
     assert answer("three", ("a", "?", 210)) == again
-    assert broker.topic("app-versioned-changelog").configs["min.compaction.lag.ms"] == str(100 + 86_400_000)
+    assert cluster.broker.topic("app-versioned-changelog").configs["min.compaction.lag.ms"] == str(100 + 86_400_000)
 
 
 @pytest.mark.parametrize("memory", [False, True])
-def test_what_has_timestamp_0_is_restored_with_it(memory: bool, tmp_path: Path) -> None:
+def test_what_has_timestamp_0_is_restored_with_it(memory: bool, cluster: Cluster) -> None:
     """The client cannot send 0, so that 1 stood on the changelog: of two versions, at 0 and at 1, one was restored."""
-    broker = EmbeddedBroker()
-    for topic in ("in", "out"):
-        broker.create_topic(topic)
-    source, clients = EmbeddedClients(broker).producer({}), ZeroIsNowClients(broker)
-    answers: list[str] = []
-    for directory in ("one", "two", "three"):
-        config: dict[str, Any] = {
-            "application.id": "app",
-            "bootstrap.servers": "in-memory:9092",
-            "state.dir": str(tmp_path / directory),
-            "commit.interval.ms": 20,
-            "poll.ms": 10,
-        }
-        app = KafkaStreams(topology(memory=memory), config, clients=clients)
-        app.start()
-        puts = [("a", "1", 1), ("b", "-", 0), ("a", "0", 0)] if not answers else []
-        for key, value, time in [*puts, ("a", "?", 5)]:
-            source.produce("in", value.encode(), key.encode(), 0, None, None, time, None)
-        source.flush()
-        until(app, lambda: len(broker.records("out")) > len(answers))
-        assert app.close(10_000)
-        answers.append((broker.records("out")[-1].value() or b"").decode())
+    cluster.clients = ZeroIsNowClients(cluster.broker)
+    question = ("a", "?", 5)
+    answers = [cluster.answer(topology(memory=memory), "one", ("a", "1", 1), ("b", "-", 0), ("a", "0", 0), question)]
+    answers += [cluster.answer(topology(memory=memory), directory, question) for directory in ("two", "three")]
     assert answers[0].startswith("0-1=0 1-None=1 a=0@0[('h', b'0')] ")
     assert answers[1:] == [answers[0]] * 2
     for name in ("versioned", "headers", "windows", "sessions"):
-        times = [record.timestamp()[1] for record in broker.records(f"app-{name}-changelog")]
+        times = [record.timestamp()[1] for record in cluster.broker.records(f"app-{name}-changelog")]
         assert 1 in times
         assert SENT_AT not in times
 

@@ -12,7 +12,8 @@ from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.topology import Topology
-from runtime_support.running_app import Cluster, until
+from runtime_support.running_app import Cluster
+from waiting import wait_until
 
 S = Serdes.STRING
 
@@ -62,8 +63,8 @@ def test_a_worker_without_state_shows_the_same_keys(by: str, memory: bool, guara
         for key, value, time in records:
             source.produce("in", value.encode(), key.encode(), 0, None, None, time, None)
         source.flush()
-        until("answers", lambda: len(broker.records("out", read_committed=True)) >= seen + answers)
-        until("tombstones", lambda: [value for _, value in changelog()].count(None) >= tombstones, changelog)
+        wait_until("answers", lambda: len(broker.records("out", read_committed=True)) >= seen + answers)
+        wait_until("tombstones", lambda: [value for _, value in changelog()].count(None) >= tombstones, changelog)
         assert app.close(10_000)
         return (broker.records("out", read_committed=True)[-1].value() or b"").decode()
 

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from processor_api.clock import SystemClock
 from processor_api.context import ProcessorContext
 from processor_api.processor import Processor
 from processor_api.record import Record
@@ -16,12 +11,9 @@ from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.stores.windowed import Window, Windowed
 from processor_api.topology import Topology
-from streams.app.kafka_streams import KafkaStreams
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
+from runtime_support.running_app import Cluster
 
 S = Serdes.STRING
-CLOCK = SystemClock()
-DEADLINE_S = 30.0
 
 
 class Keep(Processor[str, str, str, str]):
@@ -39,7 +31,7 @@ class Keep(Processor[str, str, str, str]):
             return
         with self.windows.all() as rows:
             windows = [f"{key.window.start}={value}" for key, value in rows]
-        with self.sessions.fetch(None, None) as rows:
+        with self.sessions.fetch_keys(None, None) as rows:
             sessions = [f"{key.window.start}-{key.window.end}={value}" for key, value in rows]
         self.context.forward(record.with_value(" ".join(windows + sessions)))
 
@@ -57,40 +49,14 @@ def topology(*, memory: bool, time_ordered: bool) -> Topology:
     return made.add_sink("sink", "out", "keep", key_serde=S, value_serde=S)
 
 
-def until(app: KafkaStreams, reached: Callable[[], bool]) -> None:
-    deadline = CLOCK.monotonic() + DEADLINE_S
-    while not reached():
-        assert CLOCK.monotonic() < deadline, (app.state, app.failure)
-        app.wait(0.01)
-
-
 @pytest.mark.parametrize("time_ordered", [False, True])
 @pytest.mark.parametrize("memory", [False, True])
-def test_a_worker_without_state_restores_it(memory: bool, time_ordered: bool, tmp_path: Path) -> None:
+def test_a_worker_without_state_restores_it(memory: bool, time_ordered: bool, cluster: Cluster) -> None:
     """With its time, what has expired, and the sequence numbers of duplicates."""
-    broker = EmbeddedBroker()
-    for topic in ("in", "out"):
-        broker.create_topic(topic)
-    clients = EmbeddedClients(broker)
-    source = clients.producer({})
 
     def answer(directory: str, *records: tuple[str, int]) -> str:
-        config: dict[str, Any] = {
-            "application.id": "app",
-            "bootstrap.servers": "in-memory:9092",
-            "state.dir": str(tmp_path / directory),
-            "commit.interval.ms": 20,
-            "poll.ms": 10,
-        }
-        seen = len(broker.records("out", read_committed=True))
-        app = KafkaStreams(topology(memory=memory, time_ordered=time_ordered), config, clients=clients)
-        app.start()
-        for value, time in records:
-            source.produce("in", value.encode(), b"k", 0, None, None, time, None)
-        source.flush()
-        until(app, lambda: len(broker.records("out", read_committed=True)) > seen)
-        assert app.close(10_000)
-        return (broker.records("out", read_committed=True)[-1].value() or b"").decode()
+        made = topology(memory=memory, time_ordered=time_ordered)
+        return cluster.answer(made, directory, *(("k", value, time) for value, time in records))
 
     first = answer("one", ("a", 10), ("b", 150), ("c", 200), ("c2", 200), ("late", 50), ("?", 200))
     assert first == "150=b 200=c 200=c2 149-150=b 199-200=c2"

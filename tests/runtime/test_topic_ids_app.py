@@ -17,7 +17,7 @@ from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.task_id import TopicPartition
 from processor_api.topology import Topology
-from runtime_support.app_kit import AppKit, Restores
+from runtime_support.running_app import Cluster, Restores
 from state_support.texts import Managing, Texts
 from streams.app.kafka_streams import ClientState, KafkaStreams
 from streams.kafka.offset_metadata import TopicPartitionMetadata
@@ -56,24 +56,24 @@ BUILDERS: dict[str, Any] = {
 
 
 @pytest.fixture(name="kit")
-def kit_fixture(tmp_path: Path) -> Iterator[AppKit]:
-    with AppKit(tmp_path, {"in": 1, "out": 1, "global": 1}) as kit:
+def kit_fixture(tmp_path: Path) -> Iterator[Cluster]:
+    with Cluster(tmp_path, topics={"in": 1, "out": 1, "global": 1}, one_state=True) as kit:
         yield kit
 
 
-def answer(kit: AppKit, key: str) -> str:
+def answer(kit: Cluster, key: str) -> str:
     """What the processor forwards for one more record."""
     before = len(kit.values("out"))
-    kit.send("in", [(key, "v")])
+    kit.send_pairs("in", [(key, "v")])
     kit.until(lambda: len(kit.values("out")) > before)
     return kit.values("out")[-1]
 
 
-def remake(kit: AppKit, topic: str, records: list[tuple[str, str]]) -> None:
+def remake(kit: Cluster, topic: str, records: list[tuple[str, str]]) -> None:
     configs = kit.broker.topics[topic].configs
     kit.broker.delete_topic(topic)
     kit.broker.create_topic(topic, 1, configs)
-    kit.send(topic, records)
+    kit.send_pairs(topic, records)
 
 
 # ------------------------------------------------------------------ changelogs
@@ -82,7 +82,7 @@ def remake(kit: AppKit, topic: str, records: list[tuple[str, str]]) -> None:
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
 @pytest.mark.parametrize("which", BUILDERS)
 def test_a_store_of_a_former_changelog_is_restored(
-    which: str, guarantee: str, kit: AppKit, caplog: pytest.LogCaptureFixture
+    which: str, guarantee: str, kit: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Was that the rows of the former topic were served, and none of the new one, as its offsets fitted."""
     topology = keeping(BUILDERS[which])
@@ -107,7 +107,7 @@ def test_a_store_of_a_former_changelog_is_restored(
 
 @pytest.mark.parametrize("which", BUILDERS)
 def test_a_store_from_before_ids_were_kept_takes_the_topic_over(
-    which: str, kit: AppKit, caplog: pytest.LogCaptureFixture
+    which: str, kit: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nothing is restored and nothing said; from then on the id is known."""
     topology = keeping(BUILDERS[which])
@@ -128,7 +128,7 @@ def test_a_store_from_before_ids_were_kept_takes_the_topic_over(
     assert answer(kit, "x") == "new newer newest x"
 
 
-def test_a_cluster_without_ids_is_used_as_before(kit: AppKit) -> None:
+def test_a_cluster_without_ids_is_used_as_before(kit: Cluster) -> None:
     """Also on a directory that knows one; only the range of offsets is checked."""
     topology = keeping(BUILDERS["on disk"])
     app = kit.start(topology)
@@ -151,13 +151,13 @@ class LookUp(Processor[str, str, str, str]):
         self.context.forward(record.with_value(" ".join(sorted(dict(self.context.get_state_store("g").all())))))
 
 
-def test_a_global_store_of_a_former_topic_is_filled_anew(kit: AppKit, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_global_store_of_a_former_topic_is_filled_anew(kit: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     builder = StreamsBuilder()
     strings: Consumed[str, str] = Consumed(key_serde=S, value_serde=S)
     builder.global_table("global", strings, materialized=Materialized(name="g", store_type="rocksdb"))
     builder.stream("in", strings).process(LookUp).to("out", Produced(key_serde=S, value_serde=S))
     topology = builder.build()
-    kit.send("global", [("old1", "v"), ("old2", "v")])
+    kit.send_pairs("global", [("old1", "v"), ("old2", "v")])
     app = kit.start(topology)
     assert answer(kit, "x") == "old1 old2"
     assert app.close(10_000)
@@ -176,7 +176,7 @@ def test_a_global_store_of_a_former_topic_is_filled_anew(kit: AppKit, caplog: py
 # ------------------------------------------------------------------ source topics
 
 
-def committed_of_the_former(kit: AppKit, topic: str = "in") -> str:
+def committed_of_the_former(kit: Cluster, topic: str = "in") -> str:
     """Makes a topic again, with the offset committed for the former one; that one's id."""
     partition = TopicPartition(topic, 0)
     offset = kit.broker.groups.group("app").offsets[partition]
@@ -189,7 +189,7 @@ def committed_of_the_former(kit: AppKit, topic: str = "in") -> str:
 
 @pytest.mark.parametrize("topology", [copying(), keeping(BUILDERS["on disk"])], ids=["stateless", "stateful"])
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
-def test_offsets_of_a_former_source_topic_are_refused(topology: Topology, guarantee: str, kit: AppKit) -> None:
+def test_offsets_of_a_former_source_topic_are_refused(topology: Topology, guarantee: str, kit: Cluster) -> None:
     """Was that the records of the new topic before the offset were skipped in silence."""
     app = kit.start(topology, processing_guarantee=guarantee)
     answer(kit, "a")
@@ -197,7 +197,7 @@ def test_offsets_of_a_former_source_topic_are_refused(topology: Topology, guaran
     assert app.close(10_000)
     former = committed_of_the_former(kit)
     before = kit.values("out")
-    again = kit.make(topology, processing_guarantee=guarantee)
+    again = kit.app(topology, processing_guarantee=guarantee, start=False)
     again.start()
     kit.until(lambda: again.state is ClientState.ERROR)
     error = again.failure
@@ -208,7 +208,7 @@ def test_offsets_of_a_former_source_topic_are_refused(topology: Topology, guaran
     assert kit.values("out") == before
 
 
-def test_offsets_that_were_set_anew_are_taken_over(kit: AppKit) -> None:
+def test_offsets_that_were_set_anew_are_taken_over(kit: Cluster) -> None:
     """As the error says: a tool commits them without the id."""
     app = kit.start(copying())
     answer(kit, "a")
@@ -220,7 +220,7 @@ def test_offsets_that_were_set_anew_are_taken_over(kit: AppKit) -> None:
     assert again.failure is None
 
 
-def test_the_first_offset_of_a_task_with_stores_says_of_which_topic_it_is(kit: AppKit) -> None:
+def test_the_first_offset_of_a_task_with_stores_says_of_which_topic_it_is(kit: Cluster) -> None:
     """It is committed before the first record."""
     kit.start(keeping(BUILDERS["on disk"]))
     partition = TopicPartition("in", 0)
@@ -231,7 +231,7 @@ def test_the_first_offset_of_a_task_with_stores_says_of_which_topic_it_is(kit: A
 
 
 @pytest.mark.parametrize("topic", ["in", CHANGELOG])
-def test_a_topic_made_again_under_a_running_application_ends_it(topic: str, kit: AppKit) -> None:
+def test_a_topic_made_again_under_a_running_application_ends_it(topic: str, kit: Cluster) -> None:
     """By the next look at the topics, with what to do."""
     app: KafkaStreams = kit.start(keeping(BUILDERS["on disk"]), metadata_max_age_ms=20)
     answer(kit, "a")

@@ -86,7 +86,7 @@ def test_no_more_is_copied_than_lies_in_the_range(log_each: bool, tmp_path: Path
     assert len(index._runs._runs) < 20
     kit.commit()
     kit.facade.put(key(1007), 3)
-    assert taken(kit, index, 1000, 1100) in ([{key(1007)}, set(), set()], [set(), set(), {key(1007)}])
+    assert taken(kit, index, 1000, 1100) == ([set(), {key(1007)}] if log_each else [{key(1007)}, set()])
     kit.close()
 
 
@@ -142,7 +142,7 @@ KINDS: dict[
     "window": (
         lambda: Stores.window_store_builder(Stores.in_memory_window_store("s", 10**9, 1), STRING, LONG),
         lambda store, number: store.put("k", number, number),
-        lambda store: [start for start, _ in store.fetch("k", 0, 10**6)],
+        lambda store: [start for start, _ in store.fetch_range("k", 0, 10**6)],
     ),
     "versioned": (
         lambda: Stores.versioned_key_value_store_builder(

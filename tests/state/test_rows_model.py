@@ -243,12 +243,12 @@ class Model(RuleBasedStateMachine):
             return
         rows, budget = self.rows, self.budget
         held = [*rows.clean.items(), *rows.dirty.items()]
-        assert budget.clean == sum(rows.cost(key, entry[0]) for key, entry in rows.clean.items())
-        dirty = sum(rows.cost(key, entry[0]) for key, entry in rows.dirty.items())
+        assert budget.clean == sum(rows.format.cost(key, entry[0]) for key, entry in rows.clean.items())
+        dirty = sum(rows.format.cost(key, entry[0]) for key, entry in rows.dirty.items())
         assert budget.dirty == (dirty if rows.cached else 0)
         assert budget.uncommitted >= (0 if rows.cached else dirty)
         if not rows.drained and not rows.dirty:
-            largest = max((rows.cost(key, entry[0]) for key, entry in held), default=0)
+            largest = max((rows.format.cost(key, entry[0]) for key, entry in held), default=0)
             assert budget.cached <= budget.cache_limit + largest
         assert rows.drained.keys() <= rows.clean.keys()
 

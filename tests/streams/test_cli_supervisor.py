@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
+from integration_support.workers import alive
 from streams.cli.supervisor import RestartPolicy, Supervisor, worker_command
+from waiting import DEADLINE_S, wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-DEADLINE_S = 60.0
 SOON = RestartPolicy(most_restarts=2, first_delay_s=0.01, longest_delay_s=0.02)
 
 # A worker is the real command with an application that writes down what happens to it.
@@ -37,8 +38,8 @@ class Application:
         note("made")
     def start(self):
         note("started")
-    def wait(self, timeout_s):
-        time.sleep(timeout_s)
+    def wait(self, timeout_ms):
+        time.sleep(timeout_ms / 1000)
         if BEHAVIOUR == "fails" and self.waited:
             raise RuntimeError("cannot go on")
         self.waited = True
@@ -62,21 +63,6 @@ policy = RestartPolicy(most_restarts=2, first_delay_s=0.01, longest_delay_s=0.02
 command = lambda descriptor: [*base, "--supervised-by", str(descriptor)]
 sys.exit(Supervisor(command, int(sys.argv[1]), policy=policy, stop_timeout_s=float(sys.argv[2])).run())
 """
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
-
-
-def alive(pid: int) -> bool:
-    """Whether the process runs; one that only waits to be collected does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 class Supervised:
@@ -128,7 +114,7 @@ linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks /p
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_closes_every_worker_cleanly(tmp_path: Path, number: int) -> None:
     with supervised(tmp_path, workers=3) as found:
-        wait_until(lambda: len(found.pids("started")) == 3)
+        wait_until("three have started", lambda: len(found.pids("started")) == 3)
         found.process.send_signal(number)
         assert found.wait() == 0
         assert found.pids("closed") == found.pids("started")
@@ -138,10 +124,10 @@ def test_a_signal_closes_every_worker_cleanly(tmp_path: Path, number: int) -> No
 @linux
 def test_a_killed_worker_is_started_again_and_the_others_go_on(tmp_path: Path) -> None:
     with supervised(tmp_path) as found:
-        wait_until(lambda: len(found.pids("started")) == 2)
+        wait_until("two have started", lambda: len(found.pids("started")) == 2)
         victim, other = found.pids("started")
         os.kill(victim, signal.SIGKILL)
-        wait_until(lambda: len(found.pids("started")) == 3)
+        wait_until("three have started", lambda: len(found.pids("started")) == 3)
         assert alive(other)
         found.process.terminate()
         assert found.wait() == 0
@@ -151,27 +137,27 @@ def test_a_killed_worker_is_started_again_and_the_others_go_on(tmp_path: Path) -
 @linux
 def test_no_worker_outlives_a_killed_supervisor(tmp_path: Path) -> None:
     with supervised(tmp_path) as found:
-        wait_until(lambda: len(found.pids("started")) == 2)
+        wait_until("two have started", lambda: len(found.pids("started")) == 2)
         workers = found.pids("started")
         found.process.kill()
         found.wait()
-        wait_until(lambda: not any(alive(pid) for pid in workers))
+        wait_until("the workers have ended", lambda: not any(alive(pid) for pid in workers))
         assert found.pids("closed") == workers
 
 
 @linux
 def test_a_worker_that_cannot_close_ends_all_the_same_when_its_supervisor_was_killed(tmp_path: Path) -> None:
     with supervised(tmp_path, workers=1, behaviour="stuck", close_timeout_ms=1000) as found:
-        wait_until(lambda: len(found.pids("started")) == 1)
+        wait_until("one has started", lambda: len(found.pids("started")) == 1)
         found.process.kill()
-        wait_until(lambda: not any(alive(pid) for pid in found.pids("started")))
+        wait_until("the workers have ended", lambda: not any(alive(pid) for pid in found.pids("started")))
         assert len(found.pids("closing")) == 1
 
 
 @linux
 def test_a_worker_that_does_not_close_in_time_is_killed_and_that_is_a_failure(tmp_path: Path) -> None:
     with supervised(tmp_path, workers=2, behaviour="stuck", stop_timeout_s=0.3) as found:
-        wait_until(lambda: len(found.pids("started")) == 2)
+        wait_until("two have started", lambda: len(found.pids("started")) == 2)
         found.process.terminate()
         assert found.wait() == 1
         assert not any(alive(pid) for pid in found.pids("started"))
@@ -180,9 +166,9 @@ def test_a_worker_that_does_not_close_in_time_is_killed_and_that_is_a_failure(tm
 @linux
 def test_ctrl_c_after_a_signal_does_not_wait(tmp_path: Path) -> None:
     with supervised(tmp_path, workers=1, behaviour="stuck", stop_timeout_s=600, close_timeout_ms=600_000) as found:
-        wait_until(lambda: len(found.pids("started")) == 1)
+        wait_until("one has started", lambda: len(found.pids("started")) == 1)
         found.process.terminate()
-        wait_until(lambda: len(found.pids("closing")) == 1)
+        wait_until("one closes", lambda: len(found.pids("closing")) == 1)
         found.process.send_signal(signal.SIGINT)
         assert found.wait() == 1
         assert not any(alive(pid) for pid in found.pids("started"))
@@ -307,7 +293,7 @@ def test_settings_reach_workers_and_are_in_no_workers_arguments(tmp_path: Path) 
         command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, stderr=subprocess.PIPE, text=True
     )
     try:
-        wait_until(lambda: len(list(tmp_path.glob("seen-*"))) == 2)
+        wait_until("both have seen it", lambda: len(list(tmp_path.glob("seen-*"))) == 2)
         for seen in tmp_path.glob("seen-*"):
             arguments = Path(f"/proc/{seen.name.removeprefix('seen-')}/cmdline").read_text().split("\0")
             assert "secret_app:topology" in arguments

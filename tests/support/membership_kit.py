@@ -7,10 +7,12 @@ from collections.abc import Callable, Collection
 
 from processor_api.clock import Clock
 from processor_api.task_id import TaskId, TopicPartition
-from streams.kafka.group import ControlTopicMembership, GroupTopology, client_id_with_hash
+from streams.kafka.group import ControlTopicMembership, client_id_with_hash
+from streams.kafka.group_topology import GroupTopology
 from streams.kafka.ports import KafkaClients, NewTopic, OffsetAndMetadata
 from streams.kafka.shutdown_requests import ShutdownRequests
 from streams.testing.contracts.membership import COUNTS, GROWING, Worker
+from waiting import wait_until
 
 _NUMBERS = itertools.count(1)
 
@@ -77,12 +79,15 @@ class ClientsKit:
             consumer.close()
 
     def until(self, condition: Callable[[], bool], workers: Collection[Worker], what: str) -> None:
-        deadline = self._clock.monotonic() + self._patience_s
-        while not condition():
+        def come_to() -> bool:
+            if condition():
+                return True
             for worker in workers:
                 worker.turn()
             self._let_time_pass(0.02)
-            assert self._clock.monotonic() < deadline, f"not in time: {what}"
+            return False
+
+        wait_until(what, come_to, deadline_s=self._patience_s, pauses=False, clock=self._clock)
 
     def close(self) -> None:
         for member in self._members:

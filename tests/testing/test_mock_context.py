@@ -218,6 +218,7 @@ def test_it_has_all_that_a_processor_s_context_has() -> None:
     topology = Topology().add_source("from", "in").add_processor("looking", Looking, "from")
     with TopologyTestDriver(topology, TEXT):
         public = {name for name in dir(seen[0]) if not name.startswith("_")}
+        public.remove("bind_operator")  # for wrapped operators of the DSL, which run in a task only
     assert public <= set(dir(MockProcessorContext()))
     declared: ProcessorContext[Any, Any] = MockProcessorContext()
     handle = declared.schedule(1, PunctuationType.STREAM_TIME, print)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from integration_support.topics import Reader, Topics
-from integration_support.workers import DEADLINE_S, Worker, Workers
+from integration_support.workers import Worker, Workers
+from waiting import DEADLINE_S
 
 PARTITIONS = 4
 TASKS = 2 * PARTITIONS

@@ -1,6 +1,5 @@
 """Topics of a test on a real broker: making, filling and reading them."""
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from integration_support.workers import DEADLINE_S, wait_until
+from waiting import DEADLINE_S, wait_until
 
 PASSING = (KafkaError._PARTITION_EOF, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 
@@ -130,12 +129,13 @@ class Reader:
         self, what: str, condition: Callable[["Reader"], Any], deadline_s: float = DEADLINE_S, tell: Any = None
     ) -> None:
         """Reads until the condition holds."""
-        deadline = time.monotonic() + deadline_s
-        while not condition(self):
-            assert time.monotonic() < deadline, (
-                f"not within {deadline_s:.0f} s: {what}; {tell() if tell else self.latest}"
-            )
-            self.read()
+        wait_until(
+            what,
+            lambda: condition(self) or self.read(),
+            tell or (lambda: self.latest),
+            deadline_s=deadline_s,
+            pauses=False,
+        )
 
     def to_end(self) -> None:
         """Reads what the log holds by now; nothing may be written meanwhile."""

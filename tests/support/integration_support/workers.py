@@ -7,25 +7,15 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
+from waiting import DEADLINE_S, wait_until
+
 ROOT = Path(__file__).resolve().parents[3]
 APPS = ROOT / "tests" / "integration" / "apps"
-DEADLINE_S = 120.0
-PAUSE_S = 0.05
-
-
-def wait_until(what: str, condition: Callable[[], Any], deadline_s: float = DEADLINE_S) -> Any:
-    """What the condition gives, once it gives something."""
-    deadline = time.monotonic() + deadline_s
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"not within {deadline_s:.0f} s: {what}"
-        time.sleep(PAUSE_S)
-    return found
 
 
 def alive(pid: int) -> bool:
@@ -90,7 +80,7 @@ class Worker:
                 raise AssertionError(f"{self.name} ended with {self.process.returncode} before {event!r}:\n{self.tail}")
             return found
 
-        return wait_until(f"{self.name} logs {event!r} {fields or ''}", logged, deadline_s)[0]  # type: ignore[no-any-return]
+        return wait_until(f"{self.name} logs {event!r} {fields or ''}", logged, deadline_s=deadline_s)[0]  # type: ignore[no-any-return]
 
     def wait_running(self) -> Self:
         self.wait_for("state", state="RUNNING")

@@ -14,10 +14,11 @@ from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.topology import Topology
-from runtime_support.application_kit import Running, Trap, no_trap
+from runtime_support.failing_clients import Trap, no_trap, trapped
+from runtime_support.running_app import Cluster
 from streams.app.kafka_streams import ClientState
 
-Run = Callable[..., Running]
+Run = Callable[..., Cluster]
 S = Serdes.STRING
 
 
@@ -39,18 +40,19 @@ def copying(*topics: str) -> Topology:
 
 @pytest.fixture(name="run")
 def run_fixture(tmp_path: Path) -> Iterator[Run]:
-    started: list[Running] = []
+    started: list[Cluster] = []
 
-    def run(trap: Trap = no_trap, **config: Any) -> Running:
+    def run(trap: Trap = no_trap, **config: Any) -> Cluster:
         topics = {"a": 2, "b": 4, "out": 1}
-        settings = {"metadata_max_age_ms": 20, "max_task_idle_ms": -1, **config}
-        running = Running(tmp_path / str(len(started)), copying("a", "b"), topics=topics, trap=trap, **settings)
+        settings = {"metadata_max_age_ms": 20, "max_task_idle_ms": -1, "retry_backoff_ms": 10, **config}
+        running = Cluster(tmp_path / str(len(started)), topics=topics, clients=trapped(trap))
         started.append(running)
+        running.app(copying("a", "b"), **settings)
         return running
 
     yield run
     for each in started:
-        assert each.app.close(10_000)
+        each.close()
 
 
 @pytest.mark.parametrize(("topic", "before", "now"), [("a", 2, 4), ("b", 4, 6), ("b", 4, 3)])
@@ -83,21 +85,21 @@ def test_what_cannot_be_looked_at_is_looked_at_later(run: Run) -> None:
             raise RetryableError("no broker answers")
 
     running = run(trap)
-    running.until(lambda: running.app.state is ClientState.RUNNING)
+    running.until(lambda: running.last.state is ClientState.RUNNING)
     fails = True
     before = looked
     running.until(lambda: looked >= before + 3)
     fails = False
     before = looked
     running.until(lambda: looked >= before + 3)
-    assert running.app.state is ClientState.RUNNING
+    assert running.last.state is ClientState.RUNNING
 
 
 def test_looks_are_far_between(run: Run) -> None:
     """Nobody asks the cluster at every commit."""
     looked: list[str] = []
     running = run(looked.append, metadata_max_age_ms=3_600_000)
-    running.until(lambda: running.app.state is ClientState.RUNNING)
+    running.until(lambda: running.last.state is ClientState.RUNNING)
     before = looked.count("topics")
     for number in range(5):
         running.send("1", topic="a")
