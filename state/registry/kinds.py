@@ -29,6 +29,7 @@ from state.write_buffer.store_kind import Opening, OpenStore, Restore, StoreKind
 from state.write_buffer.time_to_live import EXPIRY
 
 __all__ = [
+    "BUILT_IN",
     "KINDS",
     "OpenStore",
     "StoreKind",
@@ -60,7 +61,8 @@ _known: dict[str, StoreKind] = {
     **custom_versioned.KINDS,
     **timestamp_proxy.KINDS,
 }
-_built_in = frozenset(_known)
+BUILT_IN = frozenset(_known)
+"""The names of the kinds of this house, which nobody else can take."""
 
 KINDS: Mapping[str, StoreKind] = MappingProxyType(_known)
 """All kinds that are known in this process, by name."""
@@ -73,7 +75,7 @@ def register_kind(name: str, kind: StoreKind) -> None:
 
     :raises TopologyError: if the name is that of a built-in kind, or one of the kind's families is that of another one.
     """
-    if name in _built_in:
+    if name in BUILT_IN:
         raise TopologyError(f"{name!r} is a built-in kind of store: register yours under another name")
     taken = {suffix for other, known in _known.items() if other != name for suffix in _suffixes(known)}
     if kind.has_rows and (shared := taken.intersection(_suffixes(kind))):

@@ -8,13 +8,13 @@ import pytest
 
 from state.key_value.time_to_live import KINDS as EXPIRING
 from state.offline.rows import columns_of, family_reader, kind_of_families
-from state.registry.kinds import KINDS
+from state.registry.kinds import BUILT_IN, KINDS
 from state.versioned.history import read_version_row
 from state.write_buffer.stored_rows import StoredRow
 
 OF_USERS = ("custom", "custom-versioned-key-value", "proxied-key-value")
 """Kinds of stores that users bring, whose rows are theirs."""
-ON_DISK = [name for name in KINDS if name not in OF_USERS]
+ON_DISK = [name for name in sorted(BUILT_IN) if name not in OF_USERS]
 
 
 def read(suffix: str, key: bytes, row: bytes) -> StoredRow | None:
