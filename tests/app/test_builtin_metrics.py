@@ -157,10 +157,7 @@ def test_operations_of_stores_are_measured_at_debug_only(cluster: Cluster) -> No
         if name != "iterator-duration":
             assert 0 < found[f"{name}-rate"] <= 3 / 30
     assert found["num-open-iterators"] == 0
-    assert (
-        "delete-rate" not in {name for name in found if found[name] and name == "delete-rate"}
-        or not found["delete-rate"]
-    )
+    assert found["delete-rate"] == 0
 
 
 def test_a_store_of_the_dsl_is_measured_too(cluster: Cluster) -> None:

@@ -315,6 +315,11 @@ def test_an_empty_commit_asks_nobody(broker: EmbeddedBroker, clients: EmbeddedCl
     first.begin_transaction()
     second.init_transactions()
     first.commit_transaction()
+    broker.create_topic("t")
+    first.begin_transaction()
+    send(first, "t", b"v")
+    with pytest.raises(TaskMigratedError, match="'x'"):  # it notices once it has something to write
+        first.commit_transaction()
 
 
 def test_a_simulation_never_waits(broker: EmbeddedBroker, clients: EmbeddedClients) -> None:

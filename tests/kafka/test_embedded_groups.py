@@ -198,7 +198,7 @@ def test_a_session_ends_by_the_clock(clients: EmbeddedClients, clock: ManualCloc
     assert len(clients.admin({}).group_members("g")) == 1
     clock.advance(1_000)
     assert clients.admin({}).group_members("g") == []
-    with pytest.raises(TaskMigratedError):
+    with pytest.raises(TaskMigratedError, match="'g'"):
         slow.commit(OFFSETS)
     other_listener = Listener()
     other.subscribe(["t"], other_listener)
@@ -211,11 +211,15 @@ def test_a_session_ends_by_the_clock(clients: EmbeddedClients, clock: ManualCloc
 def test_a_commit_keeps_the_session(clients: EmbeddedClients, clock: ManualClock) -> None:
     """A commit is a sign of life."""
     consumer = clients.consumer({"group.id": "g", "session.timeout.ms": 10_000})
-    consumer.subscribe(["t"], Listener())
+    listener = Listener()
+    consumer.subscribe(["t"], listener)
     consumer.poll(0)
     for _ in range(3):
         clock.advance(9_000)
         consumer.commit(OFFSETS)
+        assert len(clients.admin({}).group_members("g")) == 1
+    consumer.poll(0)
+    assert listener.calls == [("assigned", {0, 1})]
 
 
 def test_a_static_member_can_be_removed(clients: EmbeddedClients) -> None:

@@ -522,7 +522,7 @@ def test_a_record_that_the_client_cannot_take_at_all_fails_at_once() -> None:
 def test_a_new_producer_starts_without_the_failures_of_the_old_one(kit: Kit) -> None:
     kit.broker.refuse("out", "UNKNOWN")
     kit.sink()("k", "v", 5, None)
-    with pytest.raises(ProductionError):
+    with pytest.raises(ProductionError, match="UNKNOWN"):
         kit.collector.flush()
     kit.broker.accept("out")
     kit.collector.replace(EmbeddedClients(kit.broker).producer({}))

@@ -579,7 +579,7 @@ def test_close_ends_a_start_that_fills_global_stores(kit: Cluster) -> None:
 def test_state_can_be_cleaned_up_after_the_end(kit: Cluster) -> None:
     kit.send_pairs("global", [("a", "1")])
     app = kit.start(with_table())
-    with pytest.raises(StreamsError):
+    with pytest.raises(StreamsError, match="RUNNING"):
         app.clean_up()
     app.close()
     app.clean_up()

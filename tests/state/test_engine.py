@@ -279,7 +279,7 @@ def test_a_store_that_another_process_has_open_may_come_free(path: Path) -> None
 
 def test_a_store_opened_twice_by_one_process_is_refused(path: Path) -> None:
     first = RocksEngine(path, FAMILIES)
-    with pytest.raises(RetryableError):
+    with pytest.raises(RetryableError, match=r"the store at .*db is open"):
         RocksEngine(path, FAMILIES)
     first.close()
     RocksEngine(path, FAMILIES).close()

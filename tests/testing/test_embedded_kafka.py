@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from processor_api.errors import ProductionError, StreamsError
+from processor_api.errors import MissingTopicError, ProductionError, StreamsError
 from processor_api.serde import Serdes
 from streams import Consumed, Materialized, Produced, StreamsBuilder, StreamsConfig
 from streams.app.kafka_streams import ClientState
@@ -70,7 +70,7 @@ def test_a_failed_application_s_error_is_raised_in_place_of_waiting() -> None:
 
 def test_an_application_that_cannot_start_says_why() -> None:
     """And closing goes through all the same."""
-    with EmbeddedKafka() as kafka, pytest.raises(StreamsError, match="in"):
+    with EmbeddedKafka() as kafka, pytest.raises(MissingTopicError, match="'in'"):
         kafka.start(counting(), TEXT)
 
 
