@@ -28,7 +28,7 @@ from streams.kafka.embedded.messages import Record
 from streams.kafka.record_collector import RecordCollector
 from streams.runtime.engines.opener import Engines
 from streams.runtime.plan.task_plan import plan_all
-from streams.runtime.processing.environment import Environment
+from streams.runtime.processing.environment import Environment, TaskSettings
 from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.processing.idling import Idling
 from streams.runtime.tasks.task import Task
@@ -47,22 +47,15 @@ def make_task(inputs: int, directory: Path) -> Task:
     names = [f"t{number:03d}" for number in range(inputs)]
     topology = Topology().add_source("source", *names, key_serde=Serdes.STRING, value_serde=Serdes.STRING)
     topology.add_processor("count", Count, "source")
-    config = StreamsConfig.of({"application.id": "app", "bootstrap.servers": "unused:9092"})
-    settings, clock, id_ = config.dotted(), ManualClock(0), TaskId(0, 0)
+    serdes = {"default.key.serde": Serdes.STRING, "default.value.serde": Serdes.STRING}
+    config = StreamsConfig.of({"application.id": "app", "bootstrap.servers": "unused:9092", **serdes})
+    settings, clock, id_ = TaskSettings.of(config), ManualClock(0), TaskId(0, 0)
     clients = EmbeddedClients(EmbeddedBroker(clock, auto_create_topics=True))
     collector = RecordCollector(clients.producer({}), clock)
     environment = Environment(
-        application_id="app",
-        task_id=id_,
-        clock=clock,
-        state_dir=directory / str(inputs),
-        app_configs=lambda: settings,
-        default_key_serde=Serdes.STRING,
-        default_value_serde=Serdes.STRING,
-        default_timestamp_extractor=config.default_timestamp_extractor,
-        errors=error_policy_for(config, id_, collector),
+        id_, settings, error_policy_for(config, id_, collector), clock=clock, state_dir=directory / str(inputs)
     )
-    plan = plan_all(topology, settings, {})
+    plan = plan_all(topology, settings.app_configs, {})
     task = Task(plan, environment, TaskStores(plan, id_, environment, Budget(0), Engines(clock).open))
     task.start(collector, {})
     return task

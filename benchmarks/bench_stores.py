@@ -144,7 +144,7 @@ def get_of(kind: str, facade: Any) -> Callable[[str], Any]:
 
 def all_of(kind: str, facade: Any) -> Any:
     if kind == "session":
-        return facade.fetch("key-", "key-z")
+        return facade.fetch_keys("key-", "key-z")
     return facade.range() if kind == "versioned" else facade.all()
 
 
@@ -272,7 +272,7 @@ def newest_ten(kind: str, engine: str, root: Path, memory: SharedMemory, rows: i
 
         def read(_: Any, facade: Any = facade) -> None:
             if kind == "window":
-                rows = facade.backward_fetch("key", 0, MAX_TIME)
+                rows = facade.backward_fetch_range("key", 0, MAX_TIME)
             elif kind == "session":
                 rows = facade.backward_find_sessions("key", 0, MAX_TIME)
             elif kind == "versioned":

@@ -115,7 +115,7 @@ def newest_ten(rows: int, root: Path) -> None:
 
 def reader(facade: Any) -> Callable[[], None]:
     def read() -> None:
-        with facade.backward_fetch(b"key-00000", 0, MAX_TIME) as found:
+        with facade.backward_fetch_range(b"key-00000", 0, MAX_TIME) as found:
             assert len(list(islice(found, 10))) == 10
 
     return read
@@ -127,6 +127,7 @@ def puts_and_fetches(root: Path) -> None:
         bench = Bench(builder, root / f"puts {name}")
         facade = bench.open().facade
         put, fetch, clock = facade.put, facade.fetch, iter(range(0, MAX_TIME, 10))
+        fetch_range = facade.fetch_range
         keys = [b"key-%05d" % i for i in range(1000)]
 
         def puts(put: Any = put, clock: Any = clock, keys: Any = keys) -> None:
@@ -136,7 +137,7 @@ def puts_and_fetches(root: Path) -> None:
         seen = [best(puts, 10) / len(keys)]
         seen.append(best(lambda fetch=fetch: fetch(b"key-00000", 0)))  # type: ignore[misc]
 
-        def joins(put: Any = put, fetch: Any = fetch, clock: Any = clock, keys: Any = keys) -> None:
+        def joins(put: Any = put, fetch: Any = fetch_range, clock: Any = clock, keys: Any = keys) -> None:
             for key in keys:
                 now = next(clock)
                 put(key, VALUE, now)
@@ -161,7 +162,7 @@ def expiry(rows: int, root: Path) -> None:
         second = bench.commit(store) * 1e3
 
         def read(facade: Any = store.facade, later: int = later) -> None:
-            with facade.fetch(b"key-00000", later, later) as found:
+            with facade.fetch_range(b"key-00000", later, later) as found:
                 assert len(list(found)) == 1
 
         print(f"  {name}: {first:.2f}, {second:.2f}; {best(read):.1f}")

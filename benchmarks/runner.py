@@ -110,7 +110,7 @@ def main() -> int:
     if arguments.log:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     application = KafkaStreams(topology(arguments), config(arguments))
-    application.add_restore_listener(Restores())
+    application.set_global_state_restore_listener(Restores())
     application.set_state_listener(lambda new, old: say(event="running") if new == "RUNNING" else None)
     if arguments.profile:
         profile = cProfile.Profile()
@@ -118,7 +118,7 @@ def main() -> int:
     stopping = []
     signal.signal(signal.SIGTERM, lambda *_: stopping.append(True))
     application.start()
-    while not stopping and not application.wait(0.2):
+    while not stopping and not application.wait(200):
         pass
     application.close()
     if arguments.profile:

@@ -21,7 +21,7 @@ S = TypeVar("S")
 
 
 class BranchedKStream(Generic[K, V, S]):
-    """A stream that is being split; ends with :meth:`default_branch` or :meth:`no_default_branch`.
+    """A stream that is being split; it ends with :meth:`default_branch` or :meth:`no_default_branch`.
 
     The dict that both return holds a stream per branch. Its keys are the splitter's name (``split(name="sp-")`` or
     generated) followed by the branch's name or number; the default branch has number 0.
@@ -30,10 +30,10 @@ class BranchedKStream(Generic[K, V, S]):
     __slots__ = ("_branches", "_finished", "_make", "_operator", "_place", "_splitter")
 
     def __init__(self, place: Place, make: Callable[[Place], S], named: NamedLike) -> None:
-        draft = place.draft
-        name = draft.names.choose(name_of(named), "KSTREAM-BRANCH-")
+        plan_builder = place.plan_builder
+        name = plan_builder.names.choose(name_of(named), "KSTREAM-BRANCH-")
         self._operator = Branch()
-        self._splitter = draft.add(Process(name=name, parents=(place.node,), supplier=self._operator))
+        self._splitter = plan_builder.add(Process(name=name, parents=(place.node,), supplier=self._operator))
         self._place = replace(place, node=self._splitter, name=name)
         self._make = make
         self._branches: dict[str, S] = {}
@@ -42,7 +42,7 @@ class BranchedKStream(Generic[K, V, S]):
     def branch(
         self, predicate: Callable[[K, V], object], branched: Branched[S] | None = None
     ) -> BranchedKStream[K, V, S]:
-        """Adds a branch for the records for which ``predicate(key, value)`` holds and no earlier one did."""
+        """Adds a branch with the records for which ``predicate(key, value)`` holds and no earlier one did."""
         name = self._add(branched, len(self._operator.predicates) + 1)
         check_function(predicate, "predicate", f"branch {name}")
         self._amend(
@@ -52,15 +52,15 @@ class BranchedKStream(Generic[K, V, S]):
                 children=(*self._operator.children, name),
             )
         )
-        self._hand_out(branched, name)
+        self._give(branched, name)
         return self
 
     def default_branch(self, branched: Branched[S] | None = None) -> dict[str, S]:
-        """Adds a branch for all other records; returns the streams by name."""
+        """Adds a branch with all other records; returns the streams by name."""
         name = self._add(branched, 0)
         self._finished = True
         self._amend(replace(self._operator, default=name))
-        self._hand_out(branched, name)
+        self._give(branched, name)
         return self._branches
 
     def no_default_branch(self) -> dict[str, S]:
@@ -75,15 +75,15 @@ class BranchedKStream(Generic[K, V, S]):
         return f"{self._place.name}{number if given is None else given}"
 
     def _amend(self, operator: Branch) -> None:
-        draft = self._place.draft
-        node = draft.node(self._splitter)
+        plan_builder = self._place.plan_builder
+        node = plan_builder.node(self._splitter)
         assert isinstance(node, Process)
         self._operator = operator
-        draft.amend(self._splitter, replace(node, supplier=operator))
+        plan_builder.amend(self._splitter, replace(node, supplier=operator))
 
-    def _hand_out(self, branched: Branched[S] | None, name: str) -> None:
+    def _give(self, branched: Branched[S] | None, name: str) -> None:
         place = self._place
-        place.draft.names.processor(name)
+        place.plan_builder.names.processor(name)
         node = Process(name=name, parents=(self._splitter,), supplier=PassThrough())
         stream = self._make(place.then(node))
         if branched is not None and branched.consumer is not None:

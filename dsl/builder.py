@@ -1,4 +1,4 @@
-"""Where every topology begins."""
+"""The builder of streams and tables, with which every topology of the DSL begins."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dsl.compiler.compile import compile_plan
 from dsl.global_ktable import GlobalKTable
 from dsl.options import Consumed, Materialized
 from dsl.plan import global_nodes, stream_nodes, table_nodes
-from dsl.plan.builder import Draft
+from dsl.plan.builder import PlanBuilder
 from dsl.plan.nodes import StateStore
 from dsl.settings import Dotted, read_settings
 from dsl.streams import KStream, KTable
@@ -32,18 +32,28 @@ class StreamsBuilder:
 
     ::
 
+        from streams import StreamsBuilder, TopologyTestDriver
+
         builder = StreamsBuilder()
         lines = builder.stream("lines")
         lines.flat_map_values(str.split).group_by(lambda _, word: word).count(materialized="counts")
         topology = builder.build()
 
+        settings = {"default.key.serde": "string", "default.value.serde": "string"}
+        with TopologyTestDriver(topology, settings) as driver:
+            driver.create_input_topic("lines").pipe_value("to be or not to be")
+            assert driver.get_key_value_store("counts").get("be") == 2
+
     Nodes are numbered by one counter in the order of the calls, and unnamed stores and internal topics carry these
-    numbers in their names: an operator put in between renames all that follow (conformance 111). Name what has state.
+    numbers in their names: an operator put in between renames all that follow (semantics 111). Name what has state.
     """
 
     def __init__(self, config: Mapping[str, Any] | Dotted | None = None) -> None:
-        """:param config: for :meth:`build` where that is given none (Kafka Streams' ``TopologyConfig``)."""
-        self._draft = Draft()
+        """Makes a builder without streams and tables.
+
+        :param config: for :meth:`build` where that is given none (Kafka Streams' ``TopologyConfig``).
+        """
+        self._plan_builder = PlanBuilder()
         self._config = config
 
     @overload
@@ -51,14 +61,14 @@ class StreamsBuilder:
     @overload
     def stream(self, topics: Topics) -> KStream[Any, Any]: ...
     def stream(self, topics: Topics, consumed: Consumed[Any, Any] | None = None) -> KStream[Any, Any]:
-        """A stream of the records of a topic, of several, or of every topic whose whole name a pattern matches.
+        """Returns a stream of the records of a topic, of several, or of every topic whose whole name a pattern matches.
 
         Streams of the same topics share one source. Types come from the serdes in ``consumed``; without them, annotate:
         ``lines: KStream[str, str] = builder.stream("lines")``.
 
         :raises TopologyError: if no topic is given.
         """
-        return KStream(stream_nodes.stream(self._draft, topics, consumed))
+        return KStream(stream_nodes.stream(self._plan_builder, topics, consumed))
 
     @overload
     def table(
@@ -75,13 +85,13 @@ class StreamsBuilder:
         *,
         materialized: Materialized[Any, Any] | str | None = None,
     ) -> KTable[Any, Any]:
-        """A table of the latest values of a topic: null values delete, records without a key are dropped.
+        """Returns a table of the latest values of a topic: null values delete, records without a key are dropped.
 
         The same serdes serve the topic and the store; those of ``consumed`` win.
 
         :raises TopologyError: if no topic is given.
         """
-        return KTable(table_nodes.table(self._draft, topic, consumed, materialized))
+        return KTable(table_nodes.table(self._plan_builder, topic, consumed, materialized))
 
     @overload
     def global_table(
@@ -98,7 +108,7 @@ class StreamsBuilder:
         *,
         materialized: Materialized[Any, Any] | str | None = None,
     ) -> GlobalKTable[Any, Any]:
-        """A table of the latest values of a topic that every process holds as a whole; see :class:`GlobalKTable`.
+        """Returns a table of the latest values of a topic that every process holds as a whole: a :class:`GlobalKTable`.
 
         It always has a store. The topic is its changelog, so that the options of ``materialized`` for logging and
         caching have no effect; serdes as in :meth:`table`. ``consumed.offset_reset`` has none either: a global table
@@ -106,7 +116,7 @@ class StreamsBuilder:
 
         :raises TopologyError: if no topic is given, or the store is versioned.
         """
-        return GlobalKTable(global_nodes.global_table(self._draft, topic, consumed, materialized))
+        return GlobalKTable(global_nodes.global_table(self._plan_builder, topic, consumed, materialized))
 
     def add_global_store(
         self,
@@ -125,7 +135,7 @@ class StreamsBuilder:
         :param supplier: makes the processor; what it forwards goes nowhere.
         :raises TopologyError: if no topic is given.
         """
-        global_nodes.add_global_store(self._draft, builder, topic, consumed, supplier)
+        global_nodes.add_global_store(self._plan_builder, builder, topic, consumed, supplier)
         return self
 
     def add_state_store(self, builder: StoreBuilder[Any, Any] | StateStoreBuilder) -> StreamsBuilder:
@@ -133,18 +143,18 @@ class StreamsBuilder:
 
         :raises TopologyError: if it is no builder of a store.
         """
-        self._draft.add(StateStore(builder=as_builder(builder)))
+        self._plan_builder.add(StateStore(builder=as_builder(builder)))
         return self
 
     def build(self, config: Mapping[str, Any] | Dotted | None = None) -> Topology:
-        """The topology of all calls so far; may be called again.
+        """Returns the topology of all calls so far; it may be called again.
 
         :param config: the application's settings under Kafka's dotted names, or an object with a method ``dotted()``
             that gives them; those given to the builder if left out. Only with them do ``topology.optimization``,
             ``ensure.explicit.internal.resource.naming``, ``statestore.cache.max.bytes`` of 0, ``default.dsl.store`` and
             ``dsl.store.suppliers.class`` have an effect on the topology, and only then does ``processor.wrapper.class``
             show in its description, unless it is a class or an import path in a plain mapping.
-        :raises TopologyError: for mistakes that only the whole shows: a name or topic used twice, an unknown store.
+        :raises TopologyError: for mistakes that only show in the whole: a name or topic used twice, an unknown store.
         :raises ConfigError: if ``topology.optimization`` is not one of its values.
         """
-        return compile_plan(self._draft.plan(), read_settings(self._config if config is None else config))
+        return compile_plan(self._plan_builder.plan(), read_settings(self._config if config is None else config))

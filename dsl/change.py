@@ -1,9 +1,9 @@
-"""What travels between the operators of tables: the new value and the one it replaces.
+"""Changes, which operators of tables send to each other: the new value and the one it replaces.
 
 A change is a plain tuple ``(new, old)``, the cheapest thing Python can make (0.03 µs, a named tuple 0.2 µs). ``None``
-in either place means that there is no value; ``old`` is ``None`` too where nobody asked for old values (conformance
-30). An out-of-order update of a versioned table has a third item, ``False`` for "not the latest"; without it a change
-is the latest (conformance 38).
+in either place means that there is no value; ``old`` is ``None`` too where no operator asked for old values
+(semantics 30). An out-of-order update of a versioned table has a third item, ``False`` for "not the latest"; without
+it a change is the latest (semantics 38).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WITH_LATEST = 3
 
 
 class ChangeSerde(Serde[Change]):
-    """Changes on the repartition topic of a grouped table (reference 3.1, KIP-904).
+    """The serde of changes on the repartition topic of a grouped table (formats 4, KIP-904).
 
     :param inner: writes the values; ``None`` is the application's default serde.
     """
@@ -38,9 +38,11 @@ class ChangeSerde(Serde[Change]):
             super().__init__(_writer(inner.serialize), _reader(inner.deserialize), name=f"change of {inner.name}")
 
     def with_default(self, default: Serde[Any]) -> Serde[Change]:
+        """Returns the serde with the default one in place of an inner serde of ``None``."""
         return ChangeSerde(default if self.inner is None else self.inner.with_default(default))
 
     def bind(self, topic: str, *, is_key: bool) -> Serde[Change]:
+        """Returns the serde with its inner serde bound to the topic."""
         return self if self.inner is None else ChangeSerde(self.inner.bind(topic, is_key=is_key))
 
 

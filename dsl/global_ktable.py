@@ -13,10 +13,10 @@ V = TypeVar("V")
 
 
 class GlobalKTable(Generic[K, V]):
-    """The latest values of a topic, all partitions of it, in every process.
+    """A table of the latest values of a topic, with all partitions of it in every process.
 
     It is filled before the application's tasks start and follows the topic from then on, on a thread of its own, which
-    is not synchronised with tasks: a record may meet an older or a newer value (conformance 11). Processors read its
+    is not synchronised with tasks: a record may meet an older or a newer value (semantics 11). Processors read its
     store by ``context.get_state_store(name)`` without being connected to it.
     """
 

@@ -1,4 +1,4 @@
-"""Names of nodes, stores and topics (reference 3.7).
+"""Names of nodes, stores and topics (semantics 132).
 
 Generated names carry the number of one counter per builder, and every operator uses up a number even where the user
 gave it a name, so that the numbers, and with them the names of internal topics, are those of Kafka Streams.
@@ -21,7 +21,7 @@ _GENERATED = re.compile(r"KSTREAM.*-[0-9]{10}")
 
 
 def validate_name(name: Any) -> str:
-    """Returns the name.
+    """Returns the name if it is legal.
 
     :raises TopologyError: if it could not be part of a topic's name: empty, ``.`` or ``..``, longer than 249
         characters, or with a character other than ASCII letters, digits, ``.``, ``_`` and ``-``.
@@ -40,28 +40,28 @@ def validate_name(name: Any) -> str:
 
 
 class Names:
-    """The counter of one builder."""
+    """The counter of one builder, from which generated names get their numbers."""
 
     def __init__(self) -> None:
         self._next = 0
 
     def processor(self, prefix: str) -> str:
-        """A new name of a node."""
+        """Returns a new name of a node."""
         number = self._next
         self._next = number + 1
         return f"{prefix}{number:010d}"
 
     def store(self, prefix: str) -> str:
-        """A new name of a store."""
+        """Returns a new name of a store."""
         return self.processor(f"{prefix}STATE-STORE-")
 
     def choose(self, given: str | None, prefix: str) -> str:
-        """The given name, or a generated one; uses up a number either way."""
+        """Returns the given name, or a generated one; uses up a number either way."""
         generated = self.processor(prefix)
         return generated if given is None else given
 
     def suffixed(self, given: str | None, suffix: str, prefix: str) -> str:
-        """The given name with a suffix, or a generated one; uses up a number either way.
+        """Returns the given name with a suffix, or a generated one; uses up a number either way.
 
         :raises TopologyError: if the name with its suffix is too long.
         """
@@ -70,10 +70,10 @@ class Names:
 
 
 def repartition_topic(prefix: str) -> str:
-    """The name of a repartition topic without the application's id."""
+    """Returns the name of a repartition topic, without the application's id."""
     return prefix if prefix.endswith(REPARTITION_SUFFIX) else prefix + REPARTITION_SUFFIX
 
 
 def looks_generated(prefix: str) -> bool:
-    """Whether the nodes around a repartition topic of this prefix get numbered names rather than names made of it."""
+    """Returns whether the nodes around a repartition topic of this prefix get numbered names, not names made of it."""
     return _GENERATED.fullmatch(prefix) is not None

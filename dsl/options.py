@@ -1,4 +1,4 @@
-"""What can be said about an operator besides its functions: names, serdes, stores.
+"""Options of operators: names, serdes, stores.
 
 All are frozen values with keyword arguments; ``dataclasses.replace`` makes a changed copy. A serde of ``None`` is the
 one that comes down from the operator before, or else the application's default.
@@ -43,9 +43,9 @@ S = TypeVar("S")
 
 
 def chosen(given: Any, kind: type[S]) -> S:
-    """What was given, or one with nothing said.
+    """Returns the options that were given, or those of the kind with nothing set.
 
-    :raises TopologyError: if it is of another kind.
+    :raises TopologyError: if they are of another kind.
     """
     if given is None:
         return kind()
@@ -73,6 +73,7 @@ class Named:
 
     @classmethod
     def as_(cls, name: str) -> Named:
+        """Returns a name, as the constructor does (Java: ``Named.as``)."""
         return cls(name)
 
 
@@ -80,7 +81,10 @@ NamedLike = str | Named | None
 
 
 def name_of(named: NamedLike) -> str | None:
-    """The name in it, checked."""
+    """Returns the name that was given, or ``None``.
+
+    :raises TopologyError: if it is illegal, or no name.
+    """
     if named is None:
         return None
     if isinstance(named, Named):
@@ -92,7 +96,7 @@ def name_of(named: NamedLike) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Consumed(Generic[K, V]):
-    """How a source topic is read.
+    """Options of a source: how a topic is read.
 
     ``timestamp_extractor`` decides over the application's; ``offset_reset`` says where to start without a committed
     offset (KIP-1106).
@@ -111,7 +115,10 @@ class Consumed(Generic[K, V]):
 
 @dataclass(frozen=True, kw_only=True)
 class Produced(Generic[K, V]):
-    """How records are written to a topic. Without a ``partitioner``, Kafka's default chooses by the key."""
+    """Options of a sink: how records are written to a topic.
+
+    Without a ``partitioner``, Kafka's default chooses by the key.
+    """
 
     key_serde: Serde[K] | None = None
     value_serde: Serde[V] | None = None
@@ -125,7 +132,10 @@ class Produced(Generic[K, V]):
 
 @dataclass(frozen=True, kw_only=True)
 class Grouped(Generic[K, V]):
-    """How records are grouped. A ``name`` names the repartition topic ``<name>-repartition``, should one be needed."""
+    """Options of a group: how records are grouped.
+
+    A ``name`` gives the repartition topic the name ``<name>-repartition``, should one be needed.
+    """
 
     name: str | None = None
     key_serde: Serde[K] | None = None
@@ -137,12 +147,13 @@ class Grouped(Generic[K, V]):
 
     @classmethod
     def as_(cls, name: str) -> Grouped[Any, Any]:
+        """Returns options with a name, and nothing else set (Java: ``Grouped.as``)."""
         return Grouped(name=name)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Repartitioned(Generic[K, V]):
-    """How a stream is repartitioned. The topic is called ``<name>-repartition``.
+    """Options of a repartition: the topic is called ``<name>-repartition``.
 
     :raises TopologyError: if the number of partitions is below 1.
     """
@@ -152,7 +163,7 @@ class Repartitioned(Generic[K, V]):
     value_serde: Serde[V] | None = None
     partitioner: StreamPartitioner | None = None
     number_of_partitions: int | None = None
-    """``None``: as many as the widest topic upstream (conformance 103)."""
+    """``None``: as many as the widest topic upstream (semantics 103)."""
 
     def __post_init__(self) -> None:
         _check(self.name)
@@ -162,15 +173,29 @@ class Repartitioned(Generic[K, V]):
 
     @classmethod
     def as_(cls, name: str) -> Repartitioned[Any, Any]:
+        """Returns options with a name, and nothing else set (Java: ``Repartitioned.as``)."""
         return Repartitioned(name=name)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Materialized(Generic[K, V]):
-    """The store of a table: its name or supplier, serdes, changelog and cache.
+    """Options of the store of a table: its name or supplier, serdes, changelog and cache.
 
     Only a store that has a name (or a supplier, which has one) can be queried. Wherever a ``Materialized`` is taken,
     the name alone will do.
+
+    ::
+
+        from streams import Materialized, Serdes, StreamsBuilder, TopologyTestDriver
+
+        kept = Materialized(name="lengths", key_serde=Serdes.STRING, value_serde=Serdes.LONG, caching=False)
+        builder = StreamsBuilder()
+        builder.table("texts").map_values(len, materialized=kept)
+
+        settings = {"default.key.serde": "string", "default.value.serde": "string"}
+        with TopologyTestDriver(builder.build(), settings) as driver:
+            driver.create_input_topic("texts").pipe_input("a", "hello")
+            assert driver.get_key_value_store("lengths").get("a") == 5
 
     :raises TopologyError: if settings contradict each other.
     """
@@ -187,13 +212,12 @@ class Materialized(Generic[K, V]):
     caching: bool = True
     """Whether a key's changes are sent on once per commit or eviction, the last one only, rather than each."""
     retention: Duration | None = None
-    """How long a window or session is kept; for windowed tables only."""
+    """How long a window or session is kept, a ``timedelta`` or integer milliseconds; for windowed tables only."""
     store_type: DslStoreSuppliers | str | None = None
-    """What chooses the store, such as ``BuiltInDslStoreSuppliers.IN_MEMORY``, or the name of an engine (``"rocksdb"``,
+    """The choice of the store, such as ``BuiltInDslStoreSuppliers.IN_MEMORY``, or the name of an engine (``"rocksdb"``,
     ``"memory"``, one that is registered); ``None`` is the application's default."""
     time_to_live: TimeToLive | None = None
-    """After how long a key that is left alone is gone; for tables that are not windowed. Nothing is forwarded when it
-    goes."""
+    """After how long a key that is not used expires; for tables that are not windowed. Nothing is forwarded then."""
 
     def __post_init__(self) -> None:
         _check(self.name)
@@ -228,11 +252,12 @@ class Materialized(Generic[K, V]):
 
     @property
     def store_name(self) -> str | None:
+        """The name of the store; ``None`` if it will be generated."""
         return self.name if self.supplier is None else self.supplier.name
 
     @classmethod
     def as_(cls, store: str | StoreSupplier | KeyValueBytesStoreSupplier | DslStoreSuppliers) -> Materialized[Any, Any]:
-        """By name, by supplier or by what chooses the store; everything else at its default."""
+        """Returns options with a store's name, supplier or choice, and nothing else set (Java: ``Materialized.as``)."""
         if isinstance(store, str):
             return Materialized(name=store)
         if isinstance(store, DslStoreSuppliers):
@@ -242,7 +267,7 @@ class Materialized(Generic[K, V]):
 
 @dataclass(frozen=True, kw_only=True)
 class Branched(Generic[S]):
-    """What becomes of a branch of a split stream.
+    """Options of a branch of a split stream.
 
     Its name in the resulting dict is the splitter's name with ``name``, or with the branch's number, appended. A
     ``function`` puts the stream it returns into the dict (nothing if it returns ``None``); a ``consumer`` takes the
@@ -263,4 +288,5 @@ class Branched(Generic[S]):
 
     @classmethod
     def as_(cls, name: str) -> Branched[Any]:
+        """Returns options with a name, and nothing else set (Java: ``Branched.as``)."""
         return Branched(name=name)

@@ -21,17 +21,19 @@ OPTIMIZATIONS = frozenset({REUSE_SOURCE_TOPICS, MERGE_REPARTITION_TOPICS, SELF_J
 class Dotted(Protocol):
     """A configuration that can show itself under Kafka's dotted names."""
 
-    def dotted(self) -> Mapping[str, Any]: ...
+    def dotted(self) -> Mapping[str, Any]:
+        """Returns the settings under Kafka's dotted names."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class BuildSettings:
-    """What the compiler needs to know of the application."""
+    """The settings of the application that the compiler uses."""
 
     reuse_source_topics: bool = False
-    """Let the topic of a table serve as its store's changelog (conformance 108)."""
+    """Let the topic of a table serve as its store's changelog (semantics 108)."""
     merge_repartition_topics: bool = False
-    """Let one repartition topic after a key change serve all that need one (conformance 107)."""
+    """Let one repartition topic after a key change serve all that need one (semantics 107)."""
     single_store_self_join: bool = False
     explicit_names: bool = False
     """Refuse generated names of stores and internal topics (KIP-1111)."""
@@ -50,7 +52,7 @@ class BuildSettings:
 
 
 def read_settings(config: Mapping[str, Any] | Dotted | None) -> BuildSettings:
-    """Reads them from a mapping of dotted names, or from an object with a method ``dotted()``.
+    """Reads the settings from a mapping of dotted names, or from an object with a method ``dotted()``.
 
     :raises ConfigError: if a value is not one of those Kafka Streams knows.
     """

@@ -14,12 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar, overload
 
-from dsl.kstream_base import KStreamBase
-from dsl.ktable_base import KTableBase
-from dsl.options import Grouped, Materialized, NamedLike
-from dsl.plan import group_nodes, stream_nodes, table_nodes
+from dsl.branch import BranchedKStream
+from dsl.options import Grouped, Materialized, NamedLike, Produced, Repartitioned
+from dsl.plan import group_nodes, stream_nodes, suppress_nodes, table_nodes
+from dsl.plan.builder import Place
 from dsl.plan.group_nodes import Grouping
 from dsl.plan.table_nodes import TableGrouping
+from dsl.suppressed import Suppressed
+from processor_api.errors import TopologyError
+from processor_api.nodes import TopicNameExtractor
 from processor_api.processor import FixedKeyProcessor, Processor
 
 __all__ = ["KGroupedStream", "KGroupedTable", "KStream", "KTable"]
@@ -30,18 +33,63 @@ K2 = TypeVar("K2")
 V2 = TypeVar("V2")
 
 
-class KStream(KStreamBase[K, V]):
-    """A stream of records, each a fact of its own.
+class KStream(Generic[K, V]):
+    """A stream of records, each of which stands for itself.
 
     Operators keep timestamps and headers. After one that may change keys (``map``, ``flat_map``, ``select_key``,
     ``process``, ``group_by``), the next that needs equal keys in one place sends the records through an internal topic
-    first (conformance 102); prefer the ``..._values`` variants where the key stays.
+    first (semantics 102); prefer the ``..._values`` variants where the key stays.
+
+    Every method that takes functions or options raises :class:`~processor_api.errors.TopologyError` if one of them is
+    of the wrong kind, or a name is illegal or taken.
     """
 
-    __slots__ = ()
+    __slots__ = ("_place",)
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._place.name})"
+
+    # ------------------------------------------------------------------ record by record
+
+    def filter(self, predicate: Callable[[K, V], object], *, name: NamedLike = None) -> KStream[K, V]:
+        """Keeps the records for which ``predicate(key, value)`` holds.
+
+        ::
+
+            from streams import StreamsBuilder, TopologyTestDriver
+
+            builder = StreamsBuilder()
+            builder.stream("readings").filter(lambda sensor, degrees: degrees > 30).to("hot")
+
+            settings = {"default.key.serde": "string", "default.value.serde": "long"}
+            with TopologyTestDriver(builder.build(), settings) as driver:
+                driver.create_input_topic("readings").pipe_key_values([("roof", 40), ("cellar", 12)])
+                assert driver.create_output_topic("hot").read_key_values() == [("roof", 40)]
+        """
+        return KStream(stream_nodes.filter_(self._place, predicate, False, name))
+
+    def filter_not(self, predicate: Callable[[K, V], object], *, name: NamedLike = None) -> KStream[K, V]:
+        """Drops the records for which ``predicate(key, value)`` holds."""
+        return KStream(stream_nodes.filter_(self._place, predicate, True, name))
 
     def map(self, mapper: Callable[[K, V], tuple[K2 | None, V2 | None]], *, name: NamedLike = None) -> KStream[K2, V2]:
-        """Replaces each record by the ``(key, value)`` that ``mapper(key, value)`` returns."""
+        """Replaces each record by the ``(key, value)`` that ``mapper(key, value)`` returns.
+
+        ::
+
+            from streams import StreamsBuilder, TopologyTestDriver
+
+            builder = StreamsBuilder()
+            builder.stream("orders").map(lambda customer, city: (city, customer.upper())).to("by-city")
+
+            settings = {"default.key.serde": "string", "default.value.serde": "string"}
+            with TopologyTestDriver(builder.build(), settings) as driver:
+                driver.create_input_topic("orders").pipe_input("ann", "Oslo")
+                assert driver.create_output_topic("by-city").read_key_value() == ("Oslo", "ANN")
+        """
         return KStream(stream_nodes.map_(self._place, mapper, name))
 
     def map_values(self, mapper: Callable[[V], V2 | None], *, name: NamedLike = None) -> KStream[K, V2]:
@@ -72,6 +120,62 @@ class KStream(KStreamBase[K, V]):
         """Replaces each key by ``mapper(key, value)``."""
         return KStream(stream_nodes.select_key(self._place, mapper, name))
 
+    def peek(self, action: Callable[[K, V], object], *, name: NamedLike = None) -> KStream[K, V]:
+        """Calls ``action(key, value)`` for each record and passes the record on as it is."""
+        return KStream(stream_nodes.peek(self._place, action, name))
+
+    def foreach(self, action: Callable[[K, V], object], *, name: NamedLike = None) -> None:
+        """Calls ``action(key, value)`` for each record; the stream ends here."""
+        stream_nodes.foreach(self._place, action, name)
+
+    # ------------------------------------------------------------------ several streams, and topics
+
+    def merge(self, other: KStream[K, V], *, name: NamedLike = None) -> KStream[K, V]:
+        """Joins the records of both streams into one, in no particular order between them.
+
+        :raises TopologyError: if ``other`` is no stream, or comes from another builder.
+        """
+        if not isinstance(other, KStream):
+            raise TopologyError(f"a stream is merged with another stream, not with {other!r}; see KTable.to_stream")
+        return KStream(stream_nodes.merge(self._place, other._place, name))
+
+    def split(self, *, name: NamedLike = None) -> BranchedKStream[K, V, KStream[K, V]]:
+        """Splits the stream by predicates.
+
+        ::
+
+            from streams import Branched, StreamsBuilder
+
+            builder = StreamsBuilder()
+            orders = builder.stream("orders")
+            split = orders.split(name="orders-").branch(lambda customer, cents: cents > 10_000, Branched.as_("big"))
+            parts = split.default_branch(Branched.as_("small"))
+            parts["orders-big"].to("big-orders")
+            parts["orders-small"].to("small-orders")
+        """
+        return BranchedKStream(self._place, KStream, name)
+
+    def repartition(self, repartitioned: Repartitioned[K, V] | None = None) -> KStream[K, V]:
+        """Sends the records through an internal topic, so that equal keys meet in one task.
+
+        The topic is ``<application.id>-<name>-repartition``. Records without a key are dropped before it
+        (semantics 28). What is grouped or joined after a key change is repartitioned anyway; this is for choosing the
+        number of partitions or the partitioner.
+        """
+        return KStream(stream_nodes.repartition(self._place, repartitioned))
+
+    def to(self, topic: str | TopicNameExtractor, produced: Produced[K, V] | None = None) -> None:
+        """Writes the records to a topic, or to the topic that ``topic(key, value, record_context)`` names for each.
+
+        Topics must exist; they are not created. Serdes that ``produced`` leaves out come from the operators before, if
+        they are known there, else from the application's defaults.
+
+        :raises TopologyError: if it is neither the name of a topic nor a function.
+        """
+        stream_nodes.to(self._place, topic, produced)
+
+    # ------------------------------------------------------------------ processors
+
     def process(
         self, supplier: Callable[[], Processor[K, V, K2, V2]], *stores: str, name: NamedLike = None
     ) -> KStream[K2, V2]:
@@ -85,15 +189,34 @@ class KStream(KStreamBase[K, V]):
     def process_values(
         self, supplier: Callable[[], FixedKeyProcessor[K, V, V2]], *stores: str, name: NamedLike = None
     ) -> KStream[K, V2]:
-        """As :meth:`process`, with a processor that cannot change keys, so that no repartition follows."""
+        """Runs a processor that cannot change keys, so that no repartition follows; otherwise as :meth:`process`."""
         return KStream(stream_nodes.process(self._place, supplier, stores, True, name))
 
+    # ------------------------------------------------------------------ tables and groups
+
     def to_table(self, *, name: NamedLike = None, materialized: Materialized[K, V] | str | None = None) -> KTable[K, V]:
-        """Reads the records as updates of a table: the latest per key, a null value deletes."""
+        """Reads the records as updates of a table: the latest value of each key; a null value deletes."""
         return KTable(stream_nodes.to_table(self._place, materialized, name))
 
     def group_by_key(self, grouped: Grouped[K, V] | str | None = None) -> KGroupedStream[K, V]:
-        """Groups the records by their keys, to be aggregated."""
+        """Groups the records by their keys, to be aggregated.
+
+        ::
+
+            from streams import StreamsBuilder, TopologyTestDriver
+
+            builder = StreamsBuilder()
+            sums = builder.stream("points").group_by_key().reduce(lambda total, points: total + points)
+            sums.to_stream().to("totals")
+
+            settings = {"default.key.serde": "string", "default.value.serde": "long"}
+            with TopologyTestDriver(builder.build(), settings) as driver:
+                driver.create_input_topic("points").pipe_key_values([("ann", 3), ("bob", 1), ("ann", 4)])
+                totals = driver.create_output_topic("totals").read_key_values_to_map()
+                assert totals == {"ann": 7, "bob": 1}
+
+        :param grouped: a name and serdes; a plain string is the name of the repartition topic, should one be needed.
+        """
         return KGroupedStream(group_nodes.group_by_key(self._place, grouped))
 
     def group_by(
@@ -106,14 +229,64 @@ class KStream(KStreamBase[K, V]):
         return KGroupedStream(group_nodes.group_by(self._place, selector, grouped))
 
 
-class KTable(KTableBase[K, V]):
-    """The latest value per key, and the changes that lead there.
+class KTable(Generic[K, V]):
+    """The latest value of each key, and the changes that lead there.
 
     Without a store a table is only its changes; it gets one if it is named by ``materialized`` or if an operator needs
-    its values (conformance 109). Functions never see a null value: a deletion stays a deletion.
+    its values (semantics 109). Functions never see a null value: a deletion stays a deletion.
+
+    ::
+
+        from streams import StreamsBuilder, TopologyTestDriver
+
+        builder = StreamsBuilder()
+        users = builder.table("users", materialized="users")
+        users.filter(lambda name, city: city == "Oslo").to_stream().to("in-oslo")
+
+        settings = {"default.key.serde": "string", "default.value.serde": "string"}
+        with TopologyTestDriver(builder.build(), settings) as driver:
+            driver.create_input_topic("users").pipe_key_values([("ann", "Oslo"), ("ann", "Rome"), ("bob", "Oslo")])
+            assert driver.get_key_value_store("users").get("ann") == "Rome"
+            moved = driver.create_output_topic("in-oslo").read_key_values()
+            assert moved == [("ann", "Oslo"), ("ann", None), ("bob", "Oslo")]
     """
 
-    __slots__ = ()
+    __slots__ = ("_place",)
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._place.name})"
+
+    @property
+    def queryable_store_name(self) -> str | None:
+        """The name under which the table can be queried; ``None`` if the user did not name its store."""
+        return self._place.store
+
+    def filter(
+        self,
+        predicate: Callable[[K, V], object],
+        *,
+        name: NamedLike = None,
+        materialized: Materialized[K, V] | str | None = None,
+    ) -> KTable[K, V]:
+        """Keeps the rows for which ``predicate(key, value)`` holds.
+
+        A row that does not pass any more is deleted downstream. Where old values are not known, a row that never passed
+        is deleted too (semantics 32); materialize the table before the filter to avoid that.
+        """
+        return KTable(table_nodes.filter_(self._place, predicate, False, materialized, name))
+
+    def filter_not(
+        self,
+        predicate: Callable[[K, V], object],
+        *,
+        name: NamedLike = None,
+        materialized: Materialized[K, V] | str | None = None,
+    ) -> KTable[K, V]:
+        """Keeps the rows for which ``predicate(key, value)`` does not hold; see :meth:`filter`."""
+        return KTable(table_nodes.filter_(self._place, predicate, True, materialized, name))
 
     def map_values(
         self,
@@ -122,7 +295,7 @@ class KTable(KTableBase[K, V]):
         name: NamedLike = None,
         materialized: Materialized[K, V2] | str | None = None,
     ) -> KTable[K, V2]:
-        """The same keys, each with ``mapper(value)``; ``None`` deletes the row."""
+        """Replaces each value by ``mapper(value)``; ``None`` deletes the row."""
         return KTable(table_nodes.map_values(self._place, mapper, False, materialized, name))
 
     def map_values_with_key(
@@ -132,17 +305,31 @@ class KTable(KTableBase[K, V]):
         name: NamedLike = None,
         materialized: Materialized[K, V2] | str | None = None,
     ) -> KTable[K, V2]:
-        """The same keys, each with ``mapper(key, value)``."""
+        """Replaces each value by ``mapper(key, value)``; ``None`` deletes the row."""
         return KTable(table_nodes.map_values(self._place, mapper, True, materialized, name))
+
+    def suppress(self, suppressed: Suppressed) -> KTable[K, V]:
+        """Holds changes back: until some time has passed, or until their windows close (KIP-328).
+
+        What waits for a key is its last change, at the time of the first. Time is stream time, that of the records
+        which reach this operator: while none come, nothing is sent on. The table gets a store, since the value before
+        the changes must be known.
+
+        :param suppressed: :meth:`Suppressed.until_time_limit <dsl.suppressed.Suppressed.until_time_limit>` or
+            :meth:`~dsl.suppressed.Suppressed.until_window_closes`.
+        :raises TopologyError: if it waits for windows and there are none; when the topology is built, if the table is
+            versioned.
+        """
+        return KTable(suppress_nodes.suppress(self._place, suppressed))
 
     @overload
     def to_stream(self, *, name: NamedLike = None) -> KStream[K, V]: ...
     @overload
     def to_stream(self, key_mapper: Callable[[K, V], K2 | None], *, name: NamedLike = None) -> KStream[K2, V]: ...
     def to_stream(self, key_mapper: Callable[[K, V], Any] | None = None, *, name: NamedLike = None) -> KStream[Any, V]:
-        """The table's changes as records; a deletion has a null value.
+        """Makes a stream of the table's changes; a deletion has a null value.
 
-        :param key_mapper: gives each record the key ``key_mapper(key, value)``; it does see null values.
+        :param key_mapper: gives each record the key ``key_mapper(key, value)``; it is called for null values too.
         """
         stream: KStream[K, V] = KStream(table_nodes.to_stream(self._place, name))
         return stream if key_mapper is None else stream.select_key(key_mapper)
@@ -159,7 +346,7 @@ class KTable(KTableBase[K, V]):
 
 
 class KGroupedStream(Generic[K, V]):
-    """A stream grouped by key. Records with a null key or value are dropped (conformance 23).
+    """A stream grouped by key. Records with a null key or value are dropped (semantics 23).
 
     A result has the largest timestamp of its records. With a cache (the default) only the last result of a key is sent
     on per commit; see :class:`~dsl.options.Materialized`.
@@ -173,7 +360,7 @@ class KGroupedStream(Generic[K, V]):
     def count(
         self, *, name: NamedLike = None, materialized: Materialized[K, int] | str | None = None
     ) -> KTable[K, int]:
-        """The number of records per key, written as a 64-bit integer unless a serde says otherwise."""
+        """Counts the records of each key; counts are written as 64-bit integers unless a serde says otherwise."""
         return KTable(group_nodes.count(self._grouping, materialized, name))
 
     def reduce(
@@ -209,7 +396,7 @@ class KGroupedTable(Generic[K, V]):
     def count(
         self, *, name: NamedLike = None, materialized: Materialized[K, int] | str | None = None
     ) -> KTable[K, int]:
-        """The number of rows per group."""
+        """Counts the rows of each group; counts are written as 64-bit integers unless a serde says otherwise."""
         return KTable(table_nodes.count(self._grouping, materialized, name))
 
     def reduce(

@@ -1,4 +1,4 @@
-"""What a table's changes wait for before they are sent on (KIP-328)."""
+"""Options of a suppression: for how long a table's changes wait, and how many may wait (KIP-328)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ def _limit(number: int, what: str) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class BufferConfig:
-    """How much may wait, and what happens when it is more; made by :meth:`max_records`, :meth:`max_bytes` or
-    :meth:`unbounded`. The other methods return a changed copy.
+    """How much may wait, and what happens when it is more.
+
+    It is made by :meth:`max_records`, :meth:`max_bytes` or :meth:`unbounded`. The other methods return a changed copy.
 
     Bytes are counted as Kafka Streams counts them: keys, values and the contexts of the records.
     """
@@ -40,7 +41,7 @@ class BufferConfig:
 
     @staticmethod
     def max_records(records: int) -> EagerBufferConfig:
-        """At most so many keys wait; when there are more, the oldest is sent on early.
+        """Limits the keys that wait; when there are more, the oldest is sent on early.
 
         :raises TopologyError: if the number is negative.
         """
@@ -48,7 +49,7 @@ class BufferConfig:
 
     @staticmethod
     def max_bytes(size: int) -> EagerBufferConfig:
-        """At most so many bytes wait; when there are more, the oldest keys are sent on early.
+        """Limits the bytes that wait; when there are more, the oldest keys are sent on early.
 
         :raises TopologyError: if the number is negative.
         """
@@ -56,57 +57,57 @@ class BufferConfig:
 
     @staticmethod
     def unbounded() -> StrictBufferConfig:
-        """As much as there is may wait."""
+        """Sets no limit to what may wait."""
         return StrictBufferConfig()
 
     def shut_down_when_full(self) -> StrictBufferConfig:
-        """The application ends with an error, rather than that something is sent on early."""
+        """Ends the application with an error when the buffer is full; nothing is sent on early."""
         return StrictBufferConfig(**self.__dict__)
 
     def emit_early_when_full(self) -> EagerBufferConfig:
-        """The oldest keys are sent on early. Not for results that must be final."""
+        """Sends the oldest keys on early when the buffer is full. Not for results that must be final."""
         return EagerBufferConfig(**self.__dict__)
 
     def with_max_records(self, records: int) -> Self:
-        """The same with another limit of keys.
+        """Returns a copy with another limit of keys.
 
         :raises TopologyError: if the number is negative.
         """
         return replace(self, record_limit=_limit(records, "the records"))
 
     def with_max_bytes(self, size: int) -> Self:
-        """The same with another limit of bytes.
+        """Returns a copy with another limit of bytes.
 
         :raises TopologyError: if the number is negative.
         """
         return replace(self, byte_limit=_limit(size, "the bytes"))
 
     def with_logging_disabled(self) -> Self:
-        """No changelog topic: what waits is lost with its worker."""
+        """Leaves out the changelog topic: what waits is lost with its worker."""
         return replace(self, logging=False, topic_config={})
 
     def with_logging_enabled(self, topic_config: Mapping[str, str] | None = None) -> Self:
-        """A changelog topic, created with ``topic_config`` over the built-in settings."""
+        """Keeps what waits in a changelog topic, created with ``topic_config`` over the built-in settings."""
         return replace(self, logging=True, topic_config=dict(topic_config or {}))
 
     def with_no_bound(self) -> StrictBufferConfig:
-        """As much as there is may wait."""
+        """Sets no limit to what may wait."""
         return StrictBufferConfig(logging=self.logging, topic_config=self.topic_config)
 
 
 @dataclass(frozen=True, kw_only=True)
 class EagerBufferConfig(BufferConfig):
-    """A full buffer sends its oldest keys on early."""
+    """The configuration of a buffer that sends its oldest keys on early when it is full."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StrictBufferConfig(BufferConfig):
-    """Nothing is sent on early: a full buffer ends the application."""
+    """The configuration of a buffer that ends the application when it is full; nothing is sent on early."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Suppressed:
-    """When changes are sent on: made by :meth:`until_time_limit` or :meth:`until_window_closes`."""
+    """Options of a suppression, made by :meth:`until_time_limit` or :meth:`until_window_closes`."""
 
     buffer: BufferConfig
     wait_ms: int | None = None
@@ -119,8 +120,11 @@ class Suppressed:
 
     @staticmethod
     def until_time_limit(time_to_wait: Duration, buffer: BufferConfig) -> Suppressed:
-        """The last change of a key is sent on when stream time has passed the first that waits by ``time_to_wait``:
-        a limit to the rate.
+        """Sends the last change of a key on after a time, which limits the rate.
+
+        That is when stream time has passed the first change that waits by ``time_to_wait``.
+
+        :param time_to_wait: a ``timedelta`` or integer milliseconds.
 
         :raises TopologyError: if the time is negative.
         """
@@ -131,8 +135,7 @@ class Suppressed:
 
     @staticmethod
     def until_window_closes(buffer: StrictBufferConfig) -> Suppressed:
-        """Only the final result of each window is sent on, when stream time has passed the window's end by the grace
-        period.
+        """Sends only the final result of each window on, when its grace period is over in stream time.
 
         :raises TopologyError: if the buffer sends on early when it is full: such results would not be final.
         """
@@ -144,7 +147,7 @@ class Suppressed:
         return Suppressed(buffer=buffer)
 
     def with_name(self, name: str) -> Suppressed:
-        """Names the operator, and its store and changelog after it.
+        """Returns a copy with a name for the operator, its store and its changelog.
 
         :raises TopologyError: if the name is illegal.
         """

@@ -1,4 +1,4 @@
-"""The operators that make a table: what the compiler fills in before it hands them to the topology."""
+"""The base of operators that make a table, with the fields that the compiler sets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 from processor_api.stores.contracts import PUT_RETURN_CODE_NOT_PUT, PUT_RETURN_CODE_VALID_TO_UNDEFINED
 
-__all__ = ["TableOperator", "keeping_lateness", "send_on_flush", "told_by_put"]
+__all__ = ["TableOperator", "keeping_lateness", "marking_late_puts", "send_on_flush"]
 
 Process = Callable[[Any, Any, int, HeaderList | None], None]
 
@@ -21,21 +21,22 @@ class TableOperator(ABC):
     """An operator whose results are changes (see :mod:`dsl.change`) of the table it stands for."""
 
     store: str | None = None
-    """The table's own store; ``None`` if it is not materialized (conformance 109)."""
+    """The table's own store; ``None`` if it is not materialized (semantics 109)."""
     old_values: bool = False
-    """Whether somebody downstream asked for old values (conformance 30)."""
+    """Whether an operator downstream asked for old values (semantics 30)."""
 
     versioned: bool = False
-    """Whether the table it reads is versioned: changes may be out of order (conformance 38)."""
+    """Whether the table it reads is versioned: changes may be out of order (semantics 38)."""
 
     @abstractmethod
-    def bind(self, context: OperatorContext) -> Forward: ...
+    def bind(self, context: OperatorContext) -> Forward:
+        """Returns the function for the records of one task; see :class:`processor_api.processor.Operator`."""
 
 
 def send_on_flush(context: OperatorContext, store: Any, old_values: bool) -> bool:
     """Lets a cached store send its changes on when it flushes; returns whether it does.
 
-    If it does, the operator only puts; if not, it forwards the change itself after each put (conformance 73).
+    If it does, the operator only puts; if not, it forwards the change itself after each put (semantics 73).
     """
     if not store.cached:
         return False
@@ -51,9 +52,12 @@ def send_on_flush(context: OperatorContext, store: Any, old_values: bool) -> boo
     return True
 
 
-def told_by_put(store: Any, forward: Forward) -> tuple[Callable[..., None], Forward]:
-    """A put, and what sends the change on afterwards: not at all if a versioned store dropped it as too late, and
-    marked if it is not the latest (conformance 38)."""
+def marking_late_puts(store: Any, forward: Forward) -> tuple[Callable[..., None], Forward]:
+    """Returns a put, and a function that sends the change on after it.
+
+    A change is not sent on if a versioned store dropped it as too late, and marked if it is not the latest
+    (semantics 38).
+    """
     if not getattr(store, "versioned", False):
         return store.put, forward
     write = store.put
@@ -63,23 +67,23 @@ def told_by_put(store: Any, forward: Forward) -> tuple[Callable[..., None], Forw
         nonlocal valid_to
         valid_to = write(key, value, timestamp, headers)
 
-    def tell(key: Any, change: Any, timestamp: int, headers: HeaderList | None) -> None:
+    def send(key: Any, change: Any, timestamp: int, headers: HeaderList | None) -> None:
         if valid_to == PUT_RETURN_CODE_VALID_TO_UNDEFINED:
             forward(key, change, timestamp, headers)
         elif valid_to != PUT_RETURN_CODE_NOT_PUT:
             forward(key, (change[0], change[1], False), timestamp, headers)
 
-    return put, tell
+    return put, send
 
 
 def keeping_lateness(bind: Callable[[Forward], Process], forward: Forward) -> Process:
-    """A process function that sends one change on for each it gets: one that is not the latest stays so."""
+    """Returns a process function that sends on one change for each; one that is not the latest stays marked so."""
     late = False
 
-    def tell(key: Any, change: Any, timestamp: int, headers: HeaderList | None) -> None:
+    def send(key: Any, change: Any, timestamp: int, headers: HeaderList | None) -> None:
         forward(key, (change[0], change[1], False) if late else change, timestamp, headers)
 
-    process = bind(tell)
+    process = bind(send)
 
     def note(key: Any, change: Any, timestamp: int, headers: HeaderList | None) -> None:
         nonlocal late

@@ -1,4 +1,4 @@
-"""Whether what a user gave is of the kind that is wanted, told where it is given."""
+"""Checks of what a user gives to nodes and options, made where it is given."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ _WANTED: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def check_fields(owner: Any, what: str, **place: Any) -> None:
-    """Looks at the serdes, functions and resets among the fields of a node or an option.
+    """Checks that the serdes, functions and resets among the fields of a node or an option are such.
 
-    :param what: names it.
-    :raises TopologyError: if one of them is something else.
+    :param what: the name of the node or option, for the error.
+    :param place: fields of the error, such as ``node``.
+    :raises TopologyError: if one of them is of another kind.
     """
     for name, (fits, wanted) in _WANTED.items():
         value = getattr(owner, name, None)
@@ -44,6 +45,11 @@ def check_fields(owner: Any, what: str, **place: Any) -> None:
 
 
 def check_function(value: object, name: str, what: str, **place: Any) -> None:
-    """:raises TopologyError: if it cannot be called."""
+    """Checks that a value can be called.
+
+    :param name: the name of the argument, for the error.
+    :param what: the name of the node or option that takes it, for the error.
+    :raises TopologyError: if it cannot.
+    """
     if not callable(value):
         raise TopologyError(f"{what} takes a function as its {name}, got {value!r}", **place)

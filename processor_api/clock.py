@@ -1,4 +1,4 @@
-"""Time is injected: the only place that reads the wall clock or sleeps."""
+"""The clocks: the only place that reads the time or sleeps. All other code is given a clock."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ __all__ = ["Clock", "ManualClock", "SystemClock"]
 
 
 class Clock(Protocol):
-    """Wall-clock time for records and a monotonic time for intervals and deadlines."""
+    """A clock with wall-clock time for records and a monotonic time for intervals and deadlines."""
 
     def time_ms(self) -> int:
-        """Milliseconds since 1970-01-01T00:00Z."""
+        """Returns the wall-clock time in milliseconds since 1970-01-01T00:00Z."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never go back, from an arbitrary start."""
+        """Returns seconds from an arbitrary start; they never go back."""
         ...
 
     def wait(self, seconds: float) -> None:
-        """Lets time pass."""
+        """Returns when that many seconds have passed."""
         ...
 
 
@@ -29,29 +29,34 @@ class SystemClock:
     """The machine's clock."""
 
     def time_ms(self) -> int:
+        """Returns the wall-clock time in milliseconds since 1970-01-01T00:00Z."""
         return time.time_ns() // 1_000_000
 
     monotonic = staticmethod(time.monotonic)
 
     def wait(self, seconds: float) -> None:
+        """Sleeps for that many seconds; not at all for a number that is not positive."""
         if seconds > 0:
             time.sleep(seconds)
 
 
 class ManualClock:
-    """A clock that moves only when told, for tests and the test driver."""
+    """A clock that moves only by :meth:`advance` and :meth:`wait`, for tests and the test driver."""
 
     def __init__(self, start_ms: int = 0) -> None:
         self._now_ms = start_ms
         self._lock = threading.Lock()
 
     def time_ms(self) -> int:
+        """Returns the time that was set, in ms."""
         return self._now_ms
 
     def monotonic(self) -> float:
+        """Returns the same time as :meth:`time_ms`, in seconds."""
         return self._now_ms / 1000
 
     def wait(self, seconds: float) -> None:
+        """Moves the clock forward by that many seconds, at once."""
         self.advance(int(seconds * 1000))
 
     def advance(self, ms: int) -> None:

@@ -1,4 +1,4 @@
-"""What a processor may ask of the task it runs in."""
+"""Contexts: what a processor may ask of the task that runs it."""
 
 from __future__ import annotations
 
@@ -21,17 +21,21 @@ V = TypeVar("V")
 
 
 class ProcessingContext(Protocol):
-    """The part that does not depend on record types. Use it only on the thread that runs the task."""
+    """The part of a context that does not depend on record types. Use it only on the thread that runs the task."""
 
     @property
-    def application_id(self) -> str: ...
+    def application_id(self) -> str:
+        """The setting ``application.id``."""
+        ...
 
     @property
-    def task_id(self) -> TaskId: ...
+    def task_id(self) -> TaskId:
+        """The task: the number of its subtopology and its partition."""
+        ...
 
     @property
     def record_metadata(self) -> RecordMetadata | None:
-        """Where the record in work came from; in a punctuation its topic is ``None``; ``None`` inside of ``init``."""
+        """Where the current record came from; in a punctuation its topic is ``None``; ``None`` inside of ``init``."""
         ...
 
     @property
@@ -46,11 +50,11 @@ class ProcessingContext(Protocol):
 
     @property
     def state_dir(self) -> Path:
-        """The task's own directory."""
+        """The task's own directory on disk."""
         ...
 
     def get_state_store(self, name: str) -> Any:
-        """A store connected to this processor.
+        """Returns a store that is connected to this processor, or a global store.
 
         :raises TopologyError: if the store is not connected to it.
         """
@@ -59,86 +63,103 @@ class ProcessingContext(Protocol):
     def schedule(
         self, interval: Duration, kind: PunctuationType, callback: Punctuator, *, start_time: int | None = None
     ) -> Cancellable:
-        """Calls ``callback`` every ``interval``; anchored at ``start_time`` (ms) if given (conformance 90, 91).
+        """Calls ``callback`` every ``interval``; anchored at ``start_time`` if given (semantics 90, 91).
 
-        :raises ValueError: if the interval is below 1 ms.
+        :param interval: a ``timedelta`` or integer milliseconds.
+        :param kind: which time it follows.
+        :param start_time: a point in that time, in ms.
+        :returns: a handle with which it is cancelled.
+        :raises ValueError: if the interval is below 1 ms, or the start negative.
         """
         ...
 
     def commit(self) -> None:
-        """Asks for a commit soon after the record in work; it does not commit by itself (conformance 81)."""
+        """Asks for a commit soon after the current record; it does not commit by itself (semantics 81)."""
         ...
 
     def app_configs(self) -> Mapping[str, Any]:
-        """The application's configuration under Kafka's dotted names, secrets masked."""
+        """Returns the application's configuration under Kafka's dotted names, secrets masked."""
         ...
 
     def metrics(self) -> StreamsMetrics:
-        """Where metrics of the user's own are made; ask in ``init`` and keep the sensor."""
+        """Returns the registry for metrics of the user's own; ask in ``init`` and keep the sensor."""
         ...
 
-    def current_system_time_ms(self) -> int: ...
+    def current_system_time_ms(self) -> int:
+        """Returns the wall-clock time in ms since 1970."""
+        ...
 
     def current_stream_time_ms(self) -> int:
-        """The task's stream time in ms; -1 before the first record (conformance 1)."""
+        """Returns the task's stream time in ms; -1 before the first record (semantics 1)."""
         ...
 
 
 class ProcessorContext(ProcessingContext, Protocol[K, V]):
-    """The context of a processor."""
+    """The context of a processor that may change keys."""
 
     def forward(self, record: Record[K, V], child: str | None = None) -> None:
-        """Hands the record to all children, or to the named one, and returns when they have processed it.
+        """Sends the record to all children, or to one, and returns when they have processed it.
 
+        :param child: the name of a node below this one; ``None`` is all of them.
         :raises TopologyError: if there is no such child.
         """
         ...
 
 
 class FixedKeyProcessorContext(ProcessingContext, Protocol[K, V]):
-    """The context of a processor with a fixed key."""
+    """The context of a processor that keeps keys as they are."""
 
     def forward(self, record: FixedKeyRecord[K, V], child: str | None = None) -> None:
-        """As :meth:`ProcessorContext.forward`."""
+        """Sends the record to all children, or to one, and returns when they have processed it.
+
+        :param child: the name of a node below this one; ``None`` is all of them.
+        :raises TopologyError: if there is no such child.
+        """
         ...
 
 
 class OperatorContext(Protocol):
-    """What an operator of the DSL gets when it is bound to a task."""
+    """The context of an operator of the DSL, given when it is bound to a task."""
 
     node: str
+    """The name of its node."""
     forward: Forward
-    """To all children, in the order in which they were added."""
+    """Sends a record to all children, in the order in which they were added."""
     clock: Clock
+    """The task's clock."""
 
     def child(self, name: str) -> Forward:
-        """To one child."""
+        """Returns the function that sends a record to one child."""
         ...
 
     def children(self) -> Mapping[str, Forward]:
-        """All children by name, in order."""
+        """Returns the functions that send a record to each child, by name, in order."""
         ...
 
     def store(self, name: str) -> Any:
-        """The task's own form of a connected store: decoded keys, values and timestamps without wrapper objects."""
+        """Returns a connected store in the form for operators: decoded keys and values, without wrapper objects."""
         ...
 
     def fail(self, error: Exception, key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
-        """Takes an error of user code to the processing handler: returns to drop the record, else raises."""
+        """Passes an error of user code to the processing handler: returns to drop the record, else raises."""
         ...
 
     def drop(self, why: str, key: Any = None) -> None:
-        """Counts a dropped record (``dropped-records``)."""
+        """Counts a dropped record (``dropped-records``) and logs why."""
         ...
 
-    def stream_time_ms(self) -> int: ...
+    def stream_time_ms(self) -> int:
+        """Returns the task's stream time in ms; -1 before the first record."""
+        ...
 
     def schedule(
         self, interval: Duration, kind: PunctuationType, callback: Punctuator, *, start_time: int | None = None
-    ) -> Cancellable: ...
+    ) -> Cancellable:
+        """Schedules a punctuation as :meth:`ProcessingContext.schedule` does."""
+        ...
 
     def processing_context(self) -> ProcessorContext[Any, Any]:
-        """The user's face of this context, for operators that run a user's processor."""
+        """Returns the context that users' processors get, for operators that run one."""
         ...
 
     def on_close(self, callback: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""The text of ``Topology.describe()``, byte for byte Kafka's (reference 3.11).
+"""The text of ``Topology.describe()``, byte for byte Kafka's (semantics 138).
 
 Kafka orders the nodes of a subtopology by the size of the tree below them, largest first, then by name. Neighbours of a
 node are kept in trees sorted by that same size while the sizes still grow, in the order of a Java hash map, so that the
@@ -19,13 +19,13 @@ GLOBAL = " for global store (will not generate tasks)"
 
 
 def describe(topology: TopologyData) -> str:
-    """The description of all subtopologies."""
+    """Returns the description of all subtopologies."""
     parts = ["  " + _subtopology(topology, part) for part in subtopologies(topology)]
     return "Topologies:\n " + "".join(parts)
 
 
 def java_hash_order(names: Iterable[str], *, copied: bool = False) -> list[str]:
-    """The order in which a ``java.util.HashMap`` of these strings iterates.
+    """Returns the strings in the order in which a ``java.util.HashMap`` of them iterates.
 
     :param copied: the map was made from a finished collection, which sizes its table a little larger.
     """

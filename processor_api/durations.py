@@ -1,4 +1,4 @@
-"""Durations are given as a timedelta or as integer milliseconds."""
+"""Durations: a timedelta or integer milliseconds, wherever one is given."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ Duration = timedelta | int
 
 
 def to_ms(duration: Duration, name: str) -> int:
-    """Whole milliseconds of ``duration``; ``name`` is for the error's text.
+    """Returns the whole milliseconds of a duration.
 
+    :param name: the name of the argument, for the error's text.
     :raises TypeError: if it is neither a timedelta nor an int (a bool is none).
     """
     if isinstance(duration, timedelta):

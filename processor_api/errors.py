@@ -4,7 +4,7 @@
 * :class:`ConfigError`, :class:`TopologyError`: the user's settings or topology are wrong; nothing was started.
 * :class:`RetryableError`: the outside world (broker, disk) may answer later.
 * :class:`AuthorizationError`, :class:`AuthenticationError`: Kafka refuses the application; its rights, login or
-  certificates have to be mended.
+  certificates have to be put right.
 * :class:`StateError`: local state needs a migration, a restore or a repair.
 * :class:`InternalError`: a bug of this project.
 
@@ -55,8 +55,8 @@ class StreamsError(Exception):
     ``message`` says what went wrong and what to do; the keyword arguments name the place, and the known ones are
     readable as attributes (``None`` when unknown).
 
-    What a message tells of data or peers may be anything: characters that are not to be printed are escaped but for
-    line breaks, and it ends after 10,000 characters; in the text of the error, values of the place end after 500.
+    A message may quote data or peers, which may hold anything: characters that cannot be printed are escaped, except
+    line breaks, and it is cut after 10,000 characters; in the text of the error, values of the place are cut after 500.
     """
 
     topic: str | None = None
@@ -74,7 +74,7 @@ class StreamsError(Exception):
         self.locate(**place)
 
     def locate(self, **place: Any) -> StreamsError:
-        """Fills in fields of the place that are not known yet; returns itself."""
+        """Fills in fields of the place that are not known yet; returns the error itself."""
         for name, value in place.items():
             if name not in PLACE_FIELDS:
                 raise TypeError(f"{type(self).__name__} has no field {name!r}")
@@ -83,7 +83,7 @@ class StreamsError(Exception):
         return self
 
     def place(self) -> dict[str, Any]:
-        """The known fields of the place, in a fixed order."""
+        """Returns the known fields of the place, in a fixed order."""
         return {name: value for name in PLACE_FIELDS if (value := getattr(self, name)) is not None}
 
     def __str__(self) -> str:
@@ -92,19 +92,19 @@ class StreamsError(Exception):
 
 
 class UserCodeError(StreamsError):
-    """A function or serde of the user failed; the cause is chained. Mend it, or set an exception handler."""
+    """A function or serde of the user failed; the cause is chained. Correct it, or set an exception handler."""
 
 
 class ProcessingError(UserCodeError):
-    """A processor or a function given to the DSL raised while it handled a record (conformance 113)."""
+    """A processor or a function given to the DSL raised while it handled a record (semantics 113)."""
 
 
 class DeserializationError(UserCodeError):
-    """The key or value of a consumed record could not be read by its serde (conformance 112)."""
+    """The key or value of a consumed record could not be read by its serde (semantics 112)."""
 
 
 class SerializationError(UserCodeError):
-    """A key or value could not be written by its serde (conformance 114)."""
+    """A key or value could not be written by its serde (semantics 114)."""
 
 
 class ConfigError(StreamsError):
@@ -116,7 +116,7 @@ class TopologyError(StreamsError):
 
 
 class MissingTopicError(TopologyError):
-    """A source topic does not exist (conformance 120). Create it, then start again."""
+    """A source topic does not exist (semantics 120). Create it, then start again."""
 
 
 class RetryableError(StreamsError):
@@ -129,8 +129,8 @@ class AuthorizationError(StreamsError):
 
 
 class AuthenticationError(StreamsError):
-    """No broker could be talked to, since TLS or the login failed. Look at the settings under ``ssl.`` and ``sasl.``,
-    and at ``security.protocol``."""
+    """No broker could be reached, because TLS or the login failed. Check ``security.protocol`` and the settings that
+    begin with ``ssl.`` and ``sasl.``."""
 
 
 class ProductionError(StreamsError):
@@ -149,8 +149,9 @@ class StateError(StreamsError):
 
 
 class DamagedStateError(StateError):
-    """Files of local state are damaged or missing, or the rows that say what they hold are. ``state.on.damage`` says
-    what an application does about it.
+    """Files of local state are damaged or missing, or the rows that say what they hold are.
+
+    The setting ``state.on.damage`` says what an application does about it.
 
     :param path: the database on disk.
     """

@@ -1,4 +1,4 @@
-"""Exception handlers: what becomes of a record that cannot be read, processed or written (conformance 112 to 115).
+"""Exception handlers: what happens to a record that cannot be read, processed or written (semantics 112 to 115).
 
 A handler is a function that is given the place, the record and the error, and answers with a :class:`Response`. It runs
 on the thread of the task. Records for a dead letter queue go out through the task's own producer, and so in the same
@@ -6,7 +6,7 @@ transaction under exactly-once (KIP-1034); they are sent whatever the result is.
 anything else than a response, fails the task.
 
 Errors of the engine and of the broker's fencing are no handler's business, nor are those of timestamp extractors
-(conformance 9).
+(semantics 9).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _MOST_STACKTRACE = 30_000
 
 
 class Result(enum.Enum):
-    """What a handler decides."""
+    """The decision of a handler."""
 
     RESUME = "RESUME"
     """Drop the record, count it as dropped, and go on."""
@@ -67,13 +67,13 @@ class SerializationExceptionOrigin(enum.Enum):
 
 
 class ProducerRecord(NamedTuple):
-    """A record to be sent. A handler is shown the one that failed, and makes its own for a dead letter queue."""
+    """A record to be sent. A handler is given the one that failed, and makes its own for a dead letter queue."""
 
     topic: str
     key: Any
-    """Bytes; the key as the topology gave it where it could not be written."""
+    """Bytes; the key as the topology gave it, where it could not be written."""
     value: Any
-    """As the key."""
+    """Bytes; the value as the topology gave it, where it could not be written."""
     timestamp: int | None = None
     """In ms; ``None`` is now."""
     headers: HeaderList | None = None
@@ -90,14 +90,23 @@ class Response:
 
     @classmethod
     def resume(cls, dead_letter_queue_records: Iterable[ProducerRecord] = ()) -> Response:
+        """Returns the answer that drops the record and goes on.
+
+        :param dead_letter_queue_records: records to send before.
+        """
         return cls(Result.RESUME, tuple(dead_letter_queue_records))
 
     @classmethod
     def fail(cls, dead_letter_queue_records: Iterable[ProducerRecord] = ()) -> Response:
+        """Returns the answer that fails the task.
+
+        :param dead_letter_queue_records: records to send before.
+        """
         return cls(Result.FAIL, tuple(dead_letter_queue_records))
 
     @classmethod
     def retry(cls) -> Response:
+        """Returns the answer that processes again what was read since the last commit; see :attr:`Result.RETRY`."""
         return cls(Result.RETRY)
 
 
@@ -106,7 +115,7 @@ class ErrorHandlerContext:
     """Where an error happened, and with which record (KIP-1033).
 
     Topic, partition and offset are those of the source record. They are ``None``, -1 and -1 in a punctuation, and for a
-    record that the broker refused, since by then others are in work.
+    record that the broker refused, since by then others are being processed.
     """
 
     topic: str | None
@@ -146,7 +155,7 @@ Kafka Streams): a store restored from a changelog with a gap would be wrong."""
 def dead_letter_queue_records(
     context: ErrorHandlerContext, error: Exception, topic: str | None = None
 ) -> tuple[ProducerRecord, ...]:
-    """The dead letter that Kafka Streams would send, or nothing without a topic (reference 3.12).
+    """Returns the dead letter that Kafka Streams would send, or nothing without a topic (semantics 131).
 
     It has the source record's bytes, and its headers followed by ``__streams.errors.`` ``exception``, ``message``,
     ``stacktrace``, ``topic``, ``partition`` and ``offset``. Message and stacktrace are cut after 10,000 and 30,000
@@ -175,13 +184,13 @@ def dead_letter_queue_records(
 
 
 def class_name(error: Exception) -> str:
-    """As a traceback names it: with its module, but for Python's own."""
+    """Returns the name of an error's class as a traceback has it: with its module, except for Python's own."""
     kind = type(error)
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def log_and_fail(context: ErrorHandlerContext, record: ConsumedRecord, error: Exception) -> Response:
-    """The default for records that cannot be read (Java: ``LogAndFailExceptionHandler``)."""
+    """Fails the task: the default for records that cannot be read (Java: ``LogAndFailExceptionHandler``)."""
     log.error("record cannot be read", extra=_place(context), exc_info=error)
     return Response.fail(dead_letter_queue_records(context, error))
 
@@ -195,7 +204,7 @@ def log_and_continue(context: ErrorHandlerContext, record: ConsumedRecord, error
 def log_and_fail_processing(
     context: ErrorHandlerContext, record: Record[Any, Any] | None, error: Exception
 ) -> Response:
-    """The default for records that cannot be processed (Java: ``LogAndFailProcessingExceptionHandler``)."""
+    """Fails the task; the default for unprocessable records (Java: ``LogAndFailProcessingExceptionHandler``)."""
     log.error("record cannot be processed", extra=_place(context), exc_info=error)
     return Response.fail(dead_letter_queue_records(context, error))
 
@@ -214,8 +223,10 @@ def default_production(
     error: Exception,
     origin: SerializationExceptionOrigin | None,
 ) -> Response:
-    """The default for records that cannot be written (Java: ``DefaultProductionExceptionHandler``): what was not
-    delivered in time is processed again, everything else fails."""
+    """Decides by default about records that cannot be written (Java: ``DefaultProductionExceptionHandler``).
+
+    What was not delivered in time is processed again, everything else fails the task.
+    """
     if origin is None and isinstance(error, RetryableError):
         return Response.retry()
     return Response.fail(dead_letter_queue_records(context, error))

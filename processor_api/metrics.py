@@ -1,4 +1,4 @@
-"""Metrics of the user's own, as a processor sees them: names, sensors, and what a sensor's values are made into.
+"""Metrics of the user's own, as a processor sees them: names, sensors and statistics.
 
 A sensor takes values; each of its metrics is a statistic of them. The statistics are in `streams.metrics`.
 """
@@ -14,7 +14,7 @@ __all__ = ["Metric", "MetricName", "RecordingLevel", "Sensor", "Stat", "StreamsM
 
 
 class RecordingLevel(enum.IntEnum):
-    """A sensor takes values if its level is not above ``metrics.recording.level``."""
+    """The level of a sensor: it takes values if its level is not above ``metrics.recording.level``."""
 
     INFO = 0
     DEBUG = 1
@@ -23,7 +23,7 @@ class RecordingLevel(enum.IntEnum):
 
 @dataclass(frozen=True)
 class MetricName:
-    """Names a metric: equal in name, group and tags is the same metric."""
+    """The name of a metric: two that are equal in name, group and tags are the same metric."""
 
     name: str
     group: str
@@ -35,36 +35,44 @@ class Metric(Protocol):
     """A value that can be read at any time, from any thread."""
 
     @property
-    def metric_name(self) -> MetricName: ...
+    def metric_name(self) -> MetricName:
+        """The name, group and tags of the metric."""
+        ...
 
     def metric_value(self) -> Any:
-        """A number for all that is measured; text for what only tells (versions, states)."""
+        """Returns the value: a number for all that is measured, text for versions and states."""
         ...
 
 
 class Stat(Protocol):
-    """What a sensor's values are made into."""
+    """A statistic of a sensor's values, such as an average or a rate."""
 
-    def record(self, value: float, now_ms: int) -> None: ...
+    def record(self, value: float, now_ms: int) -> None:
+        """Takes a value at a wall-clock time in ms."""
+        ...
 
-    def measure(self, now_ms: int) -> float: ...
+    def measure(self, now_ms: int) -> float:
+        """Returns the statistic as of a wall-clock time in ms."""
+        ...
 
 
 class Sensor(Protocol):
-    """Takes values. Use it on the thread that made it."""
+    """A sensor, which takes values for its metrics. Use it on the thread that made it."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name that it was made with."""
+        ...
 
     def record(self, value: float = 1.0, now_ms: int | None = None) -> None:
         """Takes a value, for its own metrics and for its parents.
 
-        :param now_ms: the wall-clock time; asked for if not given.
+        :param now_ms: the wall-clock time in ms; the current one if not given.
         """
         ...
 
     def should_record(self) -> bool:
-        """Whether values are taken at the application's recording level."""
+        """Returns whether values are taken at the application's recording level."""
         ...
 
     def add(self, name: MetricName, stat: Stat) -> None:
@@ -86,7 +94,7 @@ class StreamsMetrics(Protocol):
         level: RecordingLevel = RecordingLevel.INFO,
         tags: Mapping[str, str] | None = None,
     ) -> Sensor:
-        """A sensor of events with the metrics ``<operation>-rate`` (per second) and ``<operation>-total``.
+        """Makes a sensor of events with the metrics ``<operation>-rate`` (per second) and ``<operation>-total``.
 
         Their group is ``stream-<scope>-metrics``, their tags ``thread-id``, ``<scope>-id`` (the entity) and those
         given. The same names on the same thread give the same sensor.
@@ -101,12 +109,20 @@ class StreamsMetrics(Protocol):
         level: RecordingLevel = RecordingLevel.INFO,
         tags: Mapping[str, str] | None = None,
     ) -> Sensor:
-        """As :meth:`add_rate_total_sensor`; the values recorded are durations, in a unit of the user's choice, with the
-        metrics ``<operation>-latency-avg`` and ``<operation>-latency-max`` besides."""
+        """Makes a sensor of events whose values are durations, in a unit of the user's choice.
+
+        It has the metrics of :meth:`add_rate_total_sensor`, and ``<operation>-latency-avg`` and
+        ``<operation>-latency-max``.
+        """
         ...
 
     def add_sensor(self, name: str, level: RecordingLevel = RecordingLevel.INFO, *parents: Sensor) -> Sensor:
-        """A sensor without metrics; what it takes its parents take too. The same name gives the same sensor."""
+        """Makes a sensor without metrics, to which they are added by :meth:`Sensor.add`.
+
+        The same name gives the same sensor.
+
+        :param parents: sensors that take every value too.
+        """
         ...
 
     def remove_sensor(self, sensor: Sensor) -> None:
@@ -115,5 +131,5 @@ class StreamsMetrics(Protocol):
         ...
 
     def metrics(self) -> Mapping[MetricName, Metric]:
-        """The metrics of the users' own sensors, of all threads of this process."""
+        """Returns the metrics of the users' own sensors, of all threads of this process."""
         ...

@@ -26,12 +26,14 @@ __all__ = [
 
 
 class RecordContext(NamedTuple):
-    """What a topic name extractor may know of the record in work."""
+    """The place, timestamp and headers of the current record, for a topic name extractor."""
 
     topic: str | None
+    """The source topic; ``None`` in a punctuation."""
     partition: int
     offset: int
     timestamp: int
+    """In ms."""
     headers: HeaderList | None
 
 
@@ -41,7 +43,7 @@ TopicNameExtractor = Callable[[Any, Any, RecordContext], str]
 
 @dataclass(frozen=True, kw_only=True)
 class SourceNode:
-    """Reads topics (or every topic that a pattern matches) with one pair of serdes."""
+    """A source: reads topics (or every topic that a pattern matches) with one pair of serdes."""
 
     name: str
     topics: tuple[str, ...] = ()
@@ -56,12 +58,13 @@ class SourceNode:
 
     @property
     def parents(self) -> tuple[str, ...]:
+        """The nodes above; a source has none."""
         return ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessorNode:
-    """Runs a user's processor, or an operator of the DSL."""
+    """A processor node: runs a user's processor, or an operator of the DSL."""
 
     name: str
     parents: tuple[str, ...]
@@ -72,7 +75,7 @@ class ProcessorNode:
 
 @dataclass(frozen=True, kw_only=True)
 class SinkNode:
-    """Writes to a topic, fixed or chosen per record."""
+    """A sink: writes to a topic, fixed or chosen for each record."""
 
     name: str
     parents: tuple[str, ...]
@@ -95,4 +98,4 @@ class RepartitionTopic:
 
     name: str
     partitions: int | None = None
-    """``None``: as many as the widest topic upstream, or as its copartition group needs (conformance 103)."""
+    """``None``: as many as the widest topic upstream, or as its copartition group needs (semantics 103)."""

@@ -11,28 +11,31 @@ __all__ = ["AutoOffsetReset"]
 
 @dataclass(frozen=True)
 class AutoOffsetReset:
-    """One of ``earliest()``, ``latest()``, ``none()`` and ``by_duration(...)``."""
+    """Where to start without a committed offset: ``earliest()``, ``latest()``, ``none()`` or ``by_duration(...)``."""
 
     policy: str
     duration_ms: int | None = None
 
     @classmethod
     def earliest(cls) -> AutoOffsetReset:
+        """Starts at the first record of the partition."""
         return cls("earliest")
 
     @classmethod
     def latest(cls) -> AutoOffsetReset:
+        """Starts after the last record of the partition."""
         return cls("latest")
 
     @classmethod
     def none(cls) -> AutoOffsetReset:
-        """Fail if there is no committed offset."""
+        """Fails if there is no committed offset."""
         return cls("none")
 
     @classmethod
     def by_duration(cls, duration: Duration) -> AutoOffsetReset:
-        """Start at the first record that is at most this old.
+        """Starts at the first record that is at most this old.
 
+        :param duration: a ``timedelta`` or integer milliseconds.
         :raises ValueError: if the duration is negative.
         """
         ms = to_ms(duration, "duration")

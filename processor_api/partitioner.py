@@ -1,4 +1,4 @@
-"""Which partition a record is written to (conformance 3.8)."""
+"""Partitioners: which partition a record is written to (semantics 136)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MASK = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """Kafka's 32-bit murmur2 of ``data``, as an unsigned number."""
+    """Returns Kafka's 32-bit murmur2 of the data, as an unsigned number."""
     length = len(data)
     h = 0x9747B28C ^ length
     end = length & ~3
@@ -34,5 +34,5 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partitions: int) -> int:
-    """The partition that every Kafka client's default partitioner gives a non-null key."""
+    """Returns the partition that every Kafka client's default partitioner gives a key that is not null."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions

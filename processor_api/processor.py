@@ -33,41 +33,69 @@ K = TypeVar("K")
 
 
 class Processor(ABC, Generic[KIn, VIn, KOut, VOut]):
-    """Handles one record at a time and forwards any number of records. One instance per task."""
+    """A processor: handles one record at a time and forwards any number of records. Each task has its own.
+
+    ::
+
+        from streams import Processor, Topology, TopologyTestDriver
+
+        class Shout(Processor):
+            def process(self, record):
+                if record.value is not None:
+                    self.context.forward(record.with_value(record.value.upper()))
+
+        topology = Topology().add_source("in", "lines").add_processor("shout", Shout, "in")
+        topology.add_sink("out", "loud", "shout")
+        settings = {"default.key.serde": "string", "default.value.serde": "string"}
+        with TopologyTestDriver(topology, settings) as driver:
+            driver.create_input_topic("lines").pipe_input("ann", "hello")
+            assert driver.create_output_topic("loud").read_key_value() == ("ann", "HELLO")
+    """
 
     def init(self, context: ProcessorContext[KOut, VOut]) -> None:
-        """Called once before the first record. The default keeps the context as ``self.context``."""
+        """Prepares the processor; called once before the first record.
+
+        The default keeps the context as ``self.context``: call ``super().init(context)``.
+        """
         self.context = context
 
     @abstractmethod
     def process(self, record: Record[KIn, VIn]) -> None:
-        """Called for every record. An exception goes to the processing exception handler (conformance 113)."""
+        """Handles a record; called for every one.
+
+        What it raises goes to the processing exception handler (semantics 113).
+        """
 
     def close(self) -> None:
-        """Called once when the task closes. The same instance is never initialised again."""
+        """Frees what the processor holds; called once when the task closes. It is never initialised again."""
 
 
 class FixedKeyProcessor(ABC, Generic[K, VIn, VOut]):
-    """A processor that cannot change keys, so that no repartition follows."""
+    """A processor that cannot change keys, so that no repartition follows. Each task has its own."""
 
     def init(self, context: FixedKeyProcessorContext[K, VOut]) -> None:
-        """Called once before the first record. The default keeps the context as ``self.context``."""
+        """Prepares the processor; called once before the first record.
+
+        The default keeps the context as ``self.context``: call ``super().init(context)``.
+        """
         self.context = context
 
     @abstractmethod
     def process(self, record: FixedKeyRecord[K, VIn]) -> None:
-        """Called for every record."""
+        """Handles a record; called for every one."""
 
     def close(self) -> None:
-        """Called once when the task closes."""
+        """Frees what the processor holds; called once when the task closes."""
 
 
 ProcessorSupplier = Callable[[], Processor[Any, Any, Any, Any]]
-"""Makes a new processor at each call: a class without arguments is one. It may have a method ``stores()`` that returns
-the builders of stores to add and connect (Kafka Streams' ConnectedStoreProvider)."""
+"""A function that makes a new processor at each call; a class whose constructor needs no arguments is one.
+
+It may have a method ``stores()`` that returns the builders of stores to add and connect (Kafka Streams'
+ConnectedStoreProvider)."""
 
 FixedKeyProcessorSupplier = Callable[[], FixedKeyProcessor[Any, Any, Any]]
-"""As :data:`ProcessorSupplier`, for processors with a fixed key."""
+"""A function that makes a new processor with a fixed key at each call; otherwise as :data:`ProcessorSupplier`."""
 
 
 @runtime_checkable
@@ -75,7 +103,7 @@ class Operator(Protocol):
     """A processor node of the DSL: immutable, shared by all tasks."""
 
     def bind(self, context: OperatorContext) -> Forward:
-        """Returns the function for the records of one task; all mutable state lives in its closure.
+        """Returns the function for the records of one task; all mutable state is in its closure.
 
         Errors of the user's functions are given to ``context.fail``; what ``context.forward`` raises passes through.
         """
@@ -83,7 +111,11 @@ class Operator(Protocol):
 
 
 def check_supplier(name: str, supplier: Any) -> None:
-    """:raises TopologyError: if it can make no processors, as an instance of one cannot."""
+    """Checks that a supplier can make processors.
+
+    :param name: the name of the processor's node, for the error.
+    :raises TopologyError: if it cannot be called, or is a processor itself.
+    """
     if isinstance(supplier, (Processor, FixedKeyProcessor)) or not callable(supplier):
         raise TopologyError(
             f"processor {name!r} needs a supplier: a class or function that makes a new processor at each call,"
@@ -93,7 +125,7 @@ def check_supplier(name: str, supplier: Any) -> None:
 
 
 def connected_stores(supplier: Any, name: str) -> Iterable[StoreBuilder[Any, Any]]:
-    """The stores that the supplier of processor ``name`` brings along.
+    """Returns the builders of the stores that belong to the supplier of processor ``name``.
 
     :raises TopologyError: if its method ``stores()`` fails, as one does that needs an instance.
     """

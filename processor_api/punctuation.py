@@ -1,4 +1,4 @@
-"""Callbacks by time (conformance 90 to 92)."""
+"""Callbacks by time (semantics 90 to 92)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a processor sees of a record.
+"""Records as processors see them.
 
 Inside the engine a record is four positional arguments (key, value, timestamp, headers) and no object at all; `Record`
 exists at the processor API's surface only. It is slotted but not frozen: a frozen one costs three times as much.
@@ -37,9 +37,10 @@ NO_TIMESTAMP = -1
 
 
 class TimestampType(enum.IntEnum):
-    """Who set a record's timestamp (KIP-32)."""
+    """Which side set a record's timestamp (KIP-32)."""
 
     NOT_AVAILABLE = 0
+    """Not known."""
     CREATE_TIME = 1
     """The producer, when it created the record."""
     LOG_APPEND_TIME = 2
@@ -47,28 +48,28 @@ class TimestampType(enum.IntEnum):
 
 
 class Headers(list[tuple[str, bytes | None]]):
-    """Record headers: a list of ``(name, value)`` in which names may repeat."""
+    """The headers of a record: a list of ``(name, value)`` in which names may repeat."""
 
     __slots__ = ()
 
     def add(self, name: str, value: bytes | None) -> Headers:
-        """Appends a header; returns itself."""
+        """Appends a header; returns the headers."""
         self.append((name, value))
         return self
 
     def last(self, name: str) -> bytes | None:
-        """The value of the last header of this name, or ``None``."""
+        """Returns the value of the last header of this name, or ``None``."""
         for found, value in reversed(self):
             if found == name:
                 return value
         return None
 
     def all(self, name: str) -> list[bytes | None]:
-        """The values of all headers of this name, in order."""
+        """Returns the values of all headers of this name, in order."""
         return [value for found, value in self if found == name]
 
     def remove_all(self, name: str) -> Headers:
-        """Removes every header of this name; returns itself."""
+        """Removes every header of this name; returns the headers."""
         self[:] = [header for header in self if header[0] != name]
         return self
 
@@ -76,7 +77,7 @@ class Headers(list[tuple[str, bytes | None]]):
 class RecordMetadata(NamedTuple):
     """Where the record being processed came from.
 
-    In a punctuation the topic is ``None``, partition and offset are -1 (conformance 20).
+    In a punctuation the topic is ``None``, partition and offset are -1 (semantics 20).
     """
 
     topic: str | None
@@ -136,15 +137,22 @@ class Record(_Fields[K, V]):
     __slots__ = ()
 
     def with_key(self, key: K2) -> Record[K2, V]:
+        """Returns a copy with another key."""
         return Record(key, self.value, self.timestamp, self._copied())
 
     def with_value(self, value: V2) -> Record[K, V2]:
+        """Returns a copy with another value."""
         return Record(self.key, value, self.timestamp, self._copied())
 
     def with_timestamp(self, timestamp: int) -> Record[K, V]:
+        """Returns a copy with another timestamp in ms.
+
+        :raises ValueError: if it is negative.
+        """
         return Record(self.key, self.value, timestamp, self._copied())
 
     def with_headers(self, headers: Iterable[tuple[str, bytes | None]]) -> Record[K, V]:
+        """Returns a copy with other headers."""
         return Record(self.key, self.value, self.timestamp, Headers(headers))
 
     def _copied(self) -> Any:
@@ -158,12 +166,18 @@ class FixedKeyRecord(_Fields[K, V]):
     __slots__ = ()
 
     def with_value(self, value: V2) -> FixedKeyRecord[K, V2]:
+        """Returns a copy with another value."""
         return FixedKeyRecord(self.key, value, self.timestamp, self._copied())
 
     def with_timestamp(self, timestamp: int) -> FixedKeyRecord[K, V]:
+        """Returns a copy with another timestamp in ms.
+
+        :raises ValueError: if it is negative.
+        """
         return FixedKeyRecord(self.key, self.value, timestamp, self._copied())
 
     def with_headers(self, headers: Iterable[tuple[str, bytes | None]]) -> FixedKeyRecord[K, V]:
+        """Returns a copy with other headers."""
         return FixedKeyRecord(self.key, self.value, self.timestamp, Headers(headers))
 
     def _copied(self) -> Any:

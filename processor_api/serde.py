@@ -20,14 +20,15 @@ _UUID = re.compile(rb"-".join([rb"([0-9a-fA-F]{1,15})"] * 5))
 
 
 class Serde(Generic[T]):
-    """A pair of functions from a value to bytes and from bytes to a value.
+    """A serde: a pair of functions from a value to bytes and from bytes to a value.
 
     :param serialize: called with a value that is not ``None``; returns ``bytes``.
     :param deserialize: called with ``bytes``; returns the value.
     :param name: for messages and ``describe``.
-    :param exact: tells whether a given value comes back unchanged, in type and value, after a round trip; stores keep
-        such values decoded. ``None`` (the default) means no value does, which is right for anything mutable.
-    :param write_exact: a quicker `serialize` for values that ``exact`` has accepted.
+    :param exact: returns whether a given value comes back unchanged, in type and value, after a round trip; stores keep
+        such values decoded. ``None`` (the default) means that no value does, which is right for anything mutable.
+    :param write_exact: a quicker ``serialize`` for values that ``exact`` has accepted.
+    :raises TypeError: if one of the two is no function.
     """
 
     __slots__ = ("deserialize", "exact", "name", "serialize", "write_exact")
@@ -51,11 +52,11 @@ class Serde(Generic[T]):
         self.write_exact = write_exact
 
     def bind(self, topic: str, *, is_key: bool) -> Serde[T]:
-        """The serde as used for one topic. Override it where bytes depend on the topic (schema registries)."""
+        """Returns the serde for one topic. Override it where bytes depend on the topic (schema registries)."""
         return self
 
     def with_default(self, default: Serde[Any]) -> Serde[T]:
-        """The serde in an application whose default serde is ``default``; called before :meth:`bind`.
+        """Returns the serde for an application whose default serde is ``default``; called before :meth:`bind`.
 
         Override it where a serde wraps another one that may be left to the default.
         """
@@ -186,20 +187,34 @@ def _read_void(data: bytes) -> None:
 
 
 class Serdes:
-    """Kafka's own serdes, byte for byte. Each is a value, not a factory: ``Serdes.STRING``."""
+    """Kafka's own serdes, byte for byte. Each is a value, not a factory: ``Serdes.STRING``.
+
+    Settings name them by ``streams.serdes:Serdes.STRING``, or just ``string``::
+
+        from streams import Serdes
+
+        assert Serdes.STRING.serialize("abc") == b"abc"
+        assert Serdes.LONG.serialize(3) == bytes([0, 0, 0, 0, 0, 0, 0, 3])
+        assert Serdes.LONG.deserialize(bytes([0, 0, 0, 0, 0, 0, 1, 0])) == 256
+    """
 
     STRING: Serde[str] = Serde(_write_string, _read_string, name="string", exact=_exact_string, write_exact=str.encode)
+    """Text in UTF-8."""
     BYTES: Serde[bytes] = Serde(_write_bytes, bytes, name="bytes", exact=lambda value: type(value) is bytes)
+    """Bytes as they are."""
     INTEGER: Serde[int] = _number("i", "integer", -(1 << 31), (1 << 31) - 1)
     """32 bits, big-endian."""
     LONG: Serde[int] = _number("q", "long", -(1 << 63), (1 << 63) - 1)
     """64 bits, big-endian."""
     SHORT: Serde[int] = _number("h", "short", -(1 << 15), (1 << 15) - 1)
     """16 bits, big-endian."""
+    """16 bits, big-endian."""
     FLOAT: Serde[float] = _float("f", "float")
     """32-bit IEEE 754: most Python floats lose digits."""
     DOUBLE: Serde[float] = _float("d", "double")
+    """64-bit IEEE 754, as Python's floats."""
     BOOLEAN: Serde[bool] = Serde(_write_bool, _read_bool, name="boolean", exact=lambda value: type(value) is bool)
+    """One byte, 0 or 1."""
     UUID: Serde[uuid_module.UUID] = Serde(_write_uuid, _read_uuid, name="uuid")
     """The 36-character text form, as Java writes it."""
     VOID: Serde[Any] = Serde(_write_void, _read_void, name="void")

@@ -1,4 +1,4 @@
-"""How a topology falls into subtopologies (conformance 104).
+"""How a topology falls into subtopologies (semantics 104).
 
 Nodes belong together when one forwards to the other or when they share a store; internal topics cut. Ids follow the
 order in which nodes were added, so they are the same in every worker that builds the same topology.
@@ -33,12 +33,12 @@ class Subtopology:
 
 
 def task_subtopologies(topology: TopologyData) -> tuple[Subtopology, ...]:
-    """The subtopologies that have tasks, in the order of their ids."""
+    """Returns the subtopologies that have tasks, in the order of their ids."""
     return tuple(part for part in subtopologies(topology) if not part.is_global)
 
 
 def subtopologies(topology: TopologyData) -> tuple[Subtopology, ...]:
-    """All subtopologies in the order of their ids, those of global stores among them."""
+    """Returns all subtopologies in the order of their ids, those of global stores among them."""
     groups: dict[str, list[str]] = {}
     roots = _Roots(topology)
     for name in topology.nodes:

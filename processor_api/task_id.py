@@ -18,7 +18,7 @@ class TopicPartition(NamedTuple):
 
 
 class TaskId(NamedTuple):
-    """A subtopology and a partition; written ``<subtopology>_<partition>`` as in Kafka Streams."""
+    """A task: a subtopology and a partition, written ``<subtopology>_<partition>`` as in Kafka Streams."""
 
     subtopology: int
     partition: int
@@ -28,7 +28,7 @@ class TaskId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> TaskId:
-        """The reverse of ``str``.
+        """Returns the task that a text such as ``0_1`` names, the reverse of ``str``.
 
         :raises ValueError: if the text is no task id.
         """

@@ -17,22 +17,24 @@ MOST_MESSAGE = 10_000
 
 
 def shown(text: str, most: int = MOST_TEXT) -> str:
-    """A text on one line, of at most that many characters and a note of how many more there were."""
+    """Returns a text on one line, cut after that many characters with a note of how many more there were."""
     return printable(cut(text, most))
 
 
 def cut(text: str, most: int) -> str:
-    """A text of at most that many characters, and a note of how many more there were."""
+    """Returns a text cut after that many characters, with a note of how many more there were."""
     if len(text) <= most:
         return text
     return f"{text[:most]}... ({len(text) - most} more characters)"
 
 
 def printable(text: str, keep: str = "") -> str:
-    """A text whose characters that are not to be printed (controls, line breaks, changes of the direction of writing,
-    halves of surrogates) are escaped as Python does. In time linear in its length.
+    """Returns a text in which characters that cannot be printed are escaped as Python does.
 
-    :param keep: those that stay all the same.
+    Such are controls, line breaks, changes of the direction of writing and halves of surrogates. It takes time linear
+    in the length.
+
+    :param keep: characters that stay as they are.
     """
     if text.isprintable():
         return text

@@ -1,4 +1,4 @@
-"""Timestamp extractors (conformance 8, 9).
+"""Timestamp extractors (semantics 8, 9).
 
 An extractor is called with the deserialised record and the partition time (the largest timestamp seen in that
 partition, -1 when none was). It returns the record's timestamp in ms; a negative one drops the record. ``None`` in
@@ -28,7 +28,7 @@ log = logging.getLogger("streams.timestamps")
 
 
 class ConsumedRecord(NamedTuple):
-    """A record as consumed, deserialised."""
+    """A record as consumed, with key and value deserialised."""
 
     topic: str
     partition: int
@@ -45,7 +45,7 @@ TimestampExtractor = Callable[[ConsumedRecord, int], int]
 
 
 def fail_on_invalid_timestamp(record: ConsumedRecord, partition_time: int) -> int:
-    """The record's own timestamp; the default.
+    """Returns the record's own timestamp; the default extractor.
 
     :raises UserCodeError: if it is negative.
     """
@@ -61,7 +61,7 @@ def fail_on_invalid_timestamp(record: ConsumedRecord, partition_time: int) -> in
 
 
 def log_and_skip_on_invalid_timestamp(record: ConsumedRecord, partition_time: int) -> int:
-    """The record's own timestamp; a negative one is logged and so the record dropped."""
+    """Returns the record's own timestamp; a negative one is logged, and drops the record."""
     if record.timestamp < 0:
         log.warning(
             "record dropped: it has no valid timestamp",
@@ -71,7 +71,7 @@ def log_and_skip_on_invalid_timestamp(record: ConsumedRecord, partition_time: in
 
 
 def use_partition_time_on_invalid_timestamp(record: ConsumedRecord, partition_time: int) -> int:
-    """The record's own timestamp, or the partition time in place of a negative one.
+    """Returns the record's own timestamp, or the partition time in place of a negative one.
 
     :raises UserCodeError: if the partition has no time yet.
     """
@@ -91,5 +91,5 @@ _now = SystemClock().time_ms
 
 
 def wallclock_timestamp_extractor(record: ConsumedRecord, partition_time: int) -> int:
-    """The time of processing, by the system's clock, also in the test driver."""
+    """Returns the time of processing in ms, by the system's clock, also in the test driver."""
     return _now()

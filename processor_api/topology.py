@@ -41,10 +41,33 @@ log = logging.getLogger("streams.topology")
 
 
 class Topology(TopologyData):
-    """Sources, processors, sinks and stores by name. The ``add_*`` methods return the topology, to be chained."""
+    """A topology: sources, processors, sinks and stores by name. The ``add_*`` methods return it, to be chained.
+
+    ::
+
+        from streams import Processor, Topology, TopologyTestDriver
+
+        class Even(Processor):
+            def process(self, record):
+                if record.value % 2 == 0:
+                    self.context.forward(record)
+
+        topology = (
+            Topology()
+            .add_source("source", "numbers")
+            .add_processor("even", Even, "source")
+            .add_sink("sink", "even-numbers", "even")
+        )
+        assert "Source: source (topics: [numbers])" in topology.describe()
+
+        settings = {"default.key.serde": "string", "default.value.serde": "long"}
+        with TopologyTestDriver(topology, settings) as driver:
+            driver.create_input_topic("numbers").pipe_key_values([("a", 1), ("a", 2)])
+            assert driver.create_output_topic("even-numbers").read_values() == [2]
+    """
 
     _wrapper: Any = None
-    """What has wrapped its processors."""
+    """The wrapper of its processors, if they are wrapped."""
 
     def add_source(
         self,
@@ -55,7 +78,7 @@ class Topology(TopologyData):
         timestamp_extractor: TimestampExtractor | None = None,
         offset_reset: AutoOffsetReset | None = None,
     ) -> Topology:
-        """Reads one or more topics, or every topic that one compiled pattern matches.
+        """Adds a source, which reads one or more topics, or every topic that one compiled pattern matches.
 
         :raises TopologyError: if the name is taken, there is no topic, or another source reads one of the topics.
         """
@@ -88,9 +111,9 @@ class Topology(TopologyData):
         supplier: ProcessorSupplier | FixedKeyProcessorSupplier | Operator,
         *parents: str,
     ) -> Topology:
-        """Adds a processor below its parents; stores that the supplier brings along are added and connected.
+        """Adds a processor below its parents; stores of the supplier are added and connected.
 
-        :param supplier: makes a new processor at each call; it is called twice here to check that (conformance 110).
+        :param supplier: makes a new processor at each call; it is called twice here to check that (semantics 110).
         :raises TopologyError: if the name is taken, a parent is unknown or the supplier returns one object twice.
         """
         self._check_new_name(name)
@@ -110,7 +133,7 @@ class Topology(TopologyData):
         value_serde: Serde[Any] | None = None,
         partitioner: StreamPartitioner | None = None,
     ) -> Topology:
-        """Writes what its parents forward to a topic, or to the topic a function names for each record.
+        """Adds a sink, which writes records to a topic, or to the topic that a function names for each record.
 
         :raises TopologyError: if the name is taken or a parent is unknown.
         """
@@ -277,14 +300,14 @@ class Topology(TopologyData):
         return self
 
     def copartition(self, sources: Iterable[str]) -> Topology:
-        """Demands that the topics of these sources have the same number of partitions (conformance 103)."""
+        """Demands that the topics of these sources have the same number of partitions (semantics 103)."""
         group = tuple(sorted(set(sources)))
         if len(group) > 1 and group not in self._copartition_groups:
             self._copartition_groups.append(group)
         return self
 
     def use_source_as_changelog(self, store: str, topic: str) -> Topology:
-        """Lets a source topic serve as the store's changelog (conformance 108).
+        """Lets a source topic serve as the store's changelog (semantics 108).
 
         :raises TopologyError: if the store's keys expire.
         """
@@ -301,15 +324,15 @@ class Topology(TopologyData):
         return self
 
     def describe(self) -> str:
-        """The text of Kafka Streams' ``Topology.describe()``, byte for byte (reference 3.11)."""
+        """Returns the text of Kafka Streams' ``Topology.describe()``, byte for byte (semantics 138)."""
         return describe(self)
 
     def wrapped_by(self, wrapper: Any, configs: Mapping[str, Any]) -> Topology:
-        """This topology with every processor wrapped, as a new one; itself if this wrapper made it.
+        """Returns a new topology with every processor wrapped; the same one if this wrapper made it.
 
         :param wrapper: a :class:`~processor_api.wrapper.ProcessorWrapper`, or a function ``(node name, supplier)`` that
             gives a supplier.
-        :param configs: told to the wrapper, under Kafka's dotted names.
+        :param configs: settings under Kafka's dotted names, for the wrapper.
         :raises TopologyError: if the wrapper fails, or gives what cannot stand at a node.
         """
         if self._wrapper is wrapper:
@@ -404,7 +427,7 @@ class Topology(TopologyData):
         others = [other.name for other in connected_stores(supplier, processor) if other.name != builder.name]
         if others:
             raise TopologyError(
-                f"the supplier of {processor!r} brings along store {others[0]!r}: the processor of a global store can"
+                f"the supplier of {processor!r} has its own store {others[0]!r}: the processor of a global store can"
                 " have no other",
                 node=processor,
                 store=others[0],

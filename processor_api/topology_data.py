@@ -1,4 +1,4 @@
-"""What a topology holds, for those who only read it."""
+"""The content of a topology, for code that only reads it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["TopologyData"]
 
 
 class TopologyData:
-    """Nodes, stores and internal topics by name."""
+    """The nodes, stores and internal topics of a topology by name."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, Node] = {}
@@ -53,6 +53,7 @@ class TopologyData:
 
     @property
     def repartition_topics(self) -> Mapping[str, RepartitionTopic]:
+        """The internal topics between subtopologies, by name without the application's id."""
         return self._repartition_topics
 
     @property
@@ -66,9 +67,9 @@ class TopologyData:
         return tuple(self._copartition_groups)
 
     def stores_of(self, processor: str) -> tuple[str, ...]:
-        """The stores connected to a processor, in the order of connection."""
+        """Returns the names of the stores connected to a processor, in the order of connection."""
         return tuple(self._connections.get(processor, ()))
 
     def children_of(self, name: str) -> tuple[str, ...]:
-        """The nodes below a node, in the order in which they were added."""
+        """Returns the names of the nodes below a node, in the order in which they were added."""
         return tuple(child.name for child in self._nodes.values() if name in child.parents)

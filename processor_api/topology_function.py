@@ -1,4 +1,4 @@
-"""A topology from whatever stands for one: itself, a builder, or a function that makes either."""
+"""A topology from what may be given in its place: a builder, or a function that makes either."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ TopologyLike = Topology | _Builder | Callable[..., Any]
 
 
 def topology_of(given: Any, config: Any) -> Topology:
-    """The topology, built with the configuration where that is still to be done.
+    """Returns the topology that was given, or built from it with the configuration.
 
-    :raises TopologyError: if it is nothing of the kind.
+    :param given: a topology, a builder, or a function that makes either.
+    :raises TopologyError: if it is none of these.
     """
     if isinstance(given, Topology):
         return given

@@ -1,4 +1,4 @@
-"""Wraps the processors of a topology (KIP-1112): what every one of them shall do besides is said in one place.
+"""Wrappers of processors (KIP-1112), which add to every processor of a topology in one place.
 
 Operators of the DSL are wrapped as the users' processors are: a wrapper sees them as suppliers of processors.
 """
@@ -18,26 +18,26 @@ __all__ = ["OperatorProcessor", "OperatorSupplier", "ProcessorWrapper", "wrapped
 
 
 class ProcessorWrapper:
-    """Base of wrappers; what it does not override stays as it is. Set it as ``processor.wrapper.class``.
+    """The base of wrappers: set one as ``processor.wrapper.class``. A method that is not overridden changes nothing.
 
     A supplier that is given back is called once for each task, and its ``stores()``, if it has the method, are added
     and connected to the node. It should make processors of the kind it wraps.
     """
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        """Called once, before anything is wrapped.
+        """Configures the wrapper; called once, before anything is wrapped.
 
         :param configs: the application's settings under Kafka's dotted names.
         """
 
     def wrap_processor_supplier(self, name: str, supplier: ProcessorSupplier) -> ProcessorSupplier:
-        """What runs in place of ``supplier``, at the node of this name."""
+        """Returns the supplier to use in place of ``supplier`` at the node ``name``, or the same one."""
         return supplier
 
     def wrap_fixed_key_processor_supplier(
         self, name: str, supplier: FixedKeyProcessorSupplier
     ) -> FixedKeyProcessorSupplier:
-        """As :meth:`wrap_processor_supplier`, for processors with a fixed key."""
+        """Returns the supplier to use in place of one of processors with a fixed key, or the same one."""
         return supplier
 
 
@@ -49,23 +49,27 @@ class OperatorProcessor(Processor[Any, Any, Any, Any]):
         self._forward: Forward
 
     def init(self, context: ProcessorContext[Any, Any]) -> None:
-        """:raises TopologyError: if the context is not that of a task, nor hands on what it does not know itself."""
+        """Binds the operator to the task.
+
+        :raises TopologyError: if the context is neither that of a task nor passes on the attributes it does not have.
+        """
         super().init(context)
         bind = getattr(context, "_bind_operator", None)
         if bind is None:
             raise TopologyError(
                 f"{type(context).__name__} is not the context of a task: a wrapper that gives processors a context of"
-                " its own must hand on every attribute to the one it was given"
+                " its own must pass on every attribute to the one it was given"
             )
         self._forward = bind(self._operator, context)
 
     def process(self, record: Record[Any, Any]) -> None:
+        """Runs the operator on a record."""
         headers: Any = record._headers
         self._forward(record.key, record.value, record.timestamp, headers)
 
 
 class OperatorSupplier:
-    """Makes processors of an operator."""
+    """A supplier that makes processors of an operator."""
 
     def __init__(self, operator: Operator) -> None:
         self.operator = operator
@@ -75,7 +79,7 @@ class OperatorSupplier:
 
 
 def wrapped(wrapper: Any, node: ProcessorNode) -> Any:
-    """The supplier or operator to run at a node: its own if the wrapper leaves it alone.
+    """Returns the supplier or operator to run at a node: its own if the wrapper does not change it.
 
     :param wrapper: a :class:`ProcessorWrapper`, or a function ``(name, supplier)``.
     :raises TopologyError: if the wrapper fails, or gives back no supplier.

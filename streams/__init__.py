@@ -1,9 +1,10 @@
-"""Kafka Streams for Python: everything an application needs is importable from here.
+"""Kafka Streams for Python: everything that an application needs is importable from here.
 
     from streams import KafkaStreams, StreamsBuilder, StreamsConfig
 
-A name is loaded when it is first asked for, so that a script that only describes a topology loads neither the Kafka
-client nor RocksDB nor pydantic.
+A name is loaded when it is first used, so that a script that only describes a topology loads neither the Kafka client
+nor RocksDB nor pydantic. Names for authors of storage engines are in ``streams.engines``, tools for tests in
+``streams.testing``.
 """
 
 import logging
@@ -151,8 +152,6 @@ if TYPE_CHECKING:
     )
     from processor_api.topology import Topology
     from processor_api.wrapper import ProcessorWrapper
-    from state.engine.port import OFFSETS, POSITIONS, Batch, Engine, Family, Snapshot
-    from state.engine.registry import register_engine
     from state.formats.windowed_serdes import WindowedSerdes
     from streams.app.kafka_streams import KafkaStreams  # type: ignore[import-not-found,unused-ignore]
     from streams.app.states import ClientState, StateListener
@@ -185,15 +184,12 @@ if TYPE_CHECKING:
     from streams.testing import TopologyTestDriver  # type: ignore[import-not-found,unused-ignore]
 
 __all__ = [
-    "OFFSETS",
-    "POSITIONS",
     "PUT_RETURN_CODE_NOT_PUT",
     "PUT_RETURN_CODE_VALID_TO_UNDEFINED",
     "AggregationWithHeaders",
     "AuthenticationError",
     "AuthorizationError",
     "AutoOffsetReset",
-    "Batch",
     "Branched",
     "BranchedKStream",
     "BufferConfig",
@@ -214,10 +210,8 @@ __all__ = [
     "DslWindowParams",
     "Duration",
     "EagerBufferConfig",
-    "Engine",
     "ErrorHandlerContext",
     "FailureReason",
-    "Family",
     "FixedKeyProcessor",
     "FixedKeyProcessorContext",
     "FixedKeyProcessorSupplier",
@@ -289,7 +283,6 @@ __all__ = [
     "SerializationExceptionOrigin",
     "SessionStore",
     "SessionStoreWithHeaders",
-    "Snapshot",
     "Stat",
     "StateDirectoryError",
     "StateError",
@@ -371,7 +364,6 @@ __all__ = [
     "log_and_fail_processing",
     "log_and_skip_on_invalid_timestamp",
     "pydantic_serde",
-    "register_engine",
     "serde_of",
     "use_partition_time_on_invalid_timestamp",
     "wallclock_timestamp_extractor",
@@ -429,8 +421,6 @@ _HOMES = {
     "processor_api.topology": "Topology",
     "processor_api.wrapper": "ProcessorWrapper",
     "processor_api.stores.windowed": "Window Windowed",
-    "state.engine.port": "Batch Engine Family OFFSETS POSITIONS Snapshot",
-    "state.engine.registry": "register_engine",
     "state.formats.windowed_serdes": "WindowedSerdes",
     "dsl": (
         "Branched BranchedKStream BufferConfig Consumed EagerBufferConfig GlobalKTable Grouped KGroupedStream "

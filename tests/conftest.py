@@ -1,5 +1,7 @@
+import logging
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,3 +26,14 @@ def pytest_configure() -> None:
 def root() -> Path:
     """The folder of the repository."""
     return ROOT
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """Gives the next test the logging that this one found: commands set handlers and levels for the whole process."""
+    loggers = [logging.getLogger(), logging.getLogger("streams"), logging.getLogger("streams.config")]
+    before = [(list(logger.handlers), logger.level) for logger in loggers]
+    yield
+    for logger, (handlers, level) in zip(loggers, before, strict=True):
+        logger.handlers[:] = handlers
+        logger.setLevel(level)

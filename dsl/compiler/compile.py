@@ -1,4 +1,4 @@
-"""From the plan to the topology that runs."""
+"""The compiler: makes of a plan the topology that runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dsl.change import ChangeSerde
 from dsl.compiler.explicit_names import check_explicit_names
 from dsl.compiler.merge_repartitions import merge_repartitions
 from dsl.compiler.merge_sources import merge_sources
-from dsl.compiler.table_metadata import TableFacts, table_facts
+from dsl.compiler.table_metadata import TableMetadata, table_metadata
 from dsl.plan.materialization import buffer_builder, key_value_builder
 from dsl.plan.nodes import (
     GlobalSource,
@@ -40,17 +40,17 @@ __all__ = ["compile_plan"]
 
 
 def compile_plan(plan: Plan, settings: BuildSettings) -> Topology:
-    """A new topology; the plan stays as it is.
+    """Returns a new topology; the plan stays as it is.
 
-    :raises TopologyError: for what can only be seen in the whole: doubled names, unknown stores, overlapping sources.
+    :raises TopologyError: for mistakes that only show in the whole: doubled names, unknown stores, overlapping sources.
     """
-    facts = table_facts(plan)
+    metadata = table_metadata(plan)
     plan = merge_sources(plan)
     if settings.merge_repartition_topics:
         plan = merge_repartitions(plan)
     if settings.explicit_names:
-        check_explicit_names(plan, facts)
-    writer = _Writer(plan, facts, settings)
+        check_explicit_names(plan, metadata)
+    writer = _Writer(plan, metadata, settings)
     for number in _in_order(plan):
         writer.write(number, plan.nodes[number])
     if settings.wrapper is None:
@@ -74,10 +74,10 @@ def _in_order(plan: Plan) -> Iterator[int]:
 
 
 class _Writer:
-    def __init__(self, plan: Plan, facts: TableFacts, settings: BuildSettings) -> None:
+    def __init__(self, plan: Plan, metadata: TableMetadata, settings: BuildSettings) -> None:
         self.topology = Topology()
         self._plan = plan
-        self._facts = facts
+        self._metadata = metadata
         self._settings = settings
 
     def write(self, number: int, node: PlanNode) -> None:
@@ -125,7 +125,7 @@ class _Writer:
             timestamp_extractor=node.consumed.timestamp_extractor,
             offset_reset=node.consumed.offset_reset,
         )
-        materialized = number in self._facts.materialized
+        materialized = number in self._metadata.materialized
         operator = self._completed(number, node.operator, node.store if materialized else None)
         self.topology.add_processor(node.name, operator, node.source)
         if materialized:
@@ -155,7 +155,7 @@ class _Writer:
 
     def _process(self, number: int, node: Process) -> None:
         supplier = node.supplier
-        if isinstance(supplier, TableGroupBy) and number in self._facts.read_versioned:
+        if isinstance(supplier, TableGroupBy) and number in self._metadata.read_versioned:
             supplier = replace(supplier, versioned=True)
         self.topology.add_processor(node.name, supplier, *self._parents(node))
         added = self.topology.nodes[node.name]
@@ -170,7 +170,7 @@ class _Writer:
             self.topology.connect_processor_and_state_stores(node.name, *node.stores)
 
     def _table_step(self, number: int, node: TableStep) -> None:
-        store = node.store if number in self._facts.materialized else None
+        store = node.store if number in self._metadata.materialized else None
         self.topology.add_processor(node.name, self._completed(number, node.operator, store), *self._parents(node))
         if store is not None:
             self._add_store(store, node.name)
@@ -181,8 +181,8 @@ class _Writer:
         return replace(
             operator,
             store=None if store is None else store.name,
-            old_values=number in self._facts.old_values,
-            versioned=number in self._facts.read_versioned,
+            old_values=number in self._metadata.old_values,
+            versioned=number in self._metadata.read_versioned,
         )
 
     def _add_store(self, store: Materialization, processor: str) -> None:

@@ -1,10 +1,10 @@
-"""Refuses names that would change when the topology does (KIP-1111)."""
+"""The check that refuses names which would change when the topology does (KIP-1111)."""
 
 from __future__ import annotations
 
 import re
 
-from dsl.compiler.table_metadata import TableFacts
+from dsl.compiler.table_metadata import TableMetadata
 from dsl.plan.nodes import Plan, Repartition, TableRepartition, TableSource, TableStep
 from processor_api.errors import TopologyError
 
@@ -13,8 +13,8 @@ __all__ = ["check_explicit_names"]
 _GENERATED = re.compile(r".*-[0-9]{10}-repartition")
 
 
-def check_explicit_names(plan: Plan, facts: TableFacts) -> None:
-    """For ``ensure.explicit.internal.resource.naming``.
+def check_explicit_names(plan: Plan, metadata: TableMetadata) -> None:
+    """Checks for ``ensure.explicit.internal.resource.naming`` that names were given by the user.
 
     :raises TopologyError: if the name of a store (and so of its changelog) or of a repartition topic is generated.
     """
@@ -22,7 +22,7 @@ def check_explicit_names(plan: Plan, facts: TableFacts) -> None:
         node.store.name
         for number, node in plan.nodes.items()
         if isinstance(node, TableSource | TableStep)
-        and number in facts.materialized
+        and number in metadata.materialized
         and node.store is not None
         and not node.store.queryable
     ]

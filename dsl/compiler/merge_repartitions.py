@@ -1,4 +1,4 @@
-"""One repartition topic after a key change in place of several further down (conformance 107).
+"""The pass that puts one repartition topic after a key change in place of several further down (semantics 107).
 
 The repartition moves up to where the key changed, unless a value changes in between: then the topic would carry another
 type. What a record meets on its way stays the same; only where it crosses the topic moves. The rules, down to which of
@@ -19,7 +19,7 @@ __all__ = ["merge_repartitions"]
 
 
 def merge_repartitions(plan: Plan) -> Plan:
-    """A plan with as few repartition topics as the rules allow."""
+    """Returns a plan with as few repartition topics as the rules allow."""
     graph = _Graph(plan)
     for origin, repartitions in _by_origin(graph).items():
         if repartitions:

@@ -1,4 +1,4 @@
-"""Streams that read the same topics, or the same pattern, share one source node (conformance 106)."""
+"""The pass that lets streams of the same topics, or of the same pattern, share one source node (semantics 106)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["merge_sources"]
 
 
 def merge_sources(plan: Plan) -> Plan:
-    """A plan without doubled sources.
+    """Returns a plan without doubled sources.
 
     :raises TopologyError: if the topics of two sources overlap but are not the same, or if their offset resets differ.
     """

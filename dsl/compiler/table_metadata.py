@@ -1,6 +1,6 @@
-"""What the tables of a plan need: who gets a store, and who sends old values (conformance 30, 109).
+"""The metadata of a plan's tables: which get a store, and which send old values (semantics 30, 109).
 
-Kafka Streams settles this while the user's calls are made, so the order of the calls matters: a filter sends old values
+Kafka Streams decides this while the user's calls are made, so the order of the calls matters: a filter sends old values
 if its table could send them at that moment. The pass therefore goes through the nodes in the order of the calls.
 """
 
@@ -11,23 +11,25 @@ from dataclasses import dataclass
 from dsl.plan.nodes import Answer, Ask, Plan, Process, TableSource, TableStep
 from processor_api.errors import InternalError, TopologyError
 
-__all__ = ["TableFacts", "table_facts"]
+__all__ = ["TableMetadata", "table_metadata"]
 
 VERSIONED = "versioned-key-value"
 
 
 @dataclass(frozen=True)
-class TableFacts:
-    """Nodes by number."""
+class TableMetadata:
+    """The nodes, by number, that have a store, send old values, or read a versioned table."""
 
     materialized: frozenset[int]
+    """Tables with a store."""
     old_values: frozenset[int]
+    """Tables that send old values."""
     read_versioned: frozenset[int]
-    """Those that read a versioned table."""
+    """Nodes that read a versioned table."""
 
 
-def table_facts(plan: Plan) -> TableFacts:
-    """Asks on behalf of every node, in order."""
+def table_metadata(plan: Plan) -> TableMetadata:
+    """Returns the metadata of the tables of a plan, found by going through its nodes in order."""
     asking = _Asking(plan)
     for number, node in plan.nodes.items():
         match node:
@@ -41,11 +43,13 @@ def table_facts(plan: Plan) -> TableFacts:
                 asking.ask(node.parents[0], node.asks is Ask.FORCE)
             case _:
                 pass
-    return TableFacts(frozenset(asking.materialized), frozenset(asking.old_values), _read_versioned(plan))
+    return TableMetadata(frozenset(asking.materialized), frozenset(asking.old_values), _read_versioned(plan))
 
 
 def _read_versioned(plan: Plan) -> frozenset[int]:
-    """Tables are versioned whose stores are; without a store of its own, if what it reads is (conformance 39).
+    """Returns the nodes that read a versioned table (semantics 39).
+
+    A table is versioned if its store is; a table without a store, if the table that it reads is.
 
     :raises TopologyError: if one is suppressed.
     """

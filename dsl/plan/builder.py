@@ -6,17 +6,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dsl.naming import Names
-from dsl.plan.nodes import Plan, PlanNode
-from processor_api.checks import check_function
+from dsl.plan.nodes import Plan, PlanNode, Process, TableSource, TableStep
+from dsl.user_functions import check_user_functions
 from processor_api.errors import TopologyError
-from processor_api.processor import Operator
 from processor_api.serde import Serde
 
-__all__ = ["Draft", "Place"]
+__all__ = ["Place", "PlanBuilder"]
 
 
-class Draft:
-    """One builder's counter and nodes. The nodes are frozen; the draft is what grows."""
+class PlanBuilder:
+    """The nodes that a builder's calls have added so far, and its counter of names. The nodes themselves are frozen."""
 
     def __init__(self) -> None:
         self.names = Names()
@@ -27,13 +26,15 @@ class Draft:
     def add(self, node: PlanNode) -> int:
         """Adds a node; returns its number.
 
-        :raises TopologyError: if a function that it should call is none.
+        :raises TopologyError: if a function of the user that its operator calls cannot be called.
         """
-        operator = getattr(node, "operator", None) or getattr(node, "supplier", None)
-        if isinstance(operator, Operator):
-            for one in getattr(operator, "__dataclass_fields__", {}).values():
-                if str(one.type).startswith("Callable["):
-                    check_function(getattr(operator, one.name), one.name, str(getattr(node, "name", None)))
+        match node:
+            case TableSource() | TableStep():
+                check_user_functions(node.operator, node.name)
+            case Process():
+                check_user_functions(node.supplier, node.name)
+            case _:
+                pass
         number = len(self._nodes)
         self._nodes[number] = node
         self.add_again(number)
@@ -45,6 +46,7 @@ class Draft:
         self._turn += 1
 
     def node(self, number: int) -> PlanNode:
+        """Returns the node of a number."""
         return self._nodes[number]
 
     def amend(self, number: int, node: PlanNode) -> None:
@@ -52,15 +54,15 @@ class Draft:
         self._nodes[number] = node
 
     def plan(self) -> Plan:
-        """The plan as it is now."""
+        """Returns the plan as it is now."""
         return Plan(dict(self._nodes), dict(self._turns))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a stream or table is in the plan, and what is known of its records."""
+    """The place of a stream or table in the plan, and what is known of its records."""
 
-    draft: Draft
+    plan_builder: PlanBuilder
     node: int
     name: str
     sources: frozenset[str]
@@ -68,20 +70,20 @@ class Place:
     key_serde: Serde[Any] | None = None
     value_serde: Serde[Any] | None = None
     repartition_required: bool = False
-    """Whether a key changed since the last internal topic (conformance 102)."""
+    """Whether a key changed since the last internal topic (semantics 102)."""
     store: str | None = None
     """The name under which a table can be queried."""
 
     def then(self, node: PlanNode, **changes: Any) -> Place:
-        """The place below this one, at a new node."""
-        return replace(self, node=self.draft.add(node), name=node.name, **changes)
+        """Adds a node; returns its place, which is like this one but for the changes."""
+        return replace(self, node=self.plan_builder.add(node), name=node.name, **changes)
 
     def same_builder(self, other: Place) -> Place:
-        """Returns the other place.
+        """Returns the other place, if it belongs to the same builder.
 
-        :raises TopologyError: if it belongs to another builder.
+        :raises TopologyError: if it does not.
         """
-        if other.draft is not self.draft:
+        if other.plan_builder is not self.plan_builder:
             raise TopologyError(
                 f"{self.name!r} and {other.name!r} come from different builders; use one StreamsBuilder"
             )

@@ -1,4 +1,4 @@
-"""What the calls for global tables and global stores add to the plan."""
+"""The nodes that the calls for global tables and global stores add to the plan."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dsl.options import Consumed, chosen
-from dsl.plan.builder import Draft
+from dsl.plan.builder import PlanBuilder
 from dsl.plan.materialization import MaterializedLike, as_materialized, materialize
 from dsl.plan.nodes import GlobalSource
 from dsl.plan.stream_nodes import SOURCE
@@ -26,9 +26,9 @@ VERSIONED = "history_retention_ms"
 
 @dataclass(frozen=True, kw_only=True)
 class GlobalTable:
-    """What joins need to know of a global table."""
+    """A global table in the plan, as joins use it."""
 
-    draft: Draft
+    plan_builder: PlanBuilder
     name: str
     store: str
     """Its store, which every operator may read without being connected to it."""
@@ -39,18 +39,22 @@ class GlobalTable:
 
 
 def global_table(
-    draft: Draft, topic: Any, consumed: Consumed[Any, Any] | None, materialized: MaterializedLike
+    plan_builder: PlanBuilder, topic: Any, consumed: Consumed[Any, Any] | None, materialized: MaterializedLike
 ) -> GlobalTable:
+    """Adds a global table: its source, its store and the operator that fills it.
+
+    :raises TopologyError: if no topic is given, or the store is versioned.
+    """
     given = as_materialized(materialized)
     if given.supplier is not None and VERSIONED in as_supplier(given.supplier).parameters:
         raise TopologyError("a global table cannot be versioned: choose another supplier", store=given.store_name)
     how: Consumed[Any, Any] = chosen(consumed, Consumed)
     how = replace(how, key_serde=how.key_serde or given.key_serde, value_serde=how.value_serde or given.value_serde)
     given = replace(given, key_serde=how.key_serde, value_serde=how.value_serde)
-    store = materialize(given, draft, f"{_one_topic(topic)}-")
+    store = materialize(given, plan_builder, f"{_one_topic(topic)}-")
     store = replace(store, logging=False, topic_config={}, caching=False)
-    source, name = _names(draft, how)
-    draft.add(
+    source, name = _names(plan_builder, how)
+    plan_builder.add(
         GlobalSource(
             name=name,
             source=source,
@@ -61,7 +65,7 @@ def global_table(
         )
     )
     return GlobalTable(
-        draft=draft,
+        plan_builder=plan_builder,
         name=name,
         store=store.name,
         queryable=store.queryable,
@@ -71,18 +75,22 @@ def global_table(
 
 
 def add_global_store(
-    draft: Draft,
+    plan_builder: PlanBuilder,
     builder: Any,
     topic: Any,
     consumed: Consumed[Any, Any] | None,
     supplier: Callable[[], Processor[Any, Any, Any, Any]],
 ) -> None:
+    """Adds a global store: its source, and the processor that fills it.
+
+    :raises TopologyError: if ``builder`` is no builder of a store, or no topic is given.
+    """
     if not isinstance(builder, StoreBuilder):
         raise TopologyError(f"expected a store builder, got {builder!r}; see Stores.key_value_store_builder")
     how: Consumed[Any, Any] = chosen(consumed, Consumed)
-    source, name = _names(draft, how)
+    source, name = _names(plan_builder, how)
     check_supplier(name, supplier)
-    draft.add(
+    plan_builder.add(
         GlobalSource(
             name=name,
             source=source,
@@ -100,5 +108,7 @@ def _one_topic(topic: Any) -> str:
     return topic
 
 
-def _names(draft: Draft, consumed: Consumed[Any, Any]) -> tuple[str, str]:
-    return draft.names.suffixed(consumed.name, "-source", SOURCE), draft.names.choose(consumed.name, TABLE_SOURCE)
+def _names(plan_builder: PlanBuilder, consumed: Consumed[Any, Any]) -> tuple[str, str]:
+    return plan_builder.names.suffixed(consumed.name, "-source", SOURCE), plan_builder.names.choose(
+        consumed.name, TABLE_SOURCE
+    )

@@ -1,4 +1,4 @@
-"""What grouping a stream and aggregating it add to the plan."""
+"""The nodes that grouping a stream and aggregating it add to the plan."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GroupedLike = Grouped[Any, Any] | str | None
 
 @dataclass
 class Grouping:
-    """A grouped stream. A repartition topic that the user named serves all its aggregations (conformance 102)."""
+    """A grouped stream. A repartition topic that the user named serves all its aggregations (semantics 102)."""
 
     place: Place
     name: str | None
@@ -33,6 +33,7 @@ class Grouping:
 
 
 def as_grouped(grouped: GroupedLike) -> Grouped[Any, Any]:
+    """Returns the options of a group, of which a string is the name."""
     return Grouped(name=grouped) if isinstance(grouped, str) else chosen(grouped, Grouped)
 
 
@@ -46,27 +47,33 @@ def _grouping(place: Place, grouped: Grouped[Any, Any]) -> Grouping:
 
 
 def group_by_key(place: Place, grouped: GroupedLike) -> Grouping:
+    """Groups a stream by its keys; adds no node."""
     return _grouping(place, as_grouped(grouped))
 
 
 def group_by(place: Place, selector: Callable[[Any, Any], Any], grouped: GroupedLike) -> Grouping:
+    """Adds a node that selects keys, and groups by them."""
     how = as_grouped(grouped)
     return _grouping(select_key(place, selector, how.name), how)
 
 
 def count(grouping: Grouping, materialized: MaterializedLike, named: NamedLike) -> Place:
+    """Adds a count, with its repartition topic if the key changed."""
     place = grouping.place
     if materialized is not None and as_materialized(materialized).store_name is None:
-        place.draft.names.store(AGGREGATE)  # Java uses up one more number here
-    store = materialize(materialized, place.draft, AGGREGATE, key_serde=place.key_serde, value_serde=Serdes.LONG)
+        place.plan_builder.names.store(AGGREGATE)  # Java uses up one more number here
+    store = materialize(materialized, place.plan_builder, AGGREGATE, key_serde=place.key_serde, value_serde=Serdes.LONG)
     return _aggregated(grouping, Count(), store, AGGREGATE, named)
 
 
 def reduce(
     grouping: Grouping, reducer: Callable[[Any, Any], Any], materialized: MaterializedLike, named: NamedLike
 ) -> Place:
+    """Adds a reduction, with its repartition topic if the key changed."""
     place = grouping.place
-    store = materialize(materialized, place.draft, REDUCE, key_serde=place.key_serde, value_serde=place.value_serde)
+    store = materialize(
+        materialized, place.plan_builder, REDUCE, key_serde=place.key_serde, value_serde=place.value_serde
+    )
     return _aggregated(grouping, Reduce(reducer=reducer), store, REDUCE, named)
 
 
@@ -77,7 +84,8 @@ def aggregate(
     materialized: MaterializedLike,
     named: NamedLike,
 ) -> Place:
-    store = materialize(materialized, grouping.place.draft, AGGREGATE, key_serde=grouping.place.key_serde)
+    """Adds an aggregation, with its repartition topic if the key changed."""
+    store = materialize(materialized, grouping.place.plan_builder, AGGREGATE, key_serde=grouping.place.key_serde)
     operator = Aggregate(initializer=initializer, aggregator=aggregator)
     return _aggregated(grouping, operator, store, AGGREGATE, named)
 
@@ -85,7 +93,7 @@ def aggregate(
 def _aggregated(
     grouping: Grouping, operator: TableOperator, store: Materialization, prefix: str, named: NamedLike
 ) -> Place:
-    name = grouping.place.draft.names.choose(name_of(named), prefix)
+    name = grouping.place.plan_builder.names.choose(name_of(named), prefix)
     place = repartitioned(grouping, store.name)
     table = TableStep(name=name, parents=(place.node,), operator=operator, store=store, answers=Answer.ALWAYS)
     return place.then(
@@ -97,13 +105,13 @@ def _aggregated(
 
 
 def repartitioned(grouping: Grouping, store: str) -> Place:
-    """The place from which an aggregation reads: below a repartition topic if the key changed."""
+    """Returns the place from which an aggregation reads: below a repartition topic if the key changed."""
     place = grouping.place
     if not place.repartition_required:
         return place
     node = new_repartition(place, grouping.name or store, key_serde=place.key_serde, value_serde=place.value_serde)
     if grouping.repartitioned is not None:
-        place.draft.add_again(grouping.repartitioned.node)
+        place.plan_builder.add_again(grouping.repartitioned.node)
         return grouping.repartitioned
     below = place.then(node, sources=frozenset((node.name,)), repartition_required=False)
     if grouping.name is not None:

@@ -1,4 +1,4 @@
-"""From what the user said about a store to its builder."""
+"""The stores of tables: from the options that a user gave to a builder of the store."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dsl.options import Materialized, chosen
-from dsl.plan.builder import Draft
+from dsl.plan.builder import PlanBuilder
 from dsl.plan.nodes import BufferStore, Materialization
 from dsl.settings import BuildSettings
 from processor_api.durations import to_ms
@@ -43,22 +43,27 @@ _CAN_HAVE_HEADERS = frozenset({"key-value", "timestamped-key-value", "headers-ke
 
 
 def as_materialized(materialized: MaterializedLike) -> Materialized[Any, Any]:
+    """Returns the options of a store, of which a string is the name."""
     return Materialized(name=materialized) if isinstance(materialized, str) else chosen(materialized, Materialized)
 
 
 def materialize(
     materialized: MaterializedLike,
-    draft: Draft,
+    plan_builder: PlanBuilder,
     prefix: str,
     *,
     key_serde: Serde[Any] | None = None,
     value_serde: Serde[Any] | None = None,
 ) -> Materialization:
-    """The store of a table that may need one; ``prefix`` is for a generated name, the serdes for those left open."""
+    """Returns the store of a table that may need one.
+
+    :param prefix: the beginning of a generated name.
+    :param key_serde: for a store that was given none; so ``value_serde``.
+    """
     given = as_materialized(materialized)
     name = given.store_name
     return Materialization(
-        name=draft.names.store(prefix) if name is None else name,
+        name=plan_builder.names.store(prefix) if name is None else name,
         queryable=name is not None,
         key_serde=key_serde if given.key_serde is None else given.key_serde,
         value_serde=value_serde if given.value_serde is None else given.value_serde,
@@ -74,22 +79,27 @@ def materialize(
 
 def materialize_if_named(
     materialized: MaterializedLike,
-    draft: Draft,
+    plan_builder: PlanBuilder,
     prefix: str,
     *,
     key_serde: Serde[Any] | None = None,
     value_serde: Serde[Any] | None = None,
 ) -> Materialization | None:
-    """The store of a table that has one only if it can be queried (conformance 109); uses up a number like Java."""
+    """Returns the store of a table that has one only if it can be queried (semantics 109).
+
+    It uses up a number of the counter, as Java does.
+    """
     if materialized is None:
         return None
-    store = materialize(materialized, draft, prefix, key_serde=key_serde, value_serde=value_serde)
+    store = materialize(materialized, plan_builder, prefix, key_serde=key_serde, value_serde=value_serde)
     return store if store.queryable else None
 
 
 def key_value_builder(store: Materialization, settings: BuildSettings) -> StoreBuilder[Any, Any]:
-    """A key-value store with timestamps, and with headers if the application wants them, or whatever kind the supplier
-    is of."""
+    """Returns a builder of a table's store: by its supplier, or else by the application's settings.
+
+    It keeps timestamps, and headers if the application wants them; a supplier of another kind is taken as it is.
+    """
     supplier = store.supplier or _default_supplier(store, settings)
     make = _BUILDERS.get(supplier.kind)
     if settings.headers and store.supplier is None and supplier.kind in _CAN_HAVE_HEADERS:
@@ -108,7 +118,10 @@ def key_value_builder(store: Materialization, settings: BuildSettings) -> StoreB
 
 
 def buffer_builder(store: BufferStore, settings: BuildSettings) -> StoreBuilder[Any, Any]:
-    """On the application's engine: on RocksDB what waits outlives a restart without a restore."""
+    """Returns a builder of a suppression's buffer on the application's engine.
+
+    On RocksDB, what waits is still there after a restart, without a restore.
+    """
     builder = change_buffer_builder(store.name, store.key_serde, store.value_serde, engine=settings.engine)
     if store.logging:
         return builder.with_logging_enabled(store.topic_config)

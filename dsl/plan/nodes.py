@@ -1,6 +1,6 @@
-"""The plan: what a builder's calls add up to, as frozen nodes.
+"""The plan: the calls of a builder as frozen nodes.
 
-The set of kinds is closed: the compiler and the passes match on it, and the type checker tells where a new kind is
+The set of kinds is closed: the compiler and the passes match on it, and the type checker reports where a new kind is
 missing. Most operators need no kind of their own: :class:`Process` takes any operator of a stream, :class:`TableStep`
 any operator that makes a table. Nodes refer to their parents by number; a node's ``name`` is that of the topology node
 from which its children read.
@@ -74,17 +74,17 @@ class BufferStore:
 
 
 class Ask(enum.Enum):
-    """What an operator says to a table it reads about old values (conformance 30)."""
+    """Whether an operator asks a table that it reads for old values (semantics 30)."""
 
     NOTHING = enum.auto()
     IF_AVAILABLE = enum.auto()
-    """Send them if you can without a store made for it."""
+    """The table sends them if it can without a store made for this purpose."""
     FORCE = enum.auto()
-    """Send them, and if that takes a store, make one."""
+    """The table sends them; if that takes a store, it gets one."""
 
 
 class Answer(enum.Enum):
-    """How a table can come by old values."""
+    """Where a table can take old values from."""
 
     ALWAYS = enum.auto()
     """It has a store in any case."""
@@ -96,7 +96,7 @@ class Answer(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class StreamSource:
-    """``stream(...)``: topics, or a pattern."""
+    """A source that ``stream(...)`` added: topics, or a pattern."""
 
     name: str
     consumed: Consumed[Any, Any]
@@ -105,12 +105,13 @@ class StreamSource:
 
     @property
     def parents(self) -> tuple[int, ...]:
+        """The numbers of the nodes above; there are none."""
         return ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableSource:
-    """``table(...)``: a source node, and the processor that makes its records changes."""
+    """The nodes that ``table(...)`` added: a source, and the processor that turns its records into changes."""
 
     name: str
     source: str
@@ -121,12 +122,13 @@ class TableSource:
 
     @property
     def parents(self) -> tuple[int, ...]:
+        """The numbers of the nodes above; there are none."""
         return ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class GlobalSource:
-    """``global_table(...)`` and ``add_global_store(...)``: a source node, and the processor that fills the store."""
+    """The nodes that ``global_table(...)`` or ``add_global_store(...)`` added: source and processor."""
 
     name: str
     source: str
@@ -139,27 +141,30 @@ class GlobalSource:
 
     @property
     def parents(self) -> tuple[int, ...]:
+        """The numbers of the nodes above; there are none."""
         return ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class StateStore:
-    """``add_state_store(...)``."""
+    """A store that ``add_state_store(...)`` added."""
 
     builder: StoreBuilder[Any, Any]
 
     @property
     def name(self) -> str:
+        """The name of the store."""
         return self.builder.name
 
     @property
     def parents(self) -> tuple[int, ...]:
+        """The numbers of the nodes above; there are none."""
         return ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Process:
-    """Any node that makes a stream, or nothing: an operator, or a user's processor."""
+    """A node that makes a stream, or nothing: an operator, or a user's processor."""
 
     name: str
     parents: tuple[int, ...]
@@ -177,7 +182,7 @@ class Process:
 
 @dataclass(frozen=True, kw_only=True)
 class TableStep:
-    """Any node that makes a table of what one parent sends, except the table's own source."""
+    """A node that makes a table of what one parent sends, except the table's own source."""
 
     name: str
     parents: tuple[int, ...]
@@ -204,7 +209,7 @@ class Repartition:
     partitions: int | None = None
     partitioner: StreamPartitioner | None = None
     optimizable: bool = True
-    """Whether it may be merged with others (not the ones the user asked for, conformance 102)."""
+    """Whether it may be merged with others (not the ones the user asked for, semantics 102)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,7 +226,7 @@ class TableRepartition:
 
 @dataclass(frozen=True, kw_only=True)
 class Sink:
-    """``to(...)``: a topic, or a function that names one for each record."""
+    """A sink that ``to(...)`` added: a topic, or a function that names one for each record."""
 
     name: str
     parents: tuple[int, ...]
@@ -236,14 +241,14 @@ PlanNode = (
 
 @dataclass(frozen=True)
 class Plan:
-    """Nodes by number, in the order of the calls, and their turns when the topology is written."""
+    """A plan: nodes by number, in the order of the calls, and their turns when the topology is written."""
 
     nodes: Mapping[int, PlanNode]
     turns: Mapping[int, int]
     """A node that was asked for again has a later turn than its number says."""
 
     def children(self) -> dict[int, list[int]]:
-        """The children of each node."""
+        """Returns the children of each node, by number."""
         found: dict[int, list[int]] = {number: [] for number in self.nodes}
         for number, node in self.nodes.items():
             for parent in dict.fromkeys(node.parents):

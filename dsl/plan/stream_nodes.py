@@ -1,6 +1,6 @@
-"""What the calls on a stream add to the plan. A function takes the place of the stream and returns that of its result.
+"""The nodes that calls on a stream add to the plan. A function takes the stream's place and returns that of its result.
 
-Serdes come down as far as they still fit (the types that an operator does not change), see conformance 3.7 for names.
+Serdes come down as far as they still fit (the types that an operator does not change), see semantics 132 for names.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from dsl.naming import looks_generated, repartition_topic
 from dsl.options import Consumed, NamedLike, Produced, Repartitioned, chosen, name_of
-from dsl.plan.builder import Draft, Place
+from dsl.plan.builder import Place, PlanBuilder
 from dsl.plan.materialization import MaterializedLike, materialize
 from dsl.plan.nodes import Answer, Process, Repartition, Sink, StreamSource, TableStep
 from dsl.processors.stateless import (
@@ -37,14 +37,18 @@ SINK = "KSTREAM-SINK-"
 FILTER = "KSTREAM-FILTER-"
 
 
-def stream(draft: Draft, topics: Any, consumed: Consumed[Any, Any] | None) -> Place:
+def stream(plan_builder: PlanBuilder, topics: Any, consumed: Consumed[Any, Any] | None) -> Place:
+    """Adds a source of topics, or of every topic that a pattern matches.
+
+    :raises TopologyError: if no topic is given.
+    """
     how: Consumed[Any, Any] = chosen(consumed, Consumed)
     pattern = topics if isinstance(topics, re.Pattern) else None
     names = () if pattern is not None else _topic_names(topics)
-    name = draft.names.choose(how.name, SOURCE)
-    node = draft.add(StreamSource(name=name, consumed=how, topics=names, pattern=pattern))
+    name = plan_builder.names.choose(how.name, SOURCE)
+    node = plan_builder.add(StreamSource(name=name, consumed=how, topics=names, pattern=pattern))
     return Place(
-        draft=draft,
+        plan_builder=plan_builder,
         node=node,
         name=name,
         sources=frozenset((name,)),
@@ -61,57 +65,66 @@ def _topic_names(topics: Any) -> tuple[str, ...]:
 
 
 def filter_(place: Place, predicate: Callable[[Any, Any], object], negate: bool, named: NamedLike) -> Place:
-    name = place.draft.names.choose(name_of(named), FILTER)
+    """Adds a filter."""
+    name = place.plan_builder.names.choose(name_of(named), FILTER)
     return place.then(Process(name=name, parents=(place.node,), supplier=Filter(predicate, negate)))
 
 
 def select_key(place: Place, mapper: Callable[[Any, Any], Any], named: NamedLike) -> Place:
-    name = place.draft.names.choose(name_of(named), "KSTREAM-KEY-SELECT-")
+    """Adds a node that changes keys."""
+    name = place.plan_builder.names.choose(name_of(named), "KSTREAM-KEY-SELECT-")
     node = Process(name=name, parents=(place.node,), supplier=SelectKey(mapper), changes_key=True)
     return place.then(node, key_serde=None, repartition_required=True)
 
 
 def map_(place: Place, mapper: Callable[[Any, Any], Any], named: NamedLike) -> Place:
+    """Adds a node that changes keys and values."""
     return _new_records(place, Map(mapper), "KSTREAM-MAP-", named)
 
 
 def flat_map(place: Place, mapper: Callable[[Any, Any], Any], named: NamedLike) -> Place:
+    """Adds a node that makes any number of records of one."""
     return _new_records(place, FlatMap(mapper), "KSTREAM-FLATMAP-", named)
 
 
 def _new_records(place: Place, operator: Any, prefix: str, named: NamedLike) -> Place:
-    name = place.draft.names.choose(name_of(named), prefix)
+    name = place.plan_builder.names.choose(name_of(named), prefix)
     node = Process(name=name, parents=(place.node,), supplier=operator, changes_key=True)
     return place.then(node, key_serde=None, value_serde=None, repartition_required=True)
 
 
 def map_values(place: Place, mapper: Callable[..., Any], with_key: bool, named: NamedLike) -> Place:
+    """Adds a node that changes values."""
     return _new_values(place, MapValues(mapper, with_key), "KSTREAM-MAPVALUES-", named)
 
 
 def flat_map_values(place: Place, mapper: Callable[..., Any], with_key: bool, named: NamedLike) -> Place:
+    """Adds a node that makes any number of records of one, with its key."""
     return _new_values(place, FlatMapValues(mapper, with_key), "KSTREAM-FLATMAPVALUES-", named)
 
 
 def _new_values(place: Place, operator: Any, prefix: str, named: NamedLike) -> Place:
-    name = place.draft.names.choose(name_of(named), prefix)
+    name = place.plan_builder.names.choose(name_of(named), prefix)
     node = Process(name=name, parents=(place.node,), supplier=operator, changes_value=True)
     return place.then(node, value_serde=None)
 
 
 def peek(place: Place, action: Callable[[Any, Any], object], named: NamedLike) -> Place:
-    name = place.draft.names.choose(name_of(named), "KSTREAM-PEEK-")
+    """Adds a node that calls a function for each record and passes it on."""
+    name = place.plan_builder.names.choose(name_of(named), "KSTREAM-PEEK-")
     return place.then(Process(name=name, parents=(place.node,), supplier=Peek(action)))
 
 
 def foreach(place: Place, action: Callable[[Any, Any], object], named: NamedLike) -> None:
-    name = place.draft.names.choose(name_of(named), "KSTREAM-FOREACH-")
-    place.draft.add(Process(name=name, parents=(place.node,), supplier=Foreach(action)))
+    """Adds a node that calls a function for each record and ends the stream."""
+    name = place.plan_builder.names.choose(name_of(named), "KSTREAM-FOREACH-")
+    place.plan_builder.add(Process(name=name, parents=(place.node,), supplier=Foreach(action)))
 
 
 def merge(place: Place, other: Place, named: NamedLike) -> Place:
+    """Adds a node that joins the records of two streams into one."""
     place.same_builder(other)
-    name = place.draft.names.choose(name_of(named), "KSTREAM-MERGE-")
+    name = place.plan_builder.names.choose(name_of(named), "KSTREAM-MERGE-")
     parents = tuple(dict.fromkeys((place.node, other.node)))
     return place.then(
         Process(name=name, parents=parents, supplier=PassThrough(), merges=True),
@@ -125,8 +138,9 @@ def merge(place: Place, other: Place, named: NamedLike) -> Place:
 def process(
     place: Place, supplier: Callable[[], Any], stores: tuple[str, ...], fixed_key: bool, named: NamedLike
 ) -> Place:
+    """Adds a node with a user's processor."""
     prefix = "KSTREAM-PROCESSVALUES-" if fixed_key else "KSTREAM-PROCESSOR-"
-    name = name_of(named) or place.draft.names.processor(prefix)
+    name = name_of(named) or place.plan_builder.names.processor(prefix)
     check_supplier(name, supplier)
     _check_store_names(name, stores)
     node = Process(name=name, parents=(place.node,), supplier=supplier, stores=stores, fixed_key=fixed_key)
@@ -146,6 +160,10 @@ def _check_store_names(name: str, stores: tuple[Any, ...]) -> None:
 
 
 def to(place: Place, topic: str | TopicNameExtractor, produced: Produced[Any, Any] | None) -> None:
+    """Adds a sink.
+
+    :raises TopologyError: if it is neither the name of a topic nor a function.
+    """
     how: Produced[Any, Any] = chosen(produced, Produced)
     if not topic or not (isinstance(topic, str) or callable(topic)):
         raise TopologyError(f"a stream goes to a topic, or to those that a function names, got {topic!r}")
@@ -154,8 +172,8 @@ def to(place: Place, topic: str | TopicNameExtractor, produced: Produced[Any, An
         value_serde=how.value_serde or place.value_serde,
         partitioner=how.partitioner,
     )
-    name = place.draft.names.choose(how.name, SINK)
-    place.draft.add(Sink(name=name, parents=(place.node,), topic=topic, produced=complete))
+    name = place.plan_builder.names.choose(how.name, SINK)
+    place.plan_builder.add(Sink(name=name, parents=(place.node,), topic=topic, produced=complete))
 
 
 def new_repartition(
@@ -168,9 +186,12 @@ def new_repartition(
     partitioner: StreamPartitioner | None = None,
     optimizable: bool = True,
 ) -> Repartition:
-    """A node that is not added yet. Uses up three numbers, also where the names are made of the topic's name."""
+    """Returns a node for an internal topic that is not added yet.
+
+    It uses up three numbers, also where the names are made of the topic's name.
+    """
     topic = repartition_topic(prefix)
-    names = place.draft.names
+    names = place.plan_builder.names
     sink, filter_name, source = names.processor(SINK), names.processor(FILTER), names.processor(SOURCE)
     if not looks_generated(prefix):
         sink, filter_name, source = f"{topic}-sink", f"{topic}-filter", f"{topic}-source"
@@ -189,8 +210,9 @@ def new_repartition(
 
 
 def repartition(place: Place, repartitioned: Repartitioned[Any, Any] | None) -> Place:
+    """Adds an internal topic that the user asked for."""
     how: Repartitioned[Any, Any] = chosen(repartitioned, Repartitioned)
-    prefix = how.name or place.draft.names.processor("KSTREAM-REPARTITION-")
+    prefix = how.name or place.plan_builder.names.processor("KSTREAM-REPARTITION-")
     key_serde, value_serde = how.key_serde or place.key_serde, how.value_serde or place.value_serde
     node = new_repartition(
         place,
@@ -211,10 +233,11 @@ def repartition(place: Place, repartitioned: Repartitioned[Any, Any] | None) -> 
 
 
 def to_table(place: Place, materialized: MaterializedLike, named: NamedLike) -> Place:
-    draft = place.draft
+    """Adds a node that reads records as updates of a table."""
+    plan_builder = place.plan_builder
     prefix = "KSTREAM-TOTABLE-"
-    name = draft.names.choose(name_of(named), prefix)
-    store = materialize(materialized, draft, prefix, key_serde=place.key_serde, value_serde=place.value_serde)
+    name = plan_builder.names.choose(name_of(named), prefix)
+    store = materialize(materialized, plan_builder, prefix, key_serde=place.key_serde, value_serde=place.value_serde)
     if place.repartition_required:
         node = new_repartition(place, name, key_serde=store.key_serde, value_serde=store.value_serde)
         place = place.then(node, sources=frozenset((node.name,)), repartition_required=False)

@@ -1,8 +1,8 @@
-"""What ``suppress`` adds to the plan."""
+"""The nodes that ``suppress`` adds to the plan."""
 
 from __future__ import annotations
 
-from dsl.plan.builder import Draft, Place
+from dsl.plan.builder import Place, PlanBuilder
 from dsl.plan.nodes import Answer, Ask, BufferStore, TableStep
 from dsl.processors.suppress import NO_LIMIT, Suppress
 from dsl.suppressed import EagerBufferConfig, Suppressed
@@ -14,17 +14,21 @@ SUPPRESS = "KTABLE-SUPPRESS-"
 
 
 def suppress(place: Place, suppressed: Suppressed) -> Place:
+    """Adds a suppression with its buffer.
+
+    :raises TopologyError: if it waits for windows and there are none.
+    """
     if not isinstance(suppressed, Suppressed):
         raise TopologyError(
             f"suppress takes Suppressed.until_time_limit(...) or until_window_closes(...), got {suppressed!r}"
         )
-    draft, config = place.draft, suppressed.buffer
+    plan_builder, config = place.plan_builder, suppressed.buffer
     name = suppressed.name
     by_window = suppressed.wait_ms is None
-    node = draft.names.processor(SUPPRESS) if name is None else name
-    wait_ms = _grace(draft, place.node, node) if suppressed.wait_ms is None else suppressed.wait_ms
+    node = plan_builder.names.processor(SUPPRESS) if name is None else name
+    wait_ms = _grace(plan_builder, place.node, node) if suppressed.wait_ms is None else suppressed.wait_ms
     store = BufferStore(
-        name=draft.names.store(SUPPRESS) if name is None else f"{name}-store",
+        name=plan_builder.names.store(SUPPRESS) if name is None else f"{name}-store",
         named=name is not None,
         key_serde=place.key_serde,
         value_serde=place.value_serde,
@@ -51,10 +55,9 @@ def suppress(place: Place, suppressed: Suppressed) -> Place:
     return place.then(step, store=None)
 
 
-def _grace(draft: Draft, number: int, node: str) -> int:
-    """How long windows stay open after their ends: as the nearest windowed aggregations above say, the longest of
-    them."""
-    above = draft.node(number)
+def _grace(plan_builder: PlanBuilder, number: int, node: str) -> int:
+    """Returns for how many ms windows stay open after their ends: the longest of the nearest windowed aggregations."""
+    above = plan_builder.node(number)
     if isinstance(above, TableStep) and above.grace_ms is not None:
         return above.grace_ms
     if not isinstance(above, TableStep):
@@ -63,4 +66,4 @@ def _grace(draft: Draft, number: int, node: str) -> int:
             " suppress a windowed aggregation",
             node=node,
         )
-    return max(_grace(draft, parent, node) for parent in above.parents)
+    return max(_grace(plan_builder, parent, node) for parent in above.parents)

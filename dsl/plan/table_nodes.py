@@ -1,4 +1,4 @@
-"""What the calls on a table add to the plan."""
+"""The nodes that calls on a table add to the plan."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from dsl.naming import REPARTITION_SUFFIX
 from dsl.options import Consumed, NamedLike, chosen, name_of
-from dsl.plan.builder import Draft, Place
+from dsl.plan.builder import Place, PlanBuilder
 from dsl.plan.group_nodes import GroupedLike, as_grouped
 from dsl.plan.materialization import MaterializedLike, as_materialized, materialize, materialize_if_named
 from dsl.plan.nodes import Answer, Ask, Materialization, Process, TableRepartition, TableSource, TableStep
@@ -40,21 +40,27 @@ REDUCE = "KTABLE-REDUCE-"
 TABLE_SOURCE = "KTABLE-SOURCE-"
 
 
-def table(draft: Draft, topic: Any, consumed: Consumed[Any, Any] | None, materialized: MaterializedLike) -> Place:
+def table(
+    plan_builder: PlanBuilder, topic: Any, consumed: Consumed[Any, Any] | None, materialized: MaterializedLike
+) -> Place:
+    """Adds a table of a topic: its source, its store and the operator that fills it.
+
+    :raises TopologyError: if no topic is given.
+    """
     if not isinstance(topic, str) or not topic:
         raise TopologyError(f"a table reads one topic, got {topic!r}")
     given = as_materialized(materialized)
     how: Consumed[Any, Any] = chosen(consumed, Consumed)
     how = replace(how, key_serde=how.key_serde or given.key_serde, value_serde=how.value_serde or given.value_serde)
     given = replace(given, key_serde=how.key_serde, value_serde=how.value_serde)
-    store = materialize(given, draft, f"{topic}-")
-    source = draft.names.suffixed(how.name, "-source", SOURCE)
-    name = draft.names.choose(how.name, TABLE_SOURCE)
-    node = draft.add(
+    store = materialize(given, plan_builder, f"{topic}-")
+    source = plan_builder.names.suffixed(how.name, "-source", SOURCE)
+    name = plan_builder.names.choose(how.name, TABLE_SOURCE)
+    node = plan_builder.add(
         TableSource(name=name, source=source, topic=topic, consumed=how, operator=TableSourceOperator(), store=store)
     )
     return Place(
-        draft=draft,
+        plan_builder=plan_builder,
         node=node,
         name=name,
         sources=frozenset((source,)),
@@ -71,15 +77,16 @@ def filter_(
     materialized: MaterializedLike,
     named: NamedLike,
 ) -> Place:
+    """Adds a filter of a table."""
     given = as_materialized(materialized)
     store = materialize_if_named(
-        materialized, place.draft, FILTER, key_serde=place.key_serde, value_serde=place.value_serde
+        materialized, place.plan_builder, FILTER, key_serde=place.key_serde, value_serde=place.value_serde
     )
     return _step(
         place,
         TableFilter(predicate=predicate, negate=negate),
         store,
-        place.draft.names.choose(name_of(named), FILTER),
+        place.plan_builder.names.choose(name_of(named), FILTER),
         Ask.IF_AVAILABLE,
         key_serde=given.key_serde or place.key_serde,
         value_serde=given.value_serde or place.value_serde,
@@ -93,13 +100,14 @@ def map_values(
     materialized: MaterializedLike,
     named: NamedLike,
 ) -> Place:
+    """Adds a node that changes a table's values."""
     given = as_materialized(materialized)
-    store = materialize_if_named(materialized, place.draft, MAPVALUES, key_serde=place.key_serde)
+    store = materialize_if_named(materialized, place.plan_builder, MAPVALUES, key_serde=place.key_serde)
     return _step(
         place,
         TableMapValues(mapper=mapper, with_key=with_key),
         store,
-        place.draft.names.choose(name_of(named), MAPVALUES),
+        place.plan_builder.names.choose(name_of(named), MAPVALUES),
         Ask.NOTHING,
         key_serde=given.key_serde or place.key_serde,
         value_serde=given.value_serde,
@@ -121,7 +129,8 @@ def _step(
 
 
 def to_stream(place: Place, named: NamedLike) -> Place:
-    name = place.draft.names.choose(name_of(named), "KTABLE-TOSTREAM-")
+    """Adds a node that turns changes into records."""
+    name = place.plan_builder.names.choose(name_of(named), "KTABLE-TOSTREAM-")
     node = Process(name=name, parents=(place.node,), supplier=ToStream())
     return place.then(node, store=None)
 
@@ -136,17 +145,19 @@ class TableGrouping:
 
 
 def group_by(place: Place, selector: Callable[[Any, Any], tuple[Any, Any]], grouped: GroupedLike) -> TableGrouping:
+    """Adds a node that selects groups, and groups by them."""
     how = as_grouped(grouped)
-    name = place.draft.names.choose(how.name, "KTABLE-SELECT-")
+    name = place.plan_builder.names.choose(how.name, "KTABLE-SELECT-")
     node = Process(name=name, parents=(place.node,), supplier=TableGroupBy(selector), asks=Ask.FORCE)
     below = place.then(node, key_serde=how.key_serde, value_serde=how.value_serde, store=None)
     return TableGrouping(below, how.name)
 
 
 def count(grouping: TableGrouping, materialized: MaterializedLike, named: NamedLike) -> Place:
+    """Adds a count of the rows of each group, with its repartition topic."""
     operator = TableAggregate(initializer=_zero, adder=_one_more, subtractor=_one_less)
     place = grouping.place
-    store = materialize(materialized, place.draft, AGGREGATE, key_serde=place.key_serde, value_serde=Serdes.LONG)
+    store = materialize(materialized, place.plan_builder, AGGREGATE, key_serde=place.key_serde, value_serde=Serdes.LONG)
     return _aggregated(grouping, operator, store, AGGREGATE, named)
 
 
@@ -169,8 +180,11 @@ def reduce(
     materialized: MaterializedLike,
     named: NamedLike,
 ) -> Place:
+    """Adds a reduction of each group, with its repartition topic."""
     place = grouping.place
-    store = materialize(materialized, place.draft, AGGREGATE, key_serde=place.key_serde, value_serde=place.value_serde)
+    store = materialize(
+        materialized, place.plan_builder, AGGREGATE, key_serde=place.key_serde, value_serde=place.value_serde
+    )
     return _aggregated(grouping, TableReduce(adder=adder, subtractor=subtractor), store, REDUCE, named)
 
 
@@ -182,7 +196,8 @@ def aggregate(
     materialized: MaterializedLike,
     named: NamedLike,
 ) -> Place:
-    store = materialize(materialized, grouping.place.draft, AGGREGATE, key_serde=grouping.place.key_serde)
+    """Adds an aggregation of each group, with its repartition topic."""
+    store = materialize(materialized, grouping.place.plan_builder, AGGREGATE, key_serde=grouping.place.key_serde)
     operator = TableAggregate(initializer=initializer, adder=adder, subtractor=subtractor)
     return _aggregated(grouping, operator, store, AGGREGATE, named)
 
@@ -191,7 +206,7 @@ def _aggregated(
     grouping: TableGrouping, operator: TableOperator, store: Materialization, prefix: str, named: NamedLike
 ) -> Place:
     place, given = grouping.place, name_of(named)
-    names = place.draft.names
+    names = place.plan_builder.names
     sink = names.suffixed(given, "-sink", SINK)
     source = names.suffixed(given, "-source", SOURCE)
     name = names.choose(given, prefix)
@@ -209,8 +224,8 @@ def _repartitioned(grouping: TableGrouping, sink: str, source: str, topic: str) 
     place = grouping.place
     number = grouping.repartition
     if number is not None:
-        place.draft.add_again(number)
-        source = place.draft.node(number).name
+        place.plan_builder.add_again(number)
+        source = place.plan_builder.node(number).name
         return replace(place, node=number, name=source, sources=frozenset((source,)))
     node = TableRepartition(
         name=source,

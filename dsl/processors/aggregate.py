@@ -1,4 +1,4 @@
-"""Aggregations of a grouped stream (conformance 13, 19, 23, 37).
+"""Aggregations of a grouped stream (semantics 13, 19, 23, 37).
 
 A result's timestamp is the largest of the records in it; a deletion is stored, and with a cache sent on, with that of
 the record that caused it. Records without a key or a value are dropped.
@@ -7,10 +7,11 @@ the record that caused it. Records without a key or a value are dropped.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from dsl.table_operator import TableOperator, send_on_flush, told_by_put
+from dsl.table_operator import TableOperator, marking_late_puts, send_on_flush
+from dsl.user_functions import USER_FUNCTION
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 
@@ -21,12 +22,12 @@ NULL = "null key or value"
 
 @dataclass(frozen=True, kw_only=True)
 class Count(TableOperator):
-    """An :class:`Aggregate` of its own, since it is the one everybody uses and needs no function of the user."""
+    """A count of the records of each key: an operator of its own, since it needs no function of the user."""
 
     def bind(self, context: OperatorContext) -> Forward:
         store = context.store(str(self.store))
         get, drop, fail = store.get, context.drop, context.fail
-        put, forward = told_by_put(store, context.forward)
+        put, forward = marking_late_puts(store, context.forward)
         old_values = self.old_values
         cached = send_on_flush(context, store, old_values)
 
@@ -55,14 +56,16 @@ class Count(TableOperator):
 
 @dataclass(frozen=True, kw_only=True)
 class Aggregate(TableOperator):
-    initializer: Callable[[], Any]
-    aggregator: Callable[[Any, Any, Any], Any]
+    """An aggregation of the records of each key by functions of the user."""
+
+    initializer: Callable[[], Any] = field(metadata=USER_FUNCTION)
+    aggregator: Callable[[Any, Any, Any], Any] = field(metadata=USER_FUNCTION)
 
     def bind(self, context: OperatorContext) -> Forward:
         initializer, aggregator = self.initializer, self.aggregator
         store = context.store(str(self.store))
         get, drop, fail = store.get, context.drop, context.fail
-        put, forward = told_by_put(store, context.forward)
+        put, forward = marking_late_puts(store, context.forward)
         old_values = self.old_values
         cached = send_on_flush(context, store, old_values)
         shows_old = old_values and not cached
@@ -95,15 +98,15 @@ class Aggregate(TableOperator):
 
 @dataclass(frozen=True, kw_only=True)
 class Reduce(TableOperator):
-    """The first value of a key is taken as it is; nothing has an old value then."""
+    """A reduction of the values of each key: the first is taken as it is, and has no old value."""
 
-    reducer: Callable[[Any, Any], Any]
+    reducer: Callable[[Any, Any], Any] = field(metadata=USER_FUNCTION)
 
     def bind(self, context: OperatorContext) -> Forward:
         reducer = self.reducer
         store = context.store(str(self.store))
         get, drop, fail = store.get, context.drop, context.fail
-        put, forward = told_by_put(store, context.forward)
+        put, forward = marking_late_puts(store, context.forward)
         old_values = self.old_values
         cached = send_on_flush(context, store, old_values)
 

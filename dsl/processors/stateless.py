@@ -1,4 +1,4 @@
-"""Operators that look at one record at a time. They keep its timestamp and headers (conformance 12).
+"""Operators that look at one record at a time. They keep its timestamp and headers (semantics 12).
 
 A user's function that raises goes to the processing handler, and the record is dropped there or the task fails; what
 comes from further down passes through.
@@ -7,10 +7,12 @@ comes from further down passes through.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from dsl.user_functions import USER_FUNCTION
 from processor_api.context import OperatorContext
+from processor_api.processor import Operator
 from processor_api.record import Forward, HeaderList
 
 __all__ = [
@@ -32,16 +34,18 @@ KeyAndValue = tuple[Any, Any]
 
 
 @dataclass(frozen=True)
-class PassThrough:
-    """Hands records on as they are: merges, and the branches of a split."""
+class PassThrough(Operator):
+    """Passes records on as they are: merges, and the branches of a split."""
 
     def bind(self, context: OperatorContext) -> Forward:
         return context.forward
 
 
 @dataclass(frozen=True)
-class Filter:
-    predicate: Callable[[Any, Any], object]
+class Filter(Operator):
+    """Passes on the records for which a predicate holds, or those for which it does not."""
+
+    predicate: Callable[[Any, Any], object] = field(metadata=USER_FUNCTION)
     negate: bool = False
 
     def bind(self, context: OperatorContext) -> Forward:
@@ -69,8 +73,10 @@ class Filter:
 
 
 @dataclass(frozen=True)
-class Map:
-    mapper: Callable[[Any, Any], KeyAndValue]
+class Map(Operator):
+    """Replaces each record by the key and value that a function returns."""
+
+    mapper: Callable[[Any, Any], KeyAndValue] = field(metadata=USER_FUNCTION)
 
     def bind(self, context: OperatorContext) -> Forward:
         mapper, forward, fail = self.mapper, context.forward, context.fail
@@ -87,8 +93,10 @@ class Map:
 
 
 @dataclass(frozen=True)
-class MapValues:
-    mapper: Callable[..., Any]
+class MapValues(Operator):
+    """Replaces each value by the one that a function returns."""
+
+    mapper: Callable[..., Any] = field(metadata=USER_FUNCTION)
     with_key: bool = False
 
     def bind(self, context: OperatorContext) -> Forward:
@@ -114,8 +122,10 @@ class MapValues:
 
 
 @dataclass(frozen=True)
-class SelectKey:
-    mapper: Callable[[Any, Any], Any]
+class SelectKey(Operator):
+    """Replaces each key by the one that a function returns."""
+
+    mapper: Callable[[Any, Any], Any] = field(metadata=USER_FUNCTION)
 
     def bind(self, context: OperatorContext) -> Forward:
         mapper, forward, fail = self.mapper, context.forward, context.fail
@@ -132,10 +142,13 @@ class SelectKey:
 
 
 @dataclass(frozen=True)
-class FlatMap:
-    """All results are known before the first is forwarded, so that a failing generator forwards nothing."""
+class FlatMap(Operator):
+    """Replaces each record by any number of others.
 
-    mapper: Callable[[Any, Any], Iterable[KeyAndValue]]
+    All results are known before the first is forwarded, so that a generator that fails forwards nothing.
+    """
+
+    mapper: Callable[[Any, Any], Iterable[KeyAndValue]] = field(metadata=USER_FUNCTION)
 
     def bind(self, context: OperatorContext) -> Forward:
         mapper, forward, fail = self.mapper, context.forward, context.fail
@@ -153,10 +166,10 @@ class FlatMap:
 
 
 @dataclass(frozen=True)
-class FlatMapValues:
-    """As :class:`FlatMap`, all results first."""
+class FlatMapValues(Operator):
+    """Replaces each record by any number of others with its key, all known before the first is forwarded."""
 
-    mapper: Callable[..., Iterable[Any]]
+    mapper: Callable[..., Iterable[Any]] = field(metadata=USER_FUNCTION)
     with_key: bool = False
 
     def bind(self, context: OperatorContext) -> Forward:
@@ -184,8 +197,10 @@ class FlatMapValues:
 
 
 @dataclass(frozen=True)
-class Peek:
-    action: Callable[[Any, Any], object]
+class Peek(Operator):
+    """Calls a function for each record and passes the record on."""
+
+    action: Callable[[Any, Any], object] = field(metadata=USER_FUNCTION)
 
     def bind(self, context: OperatorContext) -> Forward:
         action, forward, fail = self.action, context.forward, context.fail
@@ -202,8 +217,10 @@ class Peek:
 
 
 @dataclass(frozen=True)
-class Foreach:
-    action: Callable[[Any, Any], object]
+class Foreach(Operator):
+    """Calls a function for each record, which ends there."""
+
+    action: Callable[[Any, Any], object] = field(metadata=USER_FUNCTION)
 
     def bind(self, context: OperatorContext) -> Forward:
         action, fail = self.action, context.fail
@@ -218,7 +235,7 @@ class Foreach:
 
 
 @dataclass(frozen=True)
-class Branch:
+class Branch(Operator):
     """Sends a record to the child of the first predicate that holds, else to the default child, if there is one."""
 
     predicates: tuple[Callable[[Any, Any], object], ...] = ()
@@ -247,8 +264,8 @@ class Branch:
 
 
 @dataclass(frozen=True)
-class DropNullKeys:
-    """What stands before a repartition topic: a null key has no partition of its own (conformance 28)."""
+class DropNullKeys(Operator):
+    """Drops records without a key before a repartition topic: they have no partition of their own (semantics 28)."""
 
     def bind(self, context: OperatorContext) -> Forward:
         forward = context.forward
@@ -261,8 +278,8 @@ class DropNullKeys:
 
 
 @dataclass(frozen=True)
-class ToStream:
-    """A table's changes as records: the new values, tombstones among them (conformance 31)."""
+class ToStream(Operator):
+    """Turns a table's changes into records: the new values, tombstones among them (semantics 31)."""
 
     def bind(self, context: OperatorContext) -> Forward:
         forward = context.forward

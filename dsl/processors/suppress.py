@@ -1,6 +1,6 @@
-"""Changes of a table wait in a buffer (KIP-328, conformance 70 to 72).
+"""The operator that lets changes of a table wait in a buffer (KIP-328, semantics 70 to 72).
 
-Stream time is the operator's own: the largest timestamp that reached it. It starts anew with the task, as in Kafka
+Stream time is the operator's own: the largest timestamp that reached it. It starts again with the task, as in Kafka
 Streams.
 """
 
@@ -22,10 +22,10 @@ NO_LIMIT = (1 << 63) - 1
 
 @dataclass(frozen=True, kw_only=True)
 class Suppress(TableOperator):
-    """A key's changes are one, at the time of the first.
+    """Holds changes back in a buffer: those of a key are one, the last, at the time of the first.
 
-    With ``by_window`` keys are windowed, wait for the ends of their windows, and deletions are not sent on: nobody has
-    seen what they delete.
+    With ``by_window`` keys are windowed and wait for the ends of their windows. Deletions are not sent on then: what
+    they delete was never sent.
     """
 
     buffer: str

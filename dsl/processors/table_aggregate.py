@@ -1,13 +1,15 @@
-"""A table is grouped by a new key and aggregated again (conformance 14, 41, 42)."""
+"""Operators that group a table by new keys and aggregate the groups (semantics 14, 41, 42)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from dsl.table_operator import TableOperator, send_on_flush, told_by_put
+from dsl.table_operator import TableOperator, marking_late_puts, send_on_flush
+from dsl.user_functions import USER_FUNCTION
 from processor_api.context import OperatorContext
+from processor_api.processor import Operator
 from processor_api.record import Forward, HeaderList
 
 __all__ = ["TableAggregate", "TableGroupBy", "TableReduce"]
@@ -17,16 +19,16 @@ OLDER_READERS = ("0.", "1.", "2.", "3.0", "3.1", "3.2", "3.3", "3.4")
 
 
 @dataclass(frozen=True)
-class TableGroupBy:
+class TableGroupBy(Operator):
     """Sends the removal of the old value and the addition of the new one to their groups.
 
     Within one group they are one change; else two, the removal first. A half whose new key or value is null is left
     out.
     """
 
-    selector: Callable[[Any, Any], tuple[Any, Any]]
+    selector: Callable[[Any, Any], tuple[Any, Any]] = field(metadata=USER_FUNCTION)
     versioned: bool = False
-    """Whether the table is versioned: then changes that are not the latest are left out (conformance 38),
+    """Whether the table is versioned: then changes that are not the latest are left out (semantics 38),
     and as in Kafka Streams not counted as dropped."""
 
     def bind(self, context: OperatorContext) -> Forward:
@@ -72,11 +74,14 @@ class TableGroupBy:
 
 @dataclass(frozen=True, kw_only=True)
 class TableAggregate(TableOperator):
-    """Subtracts the old value, then adds the new one. There is nothing to subtract from where there is no aggregate."""
+    """Aggregates the rows of each group: subtracts the old value, then adds the new one.
 
-    initializer: Callable[[], Any]
-    adder: Callable[[Any, Any, Any], Any]
-    subtractor: Callable[[Any, Any, Any], Any]
+    Where there is no aggregate yet, nothing is subtracted.
+    """
+
+    initializer: Callable[[], Any] = field(metadata=USER_FUNCTION)
+    adder: Callable[[Any, Any, Any], Any] = field(metadata=USER_FUNCTION)
+    subtractor: Callable[[Any, Any, Any], Any] = field(metadata=USER_FUNCTION)
 
     def bind(self, context: OperatorContext) -> Forward:
         initializer, adder, subtractor = self.initializer, self.adder, self.subtractor
@@ -93,10 +98,10 @@ class TableAggregate(TableOperator):
 
 @dataclass(frozen=True, kw_only=True)
 class TableReduce(TableOperator):
-    """As :class:`TableAggregate`; the first value of a group is taken as it is."""
+    """Reduces the rows of each group: subtracts the old value, then adds the new one; the first is taken as it is."""
 
-    adder: Callable[[Any, Any], Any]
-    subtractor: Callable[[Any, Any], Any]
+    adder: Callable[[Any, Any], Any] = field(metadata=USER_FUNCTION)
+    subtractor: Callable[[Any, Any], Any] = field(metadata=USER_FUNCTION)
 
     def bind(self, context: OperatorContext) -> Forward:
         adder, subtractor = self.adder, self.subtractor
@@ -114,7 +119,7 @@ class TableReduce(TableOperator):
 def _bind(context: OperatorContext, operator: TableOperator, compute: Callable[[Any, Any, Any], Any]) -> Forward:
     store = context.store(str(operator.store))
     get, fail = store.get, context.fail
-    put, forward = told_by_put(store, context.forward)
+    put, forward = marking_late_puts(store, context.forward)
     old_values = operator.old_values
     cached = send_on_flush(context, store, old_values)
     shows_old = old_values and not cached

@@ -1,11 +1,11 @@
-"""Records become a table: ``table(...)`` and ``to_table()`` (conformance 22, 35, 36)."""
+"""The operator that turns records into a table: ``table(...)`` and ``to_table()`` (semantics 22, 35, 36)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from dsl.table_operator import TableOperator, send_on_flush, told_by_put
+from dsl.table_operator import TableOperator, marking_late_puts, send_on_flush
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 
@@ -16,8 +16,11 @@ NULL_KEY = "null key"
 
 @dataclass(frozen=True, kw_only=True)
 class TableSourceOperator(TableOperator):
-    """Every record with a key is an update, a null value a deletion, also when nothing changes; an update that is out
-    of order overwrites, but not in a versioned store. Without a store it is only made a change."""
+    """Takes every record with a key as an update, and a null value as a deletion, also when nothing changes.
+
+    An update that is out of order overwrites, but not in a versioned store. Without a store it is only turned into a
+    change.
+    """
 
     def bind(self, context: OperatorContext) -> Forward:
         if self.store is None:
@@ -54,7 +57,7 @@ class TableSourceOperator(TableOperator):
 
     def _uncached(self, context: OperatorContext, store: Any) -> Forward:
         get, drop, fail = store.get, context.drop, context.fail
-        put, forward = told_by_put(store, context.forward)
+        put, forward = marking_late_puts(store, context.forward)
         old_values = self.old_values
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:

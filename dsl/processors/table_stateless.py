@@ -1,4 +1,4 @@
-"""Filters and mapped values of a table. The functions never see a null value (conformance 29).
+"""Operators that filter a table and map its values. The functions never see a null value (semantics 29).
 
 Without a store the old value is computed from the parent's old value; with one it is read from there.
 """
@@ -6,10 +6,11 @@ Without a store the old value is computed from the parent's old value; with one 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from dsl.table_operator import TableOperator, keeping_lateness, send_on_flush, told_by_put
+from dsl.table_operator import TableOperator, keeping_lateness, marking_late_puts, send_on_flush
+from dsl.user_functions import USER_FUNCTION
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 
@@ -20,10 +21,13 @@ Compute = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True, kw_only=True)
 class TableFilter(TableOperator):
-    """A value that does not pass is a deletion. With old values at hand, a deletion of what never passed is not sent,
-    but for a versioned table; without, it is (conformance 32)."""
+    """Filters the rows of a table: a value that does not pass is a deletion.
 
-    predicate: Callable[[Any, Any], object]
+    Where old values are known, a deletion of a row that never passed is not sent, except for a versioned table; where
+    they are not, it is (semantics 32).
+    """
+
+    predicate: Callable[[Any, Any], object] = field(metadata=USER_FUNCTION)
     negate: bool = False
 
     def bind(self, context: OperatorContext) -> Forward:
@@ -39,7 +43,9 @@ class TableFilter(TableOperator):
 
 @dataclass(frozen=True, kw_only=True)
 class TableMapValues(TableOperator):
-    mapper: Callable[..., Any]
+    """Replaces each value of a table by the one that a function returns."""
+
+    mapper: Callable[..., Any] = field(metadata=USER_FUNCTION)
     with_key: bool = False
 
     def bind(self, context: OperatorContext) -> Forward:
@@ -100,7 +106,7 @@ def _with_old(context: OperatorContext, forward: Forward, compute: Compute, skip
 def _with_store(context: OperatorContext, name: str, old_values: bool, compute: Compute, skip_nothing: bool) -> Forward:
     store = context.store(name)
     get, fail = store.get, context.fail
-    put, forward = told_by_put(store, context.forward)
+    put, forward = marking_late_puts(store, context.forward)
     cached = send_on_flush(context, store, old_values)
     reads_old = old_values and (skip_nothing or not cached)
 

@@ -4,6 +4,7 @@ There is no database behind it and no topic for the answers: what is asked is re
 application, by a thread of its own.
 """
 
+from datetime import timedelta
 from heapq import nlargest
 
 from streams import (
@@ -55,7 +56,7 @@ def total_after(app: KafkaStreams, player: str, partition: int, offset: int) -> 
 
 if __name__ == "__main__":
     with KafkaStreams(topology().build(SETTINGS), SETTINGS) as app:
-        while not app.wait(timeout_s=5.0):
+        while not app.wait(timedelta(seconds=5)):
             if app.state.is_running_or_rebalancing():
                 try:
                     print(best(app, 3))

@@ -10,8 +10,8 @@ from streams import (
     Serdes,
     Stores,
     Topology,
-    register_engine,
 )
+from streams.engines import register_engine
 
 TEXT, NUMBER = Serdes.STRING, Serdes.LONG
 

@@ -1,4 +1,4 @@
-"""The stores in which operators of the DSL let records wait; Kafka Streams has them inside of its library only."""
+"""Builders of the stores in which operators of the DSL keep records that wait; Kafka Streams has them internally."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["change_buffer_builder", "join_buffer_builder"]
 def change_buffer_builder(
     name: str, key_serde: Serde[Any] | None = None, value_serde: Serde[Any] | None = None, *, engine: str = MEMORY
 ) -> StoreBuilder[Any, Any]:
-    """The buffer of a suppression: the last change of each key, in order of time.
+    """Returns a builder of the buffer of a suppression: the last change of each key, in order of time.
 
     :param engine: in memory, where Kafka Streams has it, it is restored from the changelog at every start.
     """
@@ -31,7 +31,9 @@ def join_buffer_builder(
     *,
     engine: str = ROCKSDB,
 ) -> StoreBuilder[Any, Any]:
-    """The buffer of a join of a stream with a table, with grace (KIP-923): every record, in order of time.
+    """Returns a builder of the buffer of a join of a stream with a table, with grace (KIP-923).
+
+    It holds every record, in order of time.
 
     :param grace: how long the stream's time has to be past a record's before the record is joined.
     :raises TopologyError: if the grace is negative.

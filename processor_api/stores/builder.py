@@ -37,7 +37,7 @@ EXPIRING_KINDS = frozenset({"key-value", "timestamped-key-value", "headers-key-v
 
 @dataclass(frozen=True, kw_only=True)
 class StoreBuilder(Generic[K, V]):
-    """Everything needed to open a store, and nothing opened. The ``with_*`` methods return a changed copy.
+    """A store to be opened: its supplier, serdes, logging and caching. The methods return a changed copy.
 
     A serde of ``None`` is the application's default serde. Logging is on and caching off unless said otherwise, as with
     Kafka Streams' ``Stores`` builders.
@@ -53,22 +53,32 @@ class StoreBuilder(Generic[K, V]):
 
     @property
     def name(self) -> str:
+        """The name of the store."""
         return self.supplier.name
 
     @property
     def kind(self) -> str:
+        """The name of the kind of store, such as ``timestamped-key-value``."""
         return self.supplier.kind
+
+    def on_engine(self, engine: str) -> StoreBuilder[K, V]:
+        """Puts the store on another engine: ``Stores.key_value_store("visits").on_engine("sqlite")``.
+
+        :param engine: ``rocksdb``, ``memory``, or the name of an engine that is registered.
+        :raises TopologyError: if the store cannot be on another engine.
+        """
+        return replace(self, supplier=self.supplier.on_engine(engine))
 
     def with_logging_enabled(self, topic_config: Mapping[str, str] | None = None) -> StoreBuilder[K, V]:
         """Logs changes to a changelog topic, created with ``topic_config`` over the built-in settings."""
         return replace(self, logging=True, topic_config=dict(topic_config or {}))
 
     def with_logging_disabled(self) -> StoreBuilder[K, V]:
-        """No changelog topic: the store cannot be restored on another worker."""
+        """Leaves out the changelog topic: the store cannot be restored on another worker."""
         return replace(self, logging=False, topic_config={})
 
     def with_caching_enabled(self) -> StoreBuilder[K, V]:
-        """Forwards and logs one change per key and commit (or eviction) rather than each.
+        """Forwards and logs one change of each key per commit (or eviction) rather than each change.
 
         :raises TopologyError: if the store is of a kind that is never cached.
         """
@@ -77,6 +87,7 @@ class StoreBuilder(Generic[K, V]):
         return replace(self, caching=True)
 
     def with_caching_disabled(self) -> StoreBuilder[K, V]:
+        """Forwards and logs each change at once; the default."""
         return replace(self, caching=False)
 
     def with_time_to_live(self, duration: Duration, by: str = RECORD_TIME) -> StoreBuilder[K, V]:

@@ -13,21 +13,26 @@ __all__ = ["StateStoreBuilder", "as_builder"]
 
 
 class StateStoreBuilder(Protocol):
-    """A builder of a custom store that a user writes, as Kafka Streams' users do; it goes wherever a `StoreBuilder` of
-    a custom store does. It may have ``logging`` and ``topic_config`` as `StoreBuilder` has them."""
+    """A builder of a custom store that a user writes, as Kafka Streams' users do.
+
+    It is taken wherever a `StoreBuilder` of a custom store is. It may have ``logging`` and ``topic_config`` as
+    `StoreBuilder` has them.
+    """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name of the store."""
+        ...
 
     def build(self) -> CustomStateStore:
-        """A new store, not open yet."""
+        """Returns a new store, not open yet."""
         ...
 
 
 def as_builder(given: Any) -> StoreBuilder[Any, Any]:
-    """A builder as the runtime takes it, also of one that a user wrote.
+    """Returns the builder that the runtime uses for one that may be written by a user.
 
-    :raises TopologyError: if it is none.
+    :raises TopologyError: if it is no builder.
     """
     if isinstance(given, StoreBuilder):
         check_fields(given, f"store {given.name!r}", store=given.name)

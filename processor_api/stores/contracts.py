@@ -1,13 +1,13 @@
-"""What a processor may do with a store: the contracts, no implementation.
+"""The contracts of stores: the calls that a processor may make, without implementation.
 
-Iterators are context managers and must be closed; they see the store as it was when they were opened.
+Iterators are context managers and must be closed; they show the store as it was when they were opened.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, overload, runtime_checkable
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from processor_api.record import HeaderList
 from processor_api.serde import Serde
@@ -67,15 +67,17 @@ class AggregationWithHeaders(NamedTuple, Generic[V]):
 
 
 PUT_RETURN_CODE_VALID_TO_UNDEFINED = -1
-"""Result of a versioned put: the version is the latest of its key (KIP-889)."""
+"""The result of a versioned put if the version is the latest of its key (KIP-889)."""
 
 PUT_RETURN_CODE_NOT_PUT = -(1 << 63)
-"""Result of a versioned put: older than the history that is kept, and dropped (KIP-889)."""
+"""The result of a versioned put that is older than the history that is kept, and was dropped (KIP-889)."""
 
 
 class VersionedRecord(NamedTuple, Generic[V]):
-    """A version of a key: its value, valid from ``timestamp`` (ms) until ``valid_to`` (ms, exclusive), or ``None`` if
-    it is the latest (KIP-889)."""
+    """A version of a key: its value, and from when until when it was valid (KIP-889).
+
+    It is valid from ``timestamp`` (ms) until ``valid_to`` (ms, exclusive), which is ``None`` for the latest version.
+    """
 
     value: V
     timestamp: int
@@ -84,22 +86,35 @@ class VersionedRecord(NamedTuple, Generic[V]):
 
 @runtime_checkable
 class StateStore(Protocol):
-    """What every store has."""
+    """A store of one task, with what all kinds of store have in common.
+
+    A processor gets it by ``context.get_state_store(name)`` and uses it on the thread of its task only. Every call of
+    every kind raises :class:`~processor_api.errors.StoreError` if the store is closed, if a key is ``None``, or if a
+    serde cannot write what it was given; the store is then as it was before the call.
+    """
 
     @property
-    def name(self) -> str: ...
-
-    @property
-    def persistent(self) -> bool:
-        """Whether its rows are on disk."""
+    def name(self) -> str:
+        """The name of the store, which is unique in its topology."""
         ...
 
     @property
-    def is_open(self) -> bool: ...
+    def persistent(self) -> bool:
+        """Whether rows are on disk, so that they are still there after a restart."""
+        ...
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the store can be used: from the start of its task to its end."""
+        ...
 
 
 class KeyValueIterator(Iterator[tuple[K, V]], Protocol[K, V]):
-    """Rows in the order of the keys' bytes."""
+    """An iterator over rows as ``(key, value)``, which shows the store as it was when the iterator was opened.
+
+    It is a context manager and must be closed: an open one keeps resources of its store. Rows come in the order of the
+    keys' bytes unless the call that opened it says otherwise.
+    """
 
     def __enter__(self) -> KeyValueIterator[K, V]: ...
 
@@ -108,48 +123,117 @@ class KeyValueIterator(Iterator[tuple[K, V]], Protocol[K, V]):
     ) -> None: ...
 
     def peek_next_key(self) -> K:
-        """The key of the next row, without moving.
+        """Returns the key of the next row, without moving.
 
         :raises StopIteration: at the end.
         """
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Ends the iteration and frees its resources. It may be called again."""
+        ...
 
 
 class ReadOnlyKeyValueStore(StateStore, Protocol[K, V]):
-    """Reads of a key-value store. Bounds are inclusive, ``None`` is open; from above to gives nothing (KIP-617)."""
+    """A key-value store for reading.
 
-    def get(self, key: K) -> V | None: ...
+    Both ends of a range are included, ``None`` is an open end, and a range whose start is above its end is empty
+    (KIP-617). Keys come in the order of their bytes.
+    """
 
-    def range(self, from_key: K | None = None, to_key: K | None = None) -> KeyValueIterator[K, V]: ...
+    def get(self, key: K) -> V | None:
+        """Returns the value of the key, or ``None`` if there is none.
 
-    def reverse_range(self, from_key: K | None = None, to_key: K | None = None) -> KeyValueIterator[K, V]: ...
-
-    def all(self) -> KeyValueIterator[K, V]: ...
-
-    def reverse_all(self) -> KeyValueIterator[K, V]: ...
-
-    def prefix_scan(self, prefix: Any, prefix_serde: Serde[Any] | None = None) -> KeyValueIterator[K, V]:
-        """Rows whose key's bytes start with the prefix's bytes; ``prefix_serde`` defaults to the key serde."""
+        :raises StoreError: if the key is ``None`` or cannot be written by its serde.
+        """
         ...
 
-    def approximate_num_entries(self) -> int: ...
+    def range(self, from_key: K | None = None, to_key: K | None = None) -> KeyValueIterator[K, V]:
+        """Returns the rows from one key to another, in the order of the keys' bytes.
+
+        :param from_key: the first key, included; ``None`` starts at the first row.
+        :param to_key: the last key, included; ``None`` ends at the last row.
+        """
+        ...
+
+    def reverse_range(self, from_key: K | None = None, to_key: K | None = None) -> KeyValueIterator[K, V]:
+        """Returns the rows of :meth:`range` in the opposite order; ``from_key`` is still the lower end."""
+        ...
+
+    def all(self) -> KeyValueIterator[K, V]:
+        """Returns all rows, in the order of the keys' bytes."""
+        ...
+
+    def reverse_all(self) -> KeyValueIterator[K, V]:
+        """Returns all rows, in the opposite order of the keys' bytes."""
+        ...
+
+    def prefix_scan(self, prefix: Any, prefix_serde: Serde[Any] | None = None) -> KeyValueIterator[K, V]:
+        """Returns the rows whose key's bytes start with the bytes of the prefix (KIP-614).
+
+        :param prefix_serde: writes the prefix; the key serde if left out.
+        """
+        ...
+
+    def approximate_num_entries(self) -> int:
+        """Returns about how many keys there are: an estimate on RocksDB, exact in memory after a commit."""
+        ...
 
 
 class KeyValueStore(ReadOnlyKeyValueStore[K, V], Protocol[K, V]):
-    """A key-value store. A value of ``None`` deletes the key."""
+    """A key-value store for reading and writing. A value of ``None`` deletes the key.
 
-    def put(self, key: K, value: V | None) -> None: ...
+    What is put can be read at once, and is written to the engine by the next commit. A change that is put has the
+    timestamp and headers of the current record::
 
-    def put_if_absent(self, key: K, value: V | None) -> V | None:
-        """Puts the value if the key has none; returns the value found before."""
+        from streams import Processor, Serdes, Stores, Topology, TopologyTestDriver
+
+        class Counter(Processor):
+            def init(self, context):
+                super().init(context)
+                self.counts = context.get_state_store("counts")
+
+            def process(self, record):
+                self.counts.put(record.key, (self.counts.get(record.key) or 0) + 1)
+                with self.counts.range("a", "b") as rows:
+                    self.seen = list(rows)
+
+        topology = (
+            Topology()
+            .add_source("source", "words")
+            .add_processor("counter", Counter, "source")
+            .add_state_store(Stores.key_value_store("counts", Serdes.STRING, Serdes.LONG), "counter")
+        )
+        settings = {"default.key.serde": "string", "default.value.serde": "string"}
+        with TopologyTestDriver(topology, settings) as driver:
+            driver.create_input_topic("words").pipe_key_values([("a", ""), ("c", ""), ("a", "")])
+            counts = driver.get_key_value_store("counts")
+            assert (counts.get("a"), counts.get("b")) == (2, None)
+            with counts.all() as rows:
+                assert list(rows) == [("a", 2), ("c", 1)]
+            assert counts.delete("c") == 1
+    """
+
+    def put(self, key: K, value: V | None) -> None:
+        """Sets the value of the key; ``None`` deletes the key.
+
+        :raises StoreError: if the key is ``None``, or the key or value cannot be written by its serde.
+        """
         ...
 
-    def put_all(self, entries: Iterable[tuple[K, V | None]]) -> None: ...
+    def put_if_absent(self, key: K, value: V | None) -> V | None:
+        """Sets the value of the key if it has none; returns the value that was there before, or ``None``."""
+        ...
+
+    def put_all(self, entries: Iterable[tuple[K, V | None]]) -> None:
+        """Puts all ``(key, value)`` in order, or none of them if one cannot be put.
+
+        :raises StoreError: if an entry is no pair, or cannot be put.
+        """
+        ...
 
     def delete(self, key: K) -> V | None:
-        """Removes the key; returns the value it had."""
+        """Removes the key; returns the value it had, or ``None``."""
         ...
 
 
@@ -162,36 +246,49 @@ class TimestampedKeyValueStoreWithHeaders(KeyValueStore[K, ValueTimestampHeaders
 
 
 class ListStore(StateStore, Protocol[K, V]):
-    """A list of values for each key."""
+    """A store with a list of values for each key."""
 
     def put(self, key: K, value: V | None) -> None:
         """Adds a value to the end of the key's list; ``None`` deletes the list."""
         ...
 
-    def delete(self, key: K) -> None: ...
+    def delete(self, key: K) -> None:
+        """Removes the key with its whole list."""
+        ...
 
     def get(self, key: K) -> list[V]:
-        """The key's values in the order in which they were put; empty if there are none."""
+        """Returns the key's values in the order in which they were put; an empty list if there are none."""
         ...
 
     def range(self, from_key: K | None = None, to_key: K | None = None) -> KeyValueIterator[K, V]:
-        """Every value with its key: keys in the order of their bytes, both bounds included, values as they were put."""
+        """Returns every value with its key: keys in the order of their bytes, values as they were put.
+
+        :param from_key: the first key, included; ``None`` starts at the first row.
+        :param to_key: the last key, included; ``None`` ends at the last row.
+        """
         ...
 
-    def all(self) -> KeyValueIterator[K, V]: ...
+    def all(self) -> KeyValueIterator[K, V]:
+        """Returns every value of every key, in the order of :meth:`range`."""
+        ...
 
     def reverse_range(self, from_key: K | None = None, to_key: K | None = None) -> KeyValueIterator[K, V]:
-        """As :meth:`range`, keys and values in the opposite order."""
+        """Returns what :meth:`range` does, keys and values in the opposite order."""
         ...
 
-    def reverse_all(self) -> KeyValueIterator[K, V]: ...
+    def reverse_all(self) -> KeyValueIterator[K, V]:
+        """Returns what :meth:`all` does, keys and values in the opposite order."""
+        ...
 
     def prefix_scan(self, prefix: Any, prefix_serde: Serde[Any] | None = None) -> KeyValueIterator[K, V]:
-        """Every value with its key, of keys whose bytes start with those of the prefix."""
+        """Returns every value with its key, for the keys whose bytes start with the bytes of the prefix.
+
+        :param prefix_serde: writes the prefix; the key serde if left out.
+        """
         ...
 
     def approximate_num_entries(self) -> int:
-        """Keys, not values."""
+        """Returns about how many keys there are; values are not counted."""
         ...
 
 
@@ -199,7 +296,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class VersionedRecordIterator(Iterator[T_co], Protocol[T_co]):
-    """What was found, as it was when the iterator was opened. Fails after it or its store is closed."""
+    """An iterator over versions, which shows the store as it was when the iterator was opened.
+
+    It is a context manager and must be closed. It fails once it or its store is closed.
+    """
 
     def __enter__(self) -> VersionedRecordIterator[T_co]: ...
 
@@ -207,7 +307,9 @@ class VersionedRecordIterator(Iterator[T_co], Protocol[T_co]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Ends the iteration and frees its resources. It may be called again."""
+        ...
 
 
 class VersionedKeyValueStore(StateStore, Protocol[K, V]):
@@ -221,17 +323,18 @@ class VersionedKeyValueStore(StateStore, Protocol[K, V]):
     def put(self, key: K, value: V | None, timestamp: int) -> int:
         """Puts a version, which may be older than others; ``None`` deletes. One of the same timestamp is replaced.
 
+        :param timestamp: the start of its validity, in ms.
         :returns: the end of its validity in ms; `PUT_RETURN_CODE_VALID_TO_UNDEFINED` if it is the latest,
             `PUT_RETURN_CODE_NOT_PUT` if it was dropped.
         """
         ...
 
     def delete(self, key: K, timestamp: int) -> VersionedRecord[V] | None:
-        """Deletes the key as of a time; returns the version that was valid then."""
+        """Deletes the key as of a time in ms; returns the version that was valid then."""
         ...
 
     def get(self, key: K, as_of: int | None = None) -> VersionedRecord[V] | None:
-        """The latest version, or the one that was valid at ``as_of``.
+        """Returns the latest version, or the one that was valid at ``as_of`` (ms); ``None`` if there is none.
 
         For a time before the history only the latest version is an answer, if it is that old; this is logged.
         """
@@ -240,31 +343,42 @@ class VersionedKeyValueStore(StateStore, Protocol[K, V]):
     def versions(
         self, key: K, from_time: int | None = None, to_time: int | None = None
     ) -> VersionedRecordIterator[VersionedRecord[V]]:
-        """The versions that were valid at some time from ``from_time`` to ``to_time``, both included, oldest first
-        (KIP-968)."""
+        """Returns the versions that were valid at some time in a span, oldest first (KIP-968).
+
+        :param from_time: the start of the span in ms, included; ``None`` is open.
+        :param to_time: the end of the span in ms, included; ``None`` is open.
+        """
         ...
 
     def backward_versions(
         self, key: K, from_time: int | None = None, to_time: int | None = None
     ) -> VersionedRecordIterator[VersionedRecord[V]]:
-        """As :meth:`versions`, newest first: the newest n cost O(n)."""
+        """Returns what :meth:`versions` does, newest first: reading the newest n costs O(n)."""
         ...
 
     def range(
         self, from_key: K | None = None, to_key: K | None = None, as_of: int | None = None
     ) -> VersionedRecordIterator[tuple[K, VersionedRecord[V]]]:
-        """The keys of a range, both ends included, with their latest versions or those that were valid at ``as_of``, in
-        the order of the keys' bytes. As of a time it passes all versions of these keys."""
+        """Returns the keys of a range with their latest versions, or those that were valid at ``as_of`` (ms).
+
+        Both ends are included, ``None`` is open, and keys come in the order of their bytes. As of a time it reads
+        through all versions of these keys.
+        """
         ...
 
     def reverse_range(
         self, from_key: K | None = None, to_key: K | None = None, as_of: int | None = None
-    ) -> VersionedRecordIterator[tuple[K, VersionedRecord[V]]]: ...
+    ) -> VersionedRecordIterator[tuple[K, VersionedRecord[V]]]:
+        """Returns what :meth:`range` does, in the opposite order of the keys' bytes."""
+        ...
 
     def prefix_scan(
         self, prefix: Any, prefix_serde: Serde[Any] | None = None, as_of: int | None = None
     ) -> VersionedRecordIterator[tuple[K, VersionedRecord[V]]]:
-        """As :meth:`range`, of the keys whose bytes start with those of the prefix."""
+        """Returns what :meth:`range` does, for the keys whose bytes start with the bytes of the prefix.
+
+        :param prefix_serde: writes the prefix; the key serde if left out.
+        """
         ...
 
     def range_versions(
@@ -274,7 +388,7 @@ class VersionedKeyValueStore(StateStore, Protocol[K, V]):
         from_time: int | None = None,
         to_time: int | None = None,
     ) -> VersionedRecordIterator[tuple[K, VersionedRecord[V]]]:
-        """As :meth:`versions` for each key of a range: by key, then by time (asked for as KIP-969)."""
+        """Returns what :meth:`versions` does for each key of a range: by key, then by time (asked for as KIP-969)."""
         ...
 
     def reverse_range_versions(
@@ -284,64 +398,86 @@ class VersionedKeyValueStore(StateStore, Protocol[K, V]):
         from_time: int | None = None,
         to_time: int | None = None,
     ) -> VersionedRecordIterator[tuple[K, VersionedRecord[V]]]:
-        """As :meth:`range_versions`, in the opposite order."""
+        """Returns what :meth:`range_versions` does, in the opposite order."""
         ...
 
-    def approximate_num_entries(self) -> int: ...
+    def approximate_num_entries(self) -> int:
+        """Returns about how many keys have a latest version."""
+        ...
 
 
 WindowStoreIterator = KeyValueIterator[int, V]
-"""Window starts in ms, and values."""
+"""An iterator over the windows of a key, as ``(start in ms, value)``."""
 
 
 class ReadOnlyWindowStore(StateStore, Protocol[K, V]):
-    """Reads of a window store.
+    """A window store for reading.
 
-    Times are window starts in ms; both ends of a range are included, and from above to gives nothing (KIP-617). What is
-    older than the retention, seen from the largest window start put, is not shown. The rows of one key come in order of
-    time. Those of several keys come segment by segment, in each by key and then time; those of a store in memory, and
-    those of all keys of a time-ordered store, by time and then key.
+    Times are starts of windows in ms; both ends of a range are included, and a range whose start is above its end is
+    empty (KIP-617). What is older than the retention, seen from the largest window start put, is not shown. The rows of
+    one key come in order of time. Those of several keys come segment by segment, in each by key and then time; those of
+    a store in memory, and those of all keys of a time-ordered store, by time and then key.
     """
 
-    @overload
-    def fetch(self, key: K, time: int, /) -> V | None: ...
-
-    @overload
-    def fetch(self, key: K, time_from: int, time_to: int, /) -> WindowStoreIterator[V]: ...
-
-    @overload
-    def fetch(
-        self, key_from: K | None, key_to: K | None, time_from: int, time_to: int, /
-    ) -> KeyValueIterator[Windowed[K], V]: ...
-
-    def fetch(self, *args: Any) -> Any:
-        """The value of a window; the windows of a key; or those of a range of keys (``None`` is open)."""
+    def fetch(self, key: K, time: int) -> V | None:
+        """Returns the value of the key in the window that starts at ``time`` (ms), or ``None``."""
         ...
 
-    @overload
-    def backward_fetch(self, key: K, time_from: int, time_to: int, /) -> WindowStoreIterator[V]: ...
+    def fetch_range(self, key: K, time_from: int, time_to: int) -> WindowStoreIterator[V]:
+        """Returns the windows of a key that start from ``time_from`` to ``time_to`` (ms), oldest first.
 
-    @overload
-    def backward_fetch(
-        self, key_from: K | None, key_to: K | None, time_from: int, time_to: int, /
-    ) -> KeyValueIterator[Windowed[K], V]: ...
+        Kafka Streams has it as ``fetch(key, timeFrom, timeTo)``.
+        """
+        ...
 
-    def backward_fetch(self, *args: Any) -> Any: ...
+    def backward_fetch_range(self, key: K, time_from: int, time_to: int) -> WindowStoreIterator[V]:
+        """Returns what :meth:`fetch_range` does, newest first."""
+        ...
 
-    def fetch_all(self, time_from: int, time_to: int) -> KeyValueIterator[Windowed[K], V]: ...
+    def fetch_keys(
+        self, key_from: K | None, key_to: K | None, time_from: int, time_to: int
+    ) -> KeyValueIterator[Windowed[K], V]:
+        """Returns the windows of a range of keys that start from ``time_from`` to ``time_to`` (ms).
 
-    def backward_fetch_all(self, time_from: int, time_to: int) -> KeyValueIterator[Windowed[K], V]: ...
+        Kafka Streams has it as ``fetch(keyFrom, keyTo, timeFrom, timeTo)``.
 
-    def all(self) -> KeyValueIterator[Windowed[K], V]: ...
+        :param key_from: the first key, included; ``None`` is open.
+        :param key_to: the last key, included; ``None`` is open.
+        """
+        ...
 
-    def backward_all(self) -> KeyValueIterator[Windowed[K], V]: ...
+    def backward_fetch_keys(
+        self, key_from: K | None, key_to: K | None, time_from: int, time_to: int
+    ) -> KeyValueIterator[Windowed[K], V]:
+        """Returns what :meth:`fetch_keys` does, in the opposite order."""
+        ...
+
+    def fetch_all(self, time_from: int, time_to: int) -> KeyValueIterator[Windowed[K], V]:
+        """Returns the windows of all keys that start from ``time_from`` to ``time_to`` (ms)."""
+        ...
+
+    def backward_fetch_all(self, time_from: int, time_to: int) -> KeyValueIterator[Windowed[K], V]:
+        """Returns what :meth:`fetch_all` does, in the opposite order."""
+        ...
+
+    def all(self) -> KeyValueIterator[Windowed[K], V]:
+        """Returns all windows of all keys."""
+        ...
+
+    def backward_all(self) -> KeyValueIterator[Windowed[K], V]:
+        """Returns all windows of all keys, in the opposite order of :meth:`all`."""
+        ...
 
 
 class WindowStore(ReadOnlyWindowStore[K, V], Protocol[K, V]):
-    """A window store. A value of ``None`` deletes; where duplicates are kept it does nothing."""
+    """A window store for reading and writing."""
 
     def put(self, key: K, value: V | None, window_start: int) -> None:
-        """A put whose window has expired is dropped and counted."""
+        """Sets the value of the key in the window that starts at ``window_start`` (ms).
+
+        ``None`` deletes the row; where duplicates are kept it does nothing, and every other put adds a row. A put whose
+        window has expired is dropped and counted.
+        """
         ...
 
 
@@ -354,70 +490,90 @@ class TimestampedWindowStoreWithHeaders(WindowStore[K, ValueTimestampHeaders[V]]
 
 
 class ReadOnlySessionStore(StateStore, Protocol[K, V]):
-    """Reads of a session store.
+    """A session store for reading.
 
     Times are in ms. What ended longer ago than the retention, seen from the largest session end put, is not shown. The
     sessions of one key come by end, then start. Those of several keys come segment by segment, in each by key; those of
     a store in memory by end, then key.
     """
 
-    def fetch_session(self, key: K, session_start: int, session_end: int) -> V | None: ...
-
-    @overload
-    def fetch(self, key: K, /) -> KeyValueIterator[Windowed[K], V]: ...
-
-    @overload
-    def fetch(self, key_from: K | None, key_to: K | None, /) -> KeyValueIterator[Windowed[K], V]: ...
-
-    def fetch(self, *args: Any) -> Any:
-        """The sessions of a key, or of a range of keys (``None`` is open)."""
+    def fetch_session(self, key: K, session_start: int, session_end: int) -> V | None:
+        """Returns the aggregate of the key's session with exactly this start and end (ms), or ``None``."""
         ...
 
-    @overload
-    def backward_fetch(self, key: K, /) -> KeyValueIterator[Windowed[K], V]: ...
-
-    @overload
-    def backward_fetch(self, key_from: K | None, key_to: K | None, /) -> KeyValueIterator[Windowed[K], V]: ...
-
-    def backward_fetch(self, *args: Any) -> Any: ...
-
-    @overload
-    def find_sessions(self, earliest_end: int, latest_end: int, /) -> KeyValueIterator[Windowed[K], V]: ...
-
-    @overload
-    def find_sessions(self, key: K, earliest_end: int, latest_start: int, /) -> KeyValueIterator[Windowed[K], V]: ...
-
-    @overload
-    def find_sessions(
-        self, key_from: K | None, key_to: K | None, earliest_end: int, latest_start: int, /
-    ) -> KeyValueIterator[Windowed[K], V]: ...
-
-    def find_sessions(self, *args: Any) -> Any:
-        """The sessions of all keys that end in a span of time; or those of a key or range of keys that end no earlier
-        and start no later than given."""
+    def fetch(self, key: K) -> KeyValueIterator[Windowed[K], V]:
+        """Returns all sessions of a key, by their ends."""
         ...
 
-    @overload
-    def backward_find_sessions(
-        self, key: K, earliest_end: int, latest_start: int, /
-    ) -> KeyValueIterator[Windowed[K], V]: ...
+    def backward_fetch(self, key: K) -> KeyValueIterator[Windowed[K], V]:
+        """Returns all sessions of a key, in the opposite order of :meth:`fetch`."""
+        ...
 
-    @overload
-    def backward_find_sessions(
-        self, key_from: K | None, key_to: K | None, earliest_end: int, latest_start: int, /
-    ) -> KeyValueIterator[Windowed[K], V]: ...
+    def fetch_keys(self, key_from: K | None, key_to: K | None) -> KeyValueIterator[Windowed[K], V]:
+        """Returns all sessions of a range of keys.
 
-    def backward_find_sessions(self, *args: Any) -> Any: ...
+        Kafka Streams has it as ``fetch(keyFrom, keyTo)``.
+
+        :param key_from: the first key, included; ``None`` is open.
+        :param key_to: the last key, included; ``None`` is open.
+        """
+        ...
+
+    def backward_fetch_keys(self, key_from: K | None, key_to: K | None) -> KeyValueIterator[Windowed[K], V]:
+        """Returns what :meth:`fetch_keys` does, in the opposite order."""
+        ...
+
+    def find_sessions(self, key: K, earliest_end: int, latest_start: int) -> KeyValueIterator[Windowed[K], V]:
+        """Returns the sessions of a key that touch a span of time.
+
+        :param earliest_end: sessions that end before it (ms) are left out.
+        :param latest_start: sessions that start after it (ms) are left out.
+        """
+        ...
+
+    def backward_find_sessions(self, key: K, earliest_end: int, latest_start: int) -> KeyValueIterator[Windowed[K], V]:
+        """Returns what :meth:`find_sessions` does, in the opposite order."""
+        ...
+
+    def find_sessions_of_keys(
+        self, key_from: K | None, key_to: K | None, earliest_end: int, latest_start: int
+    ) -> KeyValueIterator[Windowed[K], V]:
+        """Returns the sessions of a range of keys that touch a span of time, as :meth:`find_sessions` does of one key.
+
+        Kafka Streams has it as ``findSessions(keyFrom, keyTo, earliestSessionEndTime, latestSessionStartTime)``.
+
+        :param key_from: the first key, included; ``None`` is open.
+        :param key_to: the last key, included; ``None`` is open.
+        """
+        ...
+
+    def backward_find_sessions_of_keys(
+        self, key_from: K | None, key_to: K | None, earliest_end: int, latest_start: int
+    ) -> KeyValueIterator[Windowed[K], V]:
+        """Returns what :meth:`find_sessions_of_keys` does, in the opposite order."""
+        ...
+
+    def find_sessions_by_end(self, earliest_end: int, latest_end: int) -> KeyValueIterator[Windowed[K], V]:
+        """Returns the sessions of all keys that end from ``earliest_end`` to ``latest_end`` (ms, both included).
+
+        Kafka Streams has it as ``findSessions(earliestSessionEndTime, latestSessionEndTime)``.
+        """
+        ...
 
 
 class SessionStore(ReadOnlySessionStore[K, V], Protocol[K, V]):
-    """A session store."""
+    """A session store for reading and writing."""
 
     def put(self, session_key: Windowed[K], aggregate: V | None) -> None:
-        """An aggregate of ``None`` removes the session. One that has expired is dropped and counted."""
+        """Sets the aggregate of a session; ``None`` removes it. A session that has expired is dropped and counted.
+
+        :param session_key: the key with the session's start and end in ms: ``Windowed(key, Window(start, end))``.
+        """
         ...
 
-    def remove(self, session_key: Windowed[K]) -> None: ...
+    def remove(self, session_key: Windowed[K]) -> None:
+        """Removes a session, given as to :meth:`put`."""
+        ...
 
 
 class TimestampedSessionStore(SessionStore[K, ValueAndTimestamp[V]], Protocol[K, V]):

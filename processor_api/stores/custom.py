@@ -1,4 +1,4 @@
-"""What a store of the user's own is: the contract, what it is given, and what suppliers of byte stores are.
+"""Stores of the user's own: their contract, their context, and suppliers of byte stores.
 
 There are two sorts. A *custom store* brings everything of its own: its calls, its bytes on disk, its changes on the
 changelog (:class:`CustomStateStore`, made by ``Stores.custom``). A *byte store* only keeps bytes by bytes, and gets
@@ -47,13 +47,17 @@ RestoreCallback = Callable[[Sequence[ChangelogRecord]], None]
 
 
 class StateStoreContext(Protocol):
-    """What a custom store is initialised with. To be used on the thread that runs the task, until the store closes."""
+    """The context of a custom store, for the thread that runs the task, until the store closes."""
 
     @property
-    def application_id(self) -> str: ...
+    def application_id(self) -> str:
+        """The setting ``application.id``."""
+        ...
 
     @property
-    def task_id(self) -> TaskId: ...
+    def task_id(self) -> TaskId:
+        """The task that the store belongs to."""
+        ...
 
     @property
     def state_dir(self) -> Path:
@@ -77,7 +81,7 @@ class StateStoreContext(Protocol):
         ...
 
     def register(self, restore: RestoreCallback) -> None:
-        """Says how the store is restored. A custom store that is logged calls it in ``init``; a byte store need not."""
+        """Sets how the store is restored. A custom store that is logged calls it in ``init``; a byte store need not."""
         ...
 
     def log_change(
@@ -87,30 +91,34 @@ class StateStoreContext(Protocol):
         must come through here, or it is lost when the task moves.
 
         :param value: ``None`` deletes.
-        :param timestamp: in ms; that of the record in work if left out.
+        :param timestamp: in ms; that of the current record if left out.
         :raises StoreError: while the store is initialised or restored, and in a byte store, which is logged for it.
         """
         ...
 
     def current_stream_time_ms(self) -> int:
-        """The task's stream time; -1 before the first record."""
+        """Returns the task's stream time in ms; -1 before the first record."""
         ...
 
-    def current_system_time_ms(self) -> int: ...
+    def current_system_time_ms(self) -> int:
+        """Returns the wall-clock time in ms since 1970."""
+        ...
 
     def record_timestamp_ms(self) -> int:
-        """The timestamp of the record in work; -1 if there is none."""
+        """Returns the timestamp of the current record in ms; -1 if there is none."""
         ...
 
     def commit(self) -> None:
-        """Asks for a commit soon."""
+        """Asks for a commit soon; it does not commit by itself."""
         ...
 
     def app_configs(self) -> Mapping[str, Any]:
-        """The application's configuration under Kafka's dotted names, secrets masked."""
+        """Returns the application's configuration under Kafka's dotted names, secrets masked."""
         ...
 
-    def metrics(self) -> StreamsMetrics: ...
+    def metrics(self) -> StreamsMetrics:
+        """Returns the registry for metrics of the user's own."""
+        ...
 
 
 class CustomStateStore(Protocol):
@@ -132,7 +140,9 @@ class CustomStateStore(Protocol):
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name of the store, the one that its supplier was given."""
+        ...
 
     @property
     def persistent(self) -> bool:
@@ -141,7 +151,7 @@ class CustomStateStore(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """From the end of ``init`` to ``close``."""
+        """Whether the store can be used: from the end of ``init`` to ``close``."""
         ...
 
     def init(self, context: StateStoreContext) -> None:
@@ -151,19 +161,21 @@ class CustomStateStore(Protocol):
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Makes what was written durable. Called by the runtime only: a processor that calls it gets an error.
 
-        :param offsets: of the changelog's partition the offset of its last record that the store holds; of each input
-            partition of a persistent store the next offset that the task will read. For a store that manages its
-            offsets to keep; those not told stay as they are.
+        :param offsets: for the changelog's partition, the offset of its last record that the store holds; for each
+            input partition of a persistent store, the next offset that the task will read. A store that manages its
+            offsets keeps them; those of partitions that are not in it stay as they are.
         """
         ...
 
     def close(self) -> None:
-        """Lets go of everything, without a commit. May be called twice."""
+        """Frees all resources, without a commit. It may be called twice."""
         ...
 
     def committed_offset(self, partition: TopicPartition) -> int | None:
-        """The offset of a partition that the last ``commit`` was given, also by an earlier process; ``None`` if there
-        was none, or the store does not manage its offsets."""
+        """Returns the offset of a partition that the last ``commit`` was given, also by an earlier process.
+
+        :returns: ``None`` if there was none, or the store does not manage its offsets.
+        """
         return None
 
     @property
@@ -177,66 +189,77 @@ class CustomStateStore(Protocol):
         return self.manages_offsets
 
     def approximate_num_uncommitted_bytes(self) -> int:
-        """Memory that the next ``commit`` frees. It counts against ``statestore.uncommitted.max.bytes``, which asks for
-        an early commit. Asked often: keep a counter."""
+        """Returns how many bytes of memory the next ``commit`` frees.
+
+        They count against ``statestore.uncommitted.max.bytes``, which asks for an early commit. It is called often:
+        keep a counter.
+        """
         return 0
 
     @property
     def position(self) -> Mapping[TopicPartition, int]:
-        """Of input partitions, the offset of the last record whose changes the store has; empty if it does not know.
+        """The offset of the last record whose changes the store has, by input partition; empty if it does not know.
 
-        For the processors that use the store. The runtime keeps positions of its own and never asks, and queries, which
-        ask Kafka Streams' stores for it, do not read custom stores: only their task does."""
+        It is for the processors that use the store. The runtime keeps positions of its own, and queries, which use it
+        in Kafka Streams, do not read custom stores here.
+        """
         return {}
 
 
 class KeyValueBytesStore(CustomStateStore, KeyValueStore[bytes, bytes], Protocol):
-    """A byte store of keys and values, with the life of a custom store."""
+    """A byte store of keys and values, with the lifecycle of a custom store."""
 
 
 class VersionedBytesStore(CustomStateStore, VersionedKeyValueStore[bytes, bytes], Protocol):
-    """A byte store of versions, with the life of a custom store."""
+    """A byte store of versions, with the lifecycle of a custom store."""
 
 
 class KeyValueBytesStoreSupplier(Protocol):
-    """Makes byte stores of keys and values. It goes wherever a `StoreSupplier` does: ``Materialized``, the builders of
-    ``Stores``, `DslStoreSuppliers`.
+    """A supplier of byte stores of keys and values. It is taken wherever a `StoreSupplier` is: by ``Materialized``, the
+    builders of ``Stores`` and `DslStoreSuppliers`.
 
-    The store has the life of :class:`CustomStateStore` and the calls of ``KeyValueStore[bytes, bytes]``, keys in the
-    order of their unsigned bytes. It is written at commits only (``put_all``, then ``commit``), so that it need not
-    buffer. What it lacks of the reads that go backwards is an error when somebody asks for it. If it is persistent and
-    no :class:`TimestampedBytesStore`, a table on it has no timestamps: it reads -1 (KIP-258).
+    The store has the lifecycle of :class:`CustomStateStore` and the calls of ``KeyValueStore[bytes, bytes]``, with keys
+    in the order of their unsigned bytes. It is written at commits only (``put_all``, then ``commit``), so that it need
+    not buffer. A backward read that it does not have is an error when it is called. If it is persistent and no
+    :class:`TimestampedBytesStore`, a table on it has no timestamps: it reads -1 (KIP-258).
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name of the store."""
+        ...
 
     def get(self) -> KeyValueBytesStore:
-        """A new store, not open yet."""
+        """Returns a new store, not open yet."""
         ...
 
 
 class VersionedBytesStoreSupplier(Protocol):
-    """Makes byte stores of versions (KIP-889), with the life of :class:`CustomStateStore` and the calls of
-    ``VersionedKeyValueStore[bytes, bytes]``. Each put reaches the store at once, and is logged before."""
+    """A supplier of byte stores of versions (KIP-889).
+
+    The store has the lifecycle of :class:`CustomStateStore` and the calls of ``VersionedKeyValueStore[bytes, bytes]``.
+    Each put reaches the store at once, and is logged before.
+    """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name of the store."""
+        ...
 
     @property
     def history_retention_ms(self) -> int:
-        """How long versions stay readable; the changelog is created to keep them a day longer."""
+        """How long versions stay readable, in ms; the changelog is created to keep them a day longer."""
         ...
 
     def get(self) -> VersionedBytesStore:
-        """A new store, not open yet."""
+        """Returns a new store, not open yet."""
         ...
 
 
 class TimestampedBytesStore:
     """Marks a byte store that keeps timestamps: its values are eight bytes of timestamp and the value (KIP-258).
 
-    A store that has rows without timestamps, from before, shows them by :meth:`convert_to_timestamped_format`.
+    A store that has older rows without timestamps returns them by :meth:`convert_to_timestamped_format`.
     """
 
     @overload
@@ -247,5 +270,5 @@ class TimestampedBytesStore:
     def convert_to_timestamped_format(plain_value: None) -> None: ...
     @staticmethod
     def convert_to_timestamped_format(plain_value: bytes | None) -> bytes | None:
-        """A plain value as this store shows it: with the timestamp -1, which is not known."""
+        """Returns a plain value with the timestamp -1, which stands for one that is not known."""
         return None if plain_value is None else b"\xff" * 8 + plain_value

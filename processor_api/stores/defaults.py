@@ -1,4 +1,4 @@
-"""Which stores the operators of the DSL use where nothing else is said, for a whole topology or for one table."""
+"""Defaults of the stores that operators of the DSL use, for a whole topology or for one table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class DslKeyValueParams:
-    """What an operator needs of a key-value store."""
+    """The needs of an operator that asks for a key-value store."""
 
     name: str
     is_timestamped: bool = True
@@ -30,7 +30,7 @@ class DslKeyValueParams:
 
 @dataclass(frozen=True, kw_only=True)
 class DslWindowParams:
-    """What an operator needs of a window store; durations in ms."""
+    """The needs of an operator that asks for a window store; durations are in ms."""
 
     name: str
     retention_period_ms: int
@@ -44,7 +44,7 @@ class DslWindowParams:
 
 @dataclass(frozen=True, kw_only=True)
 class DslSessionParams:
-    """What an operator needs of a session store; durations in ms."""
+    """The needs of an operator that asks for a session store; durations are in ms."""
 
     name: str
     retention_period_ms: int
@@ -53,14 +53,23 @@ class DslSessionParams:
 
 @runtime_checkable
 class DslStoreSuppliers(Protocol):
-    """Chooses the stores of the DSL's operators (KIP-591, KIP-954): given by ``dsl.store.suppliers.class``, or for one
-    table by ``Materialized(store_type=...)``. Each call is made once for each store, when a topology is built."""
+    """A choice of the stores of the DSL's operators (KIP-591, KIP-954).
 
-    def key_value_store(self, params: DslKeyValueParams) -> StoreSupplier | KeyValueBytesStoreSupplier: ...
+    It is given by ``dsl.store.suppliers.class``, or for one table by ``Materialized(store_type=...)``. Each call is
+    made once for each store, when a topology is built.
+    """
 
-    def window_store(self, params: DslWindowParams) -> StoreSupplier: ...
+    def key_value_store(self, params: DslKeyValueParams) -> StoreSupplier | KeyValueBytesStoreSupplier:
+        """Returns the supplier of a key-value store named ``params.name``."""
+        ...
 
-    def session_store(self, params: DslSessionParams) -> StoreSupplier: ...
+    def window_store(self, params: DslWindowParams) -> StoreSupplier:
+        """Returns the supplier of a window store named ``params.name``."""
+        ...
+
+    def session_store(self, params: DslSessionParams) -> StoreSupplier:
+        """Returns the supplier of a session store named ``params.name``."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -93,7 +102,7 @@ class _OnEngine:
 
 
 def on_engine(engine: str) -> DslStoreSuppliers:
-    """The stores of `Stores` on an engine, by its name."""
+    """Returns the choice of the stores of `Stores` on an engine, by its name."""
     return _OnEngine(engine)
 
 

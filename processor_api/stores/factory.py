@@ -52,41 +52,135 @@ PROXIED = "proxied-key-value"
 """The kind of a timestamped store over bytes without timestamps."""
 
 _BYTES: Serde[Any] = Serdes.BYTES
-"""Of custom stores, which have serdes of their own or none."""
+"""The serdes of custom stores, which write bytes themselves."""
 
 _ALONE, _WITH_TIMESTAMPS, _WITH_HEADERS = "", "timestamped-", "headers-"
-"""How kinds of window and session stores are called by what their values have beside them."""
+"""Prefixes of the names of window and session kinds, by what is kept beside the values."""
 
 _SECOND, _MINUTE, _HOUR = 1000, 60_000, 3_600_000
 _SEGMENTS = ((_MINUTE, 3, 2 * _SECOND), (5 * _MINUTE, 5, 20 * _SECOND), (_HOUR, 12, _MINUTE))
 
 
 class Stores:
-    """Factories for stores, under Kafka Streams' names."""
+    """Factories for stores.
+
+    :meth:`key_value_store`, :meth:`window_store` and :meth:`session_store` make a builder in one call, and keyword
+    arguments choose the kind. The others have Kafka Streams' names: a supplier says what kind of store on which engine,
+    and a builder of it adds serdes.
+    """
+
+    @staticmethod
+    def key_value_store(
+        name: str,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        *,
+        with_timestamps: bool = False,
+        with_headers: bool = False,
+        in_memory: bool = False,
+    ) -> StoreBuilder[K, V]:
+        """Returns a builder of a key-value store.
+
+        :param key_serde: the application's default key serde if left out; so ``value_serde``.
+        :param with_timestamps: values are :class:`~processor_api.stores.contracts.ValueAndTimestamp` (KIP-258).
+        :param with_headers: values are :class:`~processor_api.stores.contracts.ValueTimestampHeaders` (KIP-1271); they
+            have timestamps in any case.
+        :param in_memory: keeps rows in memory, restored from the changelog at every start, rather than on RocksDB.
+        """
+        kind = _HEADERS if with_headers else _TIMESTAMPED if with_timestamps else _KEY_VALUE
+        supplier = StoreSupplier(name=name, kind=kind, engine=_engine(in_memory))
+        return StoreBuilder(supplier=supplier, key_serde=key_serde, value_serde=value_serde)
+
+    @staticmethod
+    def window_store(
+        name: str,
+        retention: Duration,
+        window_size: Duration,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        *,
+        with_timestamps: bool = False,
+        with_headers: bool = False,
+        in_memory: bool = False,
+        retain_duplicates: bool = False,
+        segment_interval: Duration | None = None,
+        time_ordered: bool = False,
+    ) -> StoreBuilder[K, V]:
+        """Returns a builder of a window store.
+
+        The keyword arguments that :meth:`key_value_store` has mean the same here, the others what they mean to
+        :meth:`persistent_window_store`.
+
+        :param retention: how long rows are kept behind the largest window start put: a ``timedelta`` or integer
+            milliseconds.
+        :param window_size: the length of windows: likewise.
+
+        :raises TopologyError: if a duration is negative, the interval 0, or the retention smaller than the window.
+        """
+        values = _WITH_HEADERS if with_headers else _WITH_TIMESTAMPS if with_timestamps else _ALONE
+        how = (retain_duplicates, segment_interval, time_ordered, values)
+        supplier = _window_supplier(name, _engine(in_memory), retention, window_size, *how)
+        return StoreBuilder(supplier=supplier, key_serde=key_serde, value_serde=value_serde)
+
+    @staticmethod
+    def session_store(
+        name: str,
+        retention: Duration,
+        key_serde: Serde[K] | None = None,
+        value_serde: Serde[V] | None = None,
+        *,
+        with_timestamps: bool = False,
+        with_headers: bool = False,
+        in_memory: bool = False,
+        segment_interval: Duration | None = None,
+        time_ordered: bool = False,
+    ) -> StoreBuilder[K, V]:
+        """Returns a builder of a session store.
+
+        :param retention: how long rows are kept behind the largest session end put: a ``timedelta`` or integer
+            milliseconds.
+        :param with_timestamps: aggregates are :class:`~processor_api.stores.contracts.ValueAndTimestamp`.
+        :param with_headers: aggregates are :class:`~processor_api.stores.contracts.AggregationWithHeaders` (KIP-1271),
+            which have no timestamps.
+        :param in_memory: keeps rows in memory, restored from the changelog at every start, rather than on RocksDB.
+        :param segment_interval: as for :meth:`persistent_window_store`; so ``time_ordered``.
+        :raises TopologyError: if a duration is negative, the interval 0, or both timestamps and headers are asked for.
+        """
+        if with_timestamps and with_headers:
+            raise TopologyError(
+                f"session store {name!r} can have timestamps or headers beside its aggregates, not both: leave out"
+                " with_timestamps or with_headers",
+                store=name,
+            )
+        values = _WITH_HEADERS if with_headers else _WITH_TIMESTAMPS if with_timestamps else _ALONE
+        supplier = _session_supplier(name, _engine(in_memory), retention, segment_interval, time_ordered, values)
+        return StoreBuilder(supplier=supplier, key_serde=key_serde, value_serde=value_serde)
 
     @staticmethod
     def persistent_key_value_store(name: str) -> StoreSupplier:
-        """Keys and values on RocksDB."""
+        """Returns a supplier of a key-value store on RocksDB."""
         return StoreSupplier(name=name, kind="key-value", engine=ROCKSDB)
 
     @staticmethod
     def persistent_timestamped_key_value_store(name: str) -> StoreSupplier:
-        """Keys and values with timestamps on RocksDB (KIP-258)."""
+        """Returns a supplier of a key-value store with timestamps on RocksDB (KIP-258)."""
         return StoreSupplier(name=name, kind="timestamped-key-value", engine=ROCKSDB)
 
     @staticmethod
     def in_memory_key_value_store(name: str) -> StoreSupplier:
-        """Keys and values in memory, restored from the changelog at every start."""
+        """Returns a supplier of a key-value store in memory, restored from the changelog at every start."""
         return StoreSupplier(name=name, kind="key-value", engine=MEMORY)
 
     @staticmethod
     def persistent_timestamped_key_value_store_with_headers(name: str) -> StoreSupplier:
-        """Keys and values with timestamps and headers on RocksDB (KIP-1271)."""
+        """Returns a supplier of a key-value store with timestamps and headers on RocksDB (KIP-1271)."""
         return StoreSupplier(name=name, kind=_HEADERS, engine=ROCKSDB)
 
     @staticmethod
     def lru_map(name: str, max_entries: int) -> StoreSupplier:
-        """The ``max_entries`` keys that were put or read last, in memory; those that go are deleted from the changelog.
+        """Returns a supplier of an LRU map: the ``max_entries`` keys that were put or read last, in memory.
+
+        Keys that are dropped are deleted from the changelog.
 
         :raises TopologyError: if ``max_entries`` is not a positive number.
         """
@@ -98,10 +192,10 @@ class Stores:
     def persistent_versioned_key_value_store(
         name: str, history_retention: Duration, segment_interval: Duration | None = None
     ) -> StoreSupplier:
-        """Keys with the versions of their values on RocksDB (KIP-889).
+        """Returns a supplier of a store of versions on RocksDB (KIP-889).
 
-        :param history_retention: how long versions stay readable after they ended, and how late a put may come; 0 keeps
-            no history.
+        :param history_retention: how long versions stay readable after they ended, and how late a put may come: a
+            ``timedelta`` or integer milliseconds. 0 keeps no history.
         :param segment_interval: older versions go by segments of this length: by the third of a history of a minute, up
             to the 24th of one of days, if left out.
         :raises TopologyError: if the retention is negative or the interval not positive.
@@ -112,17 +206,20 @@ class Stores:
     def in_memory_versioned_key_value_store(
         name: str, history_retention: Duration, segment_interval: Duration | None = None
     ) -> StoreSupplier:
-        """As :meth:`persistent_versioned_key_value_store`, in memory, restored from the changelog at every start."""
+        """Returns a supplier of a store of versions in memory, restored from the changelog at every start.
+
+        The parameters are those of :meth:`persistent_versioned_key_value_store`.
+        """
         return _versioned(name, MEMORY, history_retention, segment_interval)
 
     @staticmethod
     def persistent_list_store(name: str) -> StoreSupplier:
-        """A list of values for each key on RocksDB, as outer joins of streams need it."""
+        """Returns a supplier of a store of lists on RocksDB, as outer joins of streams need it."""
         return StoreSupplier(name=name, kind="list", engine=ROCKSDB)
 
     @staticmethod
     def in_memory_list_store(name: str) -> StoreSupplier:
-        """As :meth:`persistent_list_store`, in memory."""
+        """Returns a supplier of a store of lists in memory, restored from the changelog at every start."""
         return StoreSupplier(name=name, kind="list", engine=MEMORY)
 
     @staticmethod
@@ -135,9 +232,10 @@ class Stores:
         segment_interval: Duration | None = None,
         time_ordered: bool = False,
     ) -> StoreSupplier:
-        """Values of keys in windows on RocksDB, kept for ``retention`` behind the largest window start put.
+        """Returns a supplier of a window store on RocksDB, kept for ``retention`` behind the largest window start put.
 
-        :param window_size: tells the ends of the windows that the store lists.
+        :param retention: a ``timedelta`` or integer milliseconds.
+        :param window_size: the length of windows, from which the store knows their ends: likewise.
         :param retain_duplicates: every put adds a row; nothing is replaced or deleted (stream-stream joins).
         :param segment_interval: rows expire in segments of this length; by default half of the retention, at least a
             minute. A store that has rows keeps the interval they were written with.
@@ -159,7 +257,10 @@ class Stores:
         segment_interval: Duration | None = None,
         time_ordered: bool = False,
     ) -> StoreSupplier:
-        """As :meth:`persistent_window_store`, with timestamps beside the values (KIP-258)."""
+        """Returns a supplier of a window store on RocksDB with timestamps beside the values (KIP-258).
+
+        The parameters are those of :meth:`persistent_window_store`.
+        """
         return _window_supplier(
             name, ROCKSDB, retention, window_size, retain_duplicates, segment_interval, time_ordered, _WITH_TIMESTAMPS
         )
@@ -174,7 +275,10 @@ class Stores:
         segment_interval: Duration | None = None,
         time_ordered: bool = False,
     ) -> StoreSupplier:
-        """As :meth:`persistent_window_store`, with timestamps and headers beside the values (KIP-1271)."""
+        """Returns a supplier of a window store on RocksDB with timestamps and headers beside the values (KIP-1271).
+
+        The parameters are those of :meth:`persistent_window_store`.
+        """
         return _window_supplier(
             name, ROCKSDB, retention, window_size, retain_duplicates, segment_interval, time_ordered, _WITH_HEADERS
         )
@@ -188,16 +292,19 @@ class Stores:
         *,
         time_ordered: bool = False,
     ) -> StoreSupplier:
-        """As :meth:`persistent_window_store`, in memory; restored from the changelog at every start. Reads over several
-        keys go by time, then key."""
+        """Returns a supplier of a window store in memory, restored from the changelog at every start.
+
+        Reads over several keys go by time, then key. The parameters are those of :meth:`persistent_window_store`.
+        """
         return _window_supplier(name, MEMORY, retention, window_size, retain_duplicates, None, time_ordered, _ALONE)
 
     @staticmethod
     def persistent_session_store(
         name: str, retention: Duration, *, segment_interval: Duration | None = None, time_ordered: bool = False
     ) -> StoreSupplier:
-        """Aggregates of sessions on RocksDB, kept for ``retention`` behind the largest session end put. The other
-        parameters are those of :meth:`persistent_window_store`.
+        """Returns a supplier of a session store on RocksDB, kept for ``retention`` behind the largest session end put.
+
+        The other parameters are those of :meth:`persistent_window_store`.
 
         :raises TopologyError: if a duration is negative, or the interval 0.
         """
@@ -207,26 +314,36 @@ class Stores:
     def persistent_timestamped_session_store(
         name: str, retention: Duration, *, segment_interval: Duration | None = None, time_ordered: bool = False
     ) -> StoreSupplier:
-        """As :meth:`persistent_session_store`, with timestamps beside the aggregates (planned in KIP-258, and not in
-        Kafka Streams). The changelog is that of a session store."""
+        """Returns a supplier of a session store on RocksDB with timestamps beside the aggregates.
+
+        It was planned in KIP-258 and is not in Kafka Streams. The changelog is that of a session store. The parameters
+        are those of :meth:`persistent_session_store`.
+        """
         return _session_supplier(name, ROCKSDB, retention, segment_interval, time_ordered, _WITH_TIMESTAMPS)
 
     @staticmethod
     def persistent_session_store_with_headers(
         name: str, retention: Duration, *, segment_interval: Duration | None = None, time_ordered: bool = False
     ) -> StoreSupplier:
-        """As :meth:`persistent_session_store`, with headers beside the aggregates (KIP-1271)."""
+        """Returns a supplier of a session store on RocksDB with headers beside the aggregates (KIP-1271).
+
+        The parameters are those of :meth:`persistent_session_store`.
+        """
         return _session_supplier(name, ROCKSDB, retention, segment_interval, time_ordered, _WITH_HEADERS)
 
     @staticmethod
     def in_memory_session_store(name: str, retention: Duration, *, time_ordered: bool = False) -> StoreSupplier:
-        """As :meth:`persistent_session_store`, in memory; restored from the changelog at every start. Reads over
-        several keys go by time, then key."""
+        """Returns a supplier of a session store in memory, restored from the changelog at every start.
+
+        Reads over several keys go by time, then key. The parameters are those of :meth:`persistent_session_store`.
+        """
         return _session_supplier(name, MEMORY, retention, None, time_ordered, _ALONE)
 
     @staticmethod
     def custom(name: str, supplier: Callable[[], CustomStateStore]) -> StoreBuilder[Any, Any]:
-        """A store that brings everything of its own; processors get it by ``context.get_state_store(name)``.
+        """Returns a builder of a store that brings everything of its own.
+
+        Processors get it by ``context.get_state_store(name)``.
 
         :param supplier: makes a new store, not open yet, at each call; it is called twice here to check that.
         :raises TopologyError: if it does not, or what it makes is not a
@@ -240,7 +357,7 @@ class Stores:
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V] | None = None,
     ) -> StoreBuilder[K, V]:
-        """A plain key-value store.
+        """Returns a builder of a plain key-value store.
 
         :raises TopologyError: if the supplier is of another kind.
         """
@@ -252,7 +369,7 @@ class Stores:
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V] | None = None,
     ) -> StoreBuilder[K, V]:
-        """A key-value store whose values are :class:`~processor_api.stores.contracts.ValueAndTimestamp`.
+        """Returns a builder of a key-value store of :class:`~processor_api.stores.contracts.ValueAndTimestamp`.
 
         A persistent byte store of the user's that keeps no timestamps reads -1 (KIP-258).
 
@@ -267,7 +384,9 @@ class Stores:
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V] | None = None,
     ) -> StoreBuilder[K, V]:
-        """A key-value store whose values are :class:`~processor_api.stores.contracts.ValueTimestampHeaders` (KIP-1271).
+        """Returns a builder of a key-value store of values with timestamps and headers (KIP-1271).
+
+        They are :class:`~processor_api.stores.contracts.ValueTimestampHeaders`.
 
         :raises TopologyError: if the supplier is of another kind.
         """
@@ -280,8 +399,9 @@ class Stores:
         key_serde: Serde[K] | None = None,
         value_serde: Serde[V] | None = None,
     ) -> StoreBuilder[K, V]:
-        """A versioned key-value store, :class:`~processor_api.stores.contracts.VersionedKeyValueStore`. It is never
-        cached.
+        """Returns a builder of a versioned store, which is never cached.
+
+        It is a :class:`~processor_api.stores.contracts.VersionedKeyValueStore`.
 
         :raises TopologyError: if the supplier is of another kind.
         """
@@ -292,7 +412,7 @@ class Stores:
     def list_store_builder(
         supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
     ) -> StoreBuilder[K, V]:
-        """A store of lists, :class:`~processor_api.stores.contracts.ListStore`; ``value_serde`` is of one value.
+        """Returns a builder of a :class:`~processor_api.stores.contracts.ListStore`; ``value_serde`` is for one value.
 
         :raises TopologyError: if the supplier is of another kind.
         """
@@ -302,7 +422,7 @@ class Stores:
     def window_store_builder(
         supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
     ) -> StoreBuilder[K, V]:
-        """A store of values in windows. One that keeps duplicates is never cached.
+        """Returns a builder of a window store. One that keeps duplicates is never cached.
 
         :raises TopologyError: if the supplier is of another kind.
         """
@@ -312,7 +432,7 @@ class Stores:
     def timestamped_window_store_builder(
         supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
     ) -> StoreBuilder[K, V]:
-        """A window store whose values are :class:`~processor_api.stores.contracts.ValueAndTimestamp`.
+        """Returns a builder of a window store of :class:`~processor_api.stores.contracts.ValueAndTimestamp`.
 
         :raises TopologyError: if the supplier is of another kind.
         """
@@ -322,7 +442,9 @@ class Stores:
     def timestamped_window_store_with_headers_builder(
         supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
     ) -> StoreBuilder[K, V]:
-        """A window store whose values are :class:`~processor_api.stores.contracts.ValueTimestampHeaders` (KIP-1271).
+        """Returns a builder of a window store of values with timestamps and headers (KIP-1271).
+
+        They are :class:`~processor_api.stores.contracts.ValueTimestampHeaders`.
 
         :raises TopologyError: if the supplier is of another kind.
         """
@@ -332,7 +454,7 @@ class Stores:
     def session_store_builder(
         supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
     ) -> StoreBuilder[K, V]:
-        """A store of aggregates of sessions.
+        """Returns a builder of a session store.
 
         :raises TopologyError: if the supplier is of another kind.
         """
@@ -342,7 +464,7 @@ class Stores:
     def timestamped_session_store_builder(
         supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
     ) -> StoreBuilder[K, V]:
-        """A session store whose aggregates are :class:`~processor_api.stores.contracts.ValueAndTimestamp`.
+        """Returns a builder of a session store of :class:`~processor_api.stores.contracts.ValueAndTimestamp`.
 
         :raises TopologyError: if the supplier is of another kind.
         """
@@ -352,12 +474,17 @@ class Stores:
     def session_store_with_headers_builder(
         supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
     ) -> StoreBuilder[K, V]:
-        """A session store whose aggregates are :class:`~processor_api.stores.contracts.AggregationWithHeaders`
-        (KIP-1271).
+        """Returns a builder of a session store of aggregates with headers (KIP-1271).
+
+        They are :class:`~processor_api.stores.contracts.AggregationWithHeaders`.
 
         :raises TopologyError: if the supplier is of another kind.
         """
         return _timed_builder(supplier, "session", key_serde, value_serde, _WITH_HEADERS)
+
+
+def _engine(in_memory: bool) -> str:
+    return MEMORY if in_memory else ROCKSDB
 
 
 def _builder(
@@ -388,7 +515,7 @@ def _versioned(name: str, engine: str, history_retention: Duration, segment_inte
 
 
 def _segment_interval(retention_ms: int) -> int:
-    """Kafka Streams' choice (reference 3.3)."""
+    """Returns the interval that Kafka Streams chooses (semantics 128)."""
     for up_to, parts, least in _SEGMENTS:
         if retention_ms <= up_to:
             return max(retention_ms // parts, least)

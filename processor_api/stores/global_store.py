@@ -1,4 +1,4 @@
-"""Global stores as data: every process holds all of the topic's records, outside of tasks (conformance 93)."""
+"""Global stores as data: every process holds all of the topic's records, outside of tasks (semantics 93)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ __all__ = ["GlobalStore"]
 
 @dataclass(frozen=True, kw_only=True)
 class GlobalStore:
-    """A store, the topic that fills it, and the two nodes between them. The topic is its changelog as well."""
+    """A global store: its builder, the topic that fills it, and the two nodes between them.
+
+    The topic is its changelog as well.
+    """
 
     builder: StoreBuilder[Any, Any]
     source: str
@@ -25,4 +28,5 @@ class GlobalStore:
 
     @property
     def name(self) -> str:
+        """The name of the store."""
         return self.builder.name

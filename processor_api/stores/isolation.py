@@ -1,4 +1,4 @@
-"""What a query of a running task's stores sees (KIP-892)."""
+"""Levels of isolation of queries that read the stores of a running task (KIP-892)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ __all__ = ["IsolationLevel"]
 
 
 class IsolationLevel(Enum):
-    """Of interactive queries. The setting of consumers with the same values, ``isolation.level``, is another thing."""
+    """The level of isolation of interactive queries.
+
+    The setting of consumers with the same values, ``isolation.level``, is another thing.
+    """
 
     READ_UNCOMMITTED = "read_uncommitted"
-    """Everything that was put, also what the next commit will write, and what may be taken back by an abort."""
+    """Reads everything that was put, also what is not committed and may be taken back by an abort."""
     READ_COMMITTED = "read_committed"
-    """What the last commit of the task wrote."""
+    """Reads what the last commit of the task wrote."""

@@ -1,4 +1,4 @@
-"""What kind of store on which engine; and stores that users bring, as such suppliers."""
+"""Suppliers, which say what kind of store is on which engine; also those of stores that users bring."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PLAIN_BYTES = "plain-key-value"
 _LEGAL_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]+")
 _OWN = ("name", "persistent", "is_open", "init", "commit", "close")
 """What every custom store says for itself."""
-_LIFE = (
+_LIFECYCLE = (
     *_OWN,
     "committed_offset",
     "manages_offsets",
@@ -51,12 +51,12 @@ _VERSIONED_CALLS = ("put", "get", "delete")
 
 @dataclass(frozen=True, kw_only=True)
 class StoreSupplier:
-    """A kind of store on an engine; ``parameters`` are the kind's own (retention, window size, ... in ms)."""
+    """A supplier: a kind of store on an engine; ``parameters`` are the kind's own (retention, ... in ms)."""
 
     name: str
     kind: str
     engine: str
-    """``rocksdb``, ``memory``, or the name of an engine that is registered (:func:`streams.register_engine`)."""
+    """``rocksdb``, ``memory``, or the name of an engine that is registered by ``streams.engines.register_engine``."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -65,13 +65,13 @@ class StoreSupplier:
 
     @property
     def persistent(self) -> bool:
-        """Whether it is not in memory. Of an engine of the user's own only the engine can say; then it is true."""
+        """Whether it is not in memory; true for an engine of the user's own, which alone knows."""
         return self.engine != MEMORY
 
     def on_engine(self, engine: str) -> StoreSupplier:
-        """The same kind of store on another engine: ``Stores.persistent_key_value_store("s").on_engine("sqlite")``.
+        """Returns the same kind of store on another engine, such as ``on_engine("sqlite")``.
 
-        :param engine: its name. That there is such an engine is looked at when an application is made.
+        :param engine: its name. Whether there is such an engine is checked when an application is made.
         :raises TopologyError: if the store cannot be on another engine.
         """
         if not engine:
@@ -83,7 +83,7 @@ class StoreSupplier:
 
 @dataclass(frozen=True, kw_only=True)
 class CustomStoreSupplier(StoreSupplier):
-    """Of a store of the user's own; its ``engine`` is a name for the store itself.
+    """A supplier of a store of the user's own; its ``engine`` is a name for the store itself.
 
     :param factory: makes a new store, not open yet, at each call.
     """
@@ -100,11 +100,15 @@ class CustomStoreSupplier(StoreSupplier):
             )
 
     def on_engine(self, engine: str) -> StoreSupplier:
+        """Raises an error: a custom store has no engine.
+
+        :raises TopologyError: always.
+        """
         raise TopologyError(f"store {self.name!r} is a custom store, which has no engine", store=self.name)
 
 
 def lacks(store: Any, call: str) -> bool:
-    """Whether a store has no such call. One that comes from a protocol is a declaration, and has no body."""
+    """Returns whether a store has no such call. One that comes from a protocol is a declaration, without a body."""
     found = getattr(type(store), call, None)
     if found is None:
         return not hasattr(store, call)
@@ -114,10 +118,10 @@ def lacks(store: Any, call: str) -> bool:
 
 
 def make_custom(name: str, factory: Callable[[], Any], *calls: str) -> Any:
-    """A new store of the user's.
+    """Returns a new store that a user's factory made.
 
-    :param calls: what it must have besides the calls of its life.
-    :raises TopologyError: if the factory fails, or makes none.
+    :param calls: the calls that it must have, besides those of its lifecycle.
+    :raises TopologyError: if the factory fails, or makes no such store.
     """
     try:
         store = factory()
@@ -127,7 +131,7 @@ def make_custom(name: str, factory: Callable[[], Any], *calls: str) -> Any:
         raise TopologyError(
             f"the supplier of store {name!r} failed: {type(error).__name__}: {error}", store=name
         ) from error
-    missing = [call for call in (*_LIFE, *calls) if lacks(store, call)]
+    missing = [call for call in (*_LIFECYCLE, *calls) if lacks(store, call)]
     if missing:
         raise TopologyError(
             f"the supplier of store {name!r} made {store!r}, which is no such store: it lacks {', '.join(missing)}."
@@ -140,7 +144,7 @@ def make_custom(name: str, factory: Callable[[], Any], *calls: str) -> Any:
 
 
 def custom_supplier(name: str, factory: Callable[[], Any]) -> CustomStoreSupplier:
-    """Of a store that brings everything of its own.
+    """Returns a supplier of a store that brings everything of its own.
 
     :param factory: called twice here, to check that it makes a new store each time.
     :raises TopologyError: if it does not.
@@ -163,17 +167,17 @@ def _two(name: str, factory: Callable[[], Any], *calls: str) -> Any:
 
 
 def as_supplier(given: Any) -> StoreSupplier:
-    """A supplier as the runtime takes it, also of one that a user wrote.
+    """Returns the supplier that the runtime uses for one that may be written by a user.
 
-    :raises TopologyError: if it is none.
+    :raises TopologyError: if it is no supplier.
     """
     if isinstance(given, StoreSupplier):
         return given
     name, factory = getattr(given, "name", None), getattr(given, "get", None)
     if not isinstance(name, str) or not callable(factory):
-        raise TopologyError(
-            f"expected a store supplier, got {given!r}: see Stores, or KeyValueBytesStoreSupplier for one of your own"
-        )
+        hint = ": give its attribute supplier" if isinstance(getattr(given, "supplier", None), StoreSupplier) else ""
+        hint = hint or ": see Stores, or KeyValueBytesStoreSupplier for one of your own"
+        raise TopologyError(f"expected a store supplier, got {given!r}{hint}")
     engine = f"store {name}"
     retention = getattr(given, "history_retention_ms", None)
     if retention is not None:

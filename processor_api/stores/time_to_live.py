@@ -1,4 +1,4 @@
-"""How long the keys of a key-value store live."""
+"""Time to live: how long the keys of a key-value store are kept."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ ACCESS = "access"
 
 @dataclass(frozen=True)
 class TimeToLive:
-    """A key that has been left alone for this long is gone: every read says so at once, and its row and its record on
-    the changelog are deleted in the background.
+    """A time to live: a key that was not used for this long has expired.
+
+    Reads do not show it any more, and its row and its record on the changelog are deleted in the background.
 
     :param duration: a ``timedelta``, or an integer number of milliseconds; of stream time, not of the clock's.
     :param by: from when it counts. ``"record_time"``: from the timestamp of the value. ``"access"``: from the stream

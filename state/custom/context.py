@@ -15,15 +15,15 @@ from processor_api.stores.custom import RestoreCallback
 from processor_api.task_id import TaskId
 from state.write_buffer.record_context import Cursor
 
-__all__ = ["StoreContext"]
+__all__ = ["StoreContext", "StoreEnvironment"]
 
 WriteChange = Callable[..., None]
 """``(key, value, timestamp_ms, headers)`` to the changelog."""
 
 
-@dataclass(kw_only=True, eq=False)
-class StoreContext:
-    """Of one store object, from its ``init`` to its ``close``."""
+@dataclass(frozen=True, kw_only=True)
+class StoreEnvironment:
+    """Holds what the runtime gives to a custom store: its place, its serdes, and functions of its task."""
 
     store: str
     application_id: str
@@ -38,17 +38,31 @@ class StoreContext:
     time_ms: Callable[[], int]
     request_commit: Callable[[], None]
 
-    restore: RestoreCallback | None = None
-    """What the store has registered."""
-    dirty: bool = False
-    """Whether anything may have been written since the last commit."""
-    closed: bool = False
-    running: bool = False
-    """Whether records are processed, so that there are changes."""
-    write: WriteChange | None = None
-    """To the changelog."""
-    logged_for_it: bool = False
-    """Whether the runtime logs its changes."""
+
+class StoreContext:
+    """The context of one store object, from its ``init`` to its ``close``."""
+
+    def __init__(self, environment: StoreEnvironment) -> None:
+        self._environment = environment
+        self.store = environment.store
+        self.application_id = environment.application_id
+        self.task_id = environment.task_id
+        self.state_dir = environment.state_dir
+        self.changelog_topic = environment.changelog_topic
+        self.key_serde = environment.key_serde
+        self.value_serde = environment.value_serde
+        self.cursor = environment.cursor
+        self.restore: RestoreCallback | None = None
+        """The callback that the store has registered."""
+        self.dirty = False
+        """Whether anything may have been written since the last commit."""
+        self.closed = False
+        self.running = False
+        """Whether records are processed, so that there are changes."""
+        self.write: WriteChange | None = None
+        """Writes a change to the changelog."""
+        self.logged_for_it = False
+        """Whether the runtime logs its changes."""
 
     def register(self, restore: RestoreCallback) -> None:
         if not callable(restore):
@@ -83,16 +97,16 @@ class StoreContext:
         return self.cursor.stream_time
 
     def current_system_time_ms(self) -> int:
-        return self.time_ms()
+        return self._environment.time_ms()
 
     def record_timestamp_ms(self) -> int:
         return self.cursor.timestamp
 
     def commit(self) -> None:
-        self.request_commit()
+        self._environment.request_commit()
 
     def app_configs(self) -> Mapping[str, Any]:
-        return self.settings()
+        return self._environment.settings()
 
     def metrics(self) -> StreamsMetrics:
-        return self.make_metrics()
+        return self._environment.make_metrics()

@@ -1,4 +1,4 @@
-"""The file with the offsets of a custom store that does not keep them by itself (reference 3.9)."""
+"""The file with the offsets of a custom store that does not keep them by itself (formats 13)."""
 
 from __future__ import annotations
 

@@ -252,7 +252,7 @@ class StateDirectory:
         return removed
 
     def clean_up(self, own_slot: Slot | None = None) -> None:
-        """Deletes the state of every task and all global stores; keeps metadata and locks (conformance 118).
+        """Deletes the state of every task and all global stores; keeps metadata and locks (semantics 118).
 
         :param own_slot: the slot this process holds, if any.
         :raises StateDirectoryError: if a task is open, or another process runs; nothing is deleted then.

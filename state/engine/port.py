@@ -42,7 +42,7 @@ class Family(Protocol):
 
     @property
     def handle(self) -> Any:
-        """What batches call the family. Not to be kept: an engine may not be able to close while somebody holds it."""
+        """The family as batches take it. Do not keep it: an engine may not be able to close while it is held."""
         ...
 
     def range(
@@ -63,7 +63,9 @@ class Family(Protocol):
         """
         ...
 
-    def approximate_count(self) -> int: ...
+    def approximate_count(self) -> int:
+        """Returns about how many rows there are."""
+        ...
 
 
 class Snapshot(Protocol):
@@ -107,7 +109,9 @@ class Engine(Protocol):
         and again by who has it."""
         ...
 
-    def family(self, name: str) -> Family: ...
+    def family(self, name: str) -> Family:
+        """Returns a family that the engine was opened with, or had before."""
+        ...
 
     def holds(self, name: str) -> bool:
         """Whether there is a family of this name with a row in it."""
@@ -120,7 +124,9 @@ class Engine(Protocol):
         """
         ...
 
-    def batch(self) -> Batch: ...
+    def batch(self) -> Batch:
+        """Returns a new batch, without writes."""
+        ...
 
     def write(self, batch: Batch) -> None:
         """Applies the batch atomically. It survives the death of the process, not of the machine.
@@ -130,13 +136,17 @@ class Engine(Protocol):
         ...
 
     def load(self, batch: Batch) -> None:
-        """As :meth:`write`, for restoring: it survives the process only once :meth:`flush` returned."""
+        """Applies a batch while restoring: it survives the process only once :meth:`flush` has returned."""
         ...
 
-    def flush(self) -> None: ...
+    def flush(self) -> None:
+        """Makes what was loaded survive the death of the process."""
+        ...
 
     def clear(self, families: Collection[str]) -> None:
         """Removes every row of these families."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Closes the engine; every later call raises StateError. It may be called again."""
+        ...

@@ -1,4 +1,4 @@
-"""Kafka Streams' checkpoint files, ``.checkpoint`` (reference 3.9): text with a version, a count, and a line for each
+"""Kafka Streams' checkpoint files, ``.checkpoint`` (formats 13): text with a version, a count, and a line for each
 partition with topic, partition and offset."""
 
 from __future__ import annotations

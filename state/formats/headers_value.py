@@ -1,4 +1,4 @@
-"""Rows of stores that keep headers (KIP-1271, reference 3.1).
+"""Rows of stores that keep headers (KIP-1271, formats 3).
 
 Headers are ``count varint`` and for each ``name length varint``, name in UTF-8, ``value length varint`` (-1 for null),
 value; no headers are no bytes at all. A row is ``size of the headers varint``, headers, then ``timestamp i64`` and the

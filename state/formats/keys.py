@@ -1,4 +1,4 @@
-"""Keys of windows and sessions, on topics and in stores (reference 3.2). Times are never negative.
+"""Keys of windows and sessions, on topics and in stores (formats 9). Times are never negative.
 
 * window on a topic: key, ``start i64``; in a store and its changelog: key, ``start i64``, ``sequence number i32``;
 * session, everywhere: key, ``end i64``, ``start i64``;

@@ -1,4 +1,4 @@
-"""Rows of list stores: Kafka's list of byte arrays (reference 3.1).
+"""Rows of list stores: Kafka's list of byte arrays (formats 5).
 
 ``strategy byte 1``, ``count i32``, and for each item ``length i32`` and its bytes; a length of -1 is a null item.
 """

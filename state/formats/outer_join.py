@@ -1,4 +1,4 @@
-"""Rows of the store where an outer or left stream-stream join keeps records without a partner (reference 3.1, 3.2).
+"""Rows of the store where an outer or left stream-stream join keeps records without a partner (formats 6).
 
 The key is ``timestamp i64``, ``side byte`` (1 left, 0 right), key: by time, so that the oldest come first. Each item of
 the value's list is the same side byte and the value.

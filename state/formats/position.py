@@ -1,4 +1,4 @@
-"""Positions: up to which offset of which input a store has seen its records (reference 3.1).
+"""Positions: up to which offset of which input a store has seen its records (formats 7).
 
 ``version byte 0``, ``topics i32``, each as ``name length i32``, name, ``pairs i32`` and pairs of ``partition i32`` and
 ``offset i64``. Kafka Streams leaves zero bytes behind a position in a record's header: a reader ignores what follows.

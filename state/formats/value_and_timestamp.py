@@ -1,4 +1,4 @@
-"""Rows of timestamped stores: ``timestamp i64`` and the value's bytes (KIP-258, reference 3.1)."""
+"""Rows of timestamped stores: ``timestamp i64`` and the value's bytes (KIP-258, formats 2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Serdes of windowed keys, byte for byte as Java's ``WindowedSerdes`` (reference 3.2)."""
+"""Serdes of windowed keys, byte for byte as Java's ``WindowedSerdes`` (formats 9)."""
 
 from __future__ import annotations
 
@@ -87,10 +87,10 @@ class WindowedSerdes:
 
     @staticmethod
     def time_windowed_serde_from(inner: Serde[K], window_size: Duration) -> Serde[Windowed[K]]:
-        """See :class:`TimeWindowedSerde`."""
+        """Returns a serde of keys in windows of one size; see :class:`TimeWindowedSerde`."""
         return TimeWindowedSerde(inner, window_size)
 
     @staticmethod
     def session_windowed_serde_from(inner: Serde[K]) -> Serde[Windowed[K]]:
-        """See :class:`SessionWindowedSerde`."""
+        """Returns a serde of keys in sessions; see :class:`SessionWindowedSerde`."""
         return SessionWindowedSerde(inner)

@@ -13,7 +13,7 @@ from typing import Any
 from processor_api.errors import StoreError
 from processor_api.serde import Serde, Serdes
 from state.formats.list_value import add_item, read_items
-from state.write_buffer.buffer import Rows
+from state.write_buffer.buffer import Rows, RowsSettings
 from state.write_buffer.checked_serdes import key_writer, prefix_bounds, reader, value_writer
 from state.write_buffer.fast_path import make_get, make_put
 from state.write_buffer.iterators import OpenIterators, RowIterator
@@ -112,16 +112,18 @@ class ListFacade:
 
 def _open(opening: Opening) -> OpenStore:
     rows = Rows(
-        name=opening.builder.name,
-        engine=opening.engine,
-        codec=opening.codec,
-        key_serde=Serdes.BYTES,
-        value_serde=Serdes.BYTES,
-        cursor=opening.cursor,
-        budget=opening.budget,
-        log=opening.log,
-        log_each=opening.log_each,
-        caching=False,
+        RowsSettings(
+            name=opening.builder.name,
+            engine=opening.engine,
+            codec=opening.codec,
+            key_serde=Serdes.BYTES,
+            value_serde=Serdes.BYTES,
+            cursor=opening.cursor,
+            budget=opening.budget,
+            log=opening.log,
+            log_each=opening.log_each,
+            caching=False,
+        )
     )
     facade = ListFacade(rows, opening)
     return OpenStore(builder=opening.builder, rows=rows, facade=facade, operator=facade)

@@ -46,7 +46,7 @@ class HeadersFacade(KeyValueFacade):
 
 
 class HeadersOperator:
-    """For operators of the DSL, which see values alone; what they put has no headers (reference 3.13)."""
+    """For operators of the DSL, which see values alone; what they put has no headers (semantics 19)."""
 
     def __init__(self, rows: Rows, changelog: HeadersLog | None) -> None:
         self.name, self.cached = rows.name, rows.cached

@@ -15,7 +15,7 @@ from state.key_value import list_store, lru, store, time_to_live, timestamp_prox
 from state.time_ordered import join_grace, suppress
 from state.versioned import store as versioned
 from state.windowed import session, window
-from state.write_buffer.buffer import Log, LogMany, Rows
+from state.write_buffer.buffer import Log, LogMany, Rows, RowsSettings
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.migration import UpgradingEngine, upgrading_codec
 from state.write_buffer.record_context import Cursor
@@ -153,7 +153,7 @@ def open_store(
     log_many: LogMany | None = None,
     log_each: bool = True,
     drop: Callable[[], None] = _count_nothing,
-    make_rows: Callable[..., Rows] = Rows,
+    make_rows: Callable[[RowsSettings], Rows] = Rows,
 ) -> OpenStore:
     """Opens a store on a task's engine.
 

@@ -1,4 +1,4 @@
-"""The buffer of a join of a stream with a versioned table, with grace (KIP-923, conformance 65).
+"""The buffer of a join of a stream with a versioned table, with grace (KIP-923, semantics 65).
 
 Every record is kept, also several of one key and time, until the buffer's stream time has passed its own by the grace
 period. Rows stand under ``0x00``, time, key and a sequence number, on the changelog too, and are thus their own index.

@@ -1,4 +1,4 @@
-"""The buffer of a suppression: the last change of each key, at the time of the first (KIP-328, conformance 70 to 72).
+"""The buffer of a suppression: the last change of each key, at the time of the first (KIP-328, semantics 70 to 72).
 
 The row of a key is that of the changelog, and is logged with the commit, like the last update of a key in other stores;
 what leaves is deleted from the changelog.

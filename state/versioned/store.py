@@ -15,7 +15,7 @@ from processor_api.stores.factory import StoreBuilder
 from state.engine.port import Batch, Engine
 from state.versioned.history import VERSIONS, History
 from state.versioned.versions import Found, Versions
-from state.write_buffer.buffer import Rows
+from state.write_buffer.buffer import Rows, RowsSettings
 from state.write_buffer.checked_serdes import key_writer, prefix_bounds, reader, value_writer
 from state.write_buffer.iterators import OpenIterators, RowIterator
 from state.write_buffer.memory_budget import Budget
@@ -105,7 +105,8 @@ class VersionedFacade:
             except Exception:
                 return VersionedRecord(read_slowly(found[0]), found[1], found[2])
 
-        return get
+        trace = opening.cursor.row_trace
+        return get if trace is None else trace.reading(latest, write_slowly, get)
 
     def _closed(self, *arguments: Any) -> None:
         self._check()
@@ -245,16 +246,18 @@ def _versions(
     drop: Callable[[], None],
 ) -> Versions:
     latest = Rows(
-        name=builder.name,
-        engine=engine,
-        codec=codec,
-        key_serde=Serdes.BYTES,
-        value_serde=Serdes.BYTES,
-        cursor=cursor,
-        budget=budget,
-        log=None,  # the store logs each of its puts itself
-        log_each=False,
-        caching=False,
+        RowsSettings(
+            name=builder.name,
+            engine=engine,
+            codec=codec,
+            key_serde=Serdes.BYTES,
+            value_serde=Serdes.BYTES,
+            cursor=cursor,
+            budget=budget,
+            log=None,  # the store logs each of its puts itself
+            log_each=False,
+            caching=False,
+        )
     )
     parameters = builder.supplier.parameters
     retention = parameters["history_retention_ms"]

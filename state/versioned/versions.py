@@ -1,7 +1,7 @@
 """The versions of a store's keys (KIP-889), as bytes: the latest of each key, and older ones for a time.
 
 The latest versions are rows of one family, under their keys; all others are rows of another
-(:mod:`state.versioned.history`). What a put does to them is what Kafka Streams' store does (reference 3.3), with the
+(:mod:`state.versioned.history`). What a put does to them is what Kafka Streams' store does (semantics 129), with the
 same results; but a deletion at the very time of the latest version leaves a mark here, where Java forgets it and may
 then take an older put for the latest.
 """

@@ -116,9 +116,6 @@ class TimedFacade:
         if not self._owner._open:
             raise StoreError(f"store {self.name!r} is closed: its task is not on this worker any more", store=self.name)
 
-    def _wrong_arguments(self, call: str, forms: str, given: int) -> TypeError:
-        return TypeError(f"store {self.name!r}: {call} takes {forms}, got {given} arguments")
-
 
 class TimedOperator:
     """What operators of the DSL get: functions of keys, times and what is kept with them, without wrapper objects."""

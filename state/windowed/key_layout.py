@@ -1,7 +1,7 @@
 """Keys of rows that belong to a key and a time: the start of a window, or the end of a session.
 
 On a changelog such a key is ``key, time i64, rest``; the rest is the sequence number of a window (i32) or the start of
-a session (i64; reference 3.2). In the engine it stands behind the number of its segment, key first or time first
+a session (i64; formats 9). In the engine it stands behind the number of its segment, key first or time first
 (KIP-825). Both are frozen on disk.
 """
 

@@ -69,35 +69,37 @@ class SessionFacade(TimedFacade):
             return None
         return self._one(data, end, start)
 
-    def fetch(self, *args: Any) -> RowIterator:
-        return self._fetch("fetch", args, reverse=False)
+    def fetch(self, key: Any) -> RowIterator:
+        return self._of_key(key, 0, MAX_TIME, reverse=False)
 
-    def backward_fetch(self, *args: Any) -> RowIterator:
-        return self._fetch("backward_fetch", args, reverse=True)
+    def backward_fetch(self, key: Any) -> RowIterator:
+        return self._of_key(key, 0, MAX_TIME, reverse=True)
 
-    def _fetch(self, call: str, args: tuple[Any, ...], *, reverse: bool) -> RowIterator:
-        if len(args) == 1:
-            return self._of_key(args[0], 0, MAX_TIME, reverse=reverse)
-        if len(args) == 2:
-            return self._of_keys(*args, 0, MAX_TIME, reverse=reverse)
-        raise self._wrong_arguments(call, "(key) or (key_from, key_to)", len(args))
+    def fetch_keys(self, key_from: Any, key_to: Any) -> RowIterator:
+        return self._of_keys(key_from, key_to, 0, MAX_TIME, reverse=False)
 
-    def find_sessions(self, *args: Any) -> RowIterator:
-        if len(args) == 2:
-            return self._ending(*args)
-        return self._find("find_sessions", args, reverse=False)
+    def backward_fetch_keys(self, key_from: Any, key_to: Any) -> RowIterator:
+        return self._of_keys(key_from, key_to, 0, MAX_TIME, reverse=True)
 
-    def backward_find_sessions(self, *args: Any) -> RowIterator:
-        return self._find("backward_find_sessions", args, reverse=True)
+    def find_sessions(self, key: Any, earliest_end: int, latest_start: int) -> RowIterator:
+        return self._of_key(key, earliest_end, latest_start, reverse=False)
 
-    def _find(self, call: str, args: tuple[Any, ...], *, reverse: bool) -> RowIterator:
-        if len(args) == 3:
-            return self._of_key(*args, reverse=reverse)
-        if len(args) == 4:
-            return self._of_keys(*args, reverse=reverse)
-        ending = "" if reverse else "(earliest_end, latest_end), "
-        forms = f"{ending}(key, earliest_end, latest_start) or (key_from, key_to, earliest_end, latest_start)"
-        raise self._wrong_arguments(call, forms, len(args))
+    def backward_find_sessions(self, key: Any, earliest_end: int, latest_start: int) -> RowIterator:
+        return self._of_key(key, earliest_end, latest_start, reverse=True)
+
+    def find_sessions_of_keys(self, key_from: Any, key_to: Any, earliest_end: int, latest_start: int) -> RowIterator:
+        return self._of_keys(key_from, key_to, earliest_end, latest_start, reverse=False)
+
+    def backward_find_sessions_of_keys(
+        self, key_from: Any, key_to: Any, earliest_end: int, latest_start: int
+    ) -> RowIterator:
+        return self._of_keys(key_from, key_to, earliest_end, latest_start, reverse=True)
+
+    def find_sessions_by_end(self, earliest_end: int, latest_end: int) -> RowIterator:
+        """By time, where rows are in order of time, or in memory."""
+        self._check()
+        low, high = self._limit(earliest_end, "earliest_end"), self._limit(latest_end, "latest_end")
+        return self._listed(self._timed.of_times(low, high, reverse=False))
 
     def _of_key(self, key: Any, earliest_end: int, latest_start: int, *, reverse: bool) -> RowIterator:
         self._check()
@@ -116,12 +118,6 @@ class SessionFacade(TimedFacade):
         if latest_start < MAX_TIME:
             found = (session for session in found if session[2] <= latest_start)
         return self._listed(found)
-
-    def _ending(self, earliest_end: int, latest_end: int) -> RowIterator:
-        """Sessions of all keys; by time, where rows are in order of time, or in memory."""
-        self._check()
-        low, high = self._limit(earliest_end, "earliest_end"), self._limit(latest_end, "latest_end")
-        return self._listed(self._timed.of_times(low, high, reverse=False))
 
 
 def _window_of(end: int, start: int) -> Window:

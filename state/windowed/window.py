@@ -62,25 +62,8 @@ class WindowFacade(TimedFacade):
 
     # ------------------------------------------------------------------ reads
 
-    def fetch(self, *args: Any) -> Any:
-        return self._fetch("fetch", args, reverse=False)
-
-    def backward_fetch(self, *args: Any) -> Any:
-        return self._fetch("backward_fetch", args, reverse=True)
-
-    def _fetch(self, call: str, args: tuple[Any, ...], *, reverse: bool) -> Any:
+    def fetch(self, key: Any, time: int) -> Any:
         self._check()
-        if len(args) == 2 and not reverse:
-            return self._at(*args)
-        if len(args) == 3:
-            return self._of_key(*args, reverse=reverse)
-        if len(args) == 4:
-            return self._of_keys(*args, reverse=reverse)
-        one = "" if reverse else "(key, time), "
-        forms = f"{one}(key, time_from, time_to) or (key_from, key_to, time_from, time_to)"
-        raise self._wrong_arguments(call, forms, len(args))
-
-    def _at(self, key: Any, time: int) -> Any:
         data, start = self._write_key(key), self._limit(time, "time")
         if not 0 <= start <= MAX_TIME:
             return None
@@ -88,13 +71,27 @@ class WindowFacade(TimedFacade):
             return self._one(data, start, self._last_put) if self.persistent else None
         return self._one(data, start, 0)
 
+    def fetch_range(self, key: Any, time_from: int, time_to: int) -> RowIterator:
+        return self._of_key(key, time_from, time_to, reverse=False)
+
+    def backward_fetch_range(self, key: Any, time_from: int, time_to: int) -> RowIterator:
+        return self._of_key(key, time_from, time_to, reverse=True)
+
     def _of_key(self, key: Any, time_from: int, time_to: int, *, reverse: bool) -> RowIterator:
+        self._check()
         low, high = self._limit(time_from, "time_from"), self._limit(time_to, "time_to")
         found = self._timed.of_key(self._write_key(key), low, high, reverse=reverse)
         show = self._shown.show
         return self._iterators.open((start, show(value, timestamp)) for _, start, _, value, timestamp in found)
 
+    def fetch_keys(self, key_from: Any, key_to: Any, time_from: int, time_to: int) -> RowIterator:
+        return self._of_keys(key_from, key_to, time_from, time_to, reverse=False)
+
+    def backward_fetch_keys(self, key_from: Any, key_to: Any, time_from: int, time_to: int) -> RowIterator:
+        return self._of_keys(key_from, key_to, time_from, time_to, reverse=True)
+
     def _of_keys(self, key_from: Any, key_to: Any, time_from: int, time_to: int, *, reverse: bool) -> RowIterator:
+        self._check()
         low, high = self._limit(time_from, "time_from"), self._limit(time_to, "time_to")
         found = self._timed.of_keys(self._bound(key_from), self._bound(key_to), low, high, reverse=reverse)
         return self._listed(found)

@@ -52,7 +52,7 @@ class HeadersRows(TimedRows):
 
 
 class _ValuesAlone(HeadersRows):
-    """The rows of a store, whose values operators see alone; what they put has no headers (reference 3.13)."""
+    """The rows of a store, whose values operators see alone; what they put has no headers (semantics 19)."""
 
     def __init__(self, timed: HeadersRows) -> None:
         self.__dict__.update(timed.__dict__)

@@ -1,7 +1,7 @@
 """The rows of one store between a processor and the engine.
 
 One structure is the cache (what to forward, and when), the source of the changelog and the isolation of what is not
-committed (docs/design.md, decision 1). A row is in up to three places, looked up in this order:
+committed (docs/design.md#decisions). A row is in up to three places, looked up in this order:
 
 * `dirty`: put since the last drain, not logged yet, and with caching not forwarded either. In order of last update.
   Empty where each put is logged at once.
@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice, repeat
 from operator import itemgetter
 from typing import Any
@@ -41,7 +42,7 @@ from state.write_buffer.overlay import merged
 from state.write_buffer.record_context import Cursor
 from state.write_buffer.row_codec import RowCodec
 
-__all__ = ["Entry", "FlushCallback", "Log", "LogMany", "Rows"]
+__all__ = ["Entry", "FlushCallback", "Log", "LogMany", "Rows", "RowsSettings"]
 
 Entry = tuple[Any, ...]
 Log = Callable[[bytes, bytes | None, int], None]
@@ -85,27 +86,34 @@ def _one_by_one(log: Log) -> LogMany:
     return log_many
 
 
+@dataclass(frozen=True, kw_only=True)
+class RowsSettings:
+    """Holds what the rows of one store are made with."""
+
+    name: str
+    engine: Engine
+    codec: RowCodec
+    key_serde: Serde[Any]
+    value_serde: Serde[Any]
+    cursor: Cursor
+    budget: Budget
+    log: Log | None
+    log_many: LogMany | None = None
+    caching: bool
+    log_each: bool
+    """Whether each put of a store without a cache is logged when it happens, not the last of each key at the drain."""
+
+
 class Rows:
     """See the module's text. `get` and `put` are functions made by :mod:`state.write_buffer.fast_path`."""
 
     when_logged: Callable[[], None] | None = None
     """Called by each drain, when everything is logged and nothing of it is forwarded."""
 
-    def __init__(
-        self,
-        *,
-        name: str,
-        engine: Engine,
-        codec: RowCodec,
-        key_serde: Serde[Any],
-        value_serde: Serde[Any],
-        cursor: Cursor,
-        budget: Budget,
-        log: Log | None,
-        log_many: LogMany | None = None,
-        caching: bool,
-        log_each: bool,
-    ) -> None:
+    def __init__(self, settings: RowsSettings) -> None:
+        name, engine, codec = settings.name, settings.engine, settings.codec
+        key_serde, value_serde = settings.key_serde, settings.value_serde
+        budget, log = settings.budget, settings.log
         self.name = name
         self.engine = engine
         self.codec = codec
@@ -124,12 +132,12 @@ class Rows:
         self.sized_values = self.encoded or value_serde is Serdes.STRING or value_serde is Serdes.BYTES
         self.cost = _sized_cost if self.sized_values else _fixed_cost
         """``(key, value)`` to bytes."""
-        self.cursor = cursor
+        self.cursor = settings.cursor
         self.budget = budget
         self.log = log
-        self._log_many = log_many or (log and _one_by_one(log))
-        self.cached = caching and budget.cache_limit > 0
-        self.log_each = log_each and not self.cached
+        self._log_many = settings.log_many or (log and _one_by_one(log))
+        self.cached = settings.caching and budget.cache_limit > 0
+        self.log_each = settings.log_each and not self.cached
         self.dirty: dict[Any, Entry] = {}
         self.clean: dict[Any, Entry] = {}
         self.drained: dict[Any, tuple[bytes, bytes | None, int]] = {}
@@ -327,7 +335,7 @@ class Rows:
 
     def _old_values(self, rows: dict[Any, Entry], deleted: list[Any]) -> Iterable[Any]:
         """The old value of each row. Takes out the rows that nobody knows of: put and deleted again since the last
-        drain (conformance 73)."""
+        drain (semantics 73)."""
         for key in deleted:
             if self._below(key) is None:
                 del rows[key]

@@ -14,7 +14,7 @@ from typing import Any
 
 from processor_api.record import HeaderList
 from state.engine.port import Batch
-from state.write_buffer.buffer import Entry, Rows
+from state.write_buffer.buffer import Entry, Rows, RowsSettings
 from state.write_buffer.fast_path import Get, Put, row_key_maker
 from state.write_buffer.overlay import merged
 from state.write_buffer.row_codec import pack_access
@@ -33,8 +33,8 @@ REFRESH_BYTES = 100
 class ExpiringRows(Rows):
     """See the module's text."""
 
-    def __init__(self, *, lifetime: Lifetime, **settings: Any) -> None:
-        super().__init__(**settings)
+    def __init__(self, settings: RowsSettings, *, lifetime: Lifetime) -> None:
+        super().__init__(settings)
         self.lifetime = lifetime
         self.limit = lifetime.limit
         """What is of this time or an earlier one has expired."""
@@ -217,8 +217,8 @@ class ByAccess(ExpiringRows):
     commit; a drain logs these rows again, each once.
     """
 
-    def __init__(self, *, accesses: Accesses, **settings: Any) -> None:
-        super().__init__(**settings)
+    def __init__(self, settings: RowsSettings, *, lifetime: Lifetime, accesses: Accesses) -> None:
+        super().__init__(settings, lifetime=lifetime)
         accesses.row_of = self.row_of
         self._times = accesses.times
         self._refreshed: dict[Any, int] = {}

@@ -82,7 +82,9 @@ def make_get(rows: Rows) -> Get:
         except Exception:
             return read_value(entry[0]), entry[1]  # raises the same again, with the name of the store
 
-    return rows.around_get(get_exact if plain and deserialize is None else get_encoded)
+    made = rows.around_get(get_exact if plain and deserialize is None else get_encoded)
+    trace = rows.cursor.row_trace
+    return made if trace is None else trace.reading(rows, row_key, made)
 
 
 def make_keep(rows: Rows) -> Callable[[Any], Any]:
@@ -110,9 +112,9 @@ def make_keep(rows: Rows) -> Callable[[Any], Any]:
 
 def make_put(rows: Rows) -> Put:
     """`put` for operators."""
-    if rows.log_each:
-        return rows.around_put(_logged_put(rows))
-    return rows.around_put(_cached_put(rows) if rows.cached else _direct_put(rows))
+    put = _logged_put(rows) if rows.log_each else _cached_put(rows) if rows.cached else _direct_put(rows)
+    made, trace = rows.around_put(put), rows.cursor.row_trace
+    return made if trace is None else trace.writing(rows, row_key_maker(rows), made)
 
 
 def _cached_put(rows: Rows) -> Put:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from processor_api.record import NO_TIMESTAMP, HeaderList
+from state.write_buffer.row_trace import RowTrace
 
 __all__ = ["NO_SOURCE", "Cursor", "message_bytes"]
 
 NO_SOURCE: tuple[str | None, int] = (None, -1)
-"""The source of a record that came from no topic (a punctuation; conformance 20)."""
+"""The source of a record that came from no topic (a punctuation; semantics 20)."""
 
 
 class _NoMessage:
@@ -33,12 +34,14 @@ class _NoMessage:
 class Cursor:
     """Position of one task. Metadata is read from the message when somebody asks, not copied per record."""
 
-    __slots__ = ("headers", "keeps_messages", "message", "source", "stream_time", "timestamp")
+    __slots__ = ("headers", "keeps_messages", "message", "row_trace", "source", "stream_time", "timestamp")
 
     def __init__(self) -> None:
         self.stream_time = NO_TIMESTAMP
         self.keeps_messages = False
         """Whether caches keep the message of each change that waits, for error handlers; else its offset only."""
+        self.row_trace: RowTrace | None = None
+        """Reports what happens to rows; set before stores are opened."""
         self.leave()
 
     def leave(self) -> None:

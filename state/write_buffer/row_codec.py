@@ -97,7 +97,7 @@ PLAIN = RowCodec("plain", lambda value, timestamp: value, lambda row: (row, NO_T
 TIMESTAMPED = RowCodec(
     "timestamped", _write_timestamped, read_value_and_timestamp, _fill_timestamped, _timestamped_entries
 )
-"""Eight bytes of timestamp, then the value (reference 3.1)."""
+"""Eight bytes of timestamp, then the value (formats 2)."""
 
 
 def without_rows(family_suffix: str) -> RowCodec:

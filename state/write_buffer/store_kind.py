@@ -14,7 +14,7 @@ from processor_api.record import HeaderList
 from processor_api.serde import Serde
 from processor_api.stores.factory import MEMORY, ROCKSDB, StoreBuilder
 from state.engine.port import Batch, Engine
-from state.write_buffer.buffer import Log, LogMany, Rows
+from state.write_buffer.buffer import Log, LogMany, Rows, RowsSettings
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.open_views import OpenViews
 from state.write_buffer.record_context import Cursor
@@ -78,7 +78,7 @@ class Opening:
     value_serde: Serde[Any]
     drop: Callable[[], None]
     """Counts a record that was dropped."""
-    make_rows: Callable[..., Rows] = Rows
+    make_rows: Callable[[RowsSettings], Rows] = Rows
     """Makes what is between the store and the engine."""
 
 
@@ -187,7 +187,12 @@ def open_rows(
     :param log: in place of the changelog, for rows whose keys stand otherwise on it.
     :param log_each: logs each put of a store without caching when it happens, not the last of each key at the drain.
     """
-    return opening.make_rows(
+    log_many = opening.log_many if log is None else None
+    log = log or opening.log
+    trace = opening.cursor.row_trace
+    if trace is not None and log is not None:
+        log, log_many = trace.logging(opening.builder.name, log), None
+    settings = RowsSettings(
         name=opening.builder.name,
         engine=opening.engine,
         codec=opening.codec,
@@ -195,8 +200,9 @@ def open_rows(
         value_serde=opening.value_serde,
         cursor=opening.cursor,
         budget=opening.budget,
-        log=log or opening.log,
-        log_many=opening.log_many if log is None else None,
+        log=log,
+        log_many=log_many,
         log_each=log_each,
         caching=opening.builder.caching,
     )
+    return opening.make_rows(settings)

@@ -1,6 +1,6 @@
-"""What the runtime counts, under Kafka's names: made when somebody asks, from plain counters.
+"""The metrics of the runtime, under Kafka's names: made from plain counters when they are read.
 
-Of threads and tasks latencies are in ms, of stores in ns, as in Kafka Streams.
+Latencies of threads and tasks are in ms, those of stores in ns, as in Kafka Streams.
 """
 
 from __future__ import annotations
@@ -32,13 +32,16 @@ Tags = Mapping[str, str]
 
 
 def client_metrics(client_id: str, values: Mapping[str, tuple[str, Callable[[], Any]]]) -> Iterator[Metric]:
-    """:param values: description and value by name."""
+    """Yields the metrics of the application itself.
+
+    :param values: description and value by name.
+    """
     for name, (description, read) in values.items():
         yield Gauge(MetricName(name, CLIENT, description, {"client-id": client_id}), read)
 
 
 def thread_metrics(threads: Iterable[StreamThread]) -> Iterator[Metric]:
-    """Of each thread, each of its tasks and each of their stores."""
+    """Yields the metrics of each thread, each of its tasks and each of their stores."""
     for thread in threads:
         yield from _of_thread(thread)
         if thread.state is not ThreadState.DEAD:
@@ -49,21 +52,21 @@ def thread_metrics(threads: Iterable[StreamThread]) -> Iterator[Metric]:
 
 
 def _of_thread(thread: StreamThread) -> Iterator[Metric]:
-    totals, tags = thread.totals, {"thread-id": thread.name}
-    windows = totals.windows
+    counters, tags = thread.counters, {"thread-id": thread.name}
+    windows = counters.windows
     done = (
         ("process", "records processed", "processed", "process_s"),
         ("commit", "commits", "commits", "commit_s"),
         ("poll", "polls of the consumer", "polls", "poll_s"),
     )
     for name, what, total, seconds in done:
-        yield from _count(name, what, THREAD, tags, totals, total, windows)
+        yield from _count(name, what, THREAD, tags, counters, total, windows)
         each = "a record" if name == "process" else f"a {name}"
         yield from _latency(name, each, THREAD, tags, windows, (seconds, total, f"{seconds}_max"))
         ratio = f"part of the time that the thread spends on {what}, up to 1"
         yield Gauge(MetricName(f"{name}-ratio", THREAD, ratio, tags), partial(windows.rate, seconds))
     since = "when the thread was started, in ms since 1970"
-    yield _gauge("thread-start-time", since, THREAD, tags, totals, "started_at_ms")
+    yield _gauge("thread-start-time", since, THREAD, tags, counters, "started_at_ms")
     yield _gauge("thread-state", "the state of the thread", THREAD, tags, thread, "state")
 
 
@@ -89,7 +92,7 @@ def _of_counters(counters: TaskMetrics, windows: Windows | None, tags: Tags) -> 
 
 
 def _of_restore(task: TaskId, restored: RestoreCounters, thread: str) -> Iterator[Metric]:
-    """KIP-869."""
+    """Yields the metrics of a task's restores (KIP-869)."""
     tags = {"thread-id": thread, "task-id": str(task)}
     yield from _count("restore", "records restored", TASK, tags, restored, "restored", restored.windows)
     left = "offsets that are still to be restored"
@@ -97,7 +100,7 @@ def _of_restore(task: TaskId, restored: RestoreCounters, thread: str) -> Iterato
 
 
 def global_metrics(thread: GlobalStreamThread) -> Iterator[Metric]:
-    """Of the thread that fills the global stores, and of these."""
+    """Yields the metrics of the global thread and of the global stores."""
     tags = {"thread-id": thread.name}
     yield _gauge("thread-state", "the state of the thread", THREAD, tags, thread, "state")
     task = thread.task
@@ -114,7 +117,7 @@ def global_metrics(thread: GlobalStreamThread) -> Iterator[Metric]:
 def _count(
     name: str, what: str, group: str, tags: Tags, of: Any, total: str, windows: Windows | None
 ) -> Iterator[Metric]:
-    """A total, and its rate where windows are kept."""
+    """Yields a total, and its rate where windows are kept."""
     yield _gauge(f"{name}-total", what, group, tags, of, total)
     if windows is not None:
         yield Gauge(MetricName(f"{name}-rate", group, f"{what} per second", tags), partial(windows.rate, total))
@@ -123,7 +126,10 @@ def _count(
 def _latency(
     name: str, of_what: str, group: str, tags: Tags, windows: Windows, of: tuple[str, str, str]
 ) -> Iterator[Metric]:
-    """:param of: the total of seconds, that of events and the largest number of seconds."""
+    """Yields the mean and the largest latency.
+
+    :param of: the names of three counters: seconds in total, events in total, the largest number of seconds.
+    """
     seconds, count, most = of
     mean = MetricName(f"{name}-latency-avg", group, f"mean time of {of_what}, in ms", tags)
     yield Gauge(mean, lambda: windows.mean(seconds, count) * MS)
@@ -132,5 +138,5 @@ def _latency(
 
 
 def _gauge(name: str, description: str, group: str, tags: Tags, of: Any, field: str) -> Metric:
-    """Reads a counter when the metric is read."""
+    """Returns a metric that reads a counter when it is read."""
     return Gauge(MetricName(name, group, description, tags), partial(getattr, of, field))

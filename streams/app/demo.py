@@ -32,6 +32,7 @@ class SplitLines(Processor[str | None, str, str, str]):
     """Forwards each word of a line, as key and as value."""
 
     def process(self, record: Record[str | None, str]) -> None:
+        """Splits a line."""
         for word in record.value.lower().split():
             self.context.forward(Record(word, word, record.timestamp))
 
@@ -41,14 +42,17 @@ class CountWords(Processor[str, str, str, int]):
 
     @classmethod
     def stores(cls) -> list[StoreBuilder[str, int]]:
+        """Returns the store of the counts, to be connected to the processor."""
         store = Stores.persistent_timestamped_key_value_store("word-counts")
         return [Stores.timestamped_key_value_store_builder(store, Serdes.STRING, Serdes.LONG)]
 
     def init(self, context: ProcessorContext[str, int]) -> None:
+        """Gets the store."""
         super().init(context)
         self.counts: TimestampedKeyValueStore[str, int] = context.get_state_store("word-counts")
 
     def process(self, record: Record[str, str]) -> None:
+        """Counts a word."""
         known = self.counts.get(record.key)
         count = 1 if known is None else known.value + 1
         self.counts.put(record.key, ValueAndTimestamp(count, record.timestamp))
@@ -56,6 +60,7 @@ class CountWords(Processor[str, str, str, int]):
 
 
 def topology() -> Topology:
+    """Returns the topology of the demo."""
     text, number = Serdes.STRING, Serdes.LONG
     made = Topology()
     made.add_source("lines", "lines", key_serde=text, value_serde=text)
@@ -104,10 +109,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _count(app: KafkaStreams, broker: EmbeddedBroker, lines: Sequence[str]) -> bool:
-    """Sends the lines one by one and shows the counts as they change; tells whether all came."""
+    """Sends the lines one by one and prints the counts as they change; returns whether all came."""
     clock = SystemClock()
     producer = EmbeddedClients(broker).producer({})
-    if not _until(lambda: app.wait(0.05, state=ClientState.RUNNING), clock):
+    if not _until(lambda: app.wait(50, state=ClientState.RUNNING), clock):
         return False
     tasks = sorted(task for owned in app.tasks().values() for task in owned)
     names = ", ".join(map(str, tasks))
@@ -133,7 +138,7 @@ def _count(app: KafkaStreams, broker: EmbeddedBroker, lines: Sequence[str]) -> b
 
 
 def _have_come(app: KafkaStreams, broker: EmbeddedBroker, due: int) -> bool:
-    return app.wait(0.01) or len(broker.records("counts")) >= due
+    return app.wait(10) or len(broker.records("counts")) >= due
 
 
 def _until(reached: Callable[[], bool], clock: SystemClock) -> bool:
@@ -145,5 +150,6 @@ def _until(reached: Callable[[], bool], clock: SystemClock) -> bool:
 
 
 def say(text: str) -> None:
+    """Prints a line at once."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""What a process does beside its stream threads from time to time, on a thread of its own."""
+"""Periodic jobs of a process, on a thread of its own."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ LONGEST_NAP_S = 1.0
 
 @dataclass
 class _Job:
+    """Holds a function and when to call it."""
+
     interval_s: float
     run: Callable[[], None]
     due: float
@@ -26,7 +28,7 @@ class _Job:
 
 
 class Housekeeper:
-    """Runs each job when its interval is over. What a job raises is logged, and it runs again the next time."""
+    """Runs each job at its interval. What a job raises is logged, and it runs again the next time."""
 
     def __init__(self, name: str, clock: Clock, threads: Threads = SYSTEM_THREADS) -> None:
         self._clock = clock
@@ -44,12 +46,12 @@ class Housekeeper:
         self._jobs.append(_Job(interval_s, run, self._clock.monotonic() + interval_s, wanted))
 
     def start(self) -> None:
-        """Starts, if there is anything to do."""
+        """Starts the thread, if there are any jobs."""
         if self._jobs:
             self._thread.start()
 
     def stop(self) -> None:
-        """Ends; returns when no job runs any more."""
+        """Ends the thread; returns when no job runs any more."""
         self._stopping.set()
         if self._thread.ident is not None and self._threads.current() is not self._thread:
             self._thread.join()

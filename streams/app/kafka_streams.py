@@ -1,4 +1,4 @@
-"""The client of an application: starts and stops its stream threads (reference 2.8)."""
+"""Runs an application: starts and stops its stream threads (semantics 130)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from processor_api.task_id import TaskId
 from processor_api.topology_function import TopologyLike, topology_of
 from state.directory.state_directory import StateDirectory
 from streams.app.builtin_metrics import client_metrics, global_metrics, thread_metrics
-from streams.app.global_part import GlobalPart
 from streams.app.housekeeping import Housekeeper
 from streams.app.listeners import GuardedRestoreListener
-from streams.app.opening import Opened, open_application, thread_metrics_registry
+from streams.app.opening import ApplicationResources, open_application, thread_metrics_registry
 from streams.app.states import ENDED, ClientState, StateListener, StateMachine
 from streams.app.stream_threads import StreamThreads
 from streams.app.uncaught import StreamsUncaughtExceptionHandler, StreamThreadExceptionResponse, verdict
@@ -30,8 +29,9 @@ from streams.restore.restorer import StateRestoreListener
 from streams.runtime.engines.opener import check_engines
 from streams.runtime.threads.gc_tuning import relax_collector, restore_collector
 from streams.runtime.threads.metadata import ThreadMetadata
-from streams.runtime.threads.stream_thread import StreamThread
+from streams.runtime.threads.stream_thread import StreamThread, ThreadCallbacks
 from streams.runtime.threads.thread_state import ThreadState
+from streams.runtime.tracing.tracer import warn_if_unseen
 from streams.threads import Thread
 
 if TYPE_CHECKING:
@@ -49,22 +49,34 @@ S = TypeVar("S")
 log = logging.getLogger("streams.client")
 
 
-class _LoopSettings:
-    """Implements `streams.runtime.threads.stream_thread.ThreadSettings` for all threads."""
-
-    def __init__(self, config: StreamsConfig) -> None:
-        self.commit_interval_ms = config.commit_interval_ms
-        self.poll_ms = config.poll_ms
-        self.max_poll_records = client_configs.max_poll_records(config)
-        self.buffered_records_per_partition = config.buffered_records_per_partition
-        self.log_summary_interval_ms = config.log_summary_interval_ms
-        self.paused = False
-        self.retry_backoff_ms, self.retry_backoff_max_ms = client_configs.retry_backoff_ms(config)
-        self.task_timeout_ms = config.task_timeout_ms
-
-
 class KafkaStreams:
     """Runs a topology on a Kafka cluster. Its methods may be called by any thread.
+
+    It is a context manager: it starts, and closes at the end, where it raises what it failed with. Here the cluster is
+    one in memory; without ``clients`` it is the one that ``bootstrap.servers`` names::
+
+        from tempfile import TemporaryDirectory
+
+        from streams import ClientState, KafkaStreams, StreamsBuilder
+        from streams.testing import EmbeddedKafka
+
+        builder = StreamsBuilder()
+        builder.stream("lines").map_values(str.upper).to("loud")
+
+        with TemporaryDirectory() as state_dir, EmbeddedKafka() as kafka:
+            kafka.create_topics("lines", "loud")
+            settings = {
+                "application.id": "shout",
+                "bootstrap.servers": "localhost:9092",
+                "default.key.serde": "string",
+                "default.value.serde": "string",
+                "commit.interval.ms": 100,
+                "state.dir": state_dir,
+            }
+            with KafkaStreams(builder, settings, clients=kafka.clients) as app:
+                assert app.wait(30_000, state=ClientState.RUNNING)
+                kafka.create_input_topic("lines").pipe_input("ann", "hello")
+                assert kafka.read_records("loud", 1)[0].value == "HELLO"
 
     :param topology: a topology, a ``StreamsBuilder``, or a function that makes either and may take the configuration. A
         builder is built with the configuration, which a topology that was built before should have been too.
@@ -95,10 +107,9 @@ class KafkaStreams:
         self._states = StateMachine(threads)
         self._handler: StreamsUncaughtExceptionHandler | None = None
         self._restore_listeners: list[StateRestoreListener] = []
-        self._settings = _LoopSettings(self.config)
+        self._paused = False
         self._metrics = thread_metrics_registry(self.config, self._clock)
-        self._global = GlobalPart(self._global_thread_failed, threads)
-        self._opened: Opened | None = None
+        self._resources: ApplicationResources | None = None
         self._threads: StreamThreads | None = None
         self._failed_threads = 0
         self._housekeeper: Housekeeper | None = None
@@ -112,27 +123,36 @@ class KafkaStreams:
 
     @property
     def state(self) -> ClientState:
+        """The state of the application now."""
         return self._states.state
 
     def set_state_listener(self, listener: StateListener) -> None:
-        """Calls ``listener(new, old)`` at every change of state. To be set before the start. What it raises is logged,
-        and the application goes on."""
+        """Has ``listener(new, old)`` called at every change of state.
+
+        What it raises is logged, and the application goes on.
+
+        :raises StreamsError: after the start.
+        """
         self._require_created("a state listener")
         self._states.listener = listener
 
     def set_global_state_restore_listener(self, listener: StateRestoreListener) -> None:
-        """Tells ``listener`` of restores, of every store. To be set before the start. What it raises is logged, and the
-        restore goes on."""
-        self.add_restore_listener(listener)
+        """Has ``listener`` called when a store is restored; it takes the place of an earlier one.
 
-    def add_restore_listener(self, listener: StateRestoreListener) -> None:
-        """As :meth:`set_global_state_restore_listener`; there may be several."""
+        What it raises is logged, and the restore goes on.
+
+        :raises StreamsError: after the start.
+        """
         self._require_created("a restore listener")
-        self._restore_listeners.append(GuardedRestoreListener(listener))
+        self._restore_listeners[:] = [GuardedRestoreListener(listener)]
 
     def set_uncaught_exception_handler(self, handler: StreamsUncaughtExceptionHandler) -> None:
-        """Asks ``handler(error)`` what to do when a stream thread fails (KIP-671). To be set before the start; without
-        one the application shuts down."""
+        """Has ``handler(error)`` decide what to do when a stream thread fails (KIP-671).
+
+        Without a handler the application shuts down.
+
+        :raises StreamsError: after the start.
+        """
         self._require_created("an uncaught exception handler")
         self._handler = handler
 
@@ -140,11 +160,18 @@ class KafkaStreams:
         if self.state is not ClientState.CREATED:
             raise StreamsError(f"{what} can be set only before the start; the application is {self.state}")
 
-    def wait(self, timeout_s: float | None = None, *, state: ClientState | None = None) -> bool:
-        """Waits for a state (the end if none is given); tells whether it came. It also returns at the end.
+    def wait(self, timeout: Duration | None = None, *, state: ClientState | None = None) -> bool:
+        """Waits until the application is in a state; returns whether it is.
 
+        It also returns when the application has ended.
+
+        :param timeout: a ``timedelta`` or integer milliseconds; ``None`` waits as long as it takes.
+        :param state: ``None`` waits for the end.
         :raises StreamsError: without a timeout before the start, for which it could wait forever.
+        :raises TypeError: if the timeout is neither a timedelta nor an int.
+        :raises ValueError: if the timeout is negative.
         """
+        timeout_s = _seconds(timeout)
         if timeout_s is None and self.state is ClientState.CREATED:
             raise StreamsError("the application was not started: call start() first, or give wait() a timeout")
         return self._states.wait(timeout_s, state)
@@ -168,16 +195,24 @@ class KafkaStreams:
             self._started.set()
 
     def _start(self) -> None:
-        opened = self._opened = Opened(
-            self.topology, self.config, self._clients, self._platform, self._metrics, self._global
-        )
+        warn_if_unseen(self.config)
         try:
-            open_application(opened, self._restore_listeners)
-            self._global.fill()
+            resources = self._resources = open_application(
+                self.topology,
+                self.config,
+                self._clients,
+                self._platform,
+                self._metrics,
+                self._restore_listeners,
+                self._global_thread_failed,
+            )
+            if self.state is ClientState.REBALANCING:  # else it was closed meanwhile
+                resources.global_stores.fill()
             if self.state is not ClientState.REBALANCING:
-                return  # closed meanwhile
-            self._threads = StreamThreads(self._make_thread, opened.shared.memory, self._platform.threads)
-            threads = [self._threads.add() for _ in range(self._thread_count(opened))]
+                return
+            memory = resources.process.state.memory
+            self._threads = StreamThreads(self._make_thread, memory, self._platform.threads)
+            threads = [self._threads.add() for _ in range(self._thread_count(resources))]
         except BaseException as error:
             self.failure = error if isinstance(error, Exception) else None
             self._release()
@@ -185,7 +220,7 @@ class KafkaStreams:
                 self._states.become(ClientState.ERROR)
             raise
         self._collector_before = relax_collector()
-        self._housekeeper = opened.housekeeper(lambda: self.state is ClientState.RUNNING)
+        self._housekeeper = resources.housekeeper(lambda: self.state is ClientState.RUNNING)
         self._housekeeper.start()
         for thread in threads:
             if thread is not None:
@@ -193,22 +228,22 @@ class KafkaStreams:
         if not threads:  # there are only global stores
             self._states.become(ClientState.RUNNING)
 
-    def _thread_count(self, opened: Opened) -> int:
-        if opened.shared.plans.current.tasks:
+    def _thread_count(self, resources: ApplicationResources) -> int:
+        if resources.process.plans.current.tasks:
             return self.config.num_stream_threads
         if self.topology.global_stores:
             return 0
         raise TopologyError("the topology reads nothing: add a source, or a global store")
 
     def _make_thread(self, number: int) -> StreamThread:
-        assert self._opened is not None
-        name, make_life = self._opened.thread(number)
-        return StreamThread(name, make_life, self._settings, self._clock, self, self._metrics, self._platform.threads)
+        assert self._resources is not None
+        name, make_resources = self._resources.thread(number)
+        callbacks = ThreadCallbacks(self._thread_changed, self._thread_failed, self.is_paused)
+        return StreamThread(name, make_resources, self.config, self._platform, callbacks, self._metrics)
 
-    # ------------------------------------------------------------------ told by the threads
+    # ------------------------------------------------------------------ called by the threads
 
-    def thread_changed(self, thread: StreamThread, state: ThreadState) -> None:
-        """See `streams.runtime.threads.stream_thread.ThreadOwner`."""
+    def _thread_changed(self, thread: StreamThread, state: ThreadState) -> None:
         threads = self._threads
         if threads is None:
             return
@@ -218,10 +253,10 @@ class KafkaStreams:
             elif thread.replaced:
                 successor = threads.replace(thread)
                 if successor is not None:
-                    successor.take_place_of(thread)
+                    successor.replace(thread)
                     successor.start()
                 else:
-                    thread.give_up_place()
+                    thread.leave_group()
             elif self.state.is_running_or_rebalancing():
                 self._states.become(ClientState.PENDING_ERROR)
                 self._close_soon()
@@ -230,15 +265,14 @@ class KafkaStreams:
         if all(one.state is ThreadState.RUNNING for one in threads) and self.state is ClientState.REBALANCING:
             self._states.become(ClientState.RUNNING)
 
-    def thread_failed(self, thread: StreamThread, error: Exception) -> bool:
-        """See `streams.runtime.threads.stream_thread.ThreadOwner`."""
+    def _thread_failed(self, thread: StreamThread, error: Exception) -> bool:
         self._failed_threads += 1
         if not self.state.is_running_or_rebalancing():
             self.failure = self.failure or error
             return False
         answer = verdict(self._handler, error)
         if answer is StreamThreadExceptionResponse.REPLACE_THREAD:
-            log.warning("a new thread takes the place of the one that failed", extra={"thread_name": thread.name})
+            log.warning("a new thread replaces the one that failed", extra={"thread_name": thread.name})
             return True
         self.failure = self.failure or error
         if answer is StreamThreadExceptionResponse.SHUTDOWN_APPLICATION:
@@ -249,7 +283,7 @@ class KafkaStreams:
         return False
 
     def _global_thread_failed(self, error: Exception) -> None:
-        """The tasks cannot go on without it, and nothing takes its place."""
+        """Ends the application: tasks cannot go on without the global thread, which is not replaced."""
         self.failure = self.failure or error
         answer = verdict(self._handler, error)
         if answer is not StreamThreadExceptionResponse.SHUTDOWN_CLIENT:
@@ -261,7 +295,7 @@ class KafkaStreams:
     # ------------------------------------------------------------------ threads
 
     def add_stream_thread(self) -> str | None:
-        """Starts one more stream thread; the memory for caches is shared out anew.
+        """Starts one more stream thread; the memory for caches is divided again.
 
         :returns: its name; ``None`` unless the application is running or rebalancing.
         """
@@ -277,9 +311,10 @@ class KafkaStreams:
     def remove_stream_thread(self, timeout: Duration | None = None) -> str | None:
         """Ends one stream thread: it commits, closes its tasks and leaves the group, and the others take over.
 
-        A stream thread that calls this ends itself, after the record in work.
+        A stream thread that calls this ends itself, after the current record.
 
-        :param timeout: how long to wait for its end, which comes also if it takes longer; ``None`` waits.
+        :param timeout: how long to wait for its end, a ``timedelta`` or integer milliseconds; it ends also if that
+            takes longer. ``None`` waits as long as it takes.
         :returns: its name; ``None`` unless the application is running or rebalancing and has a thread.
         """
         timeout_s = _seconds(timeout)
@@ -289,31 +324,36 @@ class KafkaStreams:
         if thread is None:
             log.warning("no stream thread can be removed now", extra={"state": self.state.value})
             return None
-        thread.stop(stay=False)
+        thread.stop(remain=False)
         if not thread.join(timeout_s) and not thread.is_current():
             log.warning("a stream thread has not ended in time", extra={"thread_name": thread.name})
         return thread.name
 
     def pause(self) -> None:
-        """Suspends processing, punctuations and restores from the next batch on. The application stays in its group and
-        in its state, and goes on with :meth:`resume` (KIP-834). It may also be paused before the start."""
-        self._settings.paused = True
+        """Suspends processing, punctuations and restores from the next batch on (KIP-834).
+
+        The application stays in its group and in its state, and goes on with :meth:`resume`. It may also be paused
+        before the start.
+        """
+        self._paused = True
 
     def resume(self) -> None:
         """Goes on after :meth:`pause`."""
-        self._settings.paused = False
+        self._paused = False
 
     def is_paused(self) -> bool:
-        return self._settings.paused
+        """Returns whether the application is paused."""
+        return self._paused
 
     # ------------------------------------------------------------------ stop
 
     def close(self, timeout: Duration | None = None, *, leave_group: bool | None = None) -> bool:
-        """Commits, closes tasks and stops the threads; tells whether all of it was done in time. It goes on after that.
+        """Commits, closes tasks and stops the threads; returns whether all of it was done in time.
 
-        Called by a stream thread or by the state listener, it asks for the end and returns at once.
+        What was not done in time goes on. Called by a stream thread or by the state listener, it asks for the end and
+        returns at once.
 
-        :param timeout: ``None`` waits as long as it takes.
+        :param timeout: a ``timedelta`` or integer milliseconds; ``None`` waits as long as it takes.
         :param leave_group: gives the tasks to other members at once; otherwise a member with a static id keeps them for
             the session timeout, to be back by then (KIP-1153). By default it leaves, unless the application was given a
             ``group.instance.id``.
@@ -324,25 +364,26 @@ class KafkaStreams:
             self._states.become(ClientState.PENDING_SHUTDOWN)
             self._states.become(ClientState.NOT_RUNNING)
             return True
-        stay = client_configs.group_instance_id(self.config) is not None if leave_group is None else not leave_group
+        remain = client_configs.group_instance_id(self.config) is not None if leave_group is None else not leave_group
         if self._states.become(ClientState.PENDING_SHUTDOWN):
-            self._global.give_up()
-            self._close_soon(stay=stay)
-        if self._states.is_telling_here() or (self._threads is not None and self._threads.is_one_of_them()):
+            if self._resources is not None:
+                self._resources.global_stores.give_up()
+            self._close_soon(remain=remain)
+        if self._states.is_notifying_here() or (self._threads is not None and self._threads.is_one_of_them()):
             return self.state in ENDED
-        return self.wait(timeout_s)
+        return self._states.wait(timeout_s, None)
 
-    def _close_soon(self, *, stay: bool = False) -> None:
+    def _close_soon(self, *, remain: bool = False) -> None:
         with self._closing:
             if self._closer is not None:
                 return
-            self._closer = self._platform.threads.thread(lambda: self._finish(stay), "close")
+            self._closer = self._platform.threads.thread(lambda: self._finish(remain), "close")
         self._closer.start()
 
-    def _finish(self, stay: bool) -> None:
+    def _finish(self, remain: bool) -> None:
         self._started.wait()  # it may be asked to close while it starts
         if self._threads is not None:
-            self._threads.stop(stay=stay)
+            self._threads.stop(remain=remain)
             self._threads.join()
         if self._housekeeper is not None:
             self._housekeeper.stop()
@@ -352,16 +393,16 @@ class KafkaStreams:
         self._states.become(ClientState.ERROR if failed else ClientState.NOT_RUNNING)
 
     def _release(self) -> None:
-        if self._opened is None:
+        if self._resources is None:
             return
         try:
-            self._opened.release()
+            self._resources.release()
         except Exception as error:  # of a processor that fills a global store
             log.warning("not closed in order", extra={"error": str(error)}, exc_info=error)
             self.failure = self.failure or error
 
     def clean_up(self) -> None:
-        """Deletes the local state of the application's tasks; metadata and other applications stay (conformance 118).
+        """Deletes the local state of the application's tasks; metadata and other applications stay (semantics 118).
 
         :raises StreamsError: while it runs.
         :raises StateDirectoryError: while another process has a task of the application open.
@@ -380,11 +421,11 @@ class KafkaStreams:
     # ------------------------------------------------------------------ what it does
 
     def tasks(self) -> dict[str, list[TaskId]]:
-        """The tasks that each thread of this process owns, by thread name."""
+        """Returns the tasks that each thread of this process owns, by thread name."""
         return {thread.name: thread.owned_tasks() for thread in self._threads or ()}
 
     def metadata_for_local_threads(self) -> frozenset[ThreadMetadata]:
-        """What the threads of this process do now, without those that have no clients yet."""
+        """Returns what the threads of this process do now, without those that have no clients yet."""
         found = (thread.metadata() for thread in self._threads or () if thread.state is not ThreadState.DEAD)
         return frozenset(one for one in found if one is not None)
 
@@ -399,13 +440,12 @@ class KafkaStreams:
             self.config,
             self._clock,
             state=lambda: self.state,
-            opened=lambda: self._opened,
+            resources=lambda: self._resources,
             threads=lambda: self._threads or (),
-            global_stores=lambda: self._global.stores,
         )
 
     def store(self, parameters: StoreQueryParameters[S]) -> S:
-        """A store of this process, for reading: one that looks for the store's partitions anew at each call.
+        """Returns a store of this process for reading, which looks for the store's partitions again at each call.
 
         :raises InvalidStateStoreError: if it cannot be read now, or cannot be read as that type (KIP-216); what is
             returned raises the same later. `StreamsRebalancingError` and `StateStoreMigratedError` may pass.
@@ -413,15 +453,16 @@ class KafkaStreams:
         return self._queries.store(parameters)
 
     def query(self, request: StateQueryRequest[R]) -> StateQueryResult[R]:
-        """Asks the partitions of a store that are in this process (KIP-796). Each has a result or a failure.
+        """Queries the partitions of a store that are in this process (KIP-796). Each has a result or a failure.
 
         :raises InvalidStateStoreError: if the application does not run, or has no such store.
         """
         return self._queries.query(request)
 
     def all_local_store_partition_lags(self) -> dict[str, dict[int, LagInfo]]:
-        """How far the stores of this process are behind their changelogs, by name and partition; a store that runs is
-        not behind. It asks no broker.
+        """Returns how far the stores of this process are behind their changelogs, by name and partition.
+
+        A store that runs is not behind. No broker is asked.
 
         :raises StreamsNotStartedError: before the start.
         :raises StreamsStoppedError: at the end.
@@ -432,8 +473,10 @@ class KafkaStreams:
         return local_lags(self._threads or ())
 
     def metrics(self) -> dict[MetricName, Metric]:
-        """Everything that is measured in this process now, under Kafka's names: the runtime's own counters, and what
-        processors added by ``context.metrics()``."""
+        """Returns everything that is measured in this process now, under Kafka's names.
+
+        That is the runtime's own counters, and what processors added by ``context.metrics()``.
+        """
         threads = self._threads or ()
         values: dict[str, tuple[str, Callable[[], Any]]] = {
             "application-id": ("the application's id", lambda: self.config.application_id),
@@ -445,11 +488,13 @@ class KafkaStreams:
             ),
             "failed-stream-threads": ("stream threads that failed since the start", lambda: self._failed_threads),
         }
-        client_id = self._opened.client_id if self._opened is not None else self.config.client_id
+        resources = self._resources
+        client_id = self.config.client_id if resources is None else resources.client_id
         found = {metric.metric_name: metric for metric in client_metrics(client_id, values)}
         found |= {metric.metric_name: metric for metric in thread_metrics(threads)}
-        if self._global.thread is not None:
-            found |= {metric.metric_name: metric for metric in global_metrics(self._global.thread)}
+        global_thread = None if resources is None else resources.global_stores.thread
+        if global_thread is not None:
+            found |= {metric.metric_name: metric for metric in global_metrics(global_thread)}
         return found | self._metrics.metrics()
 
     def __enter__(self) -> KafkaStreams:

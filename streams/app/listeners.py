@@ -1,4 +1,4 @@
-"""Restore listeners of the user's: who raises is told of, and the application goes on."""
+"""Restore listeners of the user: what they raise is logged, and the application goes on."""
 
 from __future__ import annotations
 
@@ -15,22 +15,26 @@ log = logging.getLogger("streams.client")
 
 
 class GuardedRestoreListener:
-    """Passes everything on; the first error of each kind of call is logged."""
+    """Passes calls on to a listener, and logs the first error of each kind of call."""
 
     def __init__(self, listener: StateRestoreListener) -> None:
         self._listener = listener
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None:
+        """Passes the call on."""
         self._call("on_restore_start", partition, store, start, end)
 
     def on_batch_restored(self, partition: TopicPartition, store: str, end_offset: int, restored: int) -> None:
+        """Passes the call on."""
         self._call("on_batch_restored", partition, store, end_offset, restored)
 
     def on_restore_end(self, partition: TopicPartition, store: str, restored: int) -> None:
+        """Passes the call on."""
         self._call("on_restore_end", partition, store, restored)
 
     def on_restore_suspended(self, partition: TopicPartition, store: str, restored: int) -> None:
+        """Passes the call on."""
         self._call("on_restore_suspended", partition, store, restored)
 
     def _call(self, name: str, partition: TopicPartition, store: str, *numbers: int) -> None:
@@ -40,12 +44,12 @@ class GuardedRestoreListener:
         try:
             call(partition, store, *numbers)
         except Exception as error:
-            if name in self._told:
+            if name in self._logged:
                 return
-            self._told.add(name)
+            self._logged.add(name)
             log.error(
                 "%s of the restore listener %s raised %s for store %r; restoring goes on, and further errors of this"
-                " call are not told",
+                " call are not logged",
                 name,
                 type(self._listener).__qualname__,
                 type(error).__name__,

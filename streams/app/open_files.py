@@ -1,4 +1,4 @@
-"""How many files a process may have open: a RocksDB database has up to 64 for each task.
+"""The limit of open files of a process: a RocksDB database has up to 64 open for each task.
 
 Systems give a process a low limit that it may raise itself, up to a hard one: 1024 and some hundred thousand on most
 Linuxes, 256 on macOS. Java's virtual machine raises it whenever it starts; so does an application here that has a store
@@ -19,14 +19,16 @@ __all__ = ["ENOUGH_OPEN_FILES", "MOST_OPEN_FILES", "open_file_limits", "raise_op
 log = logging.getLogger("streams.client")
 
 ENOUGH_OPEN_FILES = 4096
-"""Fewer are told in the log: enough for 60 tasks with stores."""
+"""A warning is logged for a lower limit; this is enough for 60 tasks with stores."""
 MOST_OPEN_FILES = 65_536
-"""Asked for where there is more to be had; some systems refuse to set the limit to what they call unlimited."""
+"""The limit to set where more is allowed; some systems refuse to set it to unlimited."""
 
 
 def open_file_limits() -> tuple[int | None, int | None] | None:
-    """The limit of this process and the one up to which it may raise it, ``None`` for one that is not there; no limits
-    at all on Windows."""
+    """Returns the limit of this process and the one up to which it may raise it.
+
+    :returns: ``None`` in place of a limit that is not set, and of both on Windows.
+    """
     try:
         resource: Any = import_module("resource")
     except ImportError:
@@ -37,16 +39,18 @@ def open_file_limits() -> tuple[int | None, int | None] | None:
 
 
 def reachable_open_files(soft: int | None, hard: int | None) -> int | None:
-    """What the limit is once it was raised; ``None`` for no limit."""
+    """Returns the limit that this process can get; ``None`` for no limit."""
     if soft is None:
         return None
     return max(soft, MOST_OPEN_FILES if hard is None else min(hard, MOST_OPEN_FILES))
 
 
 def raise_open_files(topology: Topology) -> None:
-    """Raises the limit of this process if the topology has a store on disk; never lowers it. Logs a warning if there
-    are still fewer than such an application is likely to need. Processes that are started from this one have the
-    limit, too."""
+    """Raises the limit of this process if the topology has a store on disk; never lowers it.
+
+    Logs a warning if the limit is still lower than such an application is likely to need. Processes that are started
+    from this one inherit the limit.
+    """
     builders = [*topology.stores.values(), *(spec.builder for spec in topology.global_stores.values())]
     limits = open_file_limits()
     if limits is None or not any(builder.supplier.engine == ROCKSDB for builder in builders):

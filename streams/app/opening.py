@@ -1,151 +1,211 @@
-"""What an application opens when it starts, and what its threads are made with."""
+"""Opens an application: the state directory, the admin client, the plans, the global stores."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
+from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 from processor_api.clock import Clock
 from processor_api.errors import ProductionError
 from processor_api.metrics import RecordingLevel
 from processor_api.topology import Topology
-from state.directory.state_directory import ProcessIdentity, Slot, StateDirectory
-from streams.app.global_part import GlobalPart
+from state.directory.state_directory import ProcessIdentity, StateDirectory
+from streams.app.global_stores import GlobalStoresLifecycle
 from streams.app.housekeeping import Housekeeper
 from streams.app.open_files import raise_open_files
 from streams.app.topics import TopicFitter, TopicWatch, warn_of_lost_history
 from streams.config import StreamsConfig
 from streams.config import clients as client_configs
-from streams.kafka.ports import Admin, KafkaClients
+from streams.kafka.ports import KafkaClients
 from streams.kafka.shutdown_requests import ShutdownRequests
 from streams.metrics.registry import Metrics
 from streams.platform import Platform
 from streams.restore.restorer import StateRestoreListener
 from streams.runtime.engines.memory import BufferMemory
 from streams.runtime.engines.opener import Engines, rocksdb_memory
-from streams.runtime.engines.state_recovery import Rebuilds
+from streams.runtime.engines.state_recovery import StateRecovery
 from streams.runtime.plan.plans import PlanBook
-from streams.runtime.threads.thread_resources import Shared, ThreadIdentity, ThreadLife
+from streams.runtime.threads.process_resources import ClusterAccess, LocalState, ProcessResources
+from streams.runtime.threads.thread_resources import ThreadIdentity, ThreadResources
 
-__all__ = ["Opened", "open_application", "thread_metrics_registry"]
+__all__ = ["ApplicationResources", "open_application", "thread_metrics_registry"]
 
 log = logging.getLogger("streams.client")
 
 
-class Opened:
-    """The state directory, the admin client and the plans of an application that runs."""
+@dataclass(frozen=True, kw_only=True)
+class ApplicationResources:
+    """Holds what an application has opened, from its start to its end."""
 
-    shared: Shared
-    directory: StateDirectory
+    process: ProcessResources
+    global_stores: GlobalStoresLifecycle
     identity: ProcessIdentity
-    rebuilds: Rebuilds
-
-    def __init__(
-        self,
-        topology: Topology,
-        config: StreamsConfig,
-        clients: KafkaClients,
-        platform: Platform,
-        metrics: Metrics,
-        global_part: GlobalPart,
-    ) -> None:
-        self.topology = topology
-        self.config = config
-        self.clients = clients
-        self.platform = platform
-        self.clock = platform.clock
-        self.metrics = metrics
-        self.client_id = config.client_id
-        self.admin: Admin | None = None
-        self.watch: TopicWatch | None = None
-        self.global_part = global_part
-        self._slot: Slot | None = None
-        self._instance = client_configs.group_instance_id(config)
-
-    def claim(self) -> None:
-        """Takes a slot of the state directory, which names the clients."""
-        config = self.config
-        self.directory = StateDirectory.open(
-            config.state_dir,
-            config.application_id,
-            group_write=config.allow_os_group_write_access,
-            locks=self.platform.file_locks,
-        )
-        self.rebuilds = Rebuilds(config.application_id, self.directory, config.state_on_damage)
-        self._slot = self.directory.claim_slot()
-        self.identity = self.directory.identity(self._slot)
-        self.client_id = config.client_id or f"{config.application_id}-{self.identity}"
-        if config.state_cleanup_dir_max_age_ms >= 0:
-            self._remove_obsolete(config.state_cleanup_dir_max_age_ms)
+    client_id: str
+    watch: TopicWatch | None
+    """Looks for new topics and partitions, where the topology may read some."""
+    closing: ExitStack
+    """Closes all of it."""
 
     def release(self) -> None:
-        """Gives everything back; also after a start that failed."""
-        try:
-            self.global_part.close()
-        finally:
-            admin, self.admin = self.admin, None
-            if admin is not None:
-                admin.close()
-            if self._slot is not None:
-                self._slot.release()
-                self._slot = None
+        """Closes everything, in order; the last error is raised after all was closed."""
+        self.closing.close()
 
-    def open_global_stores(
-        self, settings: Mapping[str, Any], engines: Engines, listeners: Collection[StateRestoreListener]
-    ) -> None:
-        """In the directory of this process; they are not filled yet."""
-        assert self.admin is not None
-        assert self._slot is not None
-        self.global_part.open(
-            self.topology,
-            self.config,
-            settings,
-            client_id=self.client_id,
-            clients=self.clients,
-            admin=self.admin,
-            engines=engines,
-            directory=self.directory,
-            slot=self._slot,
-            clock=self.clock,
-            listeners=listeners,
-            metrics=self.metrics,
-            rebuilds=self.rebuilds,
-        )
-
-    def thread(self, number: int) -> tuple[str, Callable[[], ThreadLife]]:
-        """The name of a stream thread, and what makes its lives."""
-        own = f"{self.config.application_id}-{self.identity}"
+    def thread(self, number: int) -> tuple[str, Callable[[], ThreadResources]]:
+        """Returns the name of a stream thread, and the function that makes its resources."""
+        config = self.process.config
+        own = f"{config.application_id}-{self.identity}"
         identity = ThreadIdentity(
             thread=f"{self.client_id}-StreamThread-{number}",
-            instance_id=f"{self._instance or own}-{number}",
+            instance_id=f"{client_configs.group_instance_id(config) or own}-{number}",
             transactional_id=f"{own}-{number}",
         )
-        return identity.thread, lambda: ThreadLife(self.shared, identity)
+        return identity.thread, lambda: ThreadResources(self.process, identity, self.global_stores.reader)
 
     def housekeeper(self, is_running: Callable[[], bool]) -> Housekeeper:
-        """Removes the directories of tasks that went elsewhere, and looks for new topics and partitions."""
-        found = Housekeeper(f"{self.client_id}-housekeeping", self.clock, self.platform.threads)
-        delay_ms = self.config.state_cleanup_delay_ms
-        found.every(delay_ms, lambda: self._remove_obsolete(delay_ms) if is_running() else None)
-        interval_ms = client_configs.topic_refresh_ms(self.config)
-        if self.global_part.exists:
-            found.every(interval_ms, self.global_part.look)
+        """Returns the thread that removes state of tasks that are elsewhere and looks for new topics and partitions."""
+        process = self.process
+        config, clock, directory = process.config, process.platform.clock, process.state.directory
+        found = Housekeeper(f"{self.client_id}-housekeeping", clock, process.platform.threads)
+        delay_ms = config.state_cleanup_delay_ms
+        found.every(delay_ms, lambda: _remove_obsolete(directory, clock, delay_ms) if is_running() else None)
+        interval_ms = client_configs.topic_refresh_ms(config)
+        if self.global_stores.exists:
+            found.every(interval_ms, self.global_stores.check_partitions)
         if self.watch is not None:
-            found.every(interval_ms, self.watch.look, wanted=self.shared.plans.outdated)
+            found.every(interval_ms, self.watch.check, wanted=process.plans.outdated)
         return found
 
-    def _remove_obsolete(self, older_than_ms: int) -> None:
-        removed = self.directory.remove_obsolete(older_than_ms, self.clock.time_ms())
-        if removed:
-            log.info("state of tasks that are elsewhere removed", extra={"tasks": " ".join(map(str, removed))})
 
-    def send_request(self, topic: str, partition: int, key: bytes, value: bytes) -> None:
+def open_application(
+    topology: Topology,
+    config: StreamsConfig,
+    clients: KafkaClients,
+    platform: Platform,
+    metrics: Metrics,
+    restore_listeners: Collection[StateRestoreListener],
+    on_global_failure: Callable[[Exception], None],
+) -> ApplicationResources:
+    """Opens an application; if that fails, closes again what was opened.
+
+    :param on_global_failure: called on the thread of global stores when it dies of an error.
+    :raises StreamsError: see `KafkaStreams.start`.
+    """
+    closing = ExitStack()
+    try:
+        raise_open_files(topology)
+        clock, directory = platform.clock, _open_directory(config, platform)
+        slot = directory.claim_slot()
+        closing.callback(slot.release)
+        identity = directory.identity(slot)
+        client_id = config.client_id or f"{config.application_id}-{identity}"
+        if config.state_cleanup_dir_max_age_ms >= 0:
+            _remove_obsolete(directory, clock, config.state_cleanup_dir_max_age_ms)
+        cluster = _open_cluster(config, clients, platform, client_id)
+        closing.callback(cluster.admin.close)
+        plans, watch = _plan(topology, config, cluster, platform)
+        process = ProcessResources(
+            config=config,
+            plans=plans,
+            cluster=cluster,
+            state=_local_state(config, directory, platform),
+            platform=platform,
+            metrics=metrics,
+            restore_listeners=tuple(restore_listeners),
+        )
+        global_stores = GlobalStoresLifecycle(topology, process, slot, client_id, on_global_failure)
+        closing.callback(global_stores.close)
+        global_stores.open()
+    except BaseException:
+        _close_after_failure(closing)
+        raise
+    return ApplicationResources(
+        process=process,
+        global_stores=global_stores,
+        identity=identity,
+        client_id=client_id,
+        watch=watch,
+        closing=closing,
+    )
+
+
+def _open_directory(config: StreamsConfig, platform: Platform) -> StateDirectory:
+    return StateDirectory.open(
+        config.state_dir,
+        config.application_id,
+        group_write=config.allow_os_group_write_access,
+        locks=platform.file_locks,
+    )
+
+
+def _open_cluster(config: StreamsConfig, clients: KafkaClients, platform: Platform, client_id: str) -> ClusterAccess:
+    admin_id = f"{client_id}-admin"
+    writer = _RequestWriter(clients, config, f"{client_id}-requests", platform.clock)
+    return ClusterAccess(
+        clients=clients,
+        admin=clients.admin(client_configs.admin(config, admin_id)),
+        admin_client_id=admin_id,
+        shutdown_requests=ShutdownRequests(writer.send, platform.threads),
+    )
+
+
+def _plan(
+    topology: Topology, config: StreamsConfig, cluster: ClusterAccess, platform: Platform
+) -> tuple[PlanBook, TopicWatch | None]:
+    warn_of_lost_history(topology)
+    fitter = TopicFitter(topology, config, config.dotted(), cluster.admin)
+    existing = fitter.existing()
+    readable = fitter.readable(existing)
+    plans = PlanBook(fitter.fit(readable, existing), platform.threads)
+    return plans, TopicWatch(fitter, readable, plans) if fitter.growing else None
+
+
+def _local_state(config: StreamsConfig, directory: StateDirectory, platform: Platform) -> LocalState:
+    return LocalState(
+        directory=directory,
+        engines=Engines(
+            platform.clock, config.rocksdb_config_setter, rocksdb_memory(config), config.dotted(), platform.engines
+        ),
+        memory=BufferMemory(
+            config.statestore_cache_max_bytes,
+            config.statestore_uncommitted_max_bytes,
+            config.input_buffer_max_bytes,
+            config.num_stream_threads,
+        ),
+        recovery=StateRecovery(config.application_id, directory, config.state_on_damage),
+    )
+
+
+def _close_after_failure(closing: ExitStack) -> None:
+    try:
+        closing.close()
+    except Exception as error:  # such as one of a processor that fills a global store
+        log.warning("not closed in order", extra={"error": str(error)}, exc_info=error)
+
+
+def _remove_obsolete(directory: StateDirectory, clock: Clock, older_than_ms: int) -> None:
+    removed = directory.remove_obsolete(older_than_ms, clock.time_ms())
+    if removed:
+        log.info("state of tasks that are elsewhere removed", extra={"tasks": " ".join(map(str, removed))})
+
+
+@dataclass(frozen=True)
+class _RequestWriter:
+    """Writes requests to the members of the application, each with a producer of its own."""
+
+    clients: KafkaClients
+    config: StreamsConfig
+    client_id: str
+    clock: Clock
+
+    def send(self, topic: str, partition: int, key: bytes, value: bytes) -> None:
         """Writes a record and waits for it.
 
         :raises ProductionError: if the broker does not take it.
         """
-        producer = self.clients.producer(client_configs.producer(self.config, f"{self.client_id}-requests"))
+        producer = self.clients.producer(client_configs.producer(self.config, self.client_id))
         refused: list[Any] = []
 
         def delivered(error: Any, message: Any) -> None:
@@ -161,53 +221,8 @@ class Opened:
             raise ProductionError(f"a request cannot be written: {refused[0]}", topic=topic, partition=partition)
 
 
-def open_application(opened: Opened, restore_listeners: Collection[StateRestoreListener]) -> None:
-    """Fills it in. What was opened until it fails is in it, to be released.
-
-    :raises StreamsError: see `KafkaStreams.start`.
-    """
-    config, clock = opened.config, opened.clock
-    raise_open_files(opened.topology)
-    opened.claim()
-    admin_id = f"{opened.client_id}-admin"
-    admin = opened.admin = opened.clients.admin(client_configs.admin(config, admin_id))
-    settings = config.dotted()
-    warn_of_lost_history(opened.topology)
-    fitter = TopicFitter(opened.topology, config, settings, admin)
-    existing = fitter.existing()
-    readable = fitter.readable(existing)
-    plans = PlanBook(fitter.fit(readable, existing), opened.platform.threads)
-    if fitter.growing:
-        opened.watch = TopicWatch(fitter, readable, plans)
-    engines = Engines(clock, config.rocksdb_config_setter, rocksdb_memory(config), settings, opened.platform.engines)
-    opened.open_global_stores(settings, engines, restore_listeners)
-    opened.shared = Shared(
-        config=config,
-        settings=settings,
-        plans=plans,
-        clients=opened.clients,
-        admin=admin,
-        admin_client_id=admin_id,
-        engines=engines,
-        directory=opened.directory,
-        clock=clock,
-        threads=opened.platform.threads,
-        memory=BufferMemory(
-            config.statestore_cache_max_bytes,
-            config.statestore_uncommitted_max_bytes,
-            config.input_buffer_max_bytes,
-            config.num_stream_threads,
-        ),
-        rebuilds=opened.rebuilds,
-        metrics=opened.metrics,
-        shutdown_requests=ShutdownRequests(opened.send_request, opened.platform.threads),
-        restore_listeners=tuple(restore_listeners),
-        global_store=opened.global_part.reader,
-    )
-
-
 def thread_metrics_registry(config: StreamsConfig, clock: Clock) -> Metrics:
-    """Where processors add metrics of their own."""
+    """Returns the registry of an application's metrics, which processors may add to."""
     return Metrics(
         clock.time_ms,
         samples=config.metrics_num_samples,

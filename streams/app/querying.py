@@ -1,4 +1,4 @@
-"""Queries of an application's stores, as its client makes and allows them."""
+"""Queries of an application's stores."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from processor_api.clock import Clock
 from processor_api.errors import InvalidStateStoreError, StreamsNotStartedError, StreamsStoppedError
 from processor_api.topology_data import TopologyData
 from state.registry.kinds import OpenStore
-from streams.app.opening import Opened
+from streams.app.opening import ApplicationResources
 from streams.app.states import ClientState
 from streams.config import StreamsConfig
 from streams.queries.local_stores import LocalStores, LocalThread
@@ -24,16 +24,21 @@ def make_queries(
     clock: Clock,
     *,
     state: Callable[[], ClientState],
-    opened: Callable[[], Opened | None],
+    resources: Callable[[], ApplicationResources | None],
     threads: Callable[[], Iterable[LocalThread]],
-    global_stores: Callable[[], Mapping[str, OpenStore]],
 ) -> Queries:
-    """Of one application, which need not have been started."""
+    """Returns the queries of one application, which need not have been started.
+
+    :param resources: what it has opened; ``None`` before.
+    """
 
     def plans() -> Mapping[int, TaskPlan]:
-        found = opened()
-        shared = None if found is None else getattr(found, "shared", None)
-        return {} if shared is None else shared.plans.current.tasks
+        opened = resources()
+        return {} if opened is None else opened.process.plans.current.tasks
+
+    def global_stores() -> Mapping[str, OpenStore]:
+        opened = resources()
+        return {} if opened is None else opened.global_stores.stores
 
     def check() -> None:
         refusal = _refusal(state())

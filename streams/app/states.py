@@ -1,4 +1,4 @@
-"""The states of an application, and who is told of them (reference 2.8)."""
+"""The states of an application, and its state listener (semantics 130)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger("streams.client")
 
 
 class ClientState(enum.StrEnum):
-    """Where an application is in its life."""
+    """The state of an application."""
 
     CREATED = "CREATED"
     REBALANCING = "REBALANCING"
@@ -28,9 +28,11 @@ class ClientState(enum.StrEnum):
     ERROR = "ERROR"
 
     def is_running_or_rebalancing(self) -> bool:
+        """Whether the application processes records, or is about to."""
         return self in (ClientState.RUNNING, ClientState.REBALANCING)
 
     def has_ended(self) -> bool:
+        """Whether the application has closed, by request or after an error."""
         return self in ENDED
 
 
@@ -47,36 +49,37 @@ NEXT: Mapping[ClientState, Set[ClientState]] = {
 }
 
 StateListener = Callable[[ClientState, ClientState], None]
-"""``(new_state, old_state)``, called by whichever thread changed it. It must not wait for the application."""
+"""``(new_state, old_state)``, called by the thread that changed the state. It must not wait for the application."""
 
 _LATE = {
     ClientState.PENDING_SHUTDOWN: (ClientState.REBALANCING, ClientState.RUNNING, ClientState.PENDING_ERROR),
     ClientState.PENDING_ERROR: (ClientState.REBALANCING, ClientState.RUNNING, ClientState.PENDING_SHUTDOWN),
 }
-"""What threads may still report, or somebody ask for, while the application ends already: passed over."""
+"""Changes that are ignored while the application ends already: threads may still report them, or users ask for them."""
 
 
 class StateMachine:
-    """Of one application; may be used by any thread."""
+    """Holds the state of one application, and notifies its listener. May be used by any thread."""
 
     def __init__(self, threads: Threads = SYSTEM_THREADS) -> None:
         self.listener: StateListener | None = None
         self._state = self._announced = ClientState.CREATED
         self._changed = threads.condition()
-        self._telling = threads.lock()
-        self._teller: int | None = None
+        self._notifying = threads.lock()
+        self._notifier: int | None = None
 
     @property
     def state(self) -> ClientState:
+        """The state now."""
         return self._state
 
     def become(self, state: ClientState, *, only_from: ClientState | None = None) -> bool:
-        """Changes the state and tells the listener, in order; tells whether it changed.
+        """Changes the state and notifies the listener, in order; returns whether the state changed.
 
         :param only_from: changes nothing in any other state than this one.
-        :raises InternalError: if that is no legal step.
+        :raises InternalError: if the application cannot go from its state to that one.
         """
-        with self._telling:
+        with self._notifying:
             with self._changed:
                 old = self._state
                 if only_from not in (None, old):
@@ -87,16 +90,16 @@ class StateMachine:
                     raise InternalError(f"an application cannot go from {old} to {state}")
                 self._state = state
             log.info("state", extra={"state": state.value, "before": old.value})
-            self._tell(state, old)
+            self._notify(state, old)
             with self._changed:
                 self._announced = self._state
                 self._changed.notify_all()
             return True
 
-    def _tell(self, state: ClientState, old: ClientState) -> None:
+    def _notify(self, state: ClientState, old: ClientState) -> None:
         if self.listener is None:
             return
-        outer, self._teller = self._teller, threading.get_ident()
+        outer, self._notifier = self._notifier, threading.get_ident()
         try:
             self.listener(state, old)
         except Exception as error:
@@ -111,15 +114,17 @@ class StateMachine:
                 exc_info=error,
             )
         finally:
-            self._teller = outer
+            self._notifier = outer
 
-    def is_telling_here(self) -> bool:
+    def is_notifying_here(self) -> bool:
         """Whether the caller is the state listener, for which the application waits."""
-        return self._teller == threading.get_ident()
+        return self._notifier == threading.get_ident()
 
     def wait(self, timeout_s: float | None, state: ClientState | None) -> bool:
-        """Waits for a state (the end if none is given), and until the listener was told of it; tells whether it came.
-        It also returns at the end."""
+        """Waits for a state (the end if none is given) and the listener's call for it; returns whether it was reached.
+
+        It also returns when the application has ended.
+        """
 
         def reached() -> bool:
             return self._announced in ENDED or self._announced is state

@@ -25,7 +25,7 @@ NS = 1e9
 
 
 def scope_of(store: OpenStore) -> str:
-    """What the tag of a store's name begins with: its engine and its kind, as in Kafka Streams."""
+    """Returns the start of the tag with a store's name: its engine and its kind, as in Kafka Streams."""
     supplier = store.builder.supplier
     engine = "rocksdb" if supplier.engine == ROCKSDB else "in-memory"
     kind = next((kind for kind in ("window", "session", "lru") if kind in supplier.kind), None)
@@ -33,7 +33,10 @@ def scope_of(store: OpenStore) -> str:
 
 
 def store_metrics(store: OpenStore, counters: StoreCounters | None, tags: Mapping[str, str]) -> Iterator[Metric]:
-    """:param tags: of the thread and the task."""
+    """Yields the metrics of a store.
+
+    :param tags: of the thread and the task.
+    """
     tags = {**tags, f"{scope_of(store)}-state-id": store.builder.name}
     yield Gauge(
         MetricName("uncommitted-entries", STATE, "entries that wait for a commit", tags), lambda: uncommitted(store)[0]
@@ -51,9 +54,9 @@ def store_metrics(store: OpenStore, counters: StoreCounters | None, tags: Mappin
     for name, operation in sorted(counters.operations.items()):
         yield from _operation(name, operation, tags)
     if counters.iterators is not None:
-        lives = ("seconds", "timed", "seconds_max")
+        durations = ("seconds", "timed", "seconds_max")
         what = "time of an iterator from its opening to its close, in ns"
-        yield from _latency("iterator-duration", what, counters.iterators.windows, lives, tags, suffix="")
+        yield from _latency("iterator-duration", what, counters.iterators.windows, durations, tags, suffix="")
         is_open = MetricName("num-open-iterators", STATE, "iterators that are open", tags)
         yield Gauge(is_open, partial(getattr, counters, "open_iterators"))
 
@@ -81,7 +84,7 @@ def _latency(
 
 
 def rocksdb_metrics(store: OpenStore, engine: Engine, tags: Mapping[str, str]) -> Iterator[Metric]:
-    """Of a store on RocksDB; none of others."""
+    """Yields the metrics of a store on RocksDB; none of other stores."""
     if store.builder.supplier.engine != ROCKSDB:
         return
     tags = {**tags, f"{scope_of(store)}-state-id": store.builder.name}

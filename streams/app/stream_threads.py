@@ -13,9 +13,9 @@ __all__ = ["StreamThreads"]
 
 
 class StreamThreads:
-    """May be used by any thread.
+    """Holds the stream threads of an application. May be used by any thread.
 
-    :param make: makes the thread of a number, which names it and its clients; starts nothing.
+    :param make: makes the thread of a number, which is part of its name and its clients' ids; does not start it.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class StreamThreads:
             return iter(list(self._threads.values()))
 
     def add(self) -> StreamThread | None:
-        """A new thread under the lowest free number, not started; ``None`` if the application ends."""
+        """Adds a thread under the lowest free number, not started; returns ``None`` if the application ends."""
         with self._lock:
             if self._ending:
                 return None
@@ -42,8 +42,10 @@ class StreamThreads:
             return thread
 
     def replace(self, dead: StreamThread) -> StreamThread | None:
-        """A new thread in the place of one that has died, under its name, so that the group takes it for the same
-        member; not started. ``None`` if the application ends."""
+        """Makes a thread under the name of one that has died, so that it is the same member for the group.
+
+        :returns: the thread, not started; ``None`` if the application ends.
+        """
         with self._lock:
             number = self._number(dead)
             if self._ending or number is None:
@@ -52,13 +54,13 @@ class StreamThreads:
             return thread
 
     def choose(self) -> StreamThread | None:
-        """The thread to remove: the caller if it is one of them, else the newest that works."""
+        """Returns the thread to remove: the caller if it is a stream thread, else the newest that works."""
         with self._lock:
             working = [one for one in self._threads.values() if one.state is not ThreadState.DEAD]
             return next((one for one in working if one.is_current()), working[-1] if working else None)
 
     def discard(self, thread: StreamThread) -> None:
-        """It has ended and nobody takes its place: its part of the memory goes to the others."""
+        """Removes a thread that has ended and is not replaced: its part of the memory goes to the others."""
         with self._lock:
             number = self._number(thread)
             if number is not None and not self._ending:
@@ -69,14 +71,18 @@ class StreamThreads:
     def _number(self, thread: StreamThread) -> int | None:
         return next((number for number, one in self._threads.items() if one is thread), None)
 
-    def stop(self, *, stay: bool) -> None:
-        """Asks all to end, and makes no more."""
+    def stop(self, *, remain: bool) -> None:
+        """Asks all threads to end; from now on no thread is added.
+
+        :param remain: whether static members remain in the group, for the session timeout.
+        """
         with self._lock:
             self._ending = True
             for thread in self._threads.values():
-                thread.stop(stay=stay)
+                thread.stop(remain=remain)
 
     def join(self) -> None:
+        """Waits until all threads have ended."""
         for thread in self:
             thread.join(None)
 

@@ -11,7 +11,8 @@ from processor_api.nodes import SourceNode
 from processor_api.subtopology import subtopologies
 from processor_api.topology import Topology
 from streams.config import StreamsConfig
-from streams.kafka.group import GroupTopology, control_topic, topology_hash
+from streams.kafka.group import topology_hash
+from streams.kafka.group_topology import GroupTopology, control_topic
 from streams.kafka.internal_topics import (
     DAY_MS,
     LONGEST_MS,
@@ -25,7 +26,7 @@ from streams.kafka.internal_topics import (
 from streams.kafka.ports import Admin, NewTopic
 from streams.runtime.plan.plans import PlanBook, Plans
 from streams.runtime.plan.task_plan import TaskPlan, plan_tasks
-from streams.runtime.threads.partition_watch import other_count
+from streams.runtime.threads.partition_watch import partition_count_changed
 
 __all__ = ["TopicFitter", "TopicWatch", "warn_of_lost_history"]
 
@@ -33,8 +34,10 @@ log = logging.getLogger("streams.topics")
 
 
 def warn_of_lost_history(topology: Topology) -> None:
-    """Warns of source topics that serve as changelogs of versioned stores (KIP-889): they are the user's, so that
-    nobody has made them keep what the history is restored from."""
+    """Warns of source topics that serve as changelogs of versioned stores (KIP-889).
+
+    They are topics of the user, which need not be configured to keep what the history is restored from.
+    """
     for store, topic in topology.source_changelogs.items():
         history_ms = topology.stores[store].supplier.parameters.get("history_retention_ms", 0)
         if history_ms:
@@ -49,7 +52,7 @@ def warn_of_lost_history(topology: Topology) -> None:
 
 
 class TopicFitter:
-    """Plans an application for the topics there are."""
+    """Plans an application for the topics that exist."""
 
     def __init__(self, topology: Topology, config: StreamsConfig, settings: Mapping[str, Any], admin: Admin) -> None:
         self._topology = topology
@@ -63,8 +66,8 @@ class TopicFitter:
         names = {node.name for node in self._patterns}
         self._open_ended = frozenset(part.id for part in parts if names.intersection(part.sources))
         self.growing = self._open_ended | {part.id for part in parts if not part.stores and not part.is_global}
-        """Subtopologies whose tasks may become more: those that read a pattern, and those without stores, to whose
-        topics partitions may be added."""
+        """Subtopologies that may get more tasks: those that read a pattern, and those without stores, to whose topics
+        partitions may be added."""
         own = {control_topic(self._prefix, part.id) for part in parts} | internal_topics(topology, settings).keys()
         self._own = own
         self._named = {topic for node in sources for topic in node.topics}
@@ -72,12 +75,15 @@ class TopicFitter:
         self._read = (self._named | global_topics) - set(topology.repartition_topics)
 
     def existing(self) -> dict[str, int]:
-        """Partition counts of all topics of the cluster."""
+        """Returns the partition counts of all topics of the cluster."""
         return {name: info.partitions for name, info in self._admin.topics().items()}
 
     def readable(self, existing: Mapping[str, int]) -> dict[str, int]:
-        """The topics that sources may read: those they name, and of the others neither the brokers' own nor this
-        application's internal ones, which a pattern does not mean."""
+        """Returns the topics that sources may read.
+
+        These are the topics they name, and all others but internal topics of the brokers and of this application, which
+        a pattern does not match.
+        """
         return {
             name: count
             for name, count in existing.items()
@@ -85,11 +91,11 @@ class TopicFitter:
         }
 
     def matched(self, readable: Mapping[str, int]) -> set[str]:
-        """The topics that patterns of the topology match."""
+        """Returns the topics that patterns of the topology match."""
         return {topic for node in self._patterns for topic in source_topics(self._topology, node, readable)}
 
     def grown(self, before: Mapping[str, int], readable: Mapping[str, int]) -> list[str]:
-        """Topics that have more partitions than before and are read by subtopologies without stores alone."""
+        """Returns the topics that have more partitions than before, and are read by no subtopology with stores."""
         stateful = {
             topic for plan in plan_tasks(self._topology, self._settings, before) if plan.stores for topic in plan.topics
         }
@@ -97,7 +103,7 @@ class TopicFitter:
         return sorted(topic for topic in read if 0 < before.get(topic, 0) < readable.get(topic, 0))
 
     def fit(self, readable: Mapping[str, int], existing: Mapping[str, int]) -> Plans:
-        """The plans; internal topics exist when it returns.
+        """Returns the plans; internal topics exist when it returns.
 
         :raises MissingTopicError: if a source topic does not exist.
         :raises AuthorizationError: if it may not be seen, or an internal one may not be made.
@@ -129,14 +135,17 @@ class TopicFitter:
             prefix=self._prefix,
             task_counts={
                 number: max(plan.tasks, int(number in self._open_ended)) for number, plan in tasks.items()
-            },  # one task at least, so that the group has something to hand out
+            },  # one task at least, so that the group has a partition to assign
             hash=topology_hash(self._topology.describe()),
             growing=self.growing,
         )
         return Plans(tasks, group)
 
     def _check_tasks(self, tasks: Mapping[int, TaskPlan], existing: Mapping[str, int]) -> None:
-        """:raises TopologyError: if a subtopology with stores had another number of tasks when it was first run."""
+        """Checks the number of tasks of each subtopology with stores.
+
+        :raises TopologyError: if it was another one when the subtopology was first run.
+        """
         for number, plan in tasks.items():
             topic = control_topic(self._prefix, number)
             before = existing.get(topic, plan.tasks)
@@ -151,8 +160,11 @@ class TopicFitter:
 
 
 class TopicWatch:
-    """Looks for what is to be read while the application runs: topics that were created and that a pattern of its
-    topology matches, and partitions that were added where no store depends on their number."""
+    """Looks for new topics and partitions to read while the application runs.
+
+    These are topics that a pattern of the topology matches, and partitions that were added where no store depends on
+    their number.
+    """
 
     def __init__(self, fitter: TopicFitter, readable: Mapping[str, int], book: PlanBook) -> None:
         self._fitter = fitter
@@ -160,15 +172,17 @@ class TopicWatch:
         self._book = book
         self._refused: set[str] = set()
 
-    def look(self) -> None:
-        """Changes the plans if there is more to read. A new topic that does not fit is left out, which is logged once;
-        added partitions that do not fit end the application.
+    def check(self) -> None:
+        """Changes the plans if there is more to read.
+
+        A new topic that does not fit is left out, which is logged once. Added partitions that do not fit end the
+        application.
 
         :raises RetryableError: if no broker answers.
         """
         existing = self._fitter.existing()
         readable = self._fitter.readable(existing)
-        self._look_for_partitions(readable, existing)
+        self._check_partitions(readable, existing)
         new = self._fitter.matched(readable) - self._known.keys() - self._refused
         plans = None
         for topic in sorted(new):
@@ -189,7 +203,7 @@ class TopicWatch:
             log.info("new topics are read", extra={"topics": ", ".join(sorted(new - self._refused))})
             self._change(plans)
 
-    def _look_for_partitions(self, readable: Mapping[str, int], existing: Mapping[str, int]) -> None:
+    def _check_partitions(self, readable: Mapping[str, int], existing: Mapping[str, int]) -> None:
         grown = self._fitter.grown(self._known, readable)
         if not grown:
             return
@@ -198,7 +212,7 @@ class TopicWatch:
             plans = self._fitter.fit({**self._known, **now}, existing)
         except TopologyError as error:
             first = grown[0]
-            self._book.refusal = other_count(first, self._known[first], now[first], f": {error.message}")
+            self._book.refusal = partition_count_changed(first, self._known[first], now[first], f": {error.message}")
             return
         self._known |= now
         log.info("new partitions are read", extra={"topics": ", ".join(f"{name}: {now[name]}" for name in grown)})

@@ -1,4 +1,4 @@
-"""What becomes of an application when one of its threads fails (KIP-671)."""
+"""The uncaught exception handler: what happens when a thread of an application fails (KIP-671)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ log = logging.getLogger("streams.client")
 
 
 class StreamThreadExceptionResponse(enum.Enum):
-    """What an uncaught exception handler may answer."""
+    """The answers of an uncaught exception handler."""
 
     REPLACE_THREAD = "REPLACE_THREAD"
-    """Another thread takes the failed one's place and its tasks, which go back to their last commit. A record that
-    fails each time does so again."""
+    """Another thread replaces the failed one and takes over its tasks, which go back to their last commit. A record
+    that fails each time does so again."""
     SHUTDOWN_CLIENT = "SHUTDOWN_CLIENT"
     """This application object closes and ends in state ERROR."""
     SHUTDOWN_APPLICATION = "SHUTDOWN_APPLICATION"
@@ -29,14 +29,16 @@ class StreamThreadExceptionResponse(enum.Enum):
 
 
 StreamsUncaughtExceptionHandler = Callable[[Exception], StreamThreadExceptionResponse]
-"""Called on the thread that failed, before it gives back its tasks. It must not wait for the application."""
+"""Called on the thread that failed, before it closes its tasks. It must not wait for the application."""
 
 Response = StreamThreadExceptionResponse
 
 
 def verdict(handler: StreamsUncaughtExceptionHandler | None, error: Exception) -> StreamThreadExceptionResponse:
-    """What the handler answers; without one, the client shuts down. So it does if the handler fails itself, and for
-    what no new thread could mend."""
+    """Returns the answer of the handler; without one, the client shuts down.
+
+    So it does if the handler itself fails, and for errors that a new thread could not avoid.
+    """
     if isinstance(error, ShutdownRequested):
         return Response.SHUTDOWN_CLIENT
     if handler is None:
@@ -63,6 +65,6 @@ def verdict(handler: StreamsUncaughtExceptionHandler | None, error: Exception) -
         )
         return Response.SHUTDOWN_CLIENT
     if answer is Response.REPLACE_THREAD and isinstance(error, (InstanceFenced, InternalError)):
-        log.error("a new thread would not mend this; the application shuts down: %s", error)
+        log.error("a new thread would fail in the same way; the application shuts down: %s", error)
         return Response.SHUTDOWN_CLIENT
     return answer

@@ -17,7 +17,7 @@ REDRAW_S = 0.1
 
 
 class RestoreBar:
-    """A listener for :meth:`KafkaStreams.add_restore_listener`; told by one or more stream threads."""
+    """A listener for :meth:`KafkaStreams.set_global_state_restore_listener`; one or more stream threads call it."""
 
     def __init__(self, stream: TextIO, clock: Clock | None = None) -> None:
         self._stream = stream

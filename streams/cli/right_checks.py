@@ -9,7 +9,7 @@ from processor_api.nodes import SinkNode, SourceNode
 from processor_api.subtopology import task_subtopologies
 from processor_api.topology import Topology
 from streams.cli.findings import Finding, fail, ok, warn
-from streams.kafka.group import control_topic
+from streams.kafka.group_topology import control_topic
 from streams.kafka.internal_topics import TopicRole, internal_topics, source_topics, topic_prefix
 
 __all__ = ["RightsOfClient", "needed_rights", "right_findings"]

@@ -53,6 +53,10 @@ def add_parser(commands: Any) -> None:
         help="how long closing may take before the process is ended (default: %(default)s)",
     )
     parser.add_argument("--supervised-by", type=int, metavar="FD", help=argparse.SUPPRESS)
+    trace = parser.add_argument_group("following records", "with a line of the logger streams.trace for each step")
+    trace.add_argument("--trace-keys", metavar="KEY,...", help="follow the records with these keys (trace.keys)")
+    trace.add_argument("--trace-every", metavar="N", help="follow one record in N (trace.every)")
+    trace.add_argument("--trace-topics", metavar="TOPIC,...", help="only of these source topics (trace.topics)")
     add_log_options(parser)
     parser.set_defaults(command=run)
 
@@ -168,7 +172,7 @@ def _kafka_streams(topology: Topology, config: StreamsConfig) -> Application:
 
     application = KafkaStreams(topology, config)
     if sys.stderr.isatty():
-        application.add_restore_listener(RestoreBar(sys.stderr))
+        application.set_global_state_restore_listener(RestoreBar(sys.stderr))
     return application
 
 

@@ -17,6 +17,9 @@ _OPTIONS = {
     "bootstrap_servers": ("bootstrap.servers", "--bootstrap-servers"),
     "threads": ("num.stream.threads", "--threads"),
     "state_dir": ("state.dir", "--state-dir"),
+    "trace_every": ("trace.every", "--trace-every"),
+    "trace_keys": ("trace.keys", "--trace-keys"),
+    "trace_topics": ("trace.topics", "--trace-topics"),
 }
 
 

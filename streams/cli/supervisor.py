@@ -1,4 +1,4 @@
-"""Keeps a number of worker processes running: one application on several cores (design, decision 7).
+"""Keeps a number of worker processes running: one application on several cores (docs/design.md#decisions).
 
 Workers are started anew, never forked. Each inherits one end of a pair of sockets whose other end only the supervisor
 has (:mod:`streams.cli.supervision`): when the supervisor dies, however it does, each worker sees the end of it and

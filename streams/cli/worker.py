@@ -19,7 +19,7 @@ __all__ = ["Application", "StopRequest", "Stopped", "run_until_stopped", "stop_w
 
 log = logging.getLogger("streams.cli")
 
-_SLICE_S = 0.2
+_SLICE_MS = 200
 _MOST_GRACE_S = 5.0
 _START_GRACE_S = 2.0
 
@@ -35,8 +35,8 @@ class Application(Protocol):
 
     def start(self) -> None: ...
 
-    def wait(self, timeout_s: float) -> bool:
-        """Whether it came to a terminal state within the time."""
+    def wait(self, timeout: int | None = None, /) -> bool:
+        """Whether it came to a terminal state within the time, in ms."""
         ...
 
     def close(self, timeout: int | None = None, /) -> bool:
@@ -110,7 +110,7 @@ def run_until_stopped(
     if not _started(application, stop, close_timeout_ms):
         return
     try:
-        while not application.wait(_SLICE_S):
+        while not application.wait(_SLICE_MS):
             if application.state == "RUNNING":
                 running()
             if stop.asked.is_set():
@@ -141,7 +141,7 @@ def _started(application: Application, stop: StopRequest, close_timeout_ms: int)
     thread = threading.Thread(target=start, name="start", daemon=True)
     thread.start()
     while thread.is_alive() and not stop.asked.is_set():
-        thread.join(_SLICE_S)
+        thread.join(_SLICE_MS / 1000)
     if thread.is_alive():
         application.close(0)  # a start that fills global stores ends then
     thread.join(_START_GRACE_S)

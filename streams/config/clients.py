@@ -110,7 +110,7 @@ def admin(config: StreamsConfig, client_id: str) -> dict[str, Any]:
 
 
 def topic_settings(config: StreamsConfig) -> dict[str, str]:
-    """Settings given for internal topics, as text; they win over the built-in ones (reference 3.6)."""
+    """Settings given for internal topics, as text; they win over the built-in ones (semantics 133)."""
     return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in config.topic.items()}
 
 

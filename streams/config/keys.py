@@ -1,4 +1,4 @@
-"""Every setting of Kafka Streams 4.3 and what becomes of it here, as data (reference 2.9).
+"""Every setting of Kafka Streams 4.3 and what becomes of it here, as data.
 
 The model in `streams.config.model` has a field for each key that is not refused; a test compares the two and the table
 in docs/configuration.md.
@@ -119,7 +119,13 @@ KEYS: tuple[Key, ...] = (
         "what queries see that do not say it: all that was put, or what is committed; also accepted as"
         " `default.state.isolation.level`",
     ),
-    Key("default.key.serde", "default_key_serde", "", WORKS, "a `Serde`, or the import path of one"),
+    Key(
+        "default.key.serde",
+        "default_key_serde",
+        "",
+        WORKS,
+        "a `Serde`, a name such as `string` or `long`, or the import path of one",
+    ),
     Key(
         "default.timestamp.extractor",
         "default_timestamp_extractor",
@@ -127,7 +133,13 @@ KEYS: tuple[Key, ...] = (
         WORKS,
         "a function, or its import path; the record's own timestamp if empty, and a negative one fails",
     ),
-    Key("default.value.serde", "default_value_serde", "", WORKS, "a `Serde`, or the import path of one"),
+    Key(
+        "default.value.serde",
+        "default_value_serde",
+        "",
+        WORKS,
+        "a `Serde`, a name such as `string` or `long`, or the import path of one",
+    ),
     Key(
         "deserialization.exception.handler",
         "deserialization_exception_handler",
@@ -387,6 +399,32 @@ KEYS: tuple[Key, ...] = (
         "none",
         WORKS,
         "`none`, `all`, or some of `reuse.ktable.source.topics`, `merge.repartition.topics`, `single.store.self.join`",
+    ),
+    Key(
+        "trace.every",
+        "trace_every",
+        "",
+        WORKS,
+        "follows one record in so many through nodes, stores and topics, with a line of the logger `streams.trace` for"
+        " each step ([Following a record](following-a-record.md)); 1 is each record, empty is none; a setting of this"
+        " library",
+    ),
+    Key(
+        "trace.keys",
+        "trace_keys",
+        "",
+        WORKS,
+        "follows the records that have one of these keys, when they are read or later: texts separated by commas, a"
+        ' JSON array (`[42, "a,b", null]`), or a list; a text also stands for keys that are written so; a setting of'
+        " this library",
+    ),
+    Key(
+        "trace.topics",
+        "trace_topics",
+        "",
+        WORKS,
+        "with `trace.every` or `trace.keys`, the source topics whose records are followed; all if empty; a setting of"
+        " this library",
     ),
     Key(
         "upgrade.from",

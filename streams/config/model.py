@@ -168,6 +168,12 @@ class StreamsConfig(BaseModel):
     metrics_num_samples: PositiveCount = 2
     metrics_recording_level: Annotated[str, PlainValidator(values.one_of("INFO", "DEBUG", "TRACE"))] = "INFO"
     metrics_sample_window_ms: Ms = 30_000
+    trace_keys: Annotated[tuple[Any, ...], PlainValidator(values.trace_keys)] = ()
+    """Keys of records that are followed; none follows nothing by key."""
+    trace_every: Annotated[int | None, PlainValidator(values.optional(values.whole(1)))] = None
+    """Follows one record in so many; ``None`` follows none."""
+    trace_topics: Annotated[tuple[str, ...], PlainValidator(values.names)] = ()
+    """Source topics whose records are followed; none means all of them."""
     upgrade_from: Annotated[str | None, PlainValidator(values.optional(values.text))] = None
 
     # Accepted, and without effect for the reason given in streams.config.keys.
@@ -234,11 +240,12 @@ class StreamsConfig(BaseModel):
 
     @property
     def exactly_once(self) -> bool:
+        """Whether ``processing.guarantee`` is exactly-once."""
         return self.processing_guarantee == "exactly_once_v2"
 
     @property
     def query_isolation_level(self) -> IsolationLevel:
-        """What queries see unless they say it themselves: ``default_interactive_query_isolation_level``."""
+        """The isolation level of queries that have none: ``default_interactive_query_isolation_level``."""
         return IsolationLevel[self.default_interactive_query_isolation_level]
 
     def dotted(self) -> dict[str, Any]:
@@ -291,6 +298,7 @@ class StreamsConfig(BaseModel):
                 " throw the member out between two heartbeats; lower the first, to a third of the second, or raise the"
                 " second"
             )
+        problems += self._contradictions_of_trace()
         batch = self._client("batch.size", self.producer, default=0)
         segment = str(self.topic.get("segment.bytes", ""))
         if segment.isdecimal() and batch > int(segment):
@@ -299,6 +307,18 @@ class StreamsConfig(BaseModel):
                 " written"
             )
         return problems
+
+    def _contradictions_of_trace(self) -> list[str]:
+        follows = self.trace_keys, self.trace_every is not None
+        if all(follows):
+            return [
+                "trace.keys and trace.every are both set: follow records by key, or one in n, and take out the other"
+            ]
+        if self.trace_topics and not any(follows):
+            return [
+                "trace.topics says where to look for records, and not which to follow: set trace.keys or trace.every"
+            ]
+        return []
 
     def _client(self, name: str, *levels: Settings, default: int) -> int:
         """A client setting as the last level that has it says."""

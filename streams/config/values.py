@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -38,6 +39,7 @@ __all__ = [
     "function",
     "handler",
     "host_and_port",
+    "names",
     "one_of",
     "optimizations",
     "optional",
@@ -47,6 +49,7 @@ __all__ = [
     "servers",
     "tags",
     "text",
+    "trace_keys",
     "whole",
     "wrapper",
 ]
@@ -73,6 +76,9 @@ _JAVA_SERDES = {
     "UUID": Serdes.UUID,
     "Void": Serdes.VOID,
 }
+_SHORT_SERDES = {serde.name: serde for serde in vars(Serdes).values() if isinstance(serde, Serde)}
+"""Kafka's serdes by their own names: ``string``, ``long``, ..."""
+_SERDE_NAMES = f"one of {', '.join(sorted(_SHORT_SERDES))}"
 _JAVA_SERDE = re.compile(r"org\.apache\.kafka\.common\.serialization\.Serdes\$(\w+)Serde")
 _JAVA_EXTRACTORS: dict[str, Callable[..., Any]] = {
     "FailOnInvalidTimestamp": fail_on_invalid_timestamp,
@@ -185,6 +191,35 @@ def tags(value: Any) -> tuple[str, ...]:
     return found
 
 
+def names(value: Any) -> tuple[str, ...]:
+    """Names separated by commas, or a list of them."""
+    given = value.split(",") if isinstance(value, str) else value
+    if not isinstance(given, (list, tuple, set, frozenset)) or not all(isinstance(name, str) for name in given):
+        raise ValueError(f"must be names separated by commas or a list of them, got {value!r}")
+    return tuple(name.strip() for name in given if name.strip())
+
+
+def trace_keys(value: Any) -> tuple[Any, ...]:
+    """Keys: as a list, as a JSON array, or as texts separated by commas."""
+    given = value
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        text = value.strip()
+        if text.startswith("["):
+            try:
+                given = json.loads(text)
+            except ValueError as error:
+                raise ValueError(f"begins like a JSON array and cannot be read as one ({error}): {value!r}") from None
+        else:
+            given = [key.strip() for key in text.split(",")] if text else []
+            if not all(given):
+                raise ValueError(f"has an empty key between two commas, got {value!r}")
+    if not isinstance(given, (list, tuple, set, frozenset)):
+        raise ValueError(f"must be keys separated by commas, a JSON array or a list of keys, got {value!r}")
+    return tuple(given)
+
+
 def application_id(value: Any) -> str:
     """It becomes part of topic names, so it must be a legal topic name."""
     name = text(value)
@@ -252,14 +287,20 @@ def _imported(path: str) -> Any:
 
 
 def serde(value: Any) -> Serde[Any]:
-    """A serde, its import path, or the class name of one of Java's own."""
+    """A serde, the short name of one of Kafka's, its import path, or the class name of one of Java's own."""
     found = value
     if isinstance(value, str):
         java = _JAVA_SERDE.fullmatch(value)
-        found = _JAVA_SERDES.get(java[1]) if java else _imported(value)
+        found = _JAVA_SERDES.get(java[1]) if java else _SHORT_SERDES.get(value) or _imported_serde(value)
     if not isinstance(found, Serde):
-        raise ValueError(f"must be a Serde or the import path of one, got {value!r}")
+        raise ValueError(f"must be a Serde, {_SERDE_NAMES}, or the import path of a Serde; got {value!r}")
     return found
+
+
+def _imported_serde(path: str) -> Any:
+    if path.isidentifier():  # no import path has one word
+        raise ValueError(f"must be {_SERDE_NAMES}, or an import path such as package.module:name; got {path!r}")
+    return _imported(path)
 
 
 def function(value: Any) -> Any:

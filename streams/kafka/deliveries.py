@@ -1,4 +1,4 @@
-"""Records that were not delivered: what the client's error means (conformance 114).
+"""Records that were not delivered: what the client's error means (semantics 114).
 
 The names are librdkafka's; where the embedded broker has Kafka's own name for the same error, both stand here.
 """

@@ -26,11 +26,12 @@ from typing import Any, Protocol
 from processor_api.clock import Clock
 from processor_api.errors import RetryableError, StreamsError, TopologyError
 from processor_api.task_id import TaskId, TopicPartition
+from streams.kafka.group_topology import GroupTopology, control_topic
 from streams.kafka.ports import Admin, Consumer, GroupMember, NewTopic, OffsetAndMetadata
 from streams.kafka.shutdown_requests import ShutdownRequested, ShutdownRequests
 from streams.kafka.task_slots import TaskSlots
 
-__all__ = ["ControlTopicMembership", "GroupTopology", "Membership", "Owner", "Tasks", "topology_hash"]
+__all__ = ["ControlTopicMembership", "Membership", "Owner", "Tasks", "topology_hash"]
 
 log = logging.getLogger("streams.membership")
 
@@ -47,19 +48,6 @@ class Tasks:
     active: frozenset[TaskId] = frozenset()
     standby: frozenset[TaskId] = frozenset()
     warmup: frozenset[TaskId] = frozenset()
-
-
-@dataclass(frozen=True)
-class GroupTopology:
-    """What membership has to know of a topology."""
-
-    application_id: str
-    prefix: str
-    task_counts: Mapping[int, int]
-    """Tasks of each subtopology that has any."""
-    hash: str
-    growing: frozenset[int] = frozenset()
-    """Subtopologies whose tasks may become more while members run."""
 
 
 class Owner(Protocol):
@@ -139,10 +127,6 @@ def other_topologies(members: Collection[GroupMember], own: str) -> list[str]:
     )
 
 
-def control_topic(prefix: str, subtopology: int) -> str:
-    return f"{prefix}-{subtopology}-tasks"
-
-
 class ControlTopicMembership:
     """See the module's text.
 
@@ -188,10 +172,7 @@ class ControlTopicMembership:
             self._consumer,
             self._admin,
             self._clock,
-            group=topology.application_id,
-            digest=topology.hash,
-            counts=topology.task_counts,
-            name=lambda slot: TopicPartition(control_topic(topology.prefix, slot.subtopology), slot.partition),
+            topology,
             close=self._tell,
         )
         counts = {control_topic(topology.prefix, part): count for part, count in topology.task_counts.items() if count}

@@ -1,4 +1,4 @@
-"""The topics an application makes for itself: their names, settings and partition counts (reference 3.6, 3.13).
+"""The topics an application makes for itself: their names, settings and partition counts (semantics 133).
 
 Pure functions of a topology, of the configuration under Kafka's dotted names, and of the partition counts of the topics
 that exist. Names of repartition topics have two forms, as in :mod:`processor_api`: the short one of the topology, and
@@ -52,7 +52,7 @@ class TopicRole(enum.StrEnum):
     REPARTITION = "repartition"
     CHANGELOG = "changelog"
     SOURCE_AS_CHANGELOG = "source-as-changelog"
-    """A source topic that serves as a changelog (conformance 108). It is the user's: it is not created."""
+    """A source topic that serves as a changelog (semantics 108). It is the user's: it is not created."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,7 +201,7 @@ def source_topics(topology: TopologyData, source: SourceNode, topic_counts: Mapp
 
 
 def repartition_counts(topology: TopologyData, topic_counts: Mapping[str, int]) -> dict[str, int]:
-    """How many partitions each repartition topic has, by its short name (conformance 103).
+    """How many partitions each repartition topic has, by its short name (semantics 103).
 
     A count that the user fixed holds. Otherwise it is that of the widest topic which the writing subtopologies read,
     repartition topics among them; then each group of topics that must be co-partitioned is made equal: to the topics
@@ -219,7 +219,7 @@ def repartition_counts(topology: TopologyData, topic_counts: Mapping[str, int]) 
 
 
 def task_counts(topology: TopologyData, topic_counts: Mapping[str, int]) -> dict[int, int]:
-    """The number of tasks of each subtopology: that of the partitions of its widest source topic (conformance 105).
+    """The number of tasks of each subtopology: that of the partitions of its widest source topic (semantics 105).
 
     :raises TopologyError: as `repartition_counts`.
     """

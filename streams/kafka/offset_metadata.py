@@ -1,7 +1,7 @@
 """The text that goes with a committed offset: the partition's time, and what processors want back after a restart.
 
 Base64 of ``magic byte 2``, ``partition time i64`` and, if there are any, the processors' numbers: ``count i32``, each
-as ``name length i32``, name, ``value i64`` (reference 3.1, conformance 2 and 51). The names are those of stores, the
+as ``name length i32``, name, ``value i64`` (formats 8, semantics 2 and 51). The names are those of stores, the
 numbers the window close time that was emitted last. After them, which Kafka Streams does not read: a byte 1 and the 16
 bytes of the topic's id, which tells the offsets of a topic from those of one that was deleted before.
 """

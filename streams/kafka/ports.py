@@ -51,11 +51,11 @@ AT_END = -1
 
 
 class TransactionAborted(RetryableError):
-    """The transaction cannot be committed and must be aborted; the tasks of the thread are rebuilt (reference, P7)."""
+    """The transaction cannot be committed and must be aborted; the tasks of the thread are rebuilt (semantics 141)."""
 
 
 class CommitAgain(RetryableError):
-    """A commit met a rebalance in progress: keep the offsets and commit after the next poll (membership 4.2)."""
+    """A commit met a rebalance in progress: keep the offsets and commit after the next poll (semantics 140)."""
 
 
 class InstanceFenced(TaskMigratedError):
@@ -73,7 +73,7 @@ class NoOffset(StreamsError):
 
 class NotDelivered(TransactionAborted):
     """A record was not delivered in time and is lost to the producer, with or without a transaction: the tasks of the
-    thread are rebuilt and process again what was read since the last commit (conformance 114)."""
+    thread are rebuilt and process again what was read since the last commit (semantics 114)."""
 
     reason: str | None = None
     """The client's name of the error, such as ``_MSG_TIMED_OUT``."""

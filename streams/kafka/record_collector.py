@@ -218,7 +218,7 @@ class RecordCollector:
             self._send_waiting()
 
     def send_dead_letters(self, records: Iterable[ProducerRecord], *, wait: bool = False) -> None:
-        """Sends what a handler made, inside the transaction if there is one (conformance 115).
+        """Sends what a handler made, inside the transaction if there is one (semantics 115).
 
         :param wait: until they are delivered, because the task is about to fail.
         """

@@ -5,6 +5,9 @@ two tasks leaves these numbers as they are. While one member has two tasks of a 
 fewer of some other subtopology, since their totals differ by one at most; to exchange one for one of those makes the
 sum of the squares of all counts smaller. So exchanges always end, and then no two members differ by more than one task
 in any subtopology.
+
+Where everybody has left and come back, the group may give each member what another one had, whose state it lacks. Then
+two members that each have a task of the other's exchange these, if they are of one subtopology.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ def spread(
     held: Mapping[str, Collection[TaskId]],
     workers: Mapping[str, str] | None = None,
     former: Mapping[TaskId, str] | None = None,
+    settled: Mapping[TaskId, str] | None = None,
 ) -> list[tuple[TaskId, TaskId]]:
     """The exchanges to make, in order: each of a task of one member for a task of another.
 
@@ -46,19 +50,25 @@ def spread(
     :param held: the tasks of each member.
     :param workers: the process of each member; each by itself if not given.
     :param former: the members that had the tasks before the group gave them out, as far as they are known.
+    :param settled: the members that had them for a time, and may have their state.
     """
-    state = _Spread(held, workers or {}, former or {})
-    while (found := state.between_members() or state.between_workers()) is not None:
+    state = _Spread(held, workers or {}, former or {}, settled or {})
+    while (found := state.between_members() or state.between_workers() or state.giving_back()) is not None:
         state.make(found)
     return state.exchanges
 
 
 class _Spread:
     def __init__(
-        self, held: Mapping[str, Collection[TaskId]], workers: Mapping[str, str], former: Mapping[TaskId, str]
+        self,
+        held: Mapping[str, Collection[TaskId]],
+        workers: Mapping[str, str],
+        former: Mapping[TaskId, str],
+        settled: Mapping[TaskId, str],
     ) -> None:
         self.exchanges: list[tuple[TaskId, TaskId]] = []
         self._former = former
+        self._settled = settled
         self._members = sorted(held)
         self._held = {name: sorted(tasks, reverse=True) for name, tasks in held.items()}
         self._parts = sorted({task.subtopology for tasks in held.values() for task in tasks})
@@ -150,6 +160,20 @@ class _Spread:
             even = self._counts[taker][other] > self._counts[giver][other]
             if even and self._worker_count(taker, other) > self._worker_count(giver, other):
                 return other
+        return None
+
+    # ------------------------------------------------------------------ giving back
+
+    def giving_back(self) -> _Exchange | None:
+        """An exchange of two tasks of one subtopology that takes both to the members that had them before."""
+        for giver in self._members:
+            for given in self._held[giver]:
+                taker = self._settled.get(given, giver)
+                if taker == giver or taker not in self._held:
+                    continue
+                for taken in self._of(taker, given.subtopology):
+                    if self._settled.get(taken) == giver:
+                        return _Exchange(giver, given, taker, taken)
         return None
 
     # ------------------------------------------------------------------ making it

@@ -23,12 +23,14 @@ import math
 import re
 import zlib
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
+from urllib.parse import quote, unquote
 
 from processor_api.clock import Clock
 from processor_api.errors import RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TaskId, TopicPartition
+from streams.kafka.group_topology import GroupTopology, control_topic
 from streams.kafka.ports import Admin, Consumer, GroupMember, OffsetAndMetadata
 from streams.kafka.spread import spread
 
@@ -40,6 +42,8 @@ log = logging.getLogger("streams.membership")
 
 REST_S = 1.0
 """After the last change of what this member owns, before it looks at how tasks are spread."""
+SETTLED_S = 10.0
+"""After the last change of what this member owns, before it is remembered who has which task."""
 WATCH_S = 60.0
 """So long after a change plans are looked for often."""
 OFTEN_S, SELDOM_S = 0.5, 30.0
@@ -61,6 +65,9 @@ class Plan:
     """The tasks of slots that do not stand for their own."""
     changed: frozenset[TaskId] = frozenset()
     """Slots that stood for another task by the plan before."""
+    owners: Mapping[TaskId, str] = field(default_factory=dict, compare=False)
+    """The members that had the tasks when the group had rested for a time, by their lasting names. No part of what
+    slots stand for."""
 
     def task(self, slot: TaskId) -> TaskId:
         return self.tasks.get(slot, slot)
@@ -69,6 +76,11 @@ class Plan:
         """Packed where it is long."""
         tasks = ",".join(f"{slot}={task}" for slot, task in sorted(self.tasks.items()))
         rest = f"{self.digest} {tasks or '-'} {','.join(map(str, sorted(self.changed))) or '-'}"
+        of_owner: dict[str, list[str]] = {}
+        for task, owner in sorted(self.owners.items()):
+            of_owner.setdefault(owner, []).append(str(task))
+        if of_owner:
+            rest += " " + ";".join(f"{quote(owner)}={','.join(tasks)}" for owner, tasks in of_owner.items())
         if len(rest) > READABLE_BYTES:
             rest = PACKED + base64.b64encode(zlib.compress(rest.encode(), 9)).decode()
         return f"{self.version} {rest}"
@@ -85,13 +97,15 @@ class Plan:
             version, _, rest = text.partition(" ")
             if rest.startswith(PACKED):
                 rest = zlib.decompress(base64.b64decode(rest.removeprefix(PACKED))).decode()
-            digest, tasks, changed = rest.split(" ")
+            digest, tasks, changed, *more = rest.split(" ")
+            owned = [one.rpartition("=") for text in more for one in text.split(";")]
             pairs = [] if tasks == "-" else [one.split("=") for one in tasks.split(",")]
             return cls(
                 int(version),
                 digest,
                 {TaskId.parse(slot): TaskId.parse(task) for slot, task in pairs},
                 frozenset() if changed == "-" else frozenset(map(TaskId.parse, changed.split(","))),
+                {TaskId.parse(task): unquote(owner) for owner, _, tasks in owned for task in tasks.split(",")},
             )
         except (ValueError, zlib.error) as error:
             raise StreamsError(
@@ -126,7 +140,7 @@ def _asked(call: Callable[[], T]) -> T:
 class TaskSlots:
     """The slots of one member. Used by its thread only; RPCs are made in :meth:`poll` alone.
 
-    :param name: ``(slot)`` to the partition of the control topic.
+    :param topology: says how many slots there are, and which control topics they are partitions of.
     :param close: has the member own exactly :attr:`tasks`; what is not among them is closed when it returns.
     """
 
@@ -135,19 +149,17 @@ class TaskSlots:
         consumer: Consumer,
         admin: Admin,
         clock: Clock,
+        topology: GroupTopology,
         *,
-        group: str,
-        digest: str,
-        counts: Mapping[int, int],
-        name: Callable[[TaskId], TopicPartition],
         close: Callable[[], None],
     ) -> None:
         self._consumer, self._admin, self._clock = consumer, admin, clock
-        self._group, self._digest, self._name, self._close = group, digest, name, close
+        self._group, self._digest, self._prefix = topology.application_id, topology.hash, topology.prefix
+        self._close = close
         self._all: frozenset[TaskId] = frozenset()
-        self.extend(counts)
+        self.extend(topology.task_counts)
         self._first = min(self._all, default=TaskId(0, 0))
-        self._exchanges = len({part for part, count in counts.items() if count}) > 1
+        self._exchanges = len({part for part, count in topology.task_counts.items() if count}) > 1
         self._owned: frozenset[TaskId] = frozenset()
         self._unread: frozenset[TaskId] = frozenset()
         self._withheld: frozenset[TaskId] = frozenset()
@@ -155,12 +167,19 @@ class TaskSlots:
         self._reached = True
         self._watch_until = self._next_read = 0.0
         self._look_at = math.inf
-        self._former: dict[TaskId, str] = {}
+        self._former: Mapping[TaskId, str] = {}
         """The owners of tasks when this member last saw the group at rest."""
+        self._settled: Mapping[TaskId, str] = {}
+        """The owners of tasks when the group was at rest for a time, by whoever saw that last."""
+        self._stirred_at = -math.inf
 
     def extend(self, counts: Mapping[int, int]) -> None:
         """There are more slots."""
         self._all = frozenset(TaskId(part, number) for part, count in counts.items() for number in range(count))
+
+    def _name(self, slot: TaskId) -> TopicPartition:
+        """Returns the partition of the control topic that a slot is."""
+        return TopicPartition(control_topic(self._prefix, slot.subtopology), slot.partition)
 
     # ------------------------------------------------------------------ told by the group
 
@@ -178,7 +197,7 @@ class TaskSlots:
         self._stir()
 
     def _stir(self) -> None:
-        now = self._clock.monotonic()
+        now = self._stirred_at = self._clock.monotonic()
         self._watch_until, self._next_read, self._look_at = now + WATCH_S, now, now + REST_S
 
     @property
@@ -237,6 +256,8 @@ class TaskSlots:
         owned, before = self._owned, self._plan
         found = self._committed({self._first} | (frozenset() if self._reached else before.changed))
         plan = Plan.decode(found.get(self._first, ""))
+        if plan.digest == self._digest:
+            self._settled = plan.owners
         if plan != before:
             missing = frozenset() if plan.digest != self._digest else plan.changed - found.keys()
             found |= self._committed(missing)
@@ -272,11 +293,27 @@ class TaskSlots:
         lasting = {member.member_id: member.instance_id or member.member_id for member in members}
         held = {lasting[member]: [task(slot) for slot in owned] for member, owned in slots.items()}
         workers = {lasting[member.member_id]: _THREAD.sub("", member.client_id) for member in members}
-        exchanges = spread(held, workers, self._former)
+        exchanges = spread(held, workers, self._former or self._settled, self._settled)
         if exchanges:
             self._exchange(exchanges, frozenset().union(*slots.values()))
         else:
             self._former = {task: member for member, tasks in held.items() for task in tasks}
+            self._remember(self._former)
+
+    def _remember(self, owners: Mapping[TaskId, str]) -> None:
+        """Commits who has what once that lasts, for members that come back after all of them have left: by then they
+        have the state of their tasks."""
+        if owners == self._settled:
+            return
+        lasts_at = self._stirred_at + SETTLED_S
+        if self._clock.monotonic() < lasts_at:
+            self._look_at = lasts_at
+            return
+        changed = frozenset() if self._is_foreign else self._plan.changed
+        text = replace(self._plan, digest=self._digest, changed=changed, owners=owners).encode()
+        if len(text) <= PLAN_BYTES_MAX:
+            self._commit({self._first: text})
+        self._settled = owners
 
     def _slots_of(self, member: GroupMember) -> frozenset[TaskId]:
         parts = {self._name(TaskId(part, 0)).topic: part for part in {slot.subtopology for slot in self._all}}
@@ -292,7 +329,7 @@ class TaskSlots:
 
     def _publish(self, tasks: Mapping[TaskId, TaskId], changed: frozenset[TaskId]) -> None:
         versions = [self._plan.version, *map(_version, self._committed(self._all).values())]
-        plan = Plan(max(versions) + 1, self._digest, tasks, changed)
+        plan = Plan(max(versions) + 1, self._digest, tasks, changed, self._settled)
         text = plan.encode()
         if len(text) > PLAN_BYTES_MAX:
             log.info("tasks stay spread as they are: there are too many for a plan", extra={"bytes": len(text)})
@@ -300,6 +337,8 @@ class TaskSlots:
         self._withheld = changed & self._owned
         self._close()
         self._next_read = 0.0  # whether the broker has taken it, the next reading says
+        self._stirred_at = self._clock.monotonic()
+        self._look_at = self._stirred_at + REST_S
         own = dict.fromkeys(self._withheld - {self._first}, str(plan.version))
         self._commit({**own, self._first: text})
         log.info("members exchange tasks", extra={"tasks": ", ".join(sorted(str(plan.task(slot)) for slot in changed))})

@@ -99,11 +99,11 @@ def _session_record(row: Any) -> Record[Any, Any]:
 
 
 def _windows_of_key(shown: Callable[[Any], Any]) -> Answer:
-    return lambda store, query: Rows(store.fetch(query.key, query.time_from, query.time_to), shown)
+    return lambda store, query: Rows(store.fetch_range(query.key, query.time_from, query.time_to), shown)
 
 
 def _window_records_of_key(store: Any, query: Any) -> Rows:
-    return Rows(store.fetch(query.key, query.key, query.time_from, query.time_to), _record)
+    return Rows(store.fetch_keys(query.key, query.key, query.time_from, query.time_to), _record)
 
 
 def _windows(shown: Callable[[Any], Any]) -> Answer:

@@ -16,34 +16,40 @@ def _row(show: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 class _Timed(CompositeStore):
-    def _call(self, name: str, args: tuple[Any, ...]) -> QueryIterator:
-        return self._joined(lambda store: getattr(store, name)(*args), _row)  # type: ignore[no-any-return]
+    def _rows(self, call: Callable[[Any], Any]) -> QueryIterator:
+        return self._joined(call, _row)  # type: ignore[no-any-return]
 
 
 class CompositeWindowStore(_Timed):
     """A :class:`~processor_api.stores.contracts.ReadOnlyWindowStore`; iterators go through one task's windows after
     another's."""
 
-    def fetch(self, *args: Any) -> Any:
-        """``(key, time)``, ``(key, time_from, time_to)`` or ``(key_from, key_to, time_from, time_to)``."""
-        if len(args) == 2:
-            return self._first(lambda store: store.fetch(*args))
-        return self._call("fetch", args)
+    def fetch(self, key: Any, time: int) -> Any:
+        return self._first(lambda store: store.fetch(key, time))
 
-    def backward_fetch(self, *args: Any) -> QueryIterator:
-        return self._call("backward_fetch", args)
+    def fetch_range(self, key: Any, time_from: int, time_to: int) -> QueryIterator:
+        return self._rows(lambda store: store.fetch_range(key, time_from, time_to))
+
+    def backward_fetch_range(self, key: Any, time_from: int, time_to: int) -> QueryIterator:
+        return self._rows(lambda store: store.backward_fetch_range(key, time_from, time_to))
+
+    def fetch_keys(self, key_from: Any, key_to: Any, time_from: int, time_to: int) -> QueryIterator:
+        return self._rows(lambda store: store.fetch_keys(key_from, key_to, time_from, time_to))
+
+    def backward_fetch_keys(self, key_from: Any, key_to: Any, time_from: int, time_to: int) -> QueryIterator:
+        return self._rows(lambda store: store.backward_fetch_keys(key_from, key_to, time_from, time_to))
 
     def fetch_all(self, time_from: int, time_to: int) -> QueryIterator:
-        return self._call("fetch_all", (time_from, time_to))
+        return self._rows(lambda store: store.fetch_all(time_from, time_to))
 
     def backward_fetch_all(self, time_from: int, time_to: int) -> QueryIterator:
-        return self._call("backward_fetch_all", (time_from, time_to))
+        return self._rows(lambda store: store.backward_fetch_all(time_from, time_to))
 
     def all(self) -> QueryIterator:
-        return self._call("all", ())
+        return self._rows(lambda store: store.all())
 
     def backward_all(self) -> QueryIterator:
-        return self._call("backward_all", ())
+        return self._rows(lambda store: store.backward_all())
 
 
 class CompositeSessionStore(_Timed):
@@ -53,17 +59,33 @@ class CompositeSessionStore(_Timed):
     def fetch_session(self, key: Any, session_start: int, session_end: int) -> Any:
         return self._first(lambda store: store.fetch_session(key, session_start, session_end))
 
-    def fetch(self, *args: Any) -> QueryIterator:
-        """``(key)`` or ``(key_from, key_to)``."""
-        return self._call("fetch", args)
+    def fetch(self, key: Any) -> QueryIterator:
+        return self._rows(lambda store: store.fetch(key))
 
-    def backward_fetch(self, *args: Any) -> QueryIterator:
-        return self._call("backward_fetch", args)
+    def backward_fetch(self, key: Any) -> QueryIterator:
+        return self._rows(lambda store: store.backward_fetch(key))
 
-    def find_sessions(self, *args: Any) -> QueryIterator:
-        """``(key, earliest_end, latest_start)``, ``(key_from, key_to, earliest_end, latest_start)`` or
-        ``(earliest_end, latest_end)``."""
-        return self._call("find_sessions", args)
+    def fetch_keys(self, key_from: Any, key_to: Any) -> QueryIterator:
+        return self._rows(lambda store: store.fetch_keys(key_from, key_to))
 
-    def backward_find_sessions(self, *args: Any) -> QueryIterator:
-        return self._call("backward_find_sessions", args)
+    def backward_fetch_keys(self, key_from: Any, key_to: Any) -> QueryIterator:
+        return self._rows(lambda store: store.backward_fetch_keys(key_from, key_to))
+
+    def find_sessions(self, key: Any, earliest_end: int, latest_start: int) -> QueryIterator:
+        return self._rows(lambda store: store.find_sessions(key, earliest_end, latest_start))
+
+    def backward_find_sessions(self, key: Any, earliest_end: int, latest_start: int) -> QueryIterator:
+        return self._rows(lambda store: store.backward_find_sessions(key, earliest_end, latest_start))
+
+    def find_sessions_of_keys(self, key_from: Any, key_to: Any, earliest_end: int, latest_start: int) -> QueryIterator:
+        return self._rows(lambda store: store.find_sessions_of_keys(key_from, key_to, earliest_end, latest_start))
+
+    def backward_find_sessions_of_keys(
+        self, key_from: Any, key_to: Any, earliest_end: int, latest_start: int
+    ) -> QueryIterator:
+        return self._rows(
+            lambda store: store.backward_find_sessions_of_keys(key_from, key_to, earliest_end, latest_start)
+        )
+
+    def find_sessions_by_end(self, earliest_end: int, latest_end: int) -> QueryIterator:
+        return self._rows(lambda store: store.find_sessions_by_end(earliest_end, latest_end))

@@ -15,8 +15,11 @@ __all__ = ["LagInfo", "local_lags"]
 
 
 class LagInfo(NamedTuple):
-    """Of one partition of a store, in offsets of its changelog. Markers of transactions and records that compaction
-    removed count, so that a lag is about the number of records to come."""
+    """The lag of one partition of a store, in offsets of its changelog.
+
+    Markers of transactions and records that compaction removed count, so that a lag is about the number of records to
+    come.
+    """
 
     current_offset_position: int
     """The next offset that the store takes."""
@@ -25,6 +28,7 @@ class LagInfo(NamedTuple):
 
     @property
     def offset_lag(self) -> int:
+        """How many offsets the store is behind."""
         return max(0, self.end_offset_position - self.current_offset_position)
 
 
@@ -32,7 +36,7 @@ def local_lags(threads: Iterable[LocalThread]) -> dict[str, dict[int, LagInfo]]:
     """See `KafkaStreams.all_local_store_partition_lags`."""
     found: dict[str, dict[int, LagInfo]] = {}
     for thread in threads:
-        for owned in thread.look() if thread.state is not ThreadState.DEAD else ():
+        for owned in thread.list_tasks() if thread.state is not ThreadState.DEAD else ():
             for store in owned.plan.changelogs:
                 lag = _lag(owned, store)
                 if lag is not None:
@@ -47,8 +51,7 @@ def _lag(owned: OwnedTask, store: str) -> LagInfo | None:
         return None if end is None else LagInfo(end, end)
     job = owned.restores.get(store)
     if job is not None:
-        start = max(job.start, 0)
-        return LagInfo(start if job.position is None else job.position, job.end)
+        return LagInfo(job.next_offset, job.end)
     end = owned.changelog_ends.get(store)
     return None if end is None else LagInfo(end, end)
 

@@ -28,7 +28,7 @@ class LocalThread(Protocol):
     name: str
     state: ThreadState
 
-    def look(self) -> list[OwnedTask]: ...
+    def list_tasks(self) -> list[OwnedTask]: ...
 
 
 class Readable(Protocol):
@@ -71,9 +71,9 @@ class LocalStore:
         being restored."""
         if not self.runs:
             return Position()
-        name, seen = self.store.builder.name, self.task.seen
+        name, positions = self.store.builder.name, self.task.store_positions
         committed = level is IsolationLevel.READ_COMMITTED
-        return _position(seen.committed(name) if committed else seen.uncommitted(name, self.task.queues))
+        return _position(positions.committed(name) if committed else positions.uncommitted(name, self.task.queues))
 
     def view(self, level: IsolationLevel) -> StoreView:
         """See :class:`Readable`."""
@@ -178,7 +178,7 @@ class LocalStores:
         for thread in self._threads():
             if thread.state is ThreadState.DEAD:
                 continue
-            for owned in thread.look():
+            for owned in thread.list_tasks():
                 if name in owned.plan.stores and (owned.id not in found or _runs(owned)):
                     found[owned.id] = thread, owned
         yield from found.values()

@@ -15,7 +15,7 @@ _NOTHING: Mapping[int, int] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Position:
-    """By topic and partition, the offset of the last input record that a store has seen.
+    """The position of a store: the offset of the last input record that it has seen, by topic and partition.
 
     Every record up to that offset was processed, and what it did to the store shows. Values are never changed: calls
     that add to a position make another one.
@@ -52,18 +52,19 @@ class Position:
 
     @property
     def topics(self) -> frozenset[str]:
+        """The topics that it has offsets of."""
         return frozenset(self.offsets)
 
     def partition_positions(self, topic: str) -> Mapping[int, int]:
-        """Offsets by partition; empty for a topic that is not in it."""
+        """Returns the offsets of a topic by partition; empty for a topic that is not in it."""
         return self.offsets.get(topic, _NOTHING)
 
     def with_component(self, topic: str, partition: int, offset: int) -> Position:
-        """With one more offset; a greater one that is there stays."""
+        """Returns a position with one more offset; a greater one that is there stays."""
         return self.merge(Position({topic: {partition: offset}}))
 
     def merge(self, other: Position) -> Position:
-        """The greater offset of each partition of both."""
+        """Returns a position with the greater offset of each partition of both."""
         merged = {topic: dict(found) for topic, found in self.offsets.items()}
         for topic, found in other.offsets.items():
             mine = merged.setdefault(topic, {})
@@ -73,19 +74,19 @@ class Position:
 
     @classmethod
     def merged(cls, positions: Iterable[Position]) -> Position:
-        """The greatest offset of each partition of all."""
+        """Returns a position with the greatest offset of each partition of all."""
         found = cls()
         for one in positions:
             found = found.merge(one)
         return found
 
     def to_bytes(self) -> bytes:
-        """As Kafka Streams writes it (reference 3.1)."""
+        """Returns the bytes that Kafka Streams writes (formats 7)."""
         return write_position(self.offsets)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Position:
-        """The reverse of :meth:`to_bytes`, also for positions that Kafka Streams wrote.
+        """Reads a position from bytes of :meth:`to_bytes`, or of Kafka Streams.
 
         :raises ValueError: if the data is of another version or ends too early.
         """
@@ -94,23 +95,25 @@ class Position:
 
 @dataclass(frozen=True)
 class PositionBound:
-    """How far a store must be at least to answer a query. A partition of a store looks at the inputs of its own number;
-    those that a bound does not name do not matter."""
+    """The position that a store must have reached to answer a query.
+
+    For a partition of a store the inputs of its own number count; those that a bound does not name do not matter.
+    """
 
     position: Position = field(default_factory=Position)
 
     @classmethod
     def unbounded(cls) -> PositionBound:
-        """Any position will do."""
+        """Returns a bound that any position reaches."""
         return cls()
 
     @classmethod
     def at(cls, position: Position) -> PositionBound:
-        """At least this position, such as that of an earlier result."""
+        """Returns a bound of this position, such as that of an earlier result."""
         return cls(position)
 
     def reached(self, position: Position, partition: int) -> bool:
-        """Whether the store of a partition is that far."""
+        """Returns whether a position of the store of a partition has reached the bound."""
         for topic, bounds in self.position.offsets.items():
             bound = bounds.get(partition)
             if bound is not None and position.partition_positions(topic).get(partition, -1) < bound:

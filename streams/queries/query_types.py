@@ -1,4 +1,4 @@
-"""What can be asked of a store by ``KafkaStreams.query`` (KIP-796): frozen values, each with its result's type.
+"""Queries for ``KafkaStreams.query`` (KIP-796): frozen values, each with its result's type.
 
 Times are in ms; both ends of a range are included, ``None`` is open, and from above to gives nothing. Results that are
 iterators are context managers and must be closed.
@@ -44,7 +44,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class ResultOrder(enum.Enum):
-    """The order of what a query finds: of keys by their bytes, of versions by their time."""
+    """The order of the results of a query: of keys by their bytes, of versions by their time."""
 
     ANY = "any"
     ASCENDING = "ascending"
@@ -52,7 +52,7 @@ class ResultOrder(enum.Enum):
 
 
 class Query(Generic[R_co]):
-    """Base of all queries, by the type of their result in one partition."""
+    """The base of all queries, by the type of their result in one partition."""
 
 
 def _needs(key: Any, query: object) -> None:
@@ -73,9 +73,9 @@ def _check_order(order: Any, query: object) -> None:
 
 @dataclass(frozen=True)
 class KeyQuery(Query[V | None], Generic[K, V]):
-    """The value of a key.
+    """A query for the value of a key.
 
-    :param skip_cache: what is not forwarded yet does not show.
+    :param skip_cache: leaves out what is not forwarded yet.
     """
 
     key: K
@@ -87,9 +87,9 @@ class KeyQuery(Query[V | None], Generic[K, V]):
 
 @dataclass(frozen=True)
 class TimestampedKeyQuery(Query[ValueAndTimestamp[V] | None], Generic[K, V]):
-    """The value of a key and its timestamp (KIP-992).
+    """A query for the value of a key and its timestamp (KIP-992).
 
-    :param skip_cache: what is not forwarded yet does not show.
+    :param skip_cache: leaves out what is not forwarded yet.
     """
 
     key: K
@@ -101,7 +101,7 @@ class TimestampedKeyQuery(Query[ValueAndTimestamp[V] | None], Generic[K, V]):
 
 @dataclass(frozen=True)
 class TimestampedKeyWithHeadersQuery(Query[Record[K, V] | None], Generic[K, V]):
-    """The value of a key as a record with its timestamp and headers (KIP-1356)."""
+    """A query for the value of a key as a record with its timestamp and headers (KIP-1356)."""
 
     key: K
     skip_cache: bool = False
@@ -122,18 +122,21 @@ class _OfRange(Generic[K]):
 
 @dataclass(frozen=True)
 class RangeQuery(_OfRange[K], Query[KeyValueIterator[K, V]], Generic[K, V]):
-    """Keys from ``lower`` to ``upper`` with their values. It reads below a cache: what is not forwarded yet does not
-    show, as in Kafka Streams; that goes for the other queries of ranges of keys too."""
+    """A query for the keys from ``lower`` to ``upper`` with their values.
+
+    It reads below a cache, so that what is not forwarded yet is left out, as in Kafka Streams; so do the other queries
+    of ranges of keys.
+    """
 
 
 @dataclass(frozen=True)
 class TimestampedRangeQuery(_OfRange[K], Query[KeyValueIterator[K, ValueAndTimestamp[V]]], Generic[K, V]):
-    """As :class:`RangeQuery`, values with timestamps (KIP-992)."""
+    """A query for a range of keys, as :class:`RangeQuery`, with values and timestamps (KIP-992)."""
 
 
 @dataclass(frozen=True)
 class TimestampedRangeWithHeadersQuery(_OfRange[K], Query[Iterator[Record[K, V]]], Generic[K, V]):
-    """As :class:`RangeQuery`, records with timestamps and headers (KIP-1356)."""
+    """A query for a range of keys, as :class:`RangeQuery`, with records, timestamps and headers (KIP-1356)."""
 
 
 @dataclass(frozen=True)
@@ -151,12 +154,12 @@ class _OfWindowsOfKey(Generic[K]):
 
 @dataclass(frozen=True)
 class WindowKeyQuery(_OfWindowsOfKey[K], Query[WindowStoreIterator[V]], Generic[K, V]):
-    """The windows of a key that start from ``time_from`` to ``time_to``: their starts and values."""
+    """A query for the windows of a key that start from ``time_from`` to ``time_to`` (ms): their starts and values."""
 
 
 @dataclass(frozen=True)
 class TimestampedWindowKeyWithHeadersQuery(_OfWindowsOfKey[K], Query[Iterator[Record[Windowed[K], V]]], Generic[K, V]):
-    """As :class:`WindowKeyQuery`, records with timestamps and headers (KIP-1356)."""
+    """A query for the windows of a key, as :class:`WindowKeyQuery`, as records with headers (KIP-1356)."""
 
 
 @dataclass(frozen=True)
@@ -177,37 +180,40 @@ class _OfWindows(Generic[K]):
 
 @dataclass(frozen=True)
 class WindowRangeQuery(_OfWindows[K], Query[KeyValueIterator[Windowed[K], V]], Generic[K, V]):
-    """The sessions of a key, or the windows of all keys that start in a span of time."""
+    """A query for the sessions of a key, or for the windows of all keys that start in a span of time."""
 
     @classmethod
     def with_key(cls, key: K) -> WindowRangeQuery[K, Any]:
-        """For a session store: all sessions of a key."""
+        """Returns a query of a session store for all sessions of a key."""
         return cls(key=key)
 
     @classmethod
     def with_window_start_range(cls, time_from: int, time_to: int) -> WindowRangeQuery[Any, Any]:
-        """For a window store: the windows of all keys that start from ``time_from`` to ``time_to``."""
+        """Returns a query of a window store for all windows that start from ``time_from`` to ``time_to`` (ms)."""
         return cls(time_from=time_from, time_to=time_to)
 
 
 @dataclass(frozen=True)
 class TimestampedWindowRangeWithHeadersQuery(_OfWindows[K], Query[Iterator[Record[Windowed[K], V]]], Generic[K, V]):
-    """As :class:`WindowRangeQuery`, records with headers (KIP-1356). The timestamp of a session is its end."""
+    """A query for sessions or windows, as :class:`WindowRangeQuery`, as records with headers (KIP-1356).
+
+    The timestamp of a session is its end.
+    """
 
     @classmethod
     def with_key(cls, key: K) -> TimestampedWindowRangeWithHeadersQuery[K, Any]:
-        """For a session store: all sessions of a key."""
+        """Returns a query of a session store for all sessions of a key."""
         return cls(key=key)
 
     @classmethod
     def with_window_start_range(cls, time_from: int, time_to: int) -> TimestampedWindowRangeWithHeadersQuery[Any, Any]:
-        """For a window store: the windows of all keys that start from ``time_from`` to ``time_to``."""
+        """Returns a query of a window store for all windows that start from ``time_from`` to ``time_to`` (ms)."""
         return cls(time_from=time_from, time_to=time_to)
 
 
 @dataclass(frozen=True)
 class VersionedKeyQuery(Query[VersionedRecord[V] | None], Generic[K, V]):
-    """The latest version of a key, or the one that was valid at ``as_of`` (KIP-960)."""
+    """A query for the latest version of a key, or the one that was valid at ``as_of`` (ms, KIP-960)."""
 
     key: K
     as_of: int | None = None
@@ -219,8 +225,10 @@ class VersionedKeyQuery(Query[VersionedRecord[V] | None], Generic[K, V]):
 
 @dataclass(frozen=True)
 class MultiVersionedKeyQuery(Query[VersionedRecordIterator[VersionedRecord[V]]], Generic[K, V]):
-    """The versions of a key that were valid at some time from ``from_time`` to ``to_time`` (KIP-968); newest first
-    unless they are asked for in ascending order."""
+    """A query for the versions of a key that were valid at some time in a span (KIP-968).
+
+    The span is from ``from_time`` to ``to_time`` (ms). The newest come first unless the order is ascending.
+    """
 
     key: K
     from_time: int | None = None

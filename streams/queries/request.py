@@ -28,7 +28,7 @@ class InStore:
 
 @dataclass(frozen=True, kw_only=True)
 class StateQueryRequest(Generic[R]):
-    """For ``KafkaStreams.query``. A value: each call makes another one.
+    """A request for ``KafkaStreams.query``. It is a value: each call makes another one.
 
     :raises TypeError: if ``query`` is no query.
     """
@@ -49,11 +49,12 @@ class StateQueryRequest(Generic[R]):
 
     @staticmethod
     def in_store(name: str) -> InStore:
-        """The store to ask."""
+        """Returns the store to ask, of which ``with_query(query)`` makes a request."""
         return InStore(name)
 
     @property
     def is_all_partitions(self) -> bool:
+        """Whether all partitions of this process are asked."""
         return self.partitions is None
 
     def with_position_bound(self, bound: PositionBound) -> StateQueryRequest[R]:
@@ -73,9 +74,9 @@ class StateQueryRequest(Generic[R]):
         return replace(self, is_require_active=True)
 
     def enable_execution_info(self) -> StateQueryRequest[R]:
-        """Has results tell how the query was run, and how long it took."""
+        """Makes results say how the query was run, and how long it took."""
         return replace(self, execution_info_enabled=True)
 
     def with_isolation_level(self, level: IsolationLevel) -> StateQueryRequest[R]:
-        """Reads at a level of one's own choice."""
+        """Reads at this level of isolation, not at the application's."""
         return replace(self, isolation_level=level)

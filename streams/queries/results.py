@@ -1,4 +1,4 @@
-"""What a query gives: for each partition a result, or why there is none."""
+"""Results of queries: for each partition a result, or why there is none."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class FailureReason(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class QueryResult(Generic[R]):
-    """Of one partition, or of a global store."""
+    """The result of a query in one partition, or in a global store."""
 
     outcome: R | None = None
     """The result; ``None`` after a failure, and also where nothing was found."""
@@ -47,15 +47,17 @@ class QueryResult(Generic[R]):
 
     @property
     def is_success(self) -> bool:
+        """Whether there is a result, which may be ``None``."""
         return self.failure is None
 
     @property
     def is_failure(self) -> bool:
+        """Whether the query failed in this partition."""
         return self.failure is not None
 
     @property
     def result(self) -> R:
-        """What was found; ``None`` if nothing was.
+        """The result; ``None`` if nothing was found.
 
         :raises StreamsError: if the query failed, with its reason and message.
         """
@@ -65,14 +67,20 @@ class QueryResult(Generic[R]):
 
     @property
     def failure_reason(self) -> FailureReason:
-        """:raises StreamsError: if the query did not fail."""
+        """The reason of the failure.
+
+        :raises StreamsError: if the query did not fail.
+        """
         if self.failure is None:
             raise StreamsError("the query did not fail: it has a result")
         return self.failure
 
     @property
     def failure_message(self) -> str:
-        """:raises StreamsError: if the query did not fail."""
+        """The message of the failure.
+
+        :raises StreamsError: if the query did not fail.
+        """
         if self.failure is None:
             raise StreamsError("the query did not fail: it has a result")
         return self.message
@@ -80,8 +88,10 @@ class QueryResult(Generic[R]):
 
 @dataclass(frozen=True, kw_only=True)
 class StateQueryResult(Generic[R]):
-    """Of all partitions that were asked. Iterators in it are to be closed, one by one or by using this as a context
-    manager."""
+    """The results of a query in all partitions that were asked.
+
+    Iterators in it must be closed, one by one or by using it as a context manager.
+    """
 
     partition_results: Mapping[int, QueryResult[R]] = field(default_factory=dict)
     """By partition; empty for a global store."""

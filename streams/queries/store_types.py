@@ -1,4 +1,4 @@
-"""As what a store is asked for by ``KafkaStreams.store`` (Kafka Streams' QueryableStoreTypes)."""
+"""Types of stores that ``KafkaStreams.store`` gives (Kafka Streams' QueryableStoreTypes)."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ _HEADERS_SESSIONS = ("headers-session", "time-ordered-headers-session")
 
 @dataclass(frozen=True)
 class QueryableStoreType(Generic[S_co]):
-    """What `QueryableStoreTypes` gives; ``S_co`` is what one reads.
+    """A type of store that can be read; `QueryableStoreTypes` has all of them. ``S_co`` is its contract.
 
-    :param name: for messages.
-    :param shows: by kind of store, what becomes of the values of those that can be read so.
+    :param name: its name, for messages.
+    :param shows: by kind of store that can be read so, the function that is applied to its values.
     """
 
     name: str
@@ -58,22 +58,22 @@ class QueryableStoreType(Generic[S_co]):
     make: type[CompositeStore]
 
     def accepts(self, kind: str) -> bool:
-        """Whether stores of a kind can be read so."""
+        """Returns whether stores of a kind can be read as this type."""
         return kind in self.shows
 
 
 class QueryableStoreTypes:
-    """The types. Timestamps and headers that a type does not show are left out."""
+    """The types of stores. Timestamps and headers that a type does not have are left out."""
 
     @staticmethod
     def key_value_store() -> QueryableStoreType[ReadOnlyKeyValueStore[Any, Any]]:
-        """Values of any key-value store but a versioned one."""
+        """Returns the type that reads values of any key-value store but a versioned one."""
         others = dict.fromkeys((*_TIMESTAMPED, "headers-key-value"), _value)
         return QueryableStoreType("key-value", {**_PLAIN, **others}, CompositeKeyValueStore)
 
     @staticmethod
     def timestamped_key_value_store() -> QueryableStoreType[ReadOnlyKeyValueStore[Any, ValueAndTimestamp[Any]]]:
-        """Values with timestamps."""
+        """Returns the type that reads values with timestamps."""
         shows = {**dict.fromkeys(_TIMESTAMPED, _itself), "headers-key-value": _timestamped}
         return QueryableStoreType("timestamped key-value", shows, CompositeKeyValueStore)
 
@@ -81,23 +81,23 @@ class QueryableStoreTypes:
     def timestamped_key_value_store_with_headers() -> QueryableStoreType[
         ReadOnlyKeyValueStore[Any, ValueTimestampHeaders[Any]]
     ]:
-        """Values with timestamps and headers (KIP-1271)."""
+        """Returns the type that reads values with timestamps and headers (KIP-1271)."""
         return QueryableStoreType("headers key-value", {"headers-key-value": _itself}, CompositeKeyValueStore)
 
     @staticmethod
     def versioned_key_value_store() -> QueryableStoreType[VersionedKeyValueStore[Any, Any]]:
-        """Versions; of the store's calls those that read. Java has no such type."""
+        """Returns the type that reads versions. Java has no such type."""
         return QueryableStoreType("versioned key-value", {"versioned-key-value": _itself}, CompositeVersionedStore)
 
     @staticmethod
     def window_store() -> QueryableStoreType[ReadOnlyWindowStore[Any, Any]]:
-        """Values of any window store."""
+        """Returns the type that reads values of any window store."""
         others = dict.fromkeys((*_TIMESTAMPED_WINDOWS, *_HEADERS_WINDOWS), _value)
         return QueryableStoreType("window", {**_WINDOWS, **others}, CompositeWindowStore)
 
     @staticmethod
     def timestamped_window_store() -> QueryableStoreType[ReadOnlyWindowStore[Any, ValueAndTimestamp[Any]]]:
-        """Values with timestamps."""
+        """Returns the type that reads values with timestamps."""
         shows = {**dict.fromkeys(_TIMESTAMPED_WINDOWS, _itself), **dict.fromkeys(_HEADERS_WINDOWS, _timestamped)}
         return QueryableStoreType("timestamped window", shows, CompositeWindowStore)
 
@@ -105,31 +105,31 @@ class QueryableStoreTypes:
     def timestamped_window_store_with_headers() -> QueryableStoreType[
         ReadOnlyWindowStore[Any, ValueTimestampHeaders[Any]]
     ]:
-        """Values with timestamps and headers (KIP-1271)."""
+        """Returns the type that reads values with timestamps and headers (KIP-1271)."""
         shows = dict.fromkeys(_HEADERS_WINDOWS, _itself)
         return QueryableStoreType("headers window", shows, CompositeWindowStore)
 
     @staticmethod
     def session_store() -> QueryableStoreType[ReadOnlySessionStore[Any, Any]]:
-        """Aggregates of any session store."""
+        """Returns the type that reads aggregates of any session store."""
         others = dict.fromkeys((*_TIMESTAMPED_SESSIONS, *_HEADERS_SESSIONS), _value)
         return QueryableStoreType("session", {**_SESSIONS, **others}, CompositeSessionStore)
 
     @staticmethod
     def timestamped_session_store() -> QueryableStoreType[ReadOnlySessionStore[Any, ValueAndTimestamp[Any]]]:
-        """Aggregates with timestamps (KIP-258; Java never had it)."""
+        """Returns the type that reads aggregates with timestamps (KIP-258; Java never had it)."""
         shows = dict.fromkeys(_TIMESTAMPED_SESSIONS, _itself)
         return QueryableStoreType("timestamped session", shows, CompositeSessionStore)
 
     @staticmethod
     def session_store_with_headers() -> QueryableStoreType[ReadOnlySessionStore[Any, Any]]:
-        """Aggregates with headers (KIP-1271)."""
+        """Returns the type that reads aggregates with headers (KIP-1271)."""
         return QueryableStoreType("headers session", dict.fromkeys(_HEADERS_SESSIONS, _itself), CompositeSessionStore)
 
 
 @dataclass(frozen=True)
 class StoreQueryParameters(Generic[S_co]):
-    """For ``KafkaStreams.store``. A value: each call makes another one."""
+    """The parameters of ``KafkaStreams.store``. They are a value: each call makes another one."""
 
     store_name: str
     store_type: QueryableStoreType[S_co]
@@ -139,13 +139,13 @@ class StoreQueryParameters(Generic[S_co]):
 
     @classmethod
     def from_name_and_type(cls, name: str, store_type: QueryableStoreType[S_co]) -> StoreQueryParameters[S_co]:
-        """All partitions of this process that run."""
+        """Returns the parameters for all partitions of this process that run."""
         return cls(name, store_type)
 
     def with_partition(self, partition: int) -> StoreQueryParameters[S_co]:
-        """One partition."""
+        """Returns the parameters for one partition."""
         return replace(self, partition=partition)
 
     def enable_stale_stores(self) -> StoreQueryParameters[S_co]:
-        """Also stores that are being restored, as far as they are."""
+        """Returns the parameters that also allow stores which are being restored, as far as they are."""
         return replace(self, stale_stores_enabled=True)

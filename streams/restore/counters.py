@@ -1,4 +1,4 @@
-"""What was restored of a task, as plain counters."""
+"""Plain counters of what was restored."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["RestoreCounters"]
 
 
 class RestoreCounters:
-    """Of one task. Written by the thread that restores, read by any."""
+    """Counts what was restored of one task. Written by the thread that restores, read by any."""
 
     def __init__(self, metrics: Metrics) -> None:
         self.restored = 0

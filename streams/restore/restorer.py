@@ -1,18 +1,18 @@
-"""Restores stores from their changelogs, with a consumer of its own, in large batches, a little at a time.
+"""Restores stores from their changelogs, with a consumer of its own, in large batches.
 
-It ends by position, not by the last record seen, so that transaction markers count (conformance 97). While a store
-restores, the thread goes on with its other tasks: each call does a bounded amount of work.
+A restore ends by position, not by the last record seen, so that transaction markers count (semantics 97). While a
+store restores, the thread goes on with its other tasks: each call does a bounded amount of work.
 
-A changelog may lose records while it is read: what is restored of it so far may be rows that it holds no more, so that
-the store is emptied and restored anew (KIP-892). Errors that the client gets over by itself pass, until
-``task.timeout.ms``.
+A changelog may be truncated while it is read. The store may then hold rows that are no longer in its changelog, so it
+is emptied and restored again (KIP-892). Errors that the client recovers from by itself are only logged, until they have
+lasted for ``task.timeout.ms``.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Protocol
 
@@ -28,7 +28,7 @@ from streams.kafka.zero_timestamps import as_written
 from streams.metrics.registry import Metrics
 from streams.restore.counters import RestoreCounters
 
-__all__ = ["RestoreJob", "Restorer", "StateRestoreListener", "plan_restore"]
+__all__ = ["RestoreJob", "RestoreProgress", "Restorer", "StateRestoreListener", "plan_restore"]
 
 log = logging.getLogger("streams.restore")
 
@@ -37,27 +37,51 @@ PROGRESS_INTERVAL_S = 10.0
 POSITIONS_INTERVAL_S = 0.05
 TASK_TIMEOUT_MS = 300_000
 ZERO_SENT = 1
-"""What a client sends in place of timestamp 0 that cannot send it."""
+"""The timestamp that a client sends in place of 0, if it cannot send 0."""
 
 
 class StateRestoreListener(Protocol):
-    """Told of restores, on the stream thread (Kafka Streams' StateRestoreListener). Offsets are those of the changelog;
-    ``restored`` counts records."""
+    """A listener of restores, which is called on the stream thread (Kafka Streams' StateRestoreListener).
 
-    def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None: ...
+    Offsets are those of the changelog; ``restored`` counts records. A listener may leave methods out.
+    """
 
-    def on_batch_restored(self, partition: TopicPartition, store: str, end_offset: int, restored: int) -> None: ...
+    def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None:
+        """Is called when a restore starts, with the first offset to read and the offset to reach."""
+        ...
 
-    def on_restore_end(self, partition: TopicPartition, store: str, restored: int) -> None: ...
+    def on_batch_restored(self, partition: TopicPartition, store: str, end_offset: int, restored: int) -> None:
+        """Is called after a batch, with the offset of its last record and the number of its records."""
+        ...
+
+    def on_restore_end(self, partition: TopicPartition, store: str, restored: int) -> None:
+        """Is called when the store is complete, with the number of all records restored."""
+        ...
 
     def on_restore_suspended(self, partition: TopicPartition, store: str, restored: int) -> None:
-        """The task went elsewhere, or the application closes, before the store was complete."""
+        """Is called when the task moves or the application closes before the store is complete."""
         ...
 
 
 @dataclass
+class RestoreProgress:
+    """Holds how far the restore of one store is."""
+
+    restored: int = 0
+    """Records restored so far."""
+    position: int | None = None
+    """The next offset to read; ``None`` before the first batch."""
+    started_at: float = 0.0
+    lost: bool = False
+    """Whether the client has stopped reading, because the position is outside of the changelog."""
+    failing_since: float | None = None
+    """When the client began to report errors, if no record has come since."""
+    last_error: str = ""
+
+
+@dataclass(frozen=True, eq=False)
 class RestoreJob:
-    """One changelog partition to be read into one store."""
+    """Names the part of a changelog partition that is to be read into a store."""
 
     task: TaskId
     store: str
@@ -69,21 +93,24 @@ class RestoreJob:
     end: int
     """Offset to reach."""
     offset_key: bytes
-    """Where the engine keeps the offset of the last record that the store holds."""
+    """The key under which the engine keeps the offset of the last record that the store holds."""
     from_source: bool = False
-    """Whether a source topic serves as the changelog: its records may have no key, and those are not for the store."""
-    restored: int = 0
-    position: int | None = None
-    started_at: float = 0.0
-    lost: bool = False
-    """Whether the client has stopped to read it, since its position is outside of the changelog."""
-    failing_since: float | None = None
-    """Since when the client tells errors of it, and no record came."""
-    trouble: str = ""
-    """The last of these errors."""
+    """Whether a source topic serves as the changelog: records in it without a key are not for the store."""
+    progress: RestoreProgress = field(default_factory=RestoreProgress)
+
+    @property
+    def next_offset(self) -> int:
+        """The next offset that the store takes."""
+        position = self.progress.position
+        return max(self.start, 0) if position is None else position
+
+    @property
+    def remaining(self) -> int:
+        """How many offsets are still to be read."""
+        return max(0, self.end - self.next_offset)
 
     def place(self) -> dict[str, Any]:
-        """For errors and logs."""
+        """Returns where this happens, for errors and logs."""
         topic, partition = self.partition
         return {"topic": topic, "partition": partition, "store": self.store, "task": str(self.task)}
 
@@ -91,7 +118,9 @@ class RestoreJob:
 def plan_restore(
     stored: int | None, beginning: int, end: int, store: str, task: TaskId, *, has_rows: bool
 ) -> tuple[int, bool]:
-    """Where to start, and whether what is there must be thrown away; rows that are thrown away are told of.
+    """Returns where to start reading a changelog, and whether the store's rows must be removed first.
+
+    Logs an error if the store has rows to remove.
 
     :param stored: offset of the last record that the store holds.
     """
@@ -108,9 +137,9 @@ def plan_restore(
 
 
 class Restorer:
-    """Of one stream thread.
+    """Restores the stores of one stream thread.
 
-    :param task_timeout_ms: how long the client may tell errors of a changelog without a record of it.
+    :param task_timeout_ms: how long the client may report errors of a changelog without reading a record of it.
     """
 
     def __init__(
@@ -127,7 +156,7 @@ class Restorer:
         self._task_timeout_s = task_timeout_ms / 1000
         self._jobs: dict[TopicPartition, RestoreJob] = {}
         self._of_task: dict[TaskId, set[TopicPartition]] = {}
-        self._cut: dict[TopicPartition, RestoreJob] = {}
+        self._truncated: dict[TopicPartition, RestoreJob] = {}
         self._failing = False
         self._next_progress = 0.0
         self._next_positions = 0.0
@@ -137,17 +166,18 @@ class Restorer:
 
     @property
     def active(self) -> bool:
+        """Whether anything is being restored."""
         return bool(self._jobs)
 
     def jobs(self) -> list[RestoreJob]:
-        """What is being restored; any thread may ask."""
+        """Lists what is being restored; any thread may call it."""
         return list(self._jobs.values())
 
     def add(self, jobs: Collection[RestoreJob]) -> None:
-        """Starts reading."""
+        """Starts restoring stores."""
         now = self._clock.monotonic()
         for job in jobs:
-            job.started_at = now
+            job.progress.started_at = now
             self._jobs[job.partition] = job
             self._of_task.setdefault(job.task, set()).add(job.partition)
             for listener in self._listeners:
@@ -168,17 +198,17 @@ class Restorer:
         self._consumer.assign({job.partition: job.start if job.start >= 0 else AT_BEGINNING for job in jobs})
 
     def counters(self) -> dict[TaskId, RestoreCounters]:
-        """What was restored of each task that is here; any thread may ask."""
+        """Returns the counters of each task that was opened here; any thread may call it."""
         return self._counters.copy()
 
     def _count(self, task: TaskId, records: int = 0) -> None:
         counters = self._counters[task]
         counters.restored += records
-        counters.remaining = sum(_left(self._jobs[name]) for name in self._of_task.get(task, ()))
+        counters.remaining = sum(self._jobs[name].remaining for name in self._of_task.get(task, ()))
         counters.windows.sample()
 
     def remove(self, task: TaskId) -> None:
-        """Stops restoring a task that went elsewhere."""
+        """Stops restoring a task that is not of this thread any more."""
         gone = list(self._of_task.get(task, ()))
         for partition in gone:
             self._suspend(self._drop(partition))
@@ -187,47 +217,51 @@ class Restorer:
 
     def _drop(self, partition: TopicPartition) -> RestoreJob:
         job = self._jobs.pop(partition)
-        self._cut.pop(partition, None)
-        left = self._of_task[job.task]
-        left.discard(partition)
-        if not left:
+        self._truncated.pop(partition, None)
+        remaining = self._of_task[job.task]
+        remaining.discard(partition)
+        if not remaining:
             del self._of_task[job.task]
         return job
 
     def _suspend(self, job: RestoreJob) -> None:
         for listener in self._listeners:
-            listener.on_restore_suspended(job.partition, job.store, job.restored)
+            listener.on_restore_suspended(job.partition, job.store, job.progress.restored)
 
     def pending(self, task: TaskId) -> bool:
+        """Whether stores of a task are being restored."""
         return task in self._of_task
 
-    # ------------------------------------------------------------------ changelogs that were cut
+    # ------------------------------------------------------------------ truncated changelogs
 
-    def cut(self) -> list[RestoreJob]:
-        """What cannot be read on from where it is, or seems to end before its end: the owner of the stores looks what
-        the changelog holds, and calls `replace` or `go_on`."""
-        return list(self._cut.values())
+    def truncated(self) -> list[RestoreJob]:
+        """Lists the jobs whose position is outside of the changelog, or whose changelog ended too early.
 
-    def go_on(self, job: RestoreJob) -> None:
-        """Reads on: everything that is to be read is there."""
-        del self._cut[job.partition]
-        if job.lost:
-            job.lost = False
+        The owner of the stores looks up what the changelog holds now, and calls `resume` or `start_over`.
+        """
+        return list(self._truncated.values())
+
+    def resume(self, job: RestoreJob) -> None:
+        """Reads on from where the job is: all that it has to read is there."""
+        del self._truncated[job.partition]
+        if job.progress.lost:
+            job.progress.lost = False
             self._consumer.unassign([job.partition])
-            self._consumer.assign({job.partition: job.start if job.position is None else job.position})
+            position = job.progress.position
+            self._consumer.assign({job.partition: job.start if position is None else position})
 
-    def replace(self, job: RestoreJob, anew: RestoreJob) -> None:
+    def start_over(self, job: RestoreJob, replacement: RestoreJob) -> None:
         """Restores a store from the beginning, after its rows were removed."""
         self._consumer.unassign([job.partition])
         self._suspend(self._drop(job.partition))
-        self.add([anew])
-        if anew.start >= anew.end:
-            self._finish(anew)
+        self.add([replacement])
+        if replacement.start >= replacement.end:
+            self._finish(replacement)
 
     # ------------------------------------------------------------------ reading
 
     def step(self, wait_s: float) -> bool:
-        """Reads and writes one batch; tells whether there was anything.
+        """Reads and writes one batch; returns whether there was one.
 
         :param wait_s: how long to wait for the first record.
         :raises StateError: if a changelog cannot be read.
@@ -238,7 +272,7 @@ class Restorer:
             messages = self._read(wait_s)
         except RetryableError as error:
             for job in self._jobs.values():
-                self._fails(job, error.message)
+                self._record_failure(job, error.message)
             return False
         if not messages:
             return False
@@ -259,15 +293,15 @@ class Restorer:
         now = self._clock.monotonic()
         if now >= self._next_positions:
             self._next_positions = now + POSITIONS_INTERVAL_S
-            self._look_at_positions()
+            self._check_positions()
         return []
 
-    def _look_at_positions(self) -> None:
-        """Ends what is at its end without an event: librdkafka loses some when other partitions are removed."""
+    def _check_positions(self) -> None:
+        """Finishes jobs that are at their end without an event: librdkafka loses some when partitions are removed."""
         for job in list(self._jobs.values()):
-            position = None if job.partition in self._cut else self._consumer.position(job.partition)
+            position = None if job.partition in self._truncated else self._consumer.position(job.partition)
             if position is not None and position >= job.end:
-                job.position = position
+                job.progress.position = position
                 self._finish(job)
 
     def _take(self, messages: list[Any]) -> None:
@@ -278,7 +312,7 @@ class Restorer:
                 self._client_event(event.error(), list(self._jobs.values()))
             return
         job = self._jobs.get(TopicPartition(first.topic(), first.partition()))
-        if job is None or job.partition in self._cut:
+        if job is None or job.partition in self._truncated:
             return
         events = [message for message in messages if message.error() is not None]
         if events:
@@ -290,18 +324,19 @@ class Restorer:
                     self._write(job, list(run))
         else:
             self._write(job, messages)
-        if job.position is not None and job.position >= job.end:
+        position = job.progress.position
+        if position is not None and position >= job.end:
             self._finish(job)
 
     def _event(self, job: RestoreJob, event: Any) -> None:
-        error = event.error()
+        error, progress = event.error(), job.progress
         if error.code() == self._consumer.partition_eof:
-            job.failing_since = None
-            job.position = max(job.position or 0, event.offset())
-            if job.position < job.end:
-                self._cut[job.partition] = job
+            progress.failing_since = None
+            progress.position = max(progress.position or 0, event.offset())
+            if progress.position < job.end:
+                self._truncated[job.partition] = job
         elif error.name() in LOST:
-            job.lost, self._cut[job.partition] = True, job
+            progress.lost, self._truncated[job.partition] = True, job
         else:
             self._client_event(error, [job])
 
@@ -310,29 +345,29 @@ class Restorer:
             if error.name() not in PASSING:
                 text = f"the changelog of store {job.store!r} cannot be read: {error.str()}"
                 raise StateError(text, **job.place())
-            self._fails(job, error.str())
+            self._record_failure(job, error.str())
 
-    def _fails(self, job: RestoreJob, why: str) -> None:
-        if job.failing_since is None:
-            job.failing_since, self._failing = self._clock.monotonic(), True
-        job.trouble = why
+    def _record_failure(self, job: RestoreJob, why: str) -> None:
+        if job.progress.failing_since is None:
+            job.progress.failing_since, self._failing = self._clock.monotonic(), True
+        job.progress.last_error = why
         log.warning("the changelog cannot be read yet", extra={**job.place(), "error": why})
 
     def _check_failing(self) -> None:
         now, limit_s = self._clock.monotonic(), self._task_timeout_s
-        failing = [job for job in self._jobs.values() if job.failing_since is not None]
+        failing = [(job, since) for job in self._jobs.values() if (since := job.progress.failing_since) is not None]
         self._failing = bool(failing)
-        for job in failing:
-            if now - (job.failing_since or now) >= limit_s:
+        for job, since in failing:
+            if now - since >= limit_s:
                 raise StateError(
-                    f"store {job.store!r} is not restored: nothing came of its changelog for {limit_s:g} s"
-                    f" (task.timeout.ms), the last error was: {job.trouble}",
+                    f"store {job.store!r} is not restored: no record of its changelog came for {limit_s:g} s"
+                    f" (task.timeout.ms), the last error was: {job.progress.last_error}",
                     **job.place(),
                 )
 
     def _write(self, job: RestoreJob, messages: list[Any]) -> None:
         kind, last = type(messages[0]), messages[-1].offset()
-        if job.from_source:  # what comes after the end was not processed, and what has no key is not for the store
+        if job.from_source:  # records after the end were not processed, those without a key are not for the store
             last = min(last, job.end - 1)
             messages = [message for message in messages if message.offset() <= last and message.key() is not None]
         batch = job.engine.batch()
@@ -343,9 +378,10 @@ class Restorer:
         job.restore(batch, map(kind.key, messages), map(kind.value, messages), stamps, headers)
         batch.put(job.offset_key, write_offset(last), job.engine.family(OFFSETS).handle)
         job.engine.load(batch)
-        job.restored += len(messages)
-        job.position = last + 1
-        job.failing_since = None
+        progress = job.progress
+        progress.restored += len(messages)
+        progress.position = last + 1
+        progress.failing_since = None
         self.records_restored += len(messages)
         self._count(job.task, len(messages))
         for listener in self._listeners:
@@ -356,13 +392,19 @@ class Restorer:
         self._count(job.task)
         self._consumer.unassign([job.partition])
         job.engine.flush()
-        elapsed_ms = int((self._clock.monotonic() - job.started_at) * 1000)
+        progress = job.progress
+        elapsed_ms = int((self._clock.monotonic() - progress.started_at) * 1000)
         log.info(
             "restored",
-            extra={"task": str(job.task), "store": job.store, "records": job.restored, "elapsed_ms": elapsed_ms},
+            extra={
+                "task": str(job.task),
+                "store": job.store,
+                "records": progress.restored,
+                "elapsed_ms": elapsed_ms,
+            },
         )
         for listener in self._listeners:
-            listener.on_restore_end(job.partition, job.store, job.restored)
+            listener.on_restore_end(job.partition, job.store, job.progress.restored)
 
     def _report_progress(self) -> None:
         now = self._clock.monotonic()
@@ -371,17 +413,13 @@ class Restorer:
         first, self._next_progress = self._next_progress == 0.0, now + PROGRESS_INTERVAL_S
         if first:
             return
-        left = {str(job.partition): _left(job) for job in self._jobs.values()}
-        log.info("restoring goes on", extra={"records_left": sum(left.values()), "changelogs": len(left)})
+        remaining = [job.remaining for job in self._jobs.values()]
+        log.info("restoring goes on", extra={"records_left": sum(remaining), "changelogs": len(remaining)})
 
     def close(self) -> None:
+        """Stops every restore and closes the consumer."""
         for job in self._jobs.values():
             self._suspend(job)
-        for jobs in (self._jobs, self._of_task, self._cut, self._counters):
+        for jobs in (self._jobs, self._of_task, self._truncated, self._counters):
             jobs.clear()
         self._consumer.close()
-
-
-def _left(job: RestoreJob) -> int:
-    """Offsets that are still to be read."""
-    return max(0, job.end - (job.position if job.position is not None else max(job.start, 0)))

@@ -1,4 +1,4 @@
-"""Lists of one kind of item, byte for byte as Java's ``ListSerde`` writes them (reference 3.1)."""
+"""Lists of one kind of item, byte for byte as Java's ``ListSerde`` writes them (formats 5)."""
 
 from __future__ import annotations
 

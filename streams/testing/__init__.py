@@ -7,31 +7,31 @@ A name is loaded when it is first asked for: pytest loads the plugin of this pac
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streams.testing.driver import Produced, TopologyTestDriver
+    from streams.testing.driver import RawRecord, TopologyTestDriver
     from streams.testing.embedded_kafka import EmbeddedKafka
-    from streams.testing.fake_membership import FakeGroup, FakeMembership
     from streams.testing.mock_context import CapturedForward, CapturedPunctuator, MockProcessorContext
+    from streams.testing.record_trace import RecordTrace, TraceStep
     from streams.testing.topics import TestInputTopic, TestOutputTopic, TestRecord
 
 __all__ = [
     "CapturedForward",
     "CapturedPunctuator",
     "EmbeddedKafka",
-    "FakeGroup",
-    "FakeMembership",
     "MockProcessorContext",
-    "Produced",
+    "RawRecord",
+    "RecordTrace",
     "TestInputTopic",
     "TestOutputTopic",
     "TestRecord",
     "TopologyTestDriver",
+    "TraceStep",
 ]
 
 _HOMES = {
-    "driver": "Produced TopologyTestDriver",
+    "driver": "RawRecord TopologyTestDriver",
     "embedded_kafka": "EmbeddedKafka",
-    "fake_membership": "FakeGroup FakeMembership",
     "mock_context": "CapturedForward CapturedPunctuator MockProcessorContext",
+    "record_trace": "RecordTrace TraceStep",
     "topics": "TestInputTopic TestOutputTopic TestRecord",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

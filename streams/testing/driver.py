@@ -2,7 +2,7 @@
 
 As Kafka Streams' driver does, a piped record is processed to the end before the call returns, internal topics and user
 topics that are read again included, with a commit after each record that the task processes; wall-clock time moves only
-when told. It runs the runtime's own task code; what stands for Kafka is `streams/testing/driver_log.py`.
+by a call. It runs the runtime's own task code; what stands for Kafka is `streams/testing/driver_log.py`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar, cast
 
 from processor_api.clock import ManualClock
 from processor_api.durations import Duration, to_ms
-from processor_api.errors import StreamsError, TopologyError
+from processor_api.errors import ConfigError, StreamsError, TopologyError
 from processor_api.nodes import SinkNode, SourceNode
 from processor_api.record import HeaderList
 from processor_api.serde import Serde
@@ -47,32 +47,39 @@ from streams.queries.results import StateQueryResult
 from streams.queries.store_types import StoreQueryParameters
 from streams.runtime.engines.opener import Engines, check_engines, rocksdb_memory
 from streams.runtime.plan.task_plan import plan_all
-from streams.runtime.processing.environment import Environment
+from streams.runtime.processing.environment import Environment, TaskSettings, TaskThread
 from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.processing.idling import Idling
 from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.task_stores import TaskStores
+from streams.runtime.tasks.traced_task import make_task
+from streams.runtime.tracing.producer import TracedProducer
+from streams.runtime.tracing.rules import TraceRules
+from streams.runtime.tracing.tracer import Tracer
 from streams.testing import store_views
 from streams.testing.driver_engine import DriverEngine
 from streams.testing.driver_globals import DriverGlobals
 from streams.testing.driver_log import DriverProducer, DriverTopic, new_message
 from streams.testing.driver_queries import driver_queries
+from streams.testing.record_trace import RecordTrace
 from streams.testing.settings import config_for_tests, nearest
 from streams.testing.topics import TestInputTopic, TestOutputTopic, Timestamp, to_timestamp_ms
 
-__all__ = ["Produced", "TopologyTestDriver"]
+__all__ = ["RawRecord", "TopologyTestDriver"]
 
 log = logging.getLogger("streams.testing")
 
 R = TypeVar("R")
 S = TypeVar("S")
 
+TRACE_SETTINGS = ("trace_keys", "trace_every", "trace_topics")
+
 NO_POSITIONS: Mapping[TopicPartition, int] = {}
 """Where a task was is written for the next that opens its state; a driver's goes with the driver."""
 
 
-class Produced(NamedTuple):
-    """A record that the topology produced, as bytes."""
+class RawRecord(NamedTuple):
+    """A record that the topology produced, with its key and value as bytes and its timestamp in ms."""
 
     key: bytes | None
     value: bytes | None
@@ -81,13 +88,29 @@ class Produced(NamedTuple):
 
 
 class TopologyTestDriver:
-    """See the module's text. A context manager; close it to remove its state.
+    """Runs a topology without a broker: a record that is piped in is processed to the end before the call returns.
+
+    It is a context manager; closing it removes its state. Wall-clock time moves only by
+    :meth:`advance_wall_clock_time`::
+
+        from streams import StreamsBuilder, TopologyTestDriver
+
+        builder = StreamsBuilder()
+        builder.stream("lines").map_values(str.upper).to("loud")
+
+        settings = {"default.key.serde": "string", "default.value.serde": "string"}
+        with TopologyTestDriver(builder, settings) as driver:
+            lines, loud = driver.create_input_topic("lines"), driver.create_output_topic("loud")
+            lines.pipe_input("ann", "hello", timestamp=1000)
+            assert loud.read_key_value() == ("ann", "HELLO")
+            assert loud.is_empty
 
     :param topology: a topology, a ``StreamsBuilder``, or a function that makes either and may take the configuration.
     :param config: a configuration or a mapping of settings; an application id is made up if there is none. Of settings
         that concern clients, threads or a cluster nothing is used. State is kept in a temporary directory, inside of
         ``state.dir`` if that is given.
-    :param initial_wall_clock_ms: the wall clock at the start: ms since 1970, or a ``datetime`` with a time zone.
+    :param initial_wall_clock_time: the wall clock at the start: integer milliseconds since 1970, or a ``datetime`` with
+        a time zone.
     :raises TopologyError: if the topology cannot run, for instance because a serde is missing.
     """
 
@@ -96,24 +119,34 @@ class TopologyTestDriver:
         topology: TopologyLike,
         config: StreamsConfig | Mapping[str, Any] | None = None,
         *,
-        initial_wall_clock_ms: Timestamp = 0,
+        initial_wall_clock_time: Timestamp = 0,
     ) -> None:
         self.config = config_for_tests(config)
         made, wrapper = topology_of(topology, self.config), self.config.processor_wrapper_class
         if wrapper is not None:
             made = made.wrapped_by(wrapper, self.config.dotted())
         check_engines(made)
-        self.clock = ManualClock(to_timestamp_ms(initial_wall_clock_ms, "initial_wall_clock_ms"))
+        self._topology = made
+        self.clock = ManualClock(to_timestamp_ms(initial_wall_clock_time, "initial_wall_clock_time"))
         self._topics: dict[str, DriverTopic] = {}
-        self._collector = RecordCollector(DriverProducer(self._topics), self.clock)
         idle_ms = self.config.max_task_idle_ms
         self._idling = Idling(idle_ms, self.clock) if idle_ms > 0 else None  # there is never more to fetch
         self._closed = False
+        self._showed_stores = False
+        self._trace: RecordTrace | None = None
+        self._open()
+
+    def _open(self) -> None:
+        """Opens the stores and starts the task."""
+        rules = TraceRules.of(self.config)
+        self._trace = None if rules is None else RecordTrace(rules, self.clock)
+        producer, tracer = DriverProducer(self._topics), self._tracer
+        self._collector = RecordCollector(producer if tracer is None else TracedProducer(producer, tracer), self.clock)
         self._directory = self._make_directory()
         try:
-            self._globals = self._open_globals(made)
+            self._globals = self._open_globals(self._topology)
             self._globals.start()
-            self._task = self._open_task(made)
+            self._task = self._open_task(self._topology)
             self._task.start(self._collector, {})
         except BaseException:
             shutil.rmtree(self._directory, ignore_errors=True)
@@ -121,6 +154,10 @@ class TopologyTestDriver:
         for partition, queue in {**self._task.queues, **self._globals.queues}.items():
             self._topic(partition.topic).queue = queue
             queue.caught_up = True
+
+    @property
+    def _tracer(self) -> Tracer | None:
+        return None if self._trace is None else self._trace.tracer
 
     def _make_directory(self) -> Path:
         parent = None
@@ -131,29 +168,25 @@ class TopologyTestDriver:
 
     def _open_globals(self, topology: Topology) -> DriverGlobals:
         directory = self._directory / "global"
-        return DriverGlobals(topology, self.config, self.config.dotted(), directory, self.clock, self._open_engine)
+        return DriverGlobals(topology, self.config, directory, self.clock, self._open_engine, self._tracer)
 
     def _open_task(self, topology: Topology) -> Task:
         config = self.config
-        settings = config.dotted()
-        plan = plan_all(topology, settings, {})
+        settings = TaskSettings.of(
+            config, log_each_put=config.changelog_updates != "last", global_store=self._globals.reader
+        )
+        plan = plan_all(topology, settings.app_configs, {})
         task_id = TaskId(plan.subtopology, 0)
         environment = Environment(
-            application_id=config.application_id,
-            task_id=task_id,
+            task_id,
+            settings,
+            error_policy_for(config, task_id, self._collector),
             clock=self.clock,
             state_dir=self._directory / str(task_id),
-            app_configs=lambda: settings,
-            default_key_serde=config.default_key_serde,
-            default_value_serde=config.default_value_serde,
-            default_timestamp_extractor=config.default_timestamp_extractor,
-            errors=error_policy_for(config, task_id, self._collector),
-            global_store=self._globals.reader,
-            log_each_put=config.changelog_updates != "last",
-            exactly_once=config.exactly_once,
+            thread=TaskThread(tracer=self._tracer),
         )
         budget = Budget(config.statestore_cache_max_bytes)
-        return Task(plan, environment, TaskStores(plan, task_id, environment, budget, self._open_engine))
+        return make_task(plan, environment, TaskStores(plan, task_id, environment, budget, self._open_engine))
 
     def _open_engine(self, name: str, directory: Path, families: list[str]) -> Engine:
         config = self.config
@@ -207,8 +240,9 @@ class TopologyTestDriver:
         raise TopologyError(f"no source of the topology reads topic {topic!r}{nearest(topic, known)}", topic=topic)
 
     def advance_wall_clock_time(self, duration: Duration) -> None:
-        """Moves the wall clock, then runs what is due and processes what came of it.
+        """Moves the wall clock, then runs the punctuations that are due and processes what they forwarded.
 
+        :param duration: a ``timedelta`` or integer milliseconds.
         :raises ValueError: if the duration is negative.
         """
         self._check_open()
@@ -226,10 +260,11 @@ class TopologyTestDriver:
         start_timestamp: Timestamp | None = None,
         auto_advance: Duration = 0,
     ) -> TestInputTopic:
-        """A writer of typed records to a topic. Serdes not given are the application's defaults.
+        """Returns a writer of typed records to a topic. Serdes not given are the application's defaults.
 
-        :param start_timestamp: of the first record, in ms; the driver's clock if not given.
-        :param auto_advance: how much later each following record is.
+        :param start_timestamp: the timestamp of the first record: integer milliseconds since 1970, or a ``datetime``
+            with a time zone; the driver's clock if not given.
+        :param auto_advance: how much later each following record is: a ``timedelta`` or integer milliseconds.
         :raises ConfigError: if a serde is neither given nor a default.
         """
         self._check_open()
@@ -240,7 +275,7 @@ class TopologyTestDriver:
     def create_output_topic(
         self, topic: str, key_serde: Serde[Any] | None = None, value_serde: Serde[Any] | None = None
     ) -> TestOutputTopic:
-        """A reader of typed records from a topic. Serdes not given are the application's defaults.
+        """Returns a reader of typed records from a topic. Serdes not given are the application's defaults.
 
         :raises ConfigError: if a serde is neither given nor a default.
         """
@@ -255,19 +290,21 @@ class TopologyTestDriver:
 
     # ------------------------------------------------------------------ output
 
-    def take_produced(self) -> dict[str, list[Produced]]:
-        """Everything that was produced and not read yet, internal topics included, in order for each topic; it counts
-        as read then."""
-        taken: dict[str, list[Produced]] = {}
+    def take_produced(self) -> dict[str, list[RawRecord]]:
+        """Returns everything that was produced and not read yet, by topic, internal topics included.
+
+        It counts as read then.
+        """
+        taken: dict[str, list[RawRecord]] = {}
         for name, topic in self._topics.items():
             unread = topic.unread
             if unread:
-                taken[name] = [Produced(key, value, time, list(headers or ())) for key, value, time, headers in unread]
+                taken[name] = [RawRecord(key, value, time, list(headers or ())) for key, value, time, headers in unread]
                 unread.clear()
         return taken
 
     def produced_topic_names(self) -> frozenset[str]:
-        """The topics that anything was produced to."""
+        """Returns the topics to which anything was produced."""
         return frozenset(name for name, topic in self._topics.items() if topic.written)
 
     def _nothing_to_read(self, topic: str) -> str:
@@ -284,78 +321,71 @@ class TopologyTestDriver:
     # ------------------------------------------------------------------ stores
 
     def get_state_store(self, name: str) -> Any:
-        """A store as a processor sees it. What a test puts into it is committed with the next record.
+        """Returns a store as a processor gets it. What a test puts into it is committed with the next record.
 
         :raises TopologyError: if there is no such store.
         """
         return self._open_store(name).facade
 
     def get_all_state_stores(self) -> dict[str, Any]:
-        """All stores by name, as processors see them."""
+        """Returns all stores by name, as processors get them."""
         self._check_open()
+        self._showed_stores = True
         stores = {**self._task.stores.stores, **self._globals.stores}
         return {name: store.facade for name, store in stores.items()}
 
     def get_key_value_store(self, name: str) -> KeyValueStore[Any, Any]:
-        """A key-value store; one with timestamps is shown without them.
+        """Returns a key-value store; one with timestamps is read without them.
 
         :raises TopologyError: if there is no such store, or it is of another kind; so do all typed getters.
         """
         return cast(KeyValueStore[Any, Any], self._view(name, store_views.KEY_VALUE))
 
     def get_timestamped_key_value_store(self, name: str) -> TimestampedKeyValueStore[Any, Any]:
-        """A key-value store with timestamps."""
+        """Returns a key-value store with timestamps."""
         return cast(TimestampedKeyValueStore[Any, Any], self._view(name, store_views.TIMESTAMPED_KEY_VALUE))
 
     def get_timestamped_key_value_store_with_headers(self, name: str) -> TimestampedKeyValueStoreWithHeaders[Any, Any]:
-        """A key-value store with timestamps and headers."""
+        """Returns a key-value store with timestamps and headers."""
         return cast(TimestampedKeyValueStoreWithHeaders[Any, Any], self._view(name, store_views.HEADERS_KEY_VALUE))
 
     def get_versioned_key_value_store(self, name: str) -> VersionedKeyValueStore[Any, Any]:
-        """A key-value store that keeps versions."""
+        """Returns a key-value store that keeps versions."""
         return cast(VersionedKeyValueStore[Any, Any], self._view(name, store_views.VERSIONED_KEY_VALUE))
 
     def get_window_store(self, name: str) -> WindowStore[Any, Any]:
-        """A window store; one with timestamps or headers is shown without them."""
+        """Returns a window store; one with timestamps or headers is read without them."""
         return cast(WindowStore[Any, Any], self._view(name, store_views.WINDOW))
 
     def get_timestamped_window_store(self, name: str) -> TimestampedWindowStore[Any, Any]:
-        """A window store with timestamps."""
+        """Returns a window store with timestamps."""
         return cast(TimestampedWindowStore[Any, Any], self._view(name, store_views.TIMESTAMPED_WINDOW))
 
     def get_timestamped_window_store_with_headers(self, name: str) -> TimestampedWindowStoreWithHeaders[Any, Any]:
-        """A window store with timestamps and headers."""
+        """Returns a window store with timestamps and headers."""
         return cast(TimestampedWindowStoreWithHeaders[Any, Any], self._view(name, store_views.HEADERS_WINDOW))
 
     def get_session_store(self, name: str) -> SessionStore[Any, Any]:
-        """A session store; one with timestamps or headers is shown without them."""
+        """Returns a session store; one with timestamps or headers is read without them."""
         return cast(SessionStore[Any, Any], self._view(name, store_views.SESSION))
 
     def get_timestamped_session_store(self, name: str) -> TimestampedSessionStore[Any, Any]:
-        """A session store with timestamps."""
+        """Returns a session store with timestamps."""
         return cast(TimestampedSessionStore[Any, Any], self._view(name, store_views.TIMESTAMPED_SESSION))
 
     def get_session_store_with_headers(self, name: str) -> SessionStoreWithHeaders[Any, Any]:
-        """A session store with headers."""
+        """Returns a session store with headers."""
         return cast(SessionStoreWithHeaders[Any, Any], self._view(name, store_views.HEADERS_SESSION))
 
-    def store(self, name: str) -> Any:
-        """Short for :meth:`get_state_store`."""
-        return self.get_state_store(name)
-
-    def stores(self) -> dict[str, Any]:
-        """Short for :meth:`get_all_state_stores`."""
-        return self.get_all_state_stores()
-
     def query(self, request: StateQueryRequest[R]) -> StateQueryResult[R]:
-        """What ``KafkaStreams.query`` gives in an application; every store has one partition, 0.
+        """Queries a store, as ``KafkaStreams.query`` does in an application; every store has one partition, 0.
 
         :raises InvalidStateStoreError: if there is no such store.
         """
         return driver_queries(self._task, self._globals.stores, self.clock, self._check_open).query(request)
 
     def query_store(self, parameters: StoreQueryParameters[S]) -> S:
-        """What ``KafkaStreams.store`` gives in an application, for reading.
+        """Returns a store for reading, as ``KafkaStreams.store`` does in an application.
 
         :raises InvalidStateStoreError: if there is no such store, or it cannot be read as that type.
         """
@@ -366,6 +396,7 @@ class TopologyTestDriver:
 
     def _open_store(self, name: str) -> Any:
         self._check_open()
+        self._showed_stores = True
         stores = {**self._task.stores.stores, **self._globals.stores}
         found = stores.get(name)
         if found is None:
@@ -373,13 +404,64 @@ class TopologyTestDriver:
         return found
 
     def metrics(self) -> dict[str, float]:
-        """The task's metrics under Kafka's names."""
+        """Returns the task's metrics under Kafka's names."""
         metrics = self._task.environment.metrics
         return {
             "dropped-records-total": metrics.dropped_records + self._globals.dropped_records,
             "process-total": metrics.records_processed,
             "punctuate-total": metrics.punctuations,
         }
+
+    # ------------------------------------------------------------------ following records
+
+    def trace(
+        self, keys: Collection[Any] | str | None = None, every: int | None = None, topics: Collection[str] | None = None
+    ) -> RecordTrace:
+        """Follows records through the topology: each one unless something else is asked for.
+
+        Call it before the first record is piped: processors and stores are made again, with the trace. Without
+        arguments it returns the trace that there is, also the one that the configuration asked for.
+
+        :param keys: follows the records that have one of these keys, when they are read or later (``trace.keys``).
+        :param every: follows one record in so many (``trace.every``).
+        :param topics: only records of these topics (``trace.topics``).
+        :raises ConfigError: if the arguments cannot be read, or contradict each other.
+        :raises TopologyError: if no source reads one of the topics.
+        :raises StreamsError: if the driver has worked already.
+        """
+        self._check_open()
+        if self._trace is not None and keys is None and every is None and topics is None:
+            return self._trace
+        asked = {"trace_keys": keys, "trace_every": 1 if keys is None and every is None else every}
+        checked = config_for_tests({**asked, "trace_topics": () if topics is None else topics})
+        if keys is not None and not checked.trace_keys:
+            raise ConfigError("trace.keys is empty: give at least one key, or every=1 for all records")
+        for topic in checked.trace_topics:
+            if topic not in self._topics or self._topics[topic].queue is None:
+                self._matching_source(topic)
+        self._check_unused()
+        self._task.close()
+        self._globals.close()
+        shutil.rmtree(self._directory, ignore_errors=True)
+        for found in self._topics.values():
+            found.empty()
+        self.config = self.config.model_copy(update={name: getattr(checked, name) for name in TRACE_SETTINGS})
+        self._open()
+        assert self._trace is not None
+        return self._trace
+
+    def _check_unused(self) -> None:
+        metrics = self.metrics()
+        if any(metrics.values()) or any(one.queue is not None and one.end_offset for one in self._topics.values()):
+            done = "it has processed something"
+        elif self._showed_stores:
+            done = "it has given out a store"
+        else:
+            return
+        raise StreamsError(
+            f"trace() makes processors and stores again, and the driver has worked already: {done}. Call it before"
+            " that, or set trace.keys or trace.every in the configuration of the driver"
+        )
 
     # ------------------------------------------------------------------ running
 

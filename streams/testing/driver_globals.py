@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from processor_api.clock import Clock
 from processor_api.task_id import TopicPartition
 from processor_api.topology import Topology
 from state.registry.kinds import OpenStore
 from streams.config import StreamsConfig
-from streams.runtime.global_stores.task import GlobalTask
-from streams.runtime.processing.environment import no_global_store
+from streams.runtime.global_stores.task import GlobalTask, TracedGlobalTask
+from streams.runtime.processing.environment import GlobalStoreReader, no_global_store
 from streams.runtime.processing.inputs import InputQueue
 from streams.runtime.tasks.task_stores import EngineOpener
+from streams.runtime.tracing.tracer import Tracer
 
 __all__ = ["DriverGlobals"]
 
@@ -26,18 +26,19 @@ class DriverGlobals:
         self,
         topology: Topology,
         config: StreamsConfig,
-        settings: Mapping[str, Any],
         directory: Path,
         clock: Clock,
         open_engine: EngineOpener,
+        tracer: Tracer | None = None,
     ) -> None:
         self.queues: dict[TopicPartition, InputQueue] = {}
         """Where records of the only partition of each topic wait for :meth:`run`."""
         self.stores: Mapping[str, OpenStore] = {}
-        self.reader: Callable[[str, str], OpenStore | None] = no_global_store
+        self.reader: GlobalStoreReader = no_global_store
         self._task: GlobalTask | None = None
         if topology.global_stores:
-            task = self._task = GlobalTask(topology, config, settings, directory, clock, open_engine)
+            kind = GlobalTask if tracer is None else TracedGlobalTask
+            task = self._task = kind(topology, config, directory, clock, open_engine, tracer=tracer)
             self.queues = {
                 partition: task.queue(partition) for partition in (TopicPartition(topic, 0) for topic in task.specs)
             }

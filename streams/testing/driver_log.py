@@ -41,6 +41,13 @@ class DriverTopic:
         self.written = False
         """Whether the task ever wrote to it."""
 
+    def empty(self) -> None:
+        """Starts again: nothing was written, and nobody reads it."""
+        self.end_offset = 0
+        self.queue = None
+        self.unread.clear()
+        self.written = False
+
 
 def new_message(
     topic: DriverTopic, key: bytes | None, value: bytes | None, timestamp: int, headers: HeaderList | None

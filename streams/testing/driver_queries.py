@@ -25,9 +25,9 @@ class _Driver:
     def __init__(self, task: Task) -> None:
         self._task = task
 
-    def look(self) -> list[OwnedTask]:
+    def list_tasks(self) -> list[OwnedTask]:
         task = self._task
-        task.seen.note_commit(task.positions())  # there is a commit after each record
+        task.store_positions.note_commit(task.positions())  # there is a commit after each record
         return [OwnedTask(task.id, task.plan, task, {}, {})]
 
 

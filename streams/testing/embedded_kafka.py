@@ -29,15 +29,15 @@ from streams.testing.topics import TestInputTopic, TestRecord, Timestamp, to_tim
 
 __all__ = ["EmbeddedKafka"]
 
-PATIENCE_S = 30.0
-START_S = 30.0
+READ_MS = 30_000
+START_MS = 30_000
 CLOSE_MS = 30_000
 COMMIT_INTERVAL_MS = 50
 """Results show only when they are committed, and a test waits for them."""
 
 
 class EmbeddedKafka:
-    """One cluster for one test. A context manager; `close` stops the applications that were started here.
+    """A Kafka cluster in memory for one test. It is a context manager; closing it stops its applications.
 
     :param directory: where applications keep their state; a temporary one if not given.
     """
@@ -75,10 +75,13 @@ class EmbeddedKafka:
         start_timestamp: Timestamp | None = None,
         auto_advance: Duration = 0,
     ) -> TestInputTopic:
-        """A writer of typed records to a topic, which is created if there is none; the key decides on the partition.
+        """Returns a writer of typed records to a topic, which is created if there is none.
 
-        :param start_timestamp: of the first record, in ms; now if not given.
-        :param auto_advance: how much later each following record is.
+        The key decides on the partition.
+
+        :param start_timestamp: the timestamp of the first record: integer milliseconds since 1970, or a ``datetime``
+            with a time zone; now if not given.
+        :param auto_advance: how much later each following record is: a ``timedelta`` or integer milliseconds.
         """
         self.create_topics(topic)
         start = (
@@ -108,16 +111,18 @@ class EmbeddedKafka:
         key_serde: Serde[Any] = Serdes.STRING,
         value_serde: Serde[Any] = Serdes.STRING,
         *,
-        timeout_s: float = PATIENCE_S,
+        timeout: Duration = READ_MS,
     ) -> list[TestRecord]:
         """Waits for the next ``count`` committed records of a topic that were not read here yet.
 
-        :raises TimeoutError: if they do not come; what came before stays unread no more.
+        :param timeout: a ``timedelta`` or integer milliseconds.
+        :raises TimeoutError: if they do not come in time; those that did come count as read.
         :raises StreamsError: what an application ended with.
         """
         consumer = self._reader(topic)
         key, value = key_serde.bind(topic, is_key=True), value_serde.bind(topic, is_key=False)
-        deadline_s = self._clock.monotonic() + timeout_s
+        timeout_ms = to_ms(timeout, "timeout")
+        deadline_s = self._clock.monotonic() + timeout_ms / 1000
         found: list[TestRecord] = []
         while len(found) < count:
             message = consumer.poll(0.05)
@@ -128,7 +133,7 @@ class EmbeddedKafka:
             if self._clock.monotonic() > deadline_s:
                 states = ", ".join(f"{app.config.application_id} is {app.state}" for app in self.applications)
                 raise TimeoutError(
-                    f"{len(found)} of {count} records of topic {topic!r} came in {timeout_s} s: {found};"
+                    f"{len(found)} of {count} records of topic {topic!r} came in {timeout_ms} ms: {found};"
                     f" {states or 'no application was started here'}"
                 )
         return found
@@ -165,9 +170,9 @@ class EmbeddedKafka:
         self.applications.append(application)
         self._opened.callback(application.close, CLOSE_MS)
         application.start()
-        if wait and not application.wait(START_S, state=ClientState.RUNNING):
+        if wait and not application.wait(START_MS, state=ClientState.RUNNING):
             self._raise_failure()
-            raise TimeoutError(f"the application is {application.state} after {START_S} s, not RUNNING")
+            raise TimeoutError(f"the application is {application.state} after {START_MS} ms, not RUNNING")
         return application
 
     def close(self) -> None:

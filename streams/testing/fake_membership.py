@@ -12,7 +12,8 @@ from typing import Any
 
 from processor_api.errors import StreamsError, TaskMigratedError
 from processor_api.task_id import TaskId, TopicPartition
-from streams.kafka.group import GroupTopology, Owner, Tasks
+from streams.kafka.group import Owner, Tasks
+from streams.kafka.group_topology import GroupTopology
 from streams.kafka.ports import OffsetAndMetadata
 from streams.kafka.shutdown_requests import ShutdownRequested
 from streams.kafka.spread import spread as exchanges

@@ -1,6 +1,6 @@
 """A context for one processor alone, without a topology (Kafka Streams' ``MockProcessorContext``).
 
-What the processor forwards, schedules and asks for is kept for the test to look at; times and the record in work are
+What the processor forwards, schedules and asks for is kept for the test to look at; times and the current record are
 what the test sets. Stores are real ones in memory, without a changelog and a cache.
 """
 
@@ -25,7 +25,7 @@ from processor_api.stores.builders import StateStoreBuilder, as_builder
 from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.suppliers import CustomStoreSupplier
 from processor_api.task_id import TaskId
-from state.custom.context import StoreContext
+from state.custom.context import StoreContext, StoreEnvironment
 from state.custom.engine import DIRECTORY
 from state.engine.memory import MemoryEngine
 from state.registry.custom_opening import custom_engine
@@ -42,14 +42,14 @@ __all__ = ["CapturedForward", "CapturedPunctuator", "MockProcessorContext"]
 
 
 class CapturedForward(NamedTuple):
-    """What a processor forwarded, and to which child; ``None`` is to all children."""
+    """A record that a processor forwarded, and to which child; ``None`` is all children."""
 
     record: Record[Any, Any] | FixedKeyRecord[Any, Any]
     child: str | None
 
 
 class CapturedPunctuator:
-    """What a processor scheduled. It runs only when the test calls :meth:`punctuate`."""
+    """A punctuation that a processor scheduled. It runs only when the test calls :meth:`punctuate`."""
 
     def __init__(
         self, interval_ms: int, kind: PunctuationType, callback: Punctuator, start_time_ms: int | None
@@ -61,7 +61,7 @@ class CapturedPunctuator:
         self.cancelled = False
 
     def cancel(self) -> None:
-        """What the processor's handle does."""
+        """Cancels the punctuation, as the processor's handle does."""
         self.cancelled = True
 
     def punctuate(self, timestamp_ms: int) -> None:
@@ -79,7 +79,7 @@ class CapturedPunctuator:
 
 
 class MockProcessorContext:
-    """Give it to a processor's ``init``, then call ``process``, and see what came of it.
+    """A context for one processor alone: give it to ``init``, call ``process``, and look at what was forwarded.
 
     :param config: a configuration or a mapping of settings, as for the test driver.
     :param children: names of children, if the processor forwards to some by name; ``None`` takes any name.
@@ -127,35 +127,35 @@ class MockProcessorContext:
         timestamp: Timestamp = 0,
         headers: HeaderList | None = None,
     ) -> None:
-        """Where the record in work came from. Stores take its timestamp and headers for what is put next."""
+        """Sets where the current record came from. Stores take its timestamp and headers for what is put next."""
         time_ms = to_timestamp_ms(timestamp, "timestamp")
         self._metadata = RecordMetadata(topic, partition, offset, TimestampType.CREATE_TIME, time_ms)
         self.set_record_timestamp(time_ms)
         self.set_record_headers(headers)
 
     def set_record_timestamp(self, timestamp: Timestamp) -> None:
-        """The time of the record in work, which stores take for what is put next."""
+        """Sets the timestamp of the current record, which stores take for what is put next."""
         self._cursor.timestamp = to_timestamp_ms(timestamp, "timestamp")
 
     def set_record_headers(self, headers: HeaderList | None) -> None:
-        """The headers of the record in work."""
+        """Sets the headers of the current record."""
         self._cursor.headers = list(headers) if headers else None
 
     def clear_record_metadata(self) -> None:
-        """No record is in work, as in a punctuation: the topic is ``None``, partition and offset are -1."""
+        """Sets no current record, as in a punctuation: the topic is ``None``, partition and offset are -1."""
         self._cursor.leave()
         self._metadata = RecordMetadata(None, -1, -1)
 
     def set_current_system_time_ms(self, time: Timestamp) -> None:
-        """The wall clock, 0 at first. Nothing fires by it: see :attr:`punctuators`."""
+        """Sets the wall clock, which is 0 at first. Nothing fires by it: see :attr:`punctuators`."""
         self._system_time_ms = to_timestamp_ms(time, "time")
 
     def set_current_stream_time_ms(self, time: Timestamp) -> None:
-        """The stream time, -1 at first."""
+        """Sets the stream time, which is -1 at first."""
         self._cursor.stream_time = to_timestamp_ms(time, "time")
 
     def add_state_store(self, store: Any) -> Any:
-        """Makes a store known to the processor, and returns it.
+        """Adds a store for the processor; returns it.
 
         :param store: a builder, whose store is opened in memory, without logging and caching whatever it says; or a
             store of your own with a ``name``.
@@ -194,24 +194,26 @@ class MockProcessorContext:
     def _store_context(self, store: str) -> StoreContext:
         """What a custom store is given."""
         return StoreContext(
-            store=store,
-            application_id=self.application_id,
-            task_id=self.task_id,
-            state_dir=self.state_dir / DIRECTORY / store,
-            changelog_topic=None,
-            key_serde=self.key_serde,
-            value_serde=self.value_serde,
-            cursor=self._cursor,
-            settings=self.app_configs,
-            make_metrics=self.metrics,
-            time_ms=self.current_system_time_ms,
-            request_commit=self.commit,
+            StoreEnvironment(
+                store=store,
+                application_id=self.application_id,
+                task_id=self.task_id,
+                state_dir=self.state_dir / DIRECTORY / store,
+                changelog_topic=None,
+                key_serde=self.key_serde,
+                value_serde=self.value_serde,
+                cursor=self._cursor,
+                settings=self.app_configs,
+                make_metrics=self.metrics,
+                time_ms=self.current_system_time_ms,
+                request_commit=self.commit,
+            )
         )
 
     # ------------------------------------------------------------------ what the test reads
 
     def forwarded(self, child: str | None = None) -> list[Any]:
-        """The records forwarded so far: all of them, or those that a child would have got.
+        """Returns the records forwarded so far: all of them, or those that a child would have got.
 
         :raises TopologyError: if the children are known and this is none.
         """
@@ -221,9 +223,11 @@ class MockProcessorContext:
         return [record for record, to in self.forwards if to is None or to == child]
 
     def reset_forwards(self) -> None:
+        """Forgets what was forwarded so far."""
         self.forwards.clear()
 
     def reset_commit(self) -> None:
+        """Forgets that the processor asked for a commit."""
         self.committed = False
 
     def close(self) -> None:
@@ -235,33 +239,42 @@ class MockProcessorContext:
 
     @property
     def application_id(self) -> str:
+        """The setting ``application.id``."""
         return self.config.application_id
 
     @property
     def task_id(self) -> TaskId:
+        """The task that was given, or 0_0."""
         return self._task_id
 
     @property
     def record_metadata(self) -> RecordMetadata | None:
+        """The place of the current record that the test has set, or ``None``."""
         return self._metadata
 
     @property
     def key_serde(self) -> Serde[Any] | None:
+        """The default key serde of the configuration."""
         return self.config.default_key_serde
 
     @property
     def value_serde(self) -> Serde[Any] | None:
+        """The default value serde of the configuration."""
         return self.config.default_value_serde
 
     @property
     def state_dir(self) -> Path:
+        """The directory that was given, or a temporary one."""
         if self._state_dir is None:
             self._state_dir = Path(tempfile.mkdtemp(prefix="streams-mock-"))
             weakref.finalize(self, shutil.rmtree, self._state_dir, ignore_errors=True)
         return self._state_dir
 
     def get_state_store(self, name: str) -> Any:
-        """:raises TopologyError: if it was not added."""
+        """Returns a store that was added.
+
+        :raises TopologyError: if it was not.
+        """
         found = self._stores.get(name)
         if found is None:
             hint = nearest(name, self._stores)
@@ -285,20 +298,25 @@ class MockProcessorContext:
         return captured
 
     def commit(self) -> None:
+        """Sets :attr:`committed`."""
         self.committed = True
 
     def app_configs(self) -> Mapping[str, Any]:
+        """Returns the configuration under Kafka's dotted names."""
         return self.config.dotted()
 
     def metrics(self) -> StreamsMetrics:
+        """Returns a registry of metrics for this context alone."""
         if self._metrics is None:
             self._metrics = ThreadMetrics(Metrics(self.current_system_time_ms), threading.current_thread().name)
         return self._metrics
 
     def current_system_time_ms(self) -> int:
+        """Returns the wall-clock time in ms that the test has set."""
         return self._system_time_ms
 
     def current_stream_time_ms(self) -> int:
+        """Returns the stream time in ms that the test has set."""
         return self._cursor.stream_time
 
     def forward(self, record: Record[Any, Any] | FixedKeyRecord[Any, Any], child: str | None = None) -> None:

@@ -26,7 +26,7 @@ __all__ = ["streams_application", "streams_driver", "streams_kafka"]
 
 @pytest.fixture
 def streams_driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., TopologyTestDriver]]:
-    """``streams_driver(topology, config=None, initial_wall_clock_ms=0)`` starts a ``TopologyTestDriver``.
+    """``streams_driver(topology, config=None, initial_wall_clock_time=0)`` starts a ``TopologyTestDriver``.
 
     The topology may also be a ``StreamsBuilder``, or a function that makes either and may take the configuration. State
     is kept in pytest's temporary directories.
@@ -36,12 +36,12 @@ def streams_driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callabl
 
     with ExitStack() as opened:
 
-        def start(topology: Any, config: Settings = None, initial_wall_clock_ms: Timestamp = 0) -> TopologyTestDriver:
+        def start(topology: Any, config: Settings = None, initial_wall_clock_time: Timestamp = 0) -> TopologyTestDriver:
             settings = config_for_tests(config)
             if settings.origin("state.dir") == "default":
                 settings = settings.model_copy(update={"state_dir": tmp_path_factory.mktemp("streams-driver")})
             return opened.enter_context(
-                TopologyTestDriver(topology, settings, initial_wall_clock_ms=initial_wall_clock_ms)
+                TopologyTestDriver(topology, settings, initial_wall_clock_time=initial_wall_clock_time)
             )
 
         yield start

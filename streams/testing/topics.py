@@ -82,8 +82,10 @@ class Pipe(Protocol):
 
 
 class TestInputTopic:
-    """Made by :meth:`TopologyTestDriver.create_input_topic`. It has a time of its own, which records without a
-    timestamp get, and which advances after each of them."""
+    """A writer of records to a topic, made by :meth:`TopologyTestDriver.create_input_topic`.
+
+    It has a time of its own, which records without a timestamp get, and which advances after each of them.
+    """
 
     __test__ = False
 
@@ -132,6 +134,7 @@ class TestInputTopic:
         self.pipe_input(record.key, record.value, record.timestamp, record.headers)
 
     def pipe_records(self, records: Iterable[TestRecord]) -> None:
+        """Pipes records in order, each as :meth:`pipe_record` does."""
         for record in records:
             self.pipe_record(record)
 
@@ -149,12 +152,13 @@ class TestInputTopic:
     def pipe_values(
         self, values: Iterable[Any], start_timestamp: Timestamp | None = None, advance: Duration = 0
     ) -> None:
-        """As :meth:`pipe_key_values`, for records without keys."""
+        """Pipes records without keys, with timestamps as :meth:`pipe_key_values` gives them."""
         self.pipe_key_values(((None, value) for value in values), start_timestamp, advance)
 
     def advance_time(self, duration: Duration) -> None:
         """Moves the topic's own time, not the driver's clock.
 
+        :param duration: a ``timedelta`` or integer milliseconds.
         :raises ValueError: if the duration is negative.
         """
         self._now += _forward(to_ms(duration, "duration"), "duration")
@@ -170,7 +174,10 @@ class TestInputTopic:
 
 
 class TestOutputTopic:
-    """Made by :meth:`TopologyTestDriver.create_output_topic`. Two of one topic share what was not read."""
+    """A reader of records from a topic, made by :meth:`TopologyTestDriver.create_output_topic`.
+
+    Two readers of one topic share what was not read.
+    """
 
     __test__ = False
 
@@ -188,13 +195,6 @@ class TestOutputTopic:
         self._read_value = value_serde.deserialize
         self._nothing_to_read = nothing_to_read
 
-    def __len__(self) -> int:
-        return len(self._queue)
-
-    def __bool__(self) -> bool:
-        """A topic is something also when it is empty."""
-        return True
-
     @property
     def queue_size(self) -> int:
         """How many records were not read."""
@@ -202,10 +202,11 @@ class TestOutputTopic:
 
     @property
     def is_empty(self) -> bool:
+        """Whether all records were read."""
         return not self._queue
 
     def read_record(self) -> TestRecord:
-        """The oldest record that was not read.
+        """Returns the oldest record that was not read.
 
         :raises LookupError: if there is none.
         """
@@ -226,26 +227,28 @@ class TestOutputTopic:
         raise LookupError(self._nothing_to_read(self._topic))
 
     def read_value(self) -> Any:
-        """The value of :meth:`read_record`."""
+        """Returns the value of the oldest record that was not read."""
         return self.read_record().value
 
     def read_key_value(self) -> tuple[Any, Any]:
-        """Key and value of :meth:`read_record`."""
+        """Returns key and value of the oldest record that was not read."""
         record = self.read_record()
         return record.key, record.value
 
     def read_records(self) -> list[TestRecord]:
-        """All records that were not read."""
+        """Returns all records that were not read, in order."""
         return [self._next() for _ in range(len(self._queue))]
 
     def read_values(self) -> list[Any]:
+        """Returns the values of all records that were not read, in order."""
         return [record.value for record in self.read_records()]
 
     def read_key_values(self) -> list[tuple[Any, Any]]:
+        """Returns the keys and values of all records that were not read, in order."""
         return [(record.key, record.value) for record in self.read_records()]
 
     def read_key_values_to_map(self) -> dict[Any, Any]:
-        """The last value of each key.
+        """Returns the last value of each key, of the records that were not read.
 
         :raises ValueError: if a record has no key; then nothing counts as read.
         """

@@ -204,7 +204,7 @@ def test_the_test_driver_refuses_queries_as_well(builder: Any) -> None:
         topic = driver.create_input_topic("in", S, S)
         topic.pipe_input("a", "1", timestamp=5)
         refuses(driver.query_store, driver.query)
-        assert plain(driver.store("store").get("a")) == "1"
+        assert plain(driver.get_state_store("store").get("a")) == "1"
 
 
 def test_no_view_is_opened_of_them(builder: Any, tmp_path: Path) -> None:

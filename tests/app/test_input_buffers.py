@@ -1,4 +1,4 @@
-"""What waits to be processed is bounded by count and by bytes, partition by partition (conformance 10, KIP-770)."""
+"""What waits to be processed is bounded by count and by bytes, partition by partition (semantics 10, KIP-770)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def thread(app: KafkaStreams) -> Any:
 
 
 def buffered(app: KafkaStreams) -> Any:
-    (task,) = thread(app)._life.tasks.all_running()
+    (task,) = thread(app)._resources.tasks.all_running()
     return task.queues[FULL]
 
 
@@ -51,7 +51,7 @@ def test_a_partition_that_buffers_too_much_is_paused(settings: dict[str, Any], m
     cluster.send(*values)
     (busy,) = [one for one in app._threads or () if one.owned_tasks()]
     wait_until("the partition is paused", lambda: busy._paused == {FULL})
-    (task,) = busy._life.tasks.all_running()  # type: ignore[union-attr]
+    (task,) = busy._resources.tasks.all_running()  # type: ignore[union-attr]
     assert 4 < len(task.queues[FULL]) <= most
     assert cluster.values() == []
     cluster.send(*(f"end{number}" for number in range(2)), topic="in-2", timestamp=10)

@@ -66,7 +66,7 @@ for round in ("new", "again"):
     app = KafkaStreams(topology, config, clients=clients)
     begin = CLOCK.monotonic()
     app.start()
-    assert app.wait(60, state=ClientState.RUNNING) and app.state == "RUNNING", (app.state, app.failure)
+    assert app.wait(60_000, state=ClientState.RUNNING) and app.state == "RUNNING", (app.state, app.failure)
     found[round] = {"seconds": CLOCK.monotonic() - begin, "opened": told()}
     producer = clients.producer({})
     for partition in range(tasks):

@@ -122,7 +122,7 @@ def run(topology: Topology, wrapper: Any, *values: str) -> tuple[list[Any], dict
         inputs, output = driver.create_input_topic("in", S, S), driver.create_output_topic("out", S, S)
         for value in values:
             inputs.pipe_input("k", value)
-        stores = {name: dict(found.all()) for name, found in driver.stores().items()}
+        stores = {name: dict(found.all()) for name, found in driver.get_all_state_stores().items()}
         return output.read_key_values(), stores
 
 
@@ -193,7 +193,7 @@ def test_a_topology_built_with_the_configuration_shows_the_wrappers_stores() -> 
     seen = len(wrapper.seen)
     with TopologyTestDriver(built, config) as driver:
         driver.create_input_topic("in", S, S).pipe_input("k", "x")
-        assert dict(driver.store("calls-split").all()) == {"calls": 1}
+        assert dict(driver.get_state_store("calls-split").all()) == {"calls": 1}
     assert len(wrapper.seen) == seen
     assert wrapper.configured == ["a"]
     plain = of_processors()
@@ -331,5 +331,5 @@ def test_a_class_given_to_the_builder_in_a_mapping_wraps_once() -> None:
     assert built.describe() == plain.describe()
     with TopologyTestDriver(built, settings) as driver:
         driver.create_input_topic("in").pipe_value("a")
-        assert list(driver.stores()) == ["calls-upper"]
+        assert list(driver.get_all_state_stores()) == ["calls-upper"]
         assert driver.create_output_topic("out").read_values() == ["A"]

@@ -188,7 +188,9 @@ def test_a_store_is_found_again_where_its_task_goes(store: Any, make_cluster: Ca
     cluster.until_out("a=1", "b=1")
     found = counts(app)
     assert app.remove_stream_thread(10_000) is not None
-    wait_until("one thread has all", lambda: [len(tasks) for tasks in app.tasks().values()] == [2])
+    wait_until(
+        "one thread runs all", lambda: [len(one.active_tasks) for one in app.metadata_for_local_threads()] == [2]
+    )
     cluster.until_state(app, C.RUNNING)
     assert (found.get("a"), found.get("b")) == (1, 1)
     found_by_query = app.query(request(KeyQuery("b")).require_active())
@@ -269,7 +271,7 @@ def test_stores_of_each_kind_are_read_while_they_are_restored(cluster: Cluster) 
         "timestamped": (TYPES.key_value_store(), lambda store: store.get("a")),
         "headers": (TYPES.key_value_store(), lambda store: listed(store.all())),
         "versioned": (TYPES.versioned_key_value_store(), lambda store: store.get("a").value),
-        "windows": (TYPES.window_store(), lambda store: listed(store.fetch("a", 0, 0))),
+        "windows": (TYPES.window_store(), lambda store: listed(store.fetch_range("a", 0, 0))),
         "sessions": (TYPES.session_store(), lambda store: store.fetch_session("a", 1, 4)),
     }
 
@@ -418,7 +420,7 @@ def test_each_kind_is_read_as_its_type_shows_it(make_cluster: Callable[..., Clus
     assert [key for key, _ in listed(versioned.range())] == ["a", "b"]
     windows = read("windows", TYPES.window_store())
     assert (windows.fetch("a", 0), windows.fetch("q", 0)) == ("y", None)
-    assert listed(windows.fetch("b", 0, 9)) == [(0, "z")]
+    assert listed(windows.fetch_range("b", 0, 9)) == [(0, "z")]
     assert listed(windows.all()) == [(Windowed("a", Window(0, 10)), "y"), (Windowed("b", Window(0, 10)), "z")]
     assert listed(sessions.fetch("b")) == [(Windowed("b", Window(1, 4)), "z")]
     assert listed(sessions.find_sessions("a", 0, 9)) == [(Windowed("a", Window(1, 4)), "y")]

@@ -1,4 +1,4 @@
-"""Records of repartition topics are deleted once they are processed and committed (reference 3.6)."""
+"""Records of repartition topics are deleted once they are processed and committed (semantics 134)."""
 
 from __future__ import annotations
 

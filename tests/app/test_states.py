@@ -1,10 +1,11 @@
-"""States of the application, its threads and its tasks, and listeners (reference 2.8)."""
+"""States of the application, its threads and its tasks, and listeners (semantics 130)."""
 
 from __future__ import annotations
 
 import itertools
 import logging
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -77,10 +78,10 @@ def test_the_steps_of_a_task(tmp_path: Path) -> None:
         states = []
         kit.task.become = lambda state, become=kit.task.become: (states.append(state), become(state))  # type: ignore[method-assign]
         kit.task.start(kit.collector, {})
-        kit.task.rebuild()
+        kit.task.roll_back()
         with pytest.raises(InternalError, match="a task cannot go from CREATED to RUNNING"):
             kit.task.become(TaskState.RUNNING)
-        kit.task.rebuild()
+        kit.task.roll_back()
         states.pop()
         kit.task.start(kit.collector, {})
         kit.task.close()
@@ -261,7 +262,7 @@ def test_a_restore_that_does_not_end_is_suspended(cluster: Cluster) -> None:
     app.close()
     again = cluster.app(counting(), start=False)
     told = Told()
-    again.add_restore_listener(told)
+    again.set_global_state_restore_listener(told)
     again.pause()
     again.start()
     wait_until("it begins to restore", lambda: told.calls)
@@ -294,7 +295,7 @@ def test_a_restore_listener_that_raises_is_told_of_once_and_changes_nothing(
         cluster.until_out("a=1", "a=2")
     assert [record.getMessage() for record in caplog.records] == [
         f"{call} of the restore listener {Failing.__qualname__} raised KeyError for store 'counts'; restoring goes on,"
-        " and further errors of this call are not told"
+        " and further errors of this call are not logged"
         for call in ("on_restore_start", "on_batch_restored")
     ]
 
@@ -306,6 +307,11 @@ def test_waiting_without_end_for_what_was_not_started_is_refused(cluster: Cluste
         with pytest.raises(StreamsError, match=r"was not started: call start\(\) first, or give wait\(\) a timeout"):
             app.wait(state=state)
     assert not app.wait(0, state=C.RUNNING)
+    assert not app.wait(timedelta(0), state=C.RUNNING)
+    with pytest.raises(TypeError, match=r"timeout must be a timedelta or integer milliseconds, got 0\.5"):
+        app.wait(0.5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="timeout must not be negative, got -1 ms"):
+        app.wait(-1)
     assert app.close()
     assert app.wait()
 

@@ -215,7 +215,7 @@ def test_a_handler_may_shut_the_application_down(guarantee: Any, make_cluster: C
 
 def _listens(*apps: KafkaStreams) -> bool:
     """Whether each has had the time to read where requests go: the threads went round once more."""
-    return all(thread._life.membership._requests_from for app in apps for thread in app._threads or ())  # type: ignore[union-attr]
+    return all(thread._resources.membership._requests_from for app in apps for thread in app._threads or ())  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("answer", [None, "REPLACE_THREAD", ValueError("its own")])
@@ -288,7 +288,7 @@ def test_the_cache_is_shared_out_anew(make_cluster: Callable[..., Cluster]) -> N
     cluster = make_cluster(partitions=2)
     app = cluster.app(passing_on(), {"statestore.cache.max.bytes": 1000, "statestore.uncommitted.max.bytes": -1})
     cluster.until_state(app, C.RUNNING)
-    memory = app._opened.shared.memory  # type: ignore[union-attr]
+    memory = app._resources.process.state.memory  # type: ignore[union-attr]
     budgets = memory._budgets
     assert [one.cache_limit for one in budgets.values()] == [1000]
     app.add_stream_thread()
@@ -393,7 +393,7 @@ def test_a_paused_application_processes_nothing_and_stays_in_its_group(cluster: 
     cluster.send(*values)
     (thread,) = app._threads  # type: ignore[misc]
     wait_until("its partition is paused", lambda: thread._paused == {TopicPartition("in", 0)})
-    (task,) = thread._life.tasks.all_running()  # type: ignore[union-attr]
+    (task,) = thread._resources.tasks.all_running()  # type: ignore[union-attr]
     assert 5 < len(task.queues[TopicPartition("in", 0)]) <= 8
     assert (cluster.values(), app.state) == ([], C.RUNNING)
     app.resume()
@@ -420,7 +420,7 @@ def test_an_application_may_be_paused_before_its_start(cluster: Cluster) -> None
     cluster.until_state(app, C.RUNNING)
     cluster.send("a")
     (thread,) = app._threads  # type: ignore[misc]
-    wait_until("it has the record", lambda: any(map(len, thread._life.tasks.all_running()[0].queues.values())))  # type: ignore[union-attr]
+    wait_until("it has the record", lambda: any(map(len, thread._resources.tasks.all_running()[0].queues.values())))  # type: ignore[union-attr]
     assert fired == []
     app.resume()
     cluster.until_out("a")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import shlex
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +26,6 @@ LINK = re.compile(r"\[[^\]]+\]\(([^)#\s]+)(?:#([^)]*))?\)")
 
 def blocks(page: Path, language: str) -> list[str]:
     return [text for kind, text in BLOCK.findall(page.read_text()) if kind == language]
-
-
-@pytest.fixture(autouse=True)
-def logging_as_before() -> Iterator[None]:
-    """A page that shows how to log set the level for every test that ran after it in the same process."""
-    loggers = [logging.getLogger(), logging.getLogger("streams")]
-    before = [(list(logger.handlers), logger.level) for logger in loggers]
-    yield
-    for logger, (handlers, level) in zip(loggers, before, strict=True):
-        logger.handlers[:] = handlers
-        logger.setLevel(level)
 
 
 def name(page: Path) -> str:

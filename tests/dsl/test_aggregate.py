@@ -57,7 +57,7 @@ def recomputed(given_records: Records, start: Any, step: Callable[[str, str, Any
 
 @given(records)
 def test_a_count_is_the_number_of_records_at_the_largest_timestamp(given_records: Records) -> None:
-    """Conformance 13, 19, 23: nulls are dropped, headers are the last record's."""
+    """Semantics 13, 19, 23: nulls are dropped, headers are the last record's."""
     task = piped(task_of(lambda g: g.count(materialized=store(caching=False))), given_records)
     assert task.take("out") == recomputed(given_records, 0, lambda key, value, n: n + 1)
     assert len(task.drops) == sum(key is None or value is None for key, value, _ in given_records)
@@ -83,7 +83,7 @@ def test_a_reduction_starts_with_the_first_value(given_records: Records) -> None
 
 @given(records)
 def test_with_a_cache_the_store_and_the_last_results_are_the_same(given_records: Records) -> None:
-    """The cache is flushed after each record here, so only deletions of absent keys may be missing (conformance 73)."""
+    """The cache is flushed after each record here, so only deletions of absent keys may be missing (semantics 73)."""
 
     def build(caching: bool) -> FakeTask:
         return piped(task_of(lambda g: g.aggregate(str, joined, materialized=store(caching=caching))), given_records)
@@ -106,7 +106,7 @@ def without_idle_deletions(updates: list[tuple[Any, Any]]) -> Iterator[tuple[Any
 
 @pytest.mark.parametrize(("caching", "sent"), [(True, ["c"]), (False, ["b", "c", "c"])])
 def test_with_a_cache_only_the_last_result_is_sent(caching: bool, sent: list[str]) -> None:
-    """Conformance 73: one record that leads to several updates of a key leads to one change."""
+    """Semantics 73: one record that leads to several updates of a key leads to one change."""
     builder = StreamsBuilder()
     lines: KStream[str, str] = builder.stream("in")
     table = lines.flat_map_values(str.split).group_by_key().reduce(max, materialized=store(caching=caching))
@@ -117,7 +117,7 @@ def test_with_a_cache_only_the_last_result_is_sent(caching: bool, sent: list[str
 
 
 def test_one_cache_flushes_its_keys_in_the_order_of_their_last_updates() -> None:
-    """Conformance 74."""
+    """Semantics 74."""
     builder = StreamsBuilder()
     lines: KStream[str, str] = builder.stream("in")
     table = lines.flat_map_values(str.split).to_table(materialized="t")
@@ -132,7 +132,7 @@ def test_one_cache_flushes_its_keys_in_the_order_of_their_last_updates() -> None
 
 
 def test_a_deletion_carries_the_time_of_the_record_that_caused_it_into_the_store() -> None:
-    """A deleted row has no timestamp left, so the changelog gets the record's own (reference 3.4)."""
+    """A deleted row has no timestamp left, so the changelog gets the record's own (formats 11)."""
     for caching in (True, False):
         task = task_of(lambda g: g.aggregate(str, joined, materialized=store(caching=caching)))  # noqa: B023
         piped(task, [("a", "x", 50), ("a", "z", 10)])
@@ -159,7 +159,7 @@ TWO: Records = [("a", "x", 0), ("a", "y", 1)]
 
 
 def test_without_a_cache_the_first_old_value_is_the_initial_one() -> None:
-    """Conformance 37: new, old, new, old; a reduction has no initial value."""
+    """Semantics 37: new, old, new, old; a reduction has no initial value."""
     assert changes(lambda g: g.count(materialized=store(caching=False)), TWO) == [1, 0, 2, 1]
     assert changes(lambda g: g.aggregate(lambda: "i", joined, materialized=store(caching=False)), TWO) == [
         "ix",
@@ -215,7 +215,7 @@ def test_a_failing_initializer_or_reducer_goes_to_the_handler_too() -> None:
 
 
 def test_a_named_repartition_topic_serves_all_aggregations_of_a_group() -> None:
-    """Conformance 102; without a name each has its own."""
+    """Semantics 102; without a name each has its own."""
     builder = StreamsBuilder()
     keyed: KStream[str, str] = builder.stream("in")
     named = keyed.group_by(lambda k, v: v, "g")

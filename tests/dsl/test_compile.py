@@ -52,7 +52,7 @@ def test_building_again_gives_an_equal_topology_and_later_calls_come_on_top() ->
 
 
 def test_subtopologies_are_numbered_in_the_order_of_the_calls() -> None:
-    """Conformance 104: a node is written when its parents are, by the order in which it was asked for."""
+    """Semantics 104: a node is written when its parents are, by the order in which it was asked for."""
     builder = StreamsBuilder()
     one, two = builder.stream("a"), builder.stream("b")
     two.group_by(lambda k, v: v).count()
@@ -137,7 +137,7 @@ def test_a_processor_must_be_of_the_kind_that_the_call_is_for() -> None:
 
 
 def test_after_process_keys_may_have_changed_after_process_values_not() -> None:
-    """Conformance 102."""
+    """Semantics 102."""
     builder = StreamsBuilder()
     stream = builder.stream("in")
     stream.process(Pass).group_by_key().count(materialized="a")
@@ -162,7 +162,7 @@ def test_a_changed_key_is_remembered_until_an_internal_topic(keep: Any, expected
 
 
 def test_a_table_s_topic_may_serve_as_its_changelog() -> None:
-    """Conformance 108: then the store logs nothing of its own."""
+    """Semantics 108: then the store logs nothing of its own."""
     builder = StreamsBuilder()
     builder.table("in", materialized="s")
     builder.table("other")

@@ -79,7 +79,7 @@ def topology(build: Callable[[Text], None], config: Any = None) -> Topology:
 
 @pytest.mark.parametrize("build", BUILDS)
 def test_which_topics_are_left(build: Callable[[Text], None]) -> None:
-    """Conformance 107: not across a change of values, and not those the user asked for."""
+    """Semantics 107: not across a change of values, and not those the user asked for."""
     assert sorted(topology(build, MERGE).repartition_topics) == BUILDS[build]
 
 

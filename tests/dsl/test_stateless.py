@@ -129,7 +129,7 @@ PASSING: list[Callable[[Text], KStream[Any, Any]]] = [
 
 @pytest.mark.parametrize("build", PASSING)
 def test_an_error_further_down_is_handled_there_and_only_there(build: Callable[[Text], KStream[Any, Any]]) -> None:
-    """An operator must not take its children's errors for its own (conformance 113)."""
+    """An operator must not take its children's errors for its own (semantics 113)."""
     builder = StreamsBuilder()
     build(builder.stream("in")).foreach(boom, name="below")
     task = FakeTask(builder.build())

@@ -32,7 +32,7 @@ def topology(config: dict[str, Any]) -> Topology:
 @pytest.mark.parametrize("engine", ["rocksDB", "in_memory"])
 @pytest.mark.parametrize("cache", [0, 1000])
 def test_stores_without_a_supplier_keep_headers(engine: str, cache: int) -> None:
-    """Those of tables have none to keep, but deletions have those of their record on the changelog (reference 3.13)."""
+    """Those of tables have none to keep, but deletions have those of their record on the changelog (semantics 19)."""
     config = {**HEADERS, "default.dsl.store": engine, "statestore.cache.max.bytes": cache}
     kinds = {name: builder.kind for name, builder in topology(config).stores.items()}
     assert kinds == {"t": "headers-key-value", "chosen": "timestamped-key-value"}

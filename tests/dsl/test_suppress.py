@@ -143,7 +143,7 @@ def test_a_time_limit(given_updates: list[Any], wait: int, most: int | None, cac
                 if due <= now - wait or (most is not None and len(waiting) > most):
                     expected.append(waiting.pop(oldest)[1])
             assert seen == expected
-            view = driver.store("n-store")
+            view = driver.get_state_store("n-store")
             assert view.num_records() == len(waiting)
 
 
@@ -206,4 +206,4 @@ def test_final_results_of_windows() -> None:
         assert len(seen) == 1
         source.pipe_input("z@20", "1", timestamp=25)
         assert seen[1:] == [("a", 10, "2", 14), ("b", 10, "1", 12), ("d", 10, "2", 24)]
-        assert driver.store("buffer").num_records() == 1
+        assert driver.get_state_store("buffer").num_records() == 1

@@ -82,7 +82,7 @@ def told(table: KTable[str, str]) -> KTable[str, str]:
 
 
 def test_the_old_value_is_taken_out_before_the_new_one_is_put_in() -> None:
-    """Conformance 41, 42: one change within a group; between groups two, the removal first."""
+    """Semantics 41, 42: one change within a group; between groups two, the removal first."""
     task = piped(
         task_of(Materialized(name="t", caching=False), told), [("a", "x1"), ("a", "x2"), ("a", "y1"), ("a", None)]
     )
@@ -134,7 +134,7 @@ def test_a_row_without_a_new_key_or_value_is_in_no_group() -> None:
 
 
 def test_there_is_nothing_to_take_out_of_a_group_without_an_aggregate() -> None:
-    """Conformance 42: the subtractor is skipped, the initializer runs for what is put in."""
+    """Semantics 42: the subtractor is skipped, the initializer runs for what is put in."""
 
     def build(table: KTable[str, str]) -> KTable[str, str]:
         return table.group_by(by_letter).aggregate(
@@ -157,7 +157,7 @@ def test_there_is_nothing_to_take_out_of_a_group_without_an_aggregate() -> None:
 
 
 def test_a_result_has_the_largest_timestamp_of_what_it_touched() -> None:
-    """Conformance 14; a deletion goes into the store with that of its record."""
+    """Semantics 14; a deletion goes into the store with that of its record."""
     task = task_of(None, told)
     for value, timestamp in (("x1", 50), ("x2", 10)):
         task.pipe("in", "a", value, timestamp)

@@ -28,7 +28,7 @@ def table_task(materialized: Materialized[Any, Any] | str | None, *, from_stream
 @pytest.mark.parametrize("from_stream", [True, False])
 @pytest.mark.parametrize("materialized", [None, NAMED, UNCACHED])
 def test_every_record_with_a_key_is_an_update(materialized: Materialized[Any, Any] | None, from_stream: bool) -> None:
-    """Conformance 22, 31, 35, 36: equal values too, deletions too; what is out of order overwrites."""
+    """Semantics 22, 31, 35, 36: equal values too, deletions too; what is out of order overwrites."""
     task = table_task(materialized, from_stream=from_stream)
     for key, value, timestamp in [("a", "x", 5), ("a", "x", 6), (None, "x", 7), ("a", "y", 3), ("a", None, 2)]:
         task.pipe("in", key, value, timestamp, H)
@@ -50,7 +50,7 @@ def test_only_a_cache_swallows_the_deletion_of_what_is_not_there() -> None:
 
 
 def test_a_table_has_a_store_only_if_it_is_named_or_needed() -> None:
-    """Conformance 109."""
+    """Semantics 109."""
     assert list(table_task(None, from_stream=False).topology.stores) == []
     assert list(table_task("t", from_stream=False).topology.stores) == ["t"]
     builder = StreamsBuilder()

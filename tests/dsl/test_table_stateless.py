@@ -60,7 +60,7 @@ def test_a_mapped_table_is_the_map_of_the_table(
 
 
 def test_the_functions_never_see_a_null() -> None:
-    """Conformance 29; a null would raise here."""
+    """Semantics 29; a null would raise here."""
     task = task_of(None, lambda t: t.filter(lambda k, v: v > 0).filter_not(lambda k, v: v < 0).map_values(lambda v: -v))
     assert piped(task, [("a", 1), ("a", None)]).values("out") == [("a", -1), ("a", None)]
 
@@ -78,7 +78,7 @@ def test_the_functions_never_see_a_null() -> None:
 def test_without_old_values_a_row_that_never_passed_is_deleted(
     source: Materialized[Any, Any] | None, store: Materialized[Any, Any] | None, expected: Updates
 ) -> None:
-    """Conformance 32: with them nothing is sent; a cache swallows such a deletion by itself."""
+    """Semantics 32: with them nothing is sent; a cache swallows such a deletion by itself."""
     task = task_of(source, lambda t: t.filter(lambda k, v: v > 4, materialized=store))
     assert piped(task, [("a", 1), ("a", 9), ("a", 2), ("a", 3)]).values("out") == expected
 

@@ -12,7 +12,7 @@ from processor_api.serde import Serdes
 
 def test_a_device_that_is_silent_is_told_once(script: Callable[[str], ModuleType], start: Callable[..., Any]) -> None:
     """After a minute, within the half minute that the punctuation takes; and again after its next silence."""
-    driver = start(script("02_punctuation/silent_devices").topology(), initial_wall_clock_ms=0)
+    driver = start(script("02_punctuation/silent_devices").topology(), initial_wall_clock_time=0)
     readings = driver.create_input_topic("readings", Serdes.STRING, Serdes.BYTES)
     silent = driver.create_output_topic("silent", Serdes.STRING, Serdes.LONG)
     readings.pipe_input("a", b"1")

@@ -27,5 +27,5 @@ def test_visits_and_visitors_are_counted(
         ("/start", "3 visits of 2 visitors"),
         ("/end", "1 visits of 1 visitors"),
     ]
-    assert "/start" in driver.store("visitors")
+    assert "/start" in driver.get_state_store("visitors")
     assert {"sqlite_engine", "sets_store"} <= sys.modules.keys()

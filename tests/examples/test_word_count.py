@@ -28,7 +28,7 @@ def test_words_are_counted(name: str, script: Callable[[str], ModuleType], start
         ("to", 2, 20),
         ("kafka", 2, 20),
     ]
-    assert driver.store("word-counts").get("kafka") == (2, 20)
+    assert driver.get_state_store("word-counts").get("kafka") == (2, 20)
 
 
 def test_the_words_go_through_a_repartition_topic(script: Callable[[str], ModuleType]) -> None:

@@ -114,7 +114,7 @@ def test_a_stop_does_not_wait_for_a_broker_that_is_away(
     }
     app = KafkaStreams(topology.add_sink("sink", target, "ticking"), settings)
     app.start()
-    assert app.wait(60.0, state=ClientState.RUNNING)
+    assert app.wait(60_000, state=ClientState.RUNNING)
     broker.kill()
     seen = len(TICKS)
     wait_until("it ticks on", lambda: len(TICKS) >= seen + 5)

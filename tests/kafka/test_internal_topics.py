@@ -103,7 +103,7 @@ def test_a_store_without_logging_or_users_has_no_changelog() -> None:
 
 
 def test_a_source_topic_serves_as_changelog() -> None:
-    """It keeps the user's name and is not created (conformance 108)."""
+    """It keeps the user's name and is not created (semantics 108)."""
     topology = with_store(store("key-value")).use_source_as_changelog("store", "left")
     (topic,) = internal_topics(topology, {"application.id": "app"}).values()
     assert (topic.name, topic.role, topic.store, dict(topic.configs)) == (
@@ -128,7 +128,7 @@ def test_a_source_topic_serves_as_changelog() -> None:
 def test_settings_of_a_changelog_follow_from_the_kind_of_store(
     builder: StoreBuilder[Any, Any], policy: str, other: dict[str, str]
 ) -> None:
-    """Reference 3.6: compacted; windows and sessions expire a day after the store; versions are not compacted away."""
+    """Semantics 133: compacted; windows and sessions expire a day after the store; versions are not compacted away."""
     assert configs(builder) == {"message.timestamp.type": "CreateTime", "cleanup.policy": policy, **other}
 
 
@@ -173,7 +173,7 @@ def test_settings_given_with_the_store_override_all() -> None:
 
 
 def test_a_repartition_topic_is_as_wide_as_the_widest_topic_upstream() -> None:
-    """Conformance 103, over all topics that the writing subtopologies read."""
+    """Semantics 103, over all topics that the writing subtopologies read."""
     topology = repartitioned(("in", "x", None), sources={"in": ("a", "b")})
     assert repartition_counts(topology, {"a": 2, "b": 5, "unrelated": 99}) == {"x": 5}
     topology.add_source("other", "c").add_sink("other-to-x", "x", "other")
@@ -246,7 +246,7 @@ def test_topics_that_cannot_be_copartitioned_are_named(
 
 
 def test_missing_source_topics_are_named() -> None:
-    """Conformance 120: nothing starts without its source topics."""
+    """Semantics 120: nothing starts without its source topics."""
     topology = repartitioned(("in", "x", None), sources={"in": ("a", "b", "c")})
     with pytest.raises(MissingTopicError, match="'a', 'c'"):
         repartition_counts(topology, {"b": 1})
@@ -272,7 +272,7 @@ def test_a_pattern_that_matches_nothing_gives_no_count() -> None:
 
 
 def test_a_subtopology_has_a_task_for_each_partition_of_its_widest_topic() -> None:
-    """Conformance 105; a changelog has a partition for each task."""
+    """Semantics 105; a changelog has a partition for each task."""
     topology = repartitioned(("in", "x", 7), sources={"in": ("a", "b")})
     topology.add_processor("user", Ignore, "x").add_state_store(store("key-value"), "user")
     assert task_counts(topology, {"a": 2, "b": 5}) == {0: 5, 1: 7}

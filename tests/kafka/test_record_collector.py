@@ -250,7 +250,7 @@ def test_going_on_loses_only_the_refused_record(kit: Kit) -> None:
     ],
 )
 def test_nobody_is_asked_when_no_record_would_fare_better(kit: Kit, name: str, kind: type[StreamsError]) -> None:
-    """Security, the topic itself, or a newer producer (conformance 114)."""
+    """Security, the topic itself, or a newer producer (semantics 114)."""
     kit.broker.refuse("out", name)
     kit.sink()("k", "v", 5, None)
     with pytest.raises(kind, match="the broker refused a record for topic 'out'"):

@@ -63,6 +63,16 @@ def test_what_is_even_stays(group: tuple[list[int], int, list[int]]) -> None:
     assert spread(found) == []
 
 
+def test_tasks_go_back_to_the_members_that_had_them() -> None:
+    """Where all is even, only those of one subtopology change places."""
+    a, b = [TaskId(0, 0), TaskId(0, 1), TaskId(1, 0)], [TaskId(0, 2), TaskId(0, 3), TaskId(1, 1)]
+    settled = {**dict.fromkeys(a, "b"), **dict.fromkeys(b, "a")}
+    found = after({"a": a, "b": b}, spread({"a": a, "b": b}, settled=settled))
+    assert {name: sorted(tasks) for name, tasks in found.items()} == {"a": b, "b": a}
+    assert spread(found, settled=settled) == []
+    assert spread({"a": a, "b": b}, settled=dict.fromkeys(b, "a")) == [], "nothing of a's was b's"
+
+
 def test_as_few_tasks_move_as_that_takes() -> None:
     """Half of each subtopology."""
     held = {"a": [TaskId(0, n) for n in range(4)], "b": [TaskId(1, n) for n in range(4)]}

@@ -1,4 +1,4 @@
-"""What the built-in handlers answer, and what a dead letter consists of (reference 3.12, KIP-1034)."""
+"""What the built-in handlers answer, and what a dead letter consists of (semantics 131, KIP-1034)."""
 
 from __future__ import annotations
 

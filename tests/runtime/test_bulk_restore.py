@@ -13,7 +13,7 @@ from processor_api.task_id import TopicPartition
 from runtime_support.running_app import Cluster, S, counting
 from state.engine.port import OFFSETS
 from state.rocksdb.engine import RocksEngine
-from streams.runtime.tasks.task_manager import BULK_RECORDS
+from streams.runtime.tasks.task_restores import BULK_RECORDS
 
 CHANGELOG = "app-counts-changelog"
 
@@ -73,7 +73,7 @@ def test_a_long_restore_that_reads_nothing_is_loaded_in_bulk(
         cluster.send("one", topic="app-histories-changelog")
     listener = Memtables(tmp_path / "state")
     app = cluster.app(topology, {"state.dir": str(tmp_path / "state")}, start=False)
-    app.add_restore_listener(listener)
+    app.set_global_state_restore_listener(listener)
     app.start()
     cluster.send("0000000", "0000001")
     cluster.until_out("0000000=3", "0000001=3")

@@ -97,7 +97,7 @@ def test_an_unknown_child_is_named_with_those_there_are(children: tuple[str, ...
 
 
 def test_after_a_forward_the_context_is_that_of_the_record_again(tmp_path: Path) -> None:
-    """Children see the timestamp and headers of what was forwarded (conformance 20): a store logs with them."""
+    """Children see the timestamp and headers of what was forwarded (semantics 20): a store logs with them."""
 
     def process(processor: Scripted, record: Record[Any, Any]) -> None:
         store = processor.context.get_state_store("store")
@@ -181,7 +181,7 @@ def test_what_a_store_cannot_hold_fails_at_the_put(put: tuple[Any, Any], part: s
 
 
 def test_metadata_is_that_of_the_source_record(tmp_path: Path) -> None:
-    """Absent in ``init``, without a topic in a punctuation (conformance 20)."""
+    """Absent in ``init``, without a topic in a punctuation (semantics 20)."""
     seen: list[RecordMetadata | None] = []
 
     def init(processor: Scripted) -> None:

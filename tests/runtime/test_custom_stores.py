@@ -253,7 +253,7 @@ def test_what_was_not_committed_is_gone_after_an_abort(kind: Any, tmp_path: Path
         kit.commit()
         kit.pipe("in", b"b", b"2")
         before = own(kit)
-        kit.task.rebuild()
+        kit.task.roll_back()
         assert kit.task.stores.stored_offset("store") == 0
         kit.task.start(kit.collector, {})
         assert own(kit) is not before
@@ -301,7 +301,7 @@ def test_a_supplier_brings_a_custom_store_along() -> None:
         Topology().add_source("s", "in", key_serde=S, value_serde=S).add_processor("p", Brings, "s")
     ) as driver:
         driver.create_input_topic("in", S, S).pipe_input("k", "v")
-        assert driver.store("store").get("k") == "v"
+        assert driver.get_state_store("store").get("k") == "v"
 
 
 def test_a_mock_context_opens_custom_stores() -> None:

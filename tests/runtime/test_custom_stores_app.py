@@ -238,11 +238,11 @@ def test_every_kind_of_store_works_on_an_engine_of_ones_own(caching: bool, sqlit
         source = driver.create_input_topic("in", S, S)
         for time, value in ((0, "old"), (50, "new"), (140, "newest")):
             source.pipe_input("k", value, timestamp=time)
-        assert driver.store("plain").get("k") == "newest"
+        assert driver.get_state_store("plain").get("k") == "newest"
         assert driver.get_versioned_key_value_store("versioned").get("k", 60).value == "new"  # type: ignore[union-attr]
-        with driver.get_window_store("window").fetch("k", 0, 200) as rows:
+        with driver.get_window_store("window").fetch_range("k", 0, 200) as rows:
             assert list(rows) == [(50, "new"), (140, "newest")]
-        assert driver.store("plain").persistent
+        assert driver.get_state_store("plain").persistent
 
 
 UNKNOWN = (

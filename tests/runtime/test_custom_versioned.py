@@ -173,7 +173,7 @@ def test_a_serde_that_fails_leaves_the_store_as_it_was() -> None:
     with TopologyTestDriver(topology.add_state_store(builder, "p")) as driver:
         with pytest.raises(ProcessingError, match="store 'versions': the string serde cannot write the value"):
             driver.create_input_topic("in", S, S).pipe_input("k", "v")
-        assert driver.store("versions").get("k") is None
+        assert driver.get_state_store("versions").get("k") is None
 
 
 @pytest.mark.parametrize("retention", [-1, "long"])

@@ -121,7 +121,7 @@ def restoring(cluster: Cluster, after: int, **config: Any) -> KafkaStreams:
 
 def jobs(app: KafkaStreams) -> Any:
     (thread,) = app._threads or ()  # type: ignore[misc]
-    return thread._life and thread._life.restorer.jobs()
+    return thread._resources and thread._resources.restorer.jobs()
 
 
 def rows(cluster: Cluster) -> str:
@@ -193,7 +193,7 @@ def test_errors_that_do_not_pass_are_one_after_task_timeout_ms(cluster: Cluster)
     app = restoring(cluster, 2, task_timeout_ms=50)
     clients(cluster).told.append(told("NOT_LEADER_FOR_PARTITION"))
     error = failure(cluster, app)
-    assert "store 'kept' is not restored: nothing came of its changelog for 0.05 s (task.timeout.ms)" in str(error)
+    assert "store 'kept' is not restored: no record of its changelog came for 0.05 s (task.timeout.ms)" in str(error)
     assert "text of NOT_LEADER_FOR_PARTITION" in str(error)
     assert (error.store, error.topic) == ("kept", CHANGELOG.topic)
 

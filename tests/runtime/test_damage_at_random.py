@@ -40,7 +40,7 @@ class CountThrice(Processor[str, str, str, str]):
         old = versioned.get(value)
         second = (int(old.value) if old else 0) + 1
         versioned.put(value, str(second), record.timestamp + second)
-        with window.fetch(value, 0, DAY_MS) as found:
+        with window.fetch_range(value, 0, DAY_MS) as found:
             third = max((int(count) for _, count in found), default=0) + 1
         window.put(value, str(third), third % 3)
         self.context.forward(record.with_value(f"{value}={first},{second},{third}"))

@@ -34,7 +34,7 @@ topology = Topology().add_source("source", "in", key_serde=S, value_serde=S)
 topology.add_processor("hand", Hand, "source").add_state_store(store, "hand")
 with TopologyTestDriver(topology) as driver:
     driver.create_input_topic("in", S, S).pipe_input("k", "v")
-    print(driver.store("s").get("k"))
+    print(driver.get_state_store("s").get("k"))
 """
 
 

@@ -1,4 +1,4 @@
-"""Errors of user code: who is asked, what the answer does, and what the failure says (conformance 112 to 115).
+"""Errors of user code: who is asked, what the answer does, and what the failure says (semantics 112 to 115).
 
 What Kafka Streams for Java does with the same topologies is in the recordings ``error-*``.
 """
@@ -111,7 +111,7 @@ def test_by_default_an_error_fails_the_task_and_says_where() -> None:
 
 
 def test_the_handler_is_asked_once_at_the_innermost_node() -> None:
-    """The nodes above, through which a failure passes, do not ask again (conformance 113)."""
+    """The nodes above, through which a failure passes, do not ask again (semantics 113)."""
     handler = Asked(Response.fail())
     config = {"processing.exception.handler": handler}
     with driver(calling(failing(ValueError("x"))), **config) as run, pytest.raises(ProcessingError, match="ValueError"):
@@ -195,7 +195,7 @@ def test_a_value_that_a_store_cannot_hold_fails_at_the_operator_that_put_it() ->
     with driver(topology(), **{"processing.exception.handler": handler}) as run:
         for value in (b"good", b"bad", b"good"):
             run.pipe_raw("in", b"k", value, 2)
-        assert run.store("n").get("k").value == 2
+        assert run.get_state_store("n").get("k").value == 2
     assert [context.processor_node_id for context, _, _ in handler.calls] == ["KSTREAM-AGGREGATE-0000000001"]
 
 
@@ -482,5 +482,5 @@ def test_messages_that_a_cache_keeps_count_towards_its_limit(tmp_path: Path) -> 
         assert kit.budget.cached == 2 * row
         kit.pipe("in", b"a", b"z" * 500)
         assert kit.budget.cached == 3 * row + 501
-        kit.task.rebuild()
+        kit.task.roll_back()
         assert kit.budget.cached == 0

@@ -65,7 +65,7 @@ def kit_fixture(tmp_path: Path) -> Iterator[Cluster]:
 @pytest.mark.parametrize("engine", ["rocksdb", "memory"])
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
 def test_tasks_see_the_whole_topic_from_their_first_record(kit: Cluster, engine: str, guarantee: str) -> None:
-    """All partitions of it, whatever the task's own; then what comes, and what is deleted (conformance 93)."""
+    """All partitions of it, whatever the task's own; then what comes, and what is deleted (semantics 93)."""
     for partition in range(PARTITIONS):
         kit.send_pairs("global", [(f"k{partition}", "old"), (f"k{partition}", f"v{partition}")], partition)
     kit.send_pairs("global", [(None, "no key")], 0)
@@ -172,7 +172,7 @@ def test_a_store_whose_offset_is_not_in_the_topic_any_more_is_rebuilt_loudly(
 
 
 def test_records_deleted_before_they_were_followed_end_the_application_and_a_restart_rebuilds(kit: Cluster) -> None:
-    """Tasks must not read a store that is being filled again (conformance 94)."""
+    """Tasks must not read a store that is being filled again (semantics 94)."""
     release = threading.Event()
     entered = threading.Event()
 
@@ -308,7 +308,7 @@ def test_a_store_of_windows_may_be_global(kit: Cluster, persistent: bool) -> Non
 
     class Fetch(Processor[str, str, str, str]):
         def process(self, record: Record[str, str]) -> None:
-            with self.context.get_state_store("g").fetch(record.key, 0, 10**12) as rows:
+            with self.context.get_state_store("g").fetch_range(record.key, 0, 10**12) as rows:
                 self.context.forward(record.with_value(" ".join(f"{start}:{value}" for start, value in rows)))
 
     make = Stores.persistent_window_store if persistent else Stores.in_memory_window_store
@@ -454,7 +454,7 @@ def test_a_task_that_writes_a_global_store_fails_with_node_and_store(kit: Cluste
 
 
 def test_a_record_that_cannot_be_read_goes_to_the_handler(kit: Cluster) -> None:
-    """While it follows: a restore of a global table does not read what it puts into the store (conformance 93)."""
+    """While it follows: a restore of a global table does not read what it puts into the store (semantics 93)."""
     asked: list[Any] = []
 
     def handler(context: Any, record: Any, error: Exception) -> Response:

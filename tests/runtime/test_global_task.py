@@ -65,7 +65,7 @@ class Kit:
             return Engines(clock).open(kind, path, families)
 
         self.topology = topology(name)
-        self.task = GlobalTask(self.topology, config, config.dotted(), directory, clock, open_engine)
+        self.task = GlobalTask(self.topology, config, directory, clock, open_engine)
         self.task.start()
         self.spec = self.topology.global_stores["g"]
 

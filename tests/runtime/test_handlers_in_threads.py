@@ -54,7 +54,7 @@ CONTINUE = {"processing.exception.handler": "LogAndContinueProcessingExceptionHa
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
 def test_a_dead_letter_is_committed_with_the_offsets(guarantee: str, run: Run) -> None:
-    """What was forwarded before the failure stays (conformance 113, 115)."""
+    """What was forwarded before the failure stays (semantics 113, 115)."""
     running = run(**CONTINUE, **{"processing.guarantee": guarantee})
     running.send("1", "bad", "2")
     running.until(lambda: running.values("out") == ["1", "bad", "2"])
@@ -76,7 +76,7 @@ def test_a_failure_leaves_its_dead_letter_only_without_a_transaction(
 
 
 def test_what_the_broker_could_not_take_in_time_is_processed_again(run: Run) -> None:
-    """By default, and from the last commit: nothing is lost, also of what came after it (conformance 114)."""
+    """By default, and from the last commit: nothing is lost, also of what came after it (semantics 114)."""
     running = run()
     running.send("1")
     running.until(lambda: running.values("out") == ["1"])

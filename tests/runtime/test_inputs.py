@@ -19,7 +19,7 @@ from processor_api.timestamps import ConsumedRecord, TimestampExtractor
 from streams.config import StreamsConfig
 from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.record_collector import RecordCollector
-from streams.runtime.processing.environment import Environment
+from streams.runtime.processing.environment import Environment, TaskSettings
 from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.processing.inputs import BoundSource, InputQueue
 from streams.runtime.processing.punctuations import Punctuations
@@ -65,17 +65,15 @@ class Kit:
         broker = EmbeddedBroker()
         collector = RecordCollector(EmbeddedClients(broker).producer({}), broker.clock)
         task = TaskId(0, 3)
-        self.environment = Environment(
+        settings = TaskSettings(
             application_id="a",
-            task_id=task,
-            clock=ManualClock(),
-            state_dir=Path(),
-            app_configs=dict,
+            app_configs={},
             default_key_serde=None,
             default_value_serde=None,
             default_timestamp_extractor=None,
-            errors=error_policy_for(config, task, collector),
         )
+        errors = error_policy_for(config, task, collector)
+        self.environment = Environment(task, settings, errors, clock=ManualClock(), state_dir=Path())
         self.cursor = self.environment.cursor
         self.forwarded: list[tuple[Any, int]] = []
         self.places: list[tuple[Any, int, int, int]] = []
@@ -102,7 +100,7 @@ def long(number: int) -> bytes:
 
 
 def test_records_run_in_the_order_of_their_offsets() -> None:
-    """Also when timestamps go back; stream time does not (conformance 1, 4)."""
+    """Also when timestamps go back; stream time does not (semantics 1, 4)."""
     kit = Kit()
     kit.queue.add([Message(7, 50, long(1)), Message(9, 20, long(2)), Message(10, 60, None)])
     assert kit.run() == 3
@@ -131,7 +129,7 @@ def test_a_limit_leaves_the_rest_for_later() -> None:
 
 @pytest.mark.parametrize("extractor", [None, lambda record, partition_time: record.timestamp])
 def test_a_bad_record_is_dropped_and_its_offset_passed(extractor: TimestampExtractor | None) -> None:
-    """Wherever it lies, and it does not move the time (conformance 5, 112)."""
+    """Wherever it lies, and it does not move the time (semantics 5, 112)."""
     kit = Kit(extractor)
     messages = [Message(0, 90, BAD), Message(1, 1, long(1)), Message(2, 95, BAD), Message(3, 2, long(2))]
     kit.queue.add([*messages, Message(4, 99, BAD)])
@@ -158,7 +156,7 @@ def test_a_serde_that_fails_only_once_loses_nothing(extractor: TimestampExtracto
 
 
 def test_an_extractor_gets_the_record_and_the_time_of_its_partition() -> None:
-    """The largest timestamp seen in it; -1 before the first (conformance 2)."""
+    """The largest timestamp seen in it; -1 before the first (semantics 2)."""
     asked: list[tuple[ConsumedRecord, int]] = []
 
     def extract(record: ConsumedRecord, partition_time: int) -> int:
@@ -175,7 +173,7 @@ def test_an_extractor_gets_the_record_and_the_time_of_its_partition() -> None:
 
 
 def test_a_negative_timestamp_drops_the_record() -> None:
-    """When an extractor returns it (conformance 8); its offset is passed."""
+    """When an extractor returns it (semantics 8); its offset is passed."""
     kit = Kit(lambda record, partition_time: -1 if record.value == 1 else 5)
     kit.queue.add([Message(0, 1, long(0)), Message(1, 1, long(1))])
     kit.run()
@@ -187,7 +185,7 @@ PLACE = {"topic": "in", "partition": 3, "offset": 41, "task": "0_3", "node": "so
 
 @pytest.mark.parametrize("extracted", ["5", 5.0, True, None, ValueError("no time")])
 def test_an_extractor_that_gives_no_time_is_fatal(extracted: Any) -> None:
-    """No handler is asked, although there is one that would go on (conformance 9)."""
+    """No handler is asked, although there is one that would go on (semantics 9)."""
 
     def extract(record: ConsumedRecord, partition_time: int) -> int:
         if isinstance(extracted, Exception):

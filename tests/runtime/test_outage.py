@@ -1,4 +1,4 @@
-"""Trouble that may pass, in an application on a broker in memory: nothing is lost, and it does not last for ever."""
+"""Errors that may pass, in an application on a broker in memory: nothing is lost, and they do not last for ever."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from processor_api.topology import Topology
 from runtime_support.failing_clients import trapped
 from runtime_support.running_app import Cluster, JumpingClock
 from streams.app.kafka_streams import ClientState
-from streams.runtime.tasks.retry import LastingTrouble
+from streams.runtime.tasks.retry import TaskTimeoutError
 
 Run = Callable[..., Cluster]
 GUARANTEES = ["exactly_once_v2", "at_least_once"]
@@ -114,7 +114,7 @@ def test_at_least_once_commits_the_same_offsets_later(failing: Failing, run: Run
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
-def test_trouble_that_lasts_is_one_error(guarantee: str, failing: Failing, run: Run) -> None:
+def test_errors_that_last_are_one_error(guarantee: str, failing: Failing, run: Run) -> None:
     """After ``task.timeout.ms`` without a commit; what was not committed is neither visible nor behind the offset."""
     running = run(guarantee, task_timeout_ms=200)
     running.send("a")
@@ -123,7 +123,7 @@ def test_trouble_that_lasts_is_one_error(guarantee: str, failing: Failing, run: 
     failing.left[call] = 1_000_000
     running.send("b")
     error = running.failed()
-    assert isinstance(error, LastingTrouble)
+    assert isinstance(error, TaskTimeoutError)
     assert "no progress for 0.2 s (task.timeout.ms)" in str(error)
     assert f"no broker answers {call}" in str(error)
     assert running.committed() == 1
@@ -139,7 +139,7 @@ def test_a_refusal_that_lasts_is_tried_less_and_less_often(guarantee: str, faili
     running.broker.refuse("out", "REQUEST_TIMED_OUT")
     before = failing.made["committed"]
     running.send("a")
-    assert isinstance(running.failed(), LastingTrouble)
+    assert isinstance(running.failed(), TaskTimeoutError)
     assert 2 <= failing.made["committed"] - before <= 7  # after 50, 100, 200, 400, 400 ms
 
 
@@ -154,8 +154,8 @@ def test_a_stop_does_not_wait_for_the_back_off(run: Run) -> None:
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
-def test_a_commit_ends_the_trouble(guarantee: str, failing: Failing, run: Run, clock: JumpingClock) -> None:
-    """Trouble now and then never adds up to trouble that lasts."""
+def test_a_commit_resets_the_retries(guarantee: str, failing: Failing, run: Run, clock: JumpingClock) -> None:
+    """Errors now and then never add up to errors that last."""
     running = run(guarantee, task_timeout_ms=60_000)
     for number in range(1, 4):
         failing.left["send_offsets" if guarantee == "exactly_once_v2" else "commit"] = 2
@@ -165,7 +165,7 @@ def test_a_commit_ends_the_trouble(guarantee: str, failing: Failing, run: Run, c
     assert running.last.state is not ClientState.ERROR
 
 
-def test_trouble_is_over_when_nothing_is_left_to_commit(failing: Failing, run: Run, clock: JumpingClock) -> None:
+def test_retries_are_reset_when_nothing_is_left_to_commit(failing: Failing, run: Run, clock: JumpingClock) -> None:
     """As that of a life that could not begin, before there was anything to read."""
     failing.left["init_transactions"] = 2
     running = run("exactly_once_v2", task_timeout_ms=60_000)

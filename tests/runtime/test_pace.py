@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from processor_api.clock import ManualClock
 from processor_api.task_id import TaskId
-from streams.runtime.processing.pace import DRAIN_S, RUN_MAX, TURN_MIN_S, TURN_S, Pace
+from streams.runtime.processing.pace import CHECK_INTERVAL_S, DRAIN_S, RUN_MAX, TURN_MIN_S, TURN_S, Pace
 
 
 class Time(ManualClock):
@@ -36,7 +34,7 @@ class Kit:
         while not self.pace.over and sum(runs) < records:
             self.time.now += seconds * self.run
             runs.append(self.run)
-            self.run = self.pace.look(self.run, lambda: ("a record", {"offset": sum(runs) - 1}))
+            self.run = self.pace.check(self.run, lambda: ("a record", {"offset": sum(runs) - 1}))
         return runs
 
 
@@ -47,6 +45,7 @@ def test_a_run_takes_about_as_long_as_is_worth_a_look(seconds: float, longest: i
     runs = kit.process(seconds, 500)
     assert runs[0] == 1
     assert max(runs) == longest
+    assert max(runs) * seconds <= max(CHECK_INTERVAL_S, seconds)  # a run has one record at least
 
 
 def test_what_becomes_slow_is_looked_at_after_each_record_at_once() -> None:
@@ -85,31 +84,27 @@ def test_short_time_outs_shorten_turns() -> None:
 
 
 def test_the_task_behind_the_last_one_is_the_next() -> None:
-    class Task:
-        def __init__(self, number: int) -> None:
-            self.id = TaskId(0, number)
-
     kit = Kit()
-    tasks: list[Any] = [Task(number) for number in range(3)]
-    assert kit.pace.in_turn(tasks) == tasks
-    kit.pace.served = tasks[0].id
-    assert kit.pace.in_turn(tasks) == [tasks[1], tasks[2], tasks[0]]
-    assert kit.pace.in_turn(tasks) == tasks  # all had their turn
+    tasks = {TaskId(0, number): name for number, name in enumerate("abc")}
+    assert kit.pace.in_turn(tasks) == ["a", "b", "c"]
+    kit.pace.served = TaskId(0, 0)
+    assert kit.pace.in_turn(tasks) == ["b", "c", "a"]
+    assert kit.pace.in_turn(tasks) == ["a", "b", "c"]  # all had their turn
     kit.pace.served = TaskId(7, 7)  # gone meanwhile
-    assert kit.pace.in_turn(tasks) == tasks
+    assert kit.pace.in_turn(tasks) == ["a", "b", "c"]
 
 
 def test_a_drain_bounds_what_is_processed_before_the_next() -> None:
     kit = Kit()
     kit.pace.processed(100)
-    kit.pace.drained(2.0)
+    kit.pace.record_drain(2.0)
     kit.pace.committed()
     assert kit.pace.records_left == DRAIN_S / 0.02
     after = Kit().pace
     after.learn_from(kit.pace)
     assert after.records_left == DRAIN_S / 0.02
     kit.pace.processed(100)
-    kit.pace.drained(0.0)
+    kit.pace.record_drain(0.0)
     kit.pace.committed()
     assert kit.pace.records_left > 1_000_000
 
@@ -118,11 +113,11 @@ def test_the_slowest_call_is_told_with_its_place() -> None:
     kit = Kit(poll_interval_s=5.0)
     kit.pace.begin_turn(commit_due=1e9)
     kit.process(0.2, 1)
-    kit.pace.took(0.3, "a punctuation of node 'n'", {"node": "n"})
-    kit.pace.took(0.25, "another", {})
+    kit.pace.record_call(0.3, "a punctuation of node 'n'", {"node": "n"})
+    kit.pace.record_call(0.25, "another", {})
     assert str(kit.pace.slowest) == "a punctuation of node 'n' took 0.3 s"
     assert not kit.pace.poll_is_late
-    kit.pace.took(5.0, "a third", {"node": "m"})
+    kit.pace.record_call(5.0, "a third", {"node": "m"})
     assert kit.pace.poll_is_late
     kit.pace.committed()
     assert kit.pace.slowest is None

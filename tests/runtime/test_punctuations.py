@@ -1,4 +1,4 @@
-"""Callbacks by stream time and by wall clock (conformance 90 to 92)."""
+"""Callbacks by stream time and by wall clock (semantics 90 to 92)."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def committed(kit: Cluster) -> int:
 def test_a_removed_store_is_restored_up_to_the_committed_offset(
     kit: Cluster, build: Build, engine: str, guarantee: str
 ) -> None:
-    """The rest comes through the processor; what has no key is not for the store (conformance 95)."""
+    """The rest comes through the processor; what has no key is not for the store (semantics 95)."""
     config = {"processing_guarantee": guarantee}
     kit.send_pairs("ref", [("a", "1"), (None, "no key"), ("b", "1"), ("b", None)])
     app = kit.start(build(engine), **config)

@@ -52,7 +52,7 @@ class Keep(Processor[str, str, str, str]):
         with self.versioned.versions("k") as versions, self.headers.all() as headers:
             shown = [f"{v.timestamp}-{v.valid_to}={v.value}" for v in versions]
             shown += [f"{key}={v.value}@{v.timestamp}{v.headers}" for key, v in headers]
-        with self.windows.all() as windows, self.sessions.fetch(None, None) as sessions:
+        with self.windows.all() as windows, self.sessions.fetch_keys(None, None) as sessions:
             shown += sorted(f"{key.key}[{key.window.start}]={v.value}{v.headers}" for key, v in windows)
             shown += sorted(f"{key.key}[{key.window.end}]~{v.aggregation}{v.headers}" for key, v in sessions)
         with self.list.all() as items, self.lru.all() as kept:

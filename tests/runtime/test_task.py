@@ -46,7 +46,7 @@ def copying(*topics: str) -> Topology:
 
 
 def test_of_several_inputs_the_smallest_timestamp_goes_first(tmp_path: Path) -> None:
-    """Each input keeps its own order (conformance 4)."""
+    """Each input keeps its own order (semantics 4)."""
     with TaskKit(copying("a", "b"), tmp_path) as kit:
         for topic, times in (("a", (30, 10, 50)), ("b", (20, 40))):
             for time in times:
@@ -67,7 +67,7 @@ def test_a_limit_is_kept_with_several_inputs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("max_task_idle_ms", "waits"), [(-1, (0, 0)), (0, (1, 0)), (1000, (1, 1))])
 def test_an_empty_input_is_waited_for(max_task_idle_ms: int, waits: tuple[int, int], tmp_path: Path) -> None:
-    """Until it was read to its end, and then for the time that is configured (conformance 6)."""
+    """Until it was read to its end, and then for the time that is configured (semantics 6)."""
     with TaskKit(copying("a", "b"), tmp_path) as kit:
         idling = Idling(max_task_idle_ms, kit.clock, EmbeddedClients(kit.broker).consumer({}))
         empty = kit.task.queues[TopicPartition("b", 0)]
@@ -100,7 +100,7 @@ def test_a_pattern_may_get_a_topic_later(tmp_path: Path) -> None:
 
 
 def test_stream_time_goes_on_from_the_committed_partition_times(tmp_path: Path) -> None:
-    """As the largest of them (conformance 2)."""
+    """As the largest of them (semantics 2)."""
     committed = {
         TopicPartition(topic, 0): OffsetAndMetadata(7, TopicPartitionMetadata(time).encode())
         for topic, time in (("a", 70), ("b", 90))
@@ -116,7 +116,7 @@ def test_stream_time_goes_on_from_the_committed_partition_times(tmp_path: Path) 
 
 
 def test_punctuations_run_after_the_record_that_made_them_due(tmp_path: Path) -> None:
-    """With one input or several (conformance 90, 91)."""
+    """With one input or several (semantics 90, 91)."""
     for topics in (("a",), ("a", "b")):
         told: list[Any] = []
 
@@ -193,7 +193,7 @@ def test_a_rebuilt_task_goes_on_from_its_last_commit(tmp_path: Path) -> None:
         kit.pipe("in", b"a", b"v", 99)
         kit.add("in", b"a", b"waiting", 100)
         engines = kit.task.stores.engines
-        kit.task.rebuild()
+        kit.task.roll_back()
         assert kit.task.state is TaskState.CREATED
         assert (kit.task.commit_needed, kit.task.queues, kit.environment.cursor.stream_time) == (False, {}, -1)
         assert (kit.budget.cached, kit.budget.uncommitted) == (0, 0)

@@ -152,7 +152,7 @@ def test_a_value_that_cannot_be_read_names_the_store(how: str, committed: bool, 
         kit.pipe("in", b"k", b"put")
         if committed:
             kit.commit()
-            kit.task.rebuild()
+            kit.task.roll_back()
             kit.task.start(kit.collector, {})
         says = "store 'store': the one-way serde cannot read the value: damaged"
         with pytest.raises(ProcessingError, match=says) as caught:
@@ -176,7 +176,7 @@ def test_a_timestamped_store_wants_values_with_timestamps(value: Any, tmp_path: 
 
 
 def test_a_cache_over_its_limit_forwards_and_logs_without_a_commit(tmp_path: Path) -> None:
-    """Nothing is stored by that: a crash now would process all of it again (conformance 74, 75)."""
+    """Nothing is stored by that: a crash now would process all of it again (semantics 74, 75)."""
     with TaskKit(counting(), tmp_path, {"statestore.cache.max.bytes": 200}) as kit:
         for key in "abcdefgh":
             kit.pipe("in", key.encode(), b"v", 5)
@@ -194,7 +194,7 @@ def test_a_cache_over_its_limit_forwards_and_logs_without_a_commit(tmp_path: Pat
 
 
 def test_a_cache_of_no_bytes_is_none(tmp_path: Path) -> None:
-    """Every change is sent at once (conformance 75)."""
+    """Every change is sent at once (semantics 75)."""
     with TaskKit(counting(), tmp_path, {"statestore.cache.max.bytes": 0}) as kit:
         kit.pipe("in", b"a", b"v", 5)
         kit.pipe("in", b"a", b"v", 5)

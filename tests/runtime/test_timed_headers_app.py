@@ -86,7 +86,7 @@ def test_getters_show_headers_timestamps_or_values_alone(driver: TopologyTestDri
         Windowed("c", Window(0, 10)): "z",
     }
     plain.put("c", None, 0)
-    assert listed(plain.fetch("c", 0, 99)) == []
+    assert listed(plain.fetch_range("c", 0, 99)) == []
     sessions = driver.get_session_store_with_headers("sessions")
     assert sessions.fetch_session("a", 5, 5) == AggregationWithHeaders("x", KIN)
     alone = driver.get_session_store("sessions")
@@ -147,7 +147,7 @@ def test_stores_are_read_as_each_type_shows_them(driver: TopologyTestDriver) -> 
         return driver.query_store(StoreQueryParameters.from_name_and_type(name, store_type))
 
     assert read("windows", types.window_store()).fetch("a", 0) == "x"
-    assert listed(read("windows", types.timestamped_window_store()).fetch("a", 0, 9)) == [
+    assert listed(read("windows", types.timestamped_window_store()).fetch_range("a", 0, 9)) == [
         (0, ValueAndTimestamp("x", 5))
     ]
     assert read("windows", types.timestamped_window_store_with_headers()).fetch("a", 0) == ("x", 5, KIN)

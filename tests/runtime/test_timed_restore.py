@@ -31,7 +31,7 @@ class Keep(Processor[str, str, str, str]):
             return
         with self.windows.all() as rows:
             windows = [f"{key.window.start}={value}" for key, value in rows]
-        with self.sessions.fetch(None, None) as rows:
+        with self.sessions.fetch_keys(None, None) as rows:
             sessions = [f"{key.window.start}-{key.window.end}={value}" for key, value in rows]
         self.context.forward(record.with_value(" ".join(windows + sessions)))
 

@@ -71,9 +71,9 @@ def test_a_processor_counts_in_windows_and_sessions(memory: bool, cached: bool) 
             topic.pipe_input(key, value, timestamp=timestamp)
         windows, sessions = driver.get_window_store("windows"), driver.get_session_store("sessions")
         assert windows.fetch("a", 0) == 2
-        with windows.fetch("a", 0, 100) as rows:
+        with windows.fetch_range("a", 0, 100) as rows:
             assert list(rows) == [(0, 2), (10, 1)]
-        with driver.get_timestamped_window_store("windows").backward_fetch("a", 0, 100) as timed:
+        with driver.get_timestamped_window_store("windows").backward_fetch_range("a", 0, 100) as timed:
             assert list(timed) == [(10, ValueAndTimestamp(1, 13)), (0, ValueAndTimestamp(2, 4))]
         with sessions.fetch("a") as found:
             assert list(found) == [(Windowed("a", Window(1, 4)), "xy"), (Windowed("a", Window(13, 13)), "w")]

@@ -142,7 +142,7 @@ KINDS: dict[
     "window": (
         lambda: Stores.window_store_builder(Stores.in_memory_window_store("s", 10**9, 1), STRING, LONG),
         lambda store, number: store.put("k", number, number),
-        lambda store: [start for start, _ in store.fetch("k", 0, 10**6)],
+        lambda store: [start for start, _ in store.fetch_range("k", 0, 10**6)],
     ),
     "versioned": (
         lambda: Stores.versioned_key_value_store_builder(

@@ -114,9 +114,9 @@ WINDOW_CALLS: list[Callable[[Any], Any]] = [
     lambda store: store.put("a", "v", 1 << 63),
     lambda store: store.fetch(None, 1),
     lambda store: store.fetch("a", "now"),
-    lambda store: store.fetch(None, 1, 2),
-    lambda store: store.fetch("a", None, 2),
-    lambda store: store.fetch(5, "b", 1, 2),
+    lambda store: store.fetch_range(None, 1, 2),
+    lambda store: store.fetch_range("a", None, 2),
+    lambda store: store.fetch_keys(5, "b", 1, 2),
     lambda store: store.fetch_all(None, 2),
 ]
 SESSION_CALLS: list[Callable[[Any], Any]] = [
@@ -154,13 +154,14 @@ def test_a_call_that_is_refused_leaves_the_store_as_it_was(
 @pytest.mark.parametrize(
     ("builder", "call", "words"),
     [
-        (windows(), lambda store: store.fetch("a"), r"fetch takes \(key, time\), .* got 1 arguments"),
-        (windows(), lambda store: store.backward_fetch("a", 1), r"backward_fetch takes \(key, time_from, time_to\)"),
-        (sessions(), lambda store: store.fetch(), r"fetch takes \(key\) or"),
-        (sessions(), lambda store: store.find_sessions("a"), r"find_sessions takes \(earliest_end, latest_end\), "),
+        (windows(), lambda store: store.fetch("a"), r"fetch\(\) missing 1 required positional argument: 'time'"),
+        (windows(), lambda store: store.fetch("a", 1, 2), r"fetch\(\) takes 3 positional arguments but 4 were given"),
+        (windows(), lambda store: store.fetch_keys("a", 1), r"fetch_keys\(\) missing .*: 'time_from' and 'time_to'"),
+        (sessions(), lambda store: store.fetch(), r"fetch\(\) missing 1 required positional argument: 'key'"),
+        (sessions(), lambda store: store.find_sessions("a", 1), r"find_sessions\(\) missing .*: 'latest_start'"),
     ],
 )
-def test_a_wrong_number_of_arguments_tells_the_right_ones(
+def test_a_wrong_number_of_arguments_names_those_that_are_missing(
     opened: Opened, builder: StoreBuilder[Any, Any], call: Callable[[Any], Any], words: str
 ) -> None:
     with pytest.raises(TypeError, match=words):
@@ -215,12 +216,12 @@ def test_a_restart_keeps_time_interval_and_sequence(opened: Opened) -> None:
     store.facade.put("a", "not committed", 500)
     store.close()
     again = opened(windows(100, segment_interval=1000, retain_duplicates=True))
-    with again.facade.fetch("a", 0, 1000) as rows:
+    with again.facade.fetch_range("a", 0, 1000) as rows:
         assert list(rows) == [(50, "50"), (120, "120")]
     opened.logged.clear()
     again.facade.put("a", "next", 120)
     assert opened.logged == [(window_key(b"a", 120, 4), b"next", 1)]
-    with again.facade.backward_fetch("a", 0, 1000) as rows:
+    with again.facade.backward_fetch_range("a", 0, 1000) as rows:
         assert list(rows) == [(120, "next"), (120, "120"), (50, "50")]
 
 
@@ -231,7 +232,7 @@ def test_a_larger_retention_shows_what_is_still_there(opened: Opened) -> None:
         store.facade.put("a", str(start), start)
     opened.commit(store)
     store.close()
-    with opened(windows(10_000)).facade.fetch("a", 0, 1000) as rows:
+    with opened(windows(10_000)).facade.fetch_range("a", 0, 1000) as rows:
         assert list(rows) == [(5, "5"), (500, "500")]
 
 
@@ -285,7 +286,7 @@ def test_the_largest_times_work(opened: Opened) -> None:
         store.facade.put("a", "v", largest)
         opened.commit(store)
         assert store.facade.fetch("a", largest) == "v"
-        with store.facade.fetch(None, None, 0, largest) as rows:
+        with store.facade.fetch_keys(None, None, 0, largest) as rows:
             assert list(rows) == [(Windowed("a", Window(largest, largest)), "v")]
         store.close()
         opened.engine = MemoryEngine()

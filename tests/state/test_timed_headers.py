@@ -92,7 +92,7 @@ def test_a_null_among_duplicates_is_logged_with_headers(engine: str, tmp_path: P
     kit.facade.put("a", ValueTimestampHeaders("x", 5, KIN), 0)
     kit.facade.put("a", ValueTimestampHeaders("y", 6, []), 0)
     assert headers_of(kit) == [record("null"), KIN, []]
-    with kit.facade.fetch("a", 0, 9) as rows:
+    with kit.facade.fetch_range("a", 0, 9) as rows:
         assert list(rows) == [(0, ValueTimestampHeaders("x", 5, KIN)), (0, ValueTimestampHeaders("y", 6, []))]
     kit.close()
 

@@ -284,7 +284,7 @@ class Model(RuleBasedStateMachine):
             found = self.expected(False, reverse, lambda row: row[0] == key and row[1] >= low and row[2] <= high)
             return find(key, low, high), found
         found = self.expected(False, reverse, lambda row: row[0] == key and low <= row[1] <= high)
-        fetch = facade.backward_fetch if reverse else facade.fetch
+        fetch = facade.backward_fetch_range if reverse else facade.fetch_range
         return fetch(key, low, high), [(windowed.window.start, value) for windowed, value in found]
 
     @rule(first=st.none() | KEYS, last=st.none() | KEYS, low=LIMITS, high=LIMITS, reverse=st.booleans())
@@ -302,9 +302,9 @@ class Model(RuleBasedStateMachine):
 
         facade, found = self.store.facade, self.expected(False, reverse, wanted)
         if self.sessions:
-            find = facade.backward_find_sessions if reverse else facade.find_sessions
+            find = facade.backward_find_sessions_of_keys if reverse else facade.find_sessions_of_keys
             return find(first, last, low, high), found
-        return (facade.backward_fetch if reverse else facade.fetch)(first, last, low, high), found
+        return (facade.backward_fetch_keys if reverse else facade.fetch_keys)(first, last, low, high), found
 
     @rule(low=LIMITS, high=LIMITS, reverse=st.booleans())
     def of_times(self, low: int, high: int, reverse: bool) -> None:
@@ -315,7 +315,7 @@ class Model(RuleBasedStateMachine):
     def _read_times(self, low: int, high: int, reverse: bool) -> tuple[Any, list[Any]]:
         facade = self.store.facade
         if self.sessions:
-            return facade.find_sessions(low, high), self.expected(True, False, lambda row: low <= row[1] <= high)
+            return facade.find_sessions_by_end(low, high), self.expected(True, False, lambda row: low <= row[1] <= high)
         found = self.expected(True, reverse, lambda row: low <= row[1] <= high)
         return (facade.backward_fetch_all if reverse else facade.fetch_all)(low, high), found
 

@@ -47,7 +47,7 @@ def session(key: str, end: int) -> Windowed[str]:
 def shown(kit: StoreKit) -> tuple[list[Any], int]:
     """All rows, and the time of the store."""
     facade = kit.facade
-    with facade.fetch(None, None) if "session" in kit.builder.kind else facade.all() as rows:
+    with facade.fetch_keys(None, None) if "session" in kit.builder.kind else facade.all() as rows:
         return list(rows), kit.store.operator.timed.segments.stream_time
 
 

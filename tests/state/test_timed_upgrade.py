@@ -117,16 +117,16 @@ class Model:
         """Every way to read, and nothing is written by one."""
         facade, wanted = self.kit.facade, self.alive()
         before = self.on_disk()
-        with facade.all() if self.windows else facade.fetch(None, None) as rows:
+        with facade.all() if self.windows else facade.fetch_keys(None, None) as rows:
             found = list(rows)
         assert len(found) == len(wanted)
         assert dict(found) == wanted
-        with facade.backward_all() if self.windows else facade.backward_fetch(None, None) as rows:
+        with facade.backward_all() if self.windows else facade.backward_fetch_keys(None, None) as rows:
             assert dict(rows) == wanted
         for key in KEYS:
             of_key = {row.window.start: value for row, value in wanted.items() if row.key == key}
             if self.windows:
-                with facade.fetch(key, 0, 10_000) as rows:
+                with facade.fetch_range(key, 0, 10_000) as rows:
                     assert list(rows) == sorted(of_key.items())
             else:
                 with facade.fetch(key) as rows:
@@ -150,7 +150,7 @@ class Model:
     def restored(self, directory: Path) -> None:
         """The changelog of both lives gives a store of the newer kind, with the headers that were put."""
         other = restored(self.newer, self.kit.committed, directory)
-        with other.facade.all() if self.windows else other.facade.fetch(None, None) as rows:
+        with other.facade.all() if self.windows else other.facade.fetch_keys(None, None) as rows:
             found = {row: (value[0], value[-1] if "headers" in self.newer.kind else []) for row, value in rows}
         shown = self.alive()
         known = {Windowed(row[0], Window(*row[1:])): (value, headers) for row, (value, _, headers) in self.rows.items()}

@@ -219,7 +219,7 @@ def test_windows(persistent: bool, ordered: bool, tmp_path: Path) -> None:
         return wrong or order != KEYS[: len(order)]
 
     def of_key(view: Any) -> Any:
-        times = [start for start, _ in view.store.fetch(KEYS[7], 0, 1 << 40)]
+        times = [start for start, _ in view.store.fetch_range(KEYS[7], 0, 1 << 40)]
         return not 1 <= len(times) <= kept or times != list(range(times[0], times[0] + len(times)))
 
     Stress(kit, lambda facade, key, number: facade.put(key, number, number)).run(

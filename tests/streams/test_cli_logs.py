@@ -6,7 +6,7 @@ import io
 import json
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import ModuleType
 
 import pytest
@@ -24,10 +24,8 @@ log = logging.getLogger("streams.of.the.test")
 
 
 @pytest.fixture
-def lines() -> Iterator[Callable[..., str]]:
+def lines() -> Callable[..., str]:
     """Sets up logs, runs something and gives all that was written."""
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
 
     def written(log_format: str, at: str, step: Callable[[], object]) -> str:
         stream = io.StringIO()
@@ -35,9 +33,7 @@ def lines() -> Iterator[Callable[..., str]]:
         step()
         return stream.getvalue()
 
-    yield written
-    root.handlers[:] = handlers
-    root.setLevel(level)
+    return written
 
 
 def failing(text: str = "bad") -> None:

@@ -47,8 +47,9 @@ class Scripted:
         self.calls.append("start")
         self.state = "RUNNING"
 
-    def wait(self, timeout_s: float) -> bool:
-        assert 0 < timeout_s <= 1
+    def wait(self, timeout_ms: int | None = None) -> bool:
+        assert timeout_ms is not None
+        assert 0 < timeout_ms <= 1000
         if not self.steps:
             return True
         self.steps.pop(0)()
@@ -67,13 +68,11 @@ def user_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
         "def nothing(): return None\n"
     )
     monkeypatch.chdir(tmp_path)
-    path, root, umask = list(sys.path), logging.getLogger(), os.umask(0o022)
+    path, umask = list(sys.path), os.umask(0o022)
     os.umask(umask)
-    handlers, level = list(root.handlers), root.level
     yield
     os.umask(umask)
-    sys.path[:], root.handlers[:] = path, handlers
-    root.setLevel(level)
+    sys.path[:] = path
     sys.modules.pop("run_app", None)
 
 

@@ -38,8 +38,8 @@ class Application:
         note("made")
     def start(self):
         note("started")
-    def wait(self, timeout_s):
-        time.sleep(timeout_s)
+    def wait(self, timeout_ms):
+        time.sleep(timeout_ms / 1000)
         if BEHAVIOUR == "fails" and self.waited:
             raise RuntimeError("cannot go on")
         self.waited = True

@@ -26,7 +26,7 @@ DEPENDING = ("commit.interval.ms", "default.interactive.query.isolation.level", 
 """Their defaults are not one value."""
 REQUIRED: dict[str, Any] = {"application.id": "app", "bootstrap.servers": "broker:9092"}
 
-# Every key of Kafka Streams 4.3.1 (reference 2.9), written out so that none can be lost from the table.
+# Every key of Kafka Streams 4.3.1, written out so that none can be lost from the table.
 KEYS_OF_KAFKA_STREAMS = """
 acceptable.recovery.lag allow.os.group.write.access application.id application.server bootstrap.servers
 buffered.records.per.partition built.in.metrics.version cache.max.bytes.buffering client.id commit.interval.ms
@@ -191,7 +191,11 @@ def test_each_wrong_setting_has_its_sentence() -> None:
         ({"application.server": "h:70000"}, "application.server must be host:port, got 'h:70000'"),
         ({"default.key.serde": "nowhere.at.all"}, "default.key.serde names 'nowhere.at.all', but there is no module"),
         ({"default.key.serde": "json:nothing"}, "default.key.serde names 'json:nothing', but json has no 'nothing'"),
-        ({"default.key.serde": "json:loads"}, "default.key.serde must be a Serde or the import path of one, got"),
+        (
+            {"default.key.serde": "json:loads"},
+            "default.key.serde must be a Serde, one of boolean, bytes, double, float, integer, long, short, string,"
+            " uuid, void, or the import path of a Serde; got",
+        ),
         ({"processing.exception.handler": 3}, "processing.exception.handler must be a function or the import path"),
         ({"task.assignor.class": "x"}, "task.assignor.class cannot be set: librdkafka takes no assignor of ours"),
         ({"rack.aware.assignment.tags": "a,b,c,d,e,f"}, "rack.aware.assignment.tags must be at most 5 names, got 6"),
@@ -266,7 +270,7 @@ def test_a_setting_under_both_of_its_names_is_refused() -> None:
 
 def test_objects_are_given_as_they_are_or_by_import_path() -> None:
     made = config(
-        default_key_serde="processor_api.serde:Serdes.LONG",
+        default_key_serde="streams.serdes:Serdes.LONG",
         default_value_serde="org.apache.kafka.common.serialization.Serdes$StringSerde",
         default_timestamp_extractor="org.apache.kafka.streams.processor.LogAndSkipOnInvalidTimestamp",
         processing_exception_handler="os.path.join",
@@ -278,6 +282,16 @@ def test_objects_are_given_as_they_are_or_by_import_path() -> None:
     handler: Callable[..., Any] = lambda *_: None  # noqa: E731
     assert config(production_exception_handler=handler).production_exception_handler is handler
     assert config(default_key_serde="").default_key_serde is None
+
+
+def test_a_serde_of_kafkas_is_named_by_one_word() -> None:
+    made = config(default_key_serde="string", default_value_serde="long")
+    assert made.default_key_serde is Serdes.STRING
+    assert made.default_value_serde is Serdes.LONG
+    assert problem(default_key_serde="String") == (
+        "default.key.serde must be one of boolean, bytes, double, float, integer, long, short, string, uuid, void, or"
+        " an import path such as package.module:name; got 'String'"
+    )
 
 
 def test_a_module_that_fails_while_it_is_imported_is_a_wrong_setting(

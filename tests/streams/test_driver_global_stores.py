@@ -51,10 +51,10 @@ def ask(driver: TopologyTestDriver, key: str) -> str:
 def test_a_piped_record_is_in_the_store_at_once(driver: TopologyTestDriver) -> None:
     table = driver.create_input_topic("global", S, S)
     table.pipe_input("a", "1", 5)
-    assert driver.store("g").get("a") == ValueAndTimestamp("1", 5)
+    assert driver.get_state_store("g").get("a") == ValueAndTimestamp("1", 5)
     assert ask(driver, "a") == "1@5"
     table.pipe_input("a", None, 6)
-    assert driver.store("g").get("a") is None
+    assert driver.get_state_store("g").get("a") is None
     assert ask(driver, "a") == "none"
     assert driver.produced_topic_names() == {"out"}
 
@@ -66,8 +66,8 @@ def test_what_the_topology_writes_to_the_topic_is_in_the_store_too(driver: Topol
 
 
 def test_what_a_test_puts_into_the_store_is_there_for_tasks(driver: TopologyTestDriver) -> None:
-    assert list(driver.stores()) == ["g"]
-    driver.store("g").put("b", ValueAndTimestamp("put", 1))
+    assert list(driver.get_all_state_stores()) == ["g"]
+    driver.get_state_store("g").put("b", ValueAndTimestamp("put", 1))
     assert ask(driver, "b") == "put@1"
 
 
@@ -94,7 +94,7 @@ def test_a_task_that_writes_a_global_store_is_refused() -> None:
     with TopologyTestDriver(topology) as driver:
         with pytest.raises(ProcessingError, match="node 'writer' writes to store 'g', which it can only read"):
             driver.create_input_topic("more", S, S).pipe_input("a", "x", 5)
-        assert driver.store("g").get("a") is None
+        assert driver.get_state_store("g").get("a") is None
 
 
 def test_an_operator_reads_a_global_store_without_being_connected() -> None:
@@ -144,5 +144,5 @@ def test_a_read_only_store_is_updated_by_its_processor() -> None:
     topology = Topology().add_read_only_state_store(plain, "rs", "ref", "rp", Keep, key_serde=S, value_serde=S)
     with TopologyTestDriver(topology) as driver:
         driver.create_input_topic("ref", S, S).pipe_input("a", "1", 5)
-        assert driver.store("r").get("a") == "1"
+        assert driver.get_state_store("r").get("a") == "1"
         assert driver.produced_topic_names() == frozenset()

@@ -64,14 +64,14 @@ def seen():
 
 full = KafkaStreams(topology, settings, clients=clients)
 full.start()
-assert full.wait(60), full.state
+assert full.wait(60_000), full.state
 first = {"state": full.state, "error": str(full.failure), "committed": committed(), "seen": len(seen())}
 
 roomy = state + "-roomy"  # as it would be found after the end of this process, which still holds locks of the database
 shutil.copytree(state, roomy)
 with KafkaStreams(topology, settings | {"state.dir": roomy}, clients=clients) as again:
     for _ in range(600):
-        if committed() == records or again.wait(0.1):
+        if committed() == records or again.wait(100):
             break
 counts = list(seen().values())
 counts = [len(counts), min(counts), max(counts)]

@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection
 
 from processor_api.clock import Clock
 from processor_api.task_id import TaskId, TopicPartition
-from streams.kafka.group import ControlTopicMembership, GroupTopology, client_id_with_hash
+from streams.kafka.group import ControlTopicMembership, client_id_with_hash
+from streams.kafka.group_topology import GroupTopology
 from streams.kafka.ports import KafkaClients, NewTopic, OffsetAndMetadata
 from streams.kafka.shutdown_requests import ShutdownRequests
 from streams.testing.contracts.membership import COUNTS, GROWING, Worker

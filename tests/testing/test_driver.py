@@ -127,7 +127,7 @@ def test_wall_clock_moves_only_when_told() -> None:
     topology.add_repartition_topic(RepartitionTopic(name="between")).add_sink("loop", "between", "tick")
     topology.add_source("again", "between").add_sink("to", "out", "again")
     start = datetime(2020, 1, 1, tzinfo=UTC)
-    with TopologyTestDriver(topology, TEXT, initial_wall_clock_ms=start) as driver:
+    with TopologyTestDriver(topology, TEXT, initial_wall_clock_time=start) as driver:
         ticks = driver.create_output_topic("out")
         driver.create_input_topic("in").pipe_input("k", "v")
         assert ticks.read_values() == ["v"]
@@ -211,12 +211,12 @@ def test_stores_show_the_same_wherever_their_rows_are(seed: int) -> None:
             source = driver.create_input_topic("in")
             for number, (key, value, timestamp) in enumerate(random_steps(seed)):
                 source.pipe_input(key, value, timestamp)
-                plain, timed = driver.store("plain"), driver.store("timed")
+                plain, timed = driver.get_state_store("plain"), driver.get_state_store("timed")
                 seen.append((plain.get(key), timed.get(key)))
                 if number % 50 == 0:
                     seen += [list(store.range("k1", "k3")) for store in (plain, timed)]
                     seen += [list(plain.reverse_all()), list(timed.prefix_scan("k2", Serdes.STRING))]
-            seen.append([list(store.all()) for store in driver.stores().values()])
+            seen.append([list(store.all()) for store in driver.get_all_state_stores().values()])
         return seen
 
     by_default = run(persistent=True)
@@ -230,7 +230,7 @@ def test_a_setter_of_options_gets_a_database(tmp_path: Path) -> None:
     with TopologyTestDriver(remember(), settings) as driver:
         driver.create_input_topic("in").pipe_input("k", "v", 1)
         assert list(tmp_path.glob("**/rocksdb/CURRENT"))
-        assert driver.store("plain").get("k") == "v"
+        assert driver.get_state_store("plain").get("k") == "v"
     assert not list(tmp_path.glob("**/CURRENT"))
 
 
@@ -245,11 +245,11 @@ def test_typed_getters() -> None:
         with plainly.all() as rows:
             assert list(rows) == [("k", "v")]
         plainly.put("new", "w")
-        assert driver.store("timed").get("new") == ValueAndTimestamp("w", 0)
+        assert driver.get_state_store("timed").get("new") == ValueAndTimestamp("w", 0)
         with pytest.raises(TopologyError, match="'plain' is a key-value store and cannot be read as a timestamped-key"):
             driver.get_timestamped_key_value_store("plain")
         assert sorted(driver.get_all_state_stores()) == ["plain", "timed"]
-        assert driver.get_state_store("plain") is driver.store("plain") is driver.stores()["plain"]
+        assert driver.get_state_store("plain") is driver.get_all_state_stores()["plain"]
 
 
 def test_typed_getters_of_versions_headers_and_maps_of_a_size() -> None:
@@ -270,7 +270,7 @@ def test_typed_getters_of_versions_headers_and_maps_of_a_size() -> None:
             "map": driver.get_key_value_store,
         }
         for name, getter in getters.items():
-            assert getter(name) is driver.store(name)
+            assert getter(name) is driver.get_state_store(name)
             for other in getters.keys() - {name}:
                 if (name, other) == ("map", "headers"):
                     continue
@@ -307,7 +307,7 @@ def test_typed_getters_of_windows_and_sessions() -> None:
     with TopologyTestDriver(topology, TEXT) as driver:
         driver.get_timestamped_window_store("windows").put("k", ValueAndTimestamp("v", 7), 5)
         assert driver.get_window_store("windows").fetch("k", 5) == "v"
-        assert driver.store("windows").fetch("k", 5) == ValueAndTimestamp("v", 7)
+        assert driver.get_state_store("windows").fetch("k", 5) == ValueAndTimestamp("v", 7)
         driver.get_session_store("sessions").put(Windowed("k", Window(1, 9)), "s")
         assert driver.get_session_store("sessions").fetch_session("k", 1, 9) == "s"
         for getter, store, says in (
@@ -323,7 +323,7 @@ def test_typed_getters_of_windows_and_sessions() -> None:
 def test_what_a_test_puts_into_a_store_is_there_for_the_next_record() -> None:
     """Logged and, where it was cached, sent on with the first commit."""
     with TopologyTestDriver(counting(), TEXT) as driver:
-        driver.store("counts").put("a", ValueAndTimestamp(41, 9))
+        driver.get_state_store("counts").put("a", ValueAndTimestamp(41, 9))
         driver.create_input_topic("in").pipe_input("k", "a", 5)
         counts = driver.create_output_topic("out", Serdes.STRING, Serdes.LONG)
         assert counts.read_records() == [TestRecord("a", 41, 9), TestRecord("a", 42, 9)]
@@ -364,7 +364,7 @@ def test_unknown_names_are_told_with_what_was_perhaps_meant() -> None:
         with pytest.raises(TopologyError, match="no source of the topology reads topic 'elsewhere'; there are 'in'"):
             driver.pipe_raw("elsewhere", None, None, 0)
         with pytest.raises(TopologyError, match=r"the topology has no store 'plane'; did you mean 'plain'\?"):
-            driver.store("plane")
+            driver.get_state_store("plane")
         with pytest.raises(LookupError, match=r"'outt' has no records: no sink .* writes to it; did you mean 'out'\?"):
             driver.create_output_topic("outt").read_value()
         with pytest.raises(LookupError, match="'out' has no records: nothing was written to it yet"):
@@ -407,8 +407,8 @@ def test_after_close_there_is_only_what_was_produced() -> None:
         lambda: driver.advance_wall_clock_time(1),
         lambda: driver.create_input_topic("in"),
         lambda: driver.create_output_topic("out"),
-        lambda: driver.store("plain"),
-        lambda: driver.stores(),
+        lambda: driver.get_state_store("plain"),
+        lambda: driver.get_all_state_stores(),
     ):
         with pytest.raises(StreamsError, match="the test driver is closed: make a new one"):
             use()

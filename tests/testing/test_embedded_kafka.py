@@ -48,7 +48,7 @@ def test_what_does_not_come_is_told_with_what_came() -> None:
     with EmbeddedKafka() as kafka:
         kafka.create_input_topic("in").pipe_input("k", "v", 3)
         with pytest.raises(TimeoutError, match=r"1 of 2 records of topic 'in' came .*'k'.*no application was started"):
-            kafka.read_records("in", 2, timeout_s=0.1)
+            kafka.read_records("in", 2, timeout=100)
         with pytest.raises(StreamsError, match="topic 'elsewhere' does not exist"):
             kafka.read_records("elsewhere", 1)
 
@@ -65,7 +65,7 @@ def test_a_failed_application_s_error_is_raised_in_place_of_waiting() -> None:
         kafka.create_input_topic("in").pipe_input("k", "v")
         with pytest.raises(StreamsError, match="no v"):
             kafka.read_records("out", 1)
-        assert app.wait(30)
+        assert app.wait(30_000)
 
 
 def test_an_application_that_cannot_start_says_why() -> None:

@@ -8,10 +8,11 @@ import pytest
 
 from processor_api.errors import StreamsError, TaskMigratedError
 from processor_api.task_id import TaskId, TopicPartition
-from streams.kafka.group import GroupTopology, Tasks
+from streams.kafka.group import Tasks
+from streams.kafka.group_topology import GroupTopology
 from streams.kafka.ports import OffsetAndMetadata
-from streams.testing import FakeGroup
 from streams.testing.contracts.membership import COUNTS, GROWING, MembershipContract, Worker
+from streams.testing.fake_membership import FakeGroup
 
 INPUT = TopicPartition("in", 0)
 

@@ -59,7 +59,7 @@ drivers = []
 
 def test_upper(streams_driver):
     for made in (topology, topology(1), topology(1).build()):
-        driver = streams_driver(made, SETTINGS, initial_wall_clock_ms=5)
+        driver = streams_driver(made, SETTINGS, initial_wall_clock_time=5)
         drivers.append(driver)
         driver.create_input_topic("in").pipe_input("k", "v")
         assert driver.create_output_topic("out").read_record().timestamp == 5
@@ -69,7 +69,7 @@ def test_closed():
     assert len(drivers) == 3
     for driver in drivers:
         try:
-            driver.stores()
+            driver.get_all_state_stores()
         except StreamsError as error:
             assert "closed" in str(error)
         else:

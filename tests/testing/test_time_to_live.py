@@ -69,11 +69,11 @@ def test_the_drivers_getters_refresh_nothing() -> None:
             source.pipe_input(key, "1", timestamp=0)
         source.pipe_input("a", None, timestamp=MINUTE - 1)
         assert driver.get_key_value_store("s").get("b") == "1"
-        assert driver.store("s").get("b") == "1"
+        assert driver.get_state_store("s").get("b") == "1"
         for key in ("a", "b"):
             source.pipe_input(key, None, timestamp=MINUTE)
         assert target.read_values() == ["1", "1", "gone"]
-        assert [key for key, _ in driver.store("s").all()] == ["a"]
+        assert [key for key, _ in driver.get_state_store("s").all()] == ["a"]
 
 
 def test_a_table_whose_keys_expire_has_a_changelog_of_its_own() -> None:

@@ -1,4 +1,4 @@
-"""The client's errors as this project's: one table, used by every call of the adapter (reference, membership P7)."""
+"""The client's errors as this project's: one table, used by every call of the adapter (semantics 141)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The storage of an application: which engine a store is opened on, how much memory there is, what damage leads to.
+"""The storage of an application: its engines, the memory for buffers, the recovery of damaged state.
 
 Imported by tasks and threads. Start with :mod:`streams.runtime.engines.opener`.
 """

@@ -1,4 +1,4 @@
-"""The memory for buffers of a process, shared out among its stream threads (KIP-770, KIP-892)."""
+"""The memory for buffers of a process, divided among its stream threads (KIP-770, KIP-892)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ __all__ = ["BufferMemory"]
 
 
 class BufferMemory:
-    """May be used by any thread. Each stream thread has the same part, also when threads are added and removed.
+    """Divides the memory for buffers of a process among its stream threads. May be used by any thread.
+
+    Each stream thread has the same part, also when threads are added and removed.
 
     :param cache_bytes: ``statestore.cache.max.bytes``.
     :param uncommitted_bytes: ``statestore.uncommitted.max.bytes``; -1 is no limit.
@@ -26,13 +28,13 @@ class BufferMemory:
         self._lock = threading.Lock()
 
     def budget(self, thread: str) -> Budget:
-        """A new budget for a life of the thread of this name."""
+        """Returns a new budget for the thread of this name, in place of its former one."""
         with self._lock:
             budget = self._budgets[thread] = Budget(self._part(self._cache_bytes), self._part(self._uncommitted_bytes))
             return budget
 
     def share_among(self, threads: int) -> None:
-        """There are so many threads from now on. What is over the new limit goes with the next record or commit."""
+        """Divides the memory among so many threads from now on; buffers shrink with their next record or commit."""
         with self._lock:
             self._threads = max(1, threads)
             for budget in self._budgets.values():
@@ -40,13 +42,13 @@ class BufferMemory:
                 budget.uncommitted_limit = self._part(self._uncommitted_bytes)
 
     def forget(self, thread: str) -> None:
-        """The thread is no more."""
+        """Forgets a thread that has ended."""
         with self._lock:
             self._budgets.pop(thread, None)
 
     @property
     def input_bytes(self) -> int:
-        """What one thread may buffer of its input; -1 is no limit."""
+        """How many bytes of its input one thread may buffer; -1 is no limit."""
         return self._part(self._input_bytes)
 
     def _part(self, total: int) -> int:

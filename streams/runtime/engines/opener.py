@@ -27,7 +27,7 @@ __all__ = ["Engines", "check_engines", "rocksdb_memory"]
 
 
 def rocksdb_memory(config: StreamsConfig) -> dict[str, Any]:
-    """What the configuration says of RocksDB's memory and log."""
+    """Returns the settings of RocksDB's memory and log."""
     return {
         "profile": config.rocksdb_profile,
         "block_cache_bytes": config.rocksdb_block_cache_bytes,
@@ -48,13 +48,13 @@ def check_engines(topology: TopologyData) -> None:
 
 
 class Engines:
-    """The engines of a process; RocksDB's databases share one cache and one write-buffer budget.
+    """Opens the engines of a process; RocksDB's databases share one cache and one write-buffer budget.
 
     :param rocksdb_config: changes the options of a store (``rocksdb.config.setter``): a function of its name and its
         options, or values by names of options.
     :param memory: keywords of :func:`state.rocksdb.options.rocks_settings` (:func:`rocksdb_memory`).
     :param config: the application's settings, for engines that are not built in (:mod:`state.engine.registry`).
-    :param replaced: what opens engines of these names instead.
+    :param replaced: functions that open the engines of these names instead.
     :raises ConfigError: if there is no such option, or it cannot have the value.
     """
 
@@ -84,7 +84,7 @@ class Engines:
     def open(self, name: str, directory: Path, families: Sequence[str]) -> Engine:
         """Opens an engine in a task's directory.
 
-        :raises RetryableError: another process has not let go of it yet.
+        :raises RetryableError: another process has not closed it yet.
         :raises StateError: it is damaged or cannot be opened.
         :raises TopologyError: there is no such engine.
         """

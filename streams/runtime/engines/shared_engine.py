@@ -14,7 +14,7 @@ __all__ = ["SharedMemoryEngine"]
 
 
 class _Family:
-    """Single rows are looked up without the lock: a dictionary is whole at any moment."""
+    """A family of a shared engine. Single rows are read without the lock: a dictionary is consistent at any moment."""
 
     def __init__(self, family: MemoryFamily, lock: threading.Lock) -> None:
         self.name = family.name
@@ -43,34 +43,42 @@ class SharedMemoryEngine:
         self._lock = threading.Lock()
 
     def family(self, name: str) -> _Family:
+        """Returns a family of rows."""
         return _Family(self._engine.family(name), self._lock)
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
+        """The lock that keeps reads of several rows consistent."""
         return self._engine.lock
 
     def snapshot(self, families: Collection[str]) -> Snapshot:
+        """Returns the rows of families as they are now."""
         return self._engine.snapshot(families)
 
     def holds(self, name: str) -> bool:
+        """Whether a family has rows."""
         return self._engine.holds(name)
 
     def batch(self) -> Any:
+        """Returns an empty batch of writes."""
         return self._engine.batch()
 
     def write(self, batch: Any) -> None:
+        """Writes a batch."""
         with self._lock:
             self._engine.write(batch)
 
     load = write
 
     def flush(self) -> None:
-        """Nothing to flush."""
+        """Does nothing: there is no disk."""
 
     def clear(self, families: Collection[str]) -> None:
+        """Removes the rows of families."""
         with self._lock:
             self._engine.clear(families)
 
     def close(self) -> None:
+        """Closes the engine."""
         with self._lock:
             self._engine.close()

@@ -1,7 +1,7 @@
-"""What one store has done: commits always, its operations only where ``metrics.recording.level`` is DEBUG.
+"""Counters of one store: of its commits always, of its operations only where ``metrics.recording.level`` is DEBUG.
 
-Operations are counted each and timed one in `TIMED_ONE_IN`: two looks at the clock cost as much as a get. At other
-levels nothing stands between a processor and its store.
+Each operation is counted, and one in `TIMED_ONE_IN` is timed: to read the clock twice costs as much as a get. At other
+levels nothing is between a processor and its store.
 """
 
 from __future__ import annotations
@@ -33,20 +33,27 @@ OPERATIONS = {
     "prefix_scan": "prefix-scan",
     "fetch": "fetch",
     "backward_fetch": "fetch",
+    "fetch_range": "fetch",
+    "backward_fetch_range": "fetch",
+    "fetch_keys": "fetch",
+    "backward_fetch_keys": "fetch",
     "fetch_all": "fetch",
     "backward_fetch_all": "fetch",
     "find_sessions": "fetch",
     "backward_find_sessions": "fetch",
+    "find_sessions_of_keys": "fetch",
+    "backward_find_sessions_of_keys": "fetch",
+    "find_sessions_by_end": "fetch",
     "fetch_session": "fetch",
     "versions": "fetch",
     "backward_versions": "fetch",
 }
-"""Calls of stores, and the name of what each counts as (reference 2.9; for calls that Java does not have, the nearest).
-An operator's calls count as those of the same name."""
+"""The calls of stores, with the name of the operation that each counts as (Kafka Streams' names; for calls that Java
+does not have, the nearest). An operator's calls count as those of the same name."""
 
 
 class OperationCounter:
-    """One operation of one store. Times are in seconds."""
+    """Counts one operation of one store. Times are in seconds."""
 
     def __init__(self, metrics: Metrics) -> None:
         self.calls = self.timed = 0
@@ -54,7 +61,7 @@ class OperationCounter:
         self.windows = metrics.windows(self, ("calls", "timed", "seconds"), ("seconds_max",))
 
     def took(self, seconds: float) -> None:
-        """One of those that are timed."""
+        """Adds a call that was timed."""
         self.timed += 1
         self.seconds += seconds
         if seconds > self.seconds_max:
@@ -62,7 +69,7 @@ class OperationCounter:
 
 
 class StoreCounters:
-    """Of one store of a task. Written by its stream thread, read by any.
+    """Counts the commits and operations of one store. Written by its stream thread, read by any.
 
     :param now: the time in seconds, for durations.
     """
@@ -73,20 +80,20 @@ class StoreCounters:
         self.commit_s = self.commit_s_max = 0.0
         self.windows = metrics.windows(self, ("commits", "commit_s"), ("commit_s_max",))
         self.operations: dict[str, OperationCounter] = {}
-        """By Kafka's name; of those that the store has, at DEBUG."""
+        """By Kafka's name, at DEBUG: the operations that the store has."""
         self.iterators: OperationCounter | None = None
-        """Lives of iterators that were closed."""
+        """The iterators that were closed, with the time that each was open."""
         self.open_iterators = 0
 
     def committed(self, seconds: float) -> None:
-        """The commit of the engine that holds the store took so long."""
+        """Adds a commit of the engine that holds the store."""
         self.commits += 1
         self.commit_s += seconds
         if seconds > self.commit_s_max:
             self.commit_s_max = seconds
 
     def sample(self) -> None:
-        """Keeps what the counters are now, for rates."""
+        """Samples the counters, for rates."""
         self.windows.sample()
         for operation in list(self.operations.values()):
             operation.windows.sample()
@@ -96,7 +103,7 @@ class StoreCounters:
     # ------------------------------------------------------------------ operations
 
     def measured(self, store: Any) -> Any:
-        """A store, or what operators have of it, whose calls are counted; itself unless the level is DEBUG."""
+        """Returns a store, or its form for operators, whose calls are counted; the same unless the level is DEBUG."""
         if not self._metrics.takes(RecordingLevel.DEBUG):
             return store
         if self.iterators is None:
@@ -104,7 +111,7 @@ class StoreCounters:
         return _Measured(store, self)
 
     def counted(self, store: Any, call: str) -> Callable[..., Any]:
-        """One call of a store, counted."""
+        """Returns a function that counts a call of a store, and makes it."""
         name, now = OPERATIONS[call], self._now
         counter = self.operations.get(name)
         if counter is None:
@@ -139,7 +146,7 @@ class StoreCounters:
 
 
 class _Measured(WrappedStore):
-    """Everything that the store has, with the calls among `OPERATIONS` counted, but not those of its own."""
+    """Wraps a store and counts the calls in `OPERATIONS`, but not those that the store makes itself."""
 
     def __init__(self, store: Any, counters: StoreCounters) -> None:
         self._store = store

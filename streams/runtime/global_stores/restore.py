@@ -1,7 +1,7 @@
-"""Fills the global stores up to where their topics end at the start, before any task runs (conformance 93).
+"""Fills the global stores up to where their topics end at the start, before any task runs (semantics 93).
 
-A store whose processor stores records unchanged takes them as they are, without being read by its serdes; any other is
-filled by its processor (KAFKA-7663). The same consumer follows the topics from there.
+A store whose processor stores records unchanged takes their bytes as they are; any other store is filled by its
+processor (KAFKA-7663). The same consumer follows the topics from there.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ T = TypeVar("T")
 
 
 @dataclass
-class _Part:
-    """One partition to be read."""
+class _PartitionRestore:
+    """Holds how far one partition was read."""
 
     spec: GlobalStore
     start: int
@@ -43,10 +43,10 @@ class _Part:
 
 
 class GlobalRestore:
-    """Of all global stores. It never waits for records: the owner consumes them and hands them over.
+    """Fills all global stores. The owner consumes the records and passes them on; nothing here waits for any.
 
     :param timeout_ms: how long the cluster may fail to answer (``task.timeout.ms``).
-    :param topic_ids: of the topics, where the cluster tells them.
+    :param topic_ids: of the topics, where the cluster knows them.
     """
 
     def __init__(
@@ -64,11 +64,12 @@ class GlobalRestore:
         self._clock = clock
         self._listeners = listeners
         self._timeout_s = timeout_ms / 1000
-        self._parts: dict[TopicPartition, _Part] = {}
-        self._heard_at = clock.monotonic()
+        self._parts: dict[TopicPartition, _PartitionRestore] = {}
+        self._last_record_at = clock.monotonic()
 
     @property
     def done(self) -> bool:
+        """Whether all stores are filled."""
         return all(part.done for part in self._parts.values())
 
     # ------------------------------------------------------------------ where to start
@@ -88,12 +89,12 @@ class GlobalRestore:
             for partition in own:
                 start = stored.get(partition, beginnings[partition] - 1) + 1
                 starts[partition] = start if partition in stored else AT_BEGINNING
-                self._parts[partition] = _Part(spec, start, ends[partition], start, started_at=now)
+                self._parts[partition] = _PartitionRestore(spec, start, ends[partition], start, started_at=now)
         self._consumer.assign(starts)
-        self._heard_at = now
+        self._last_record_at = now
         for partition, part in self._parts.items():
             if part.start < part.end:
-                self._tell_start(partition, part)
+                self._report_start(partition, part)
             else:
                 part.done = True
 
@@ -104,14 +105,14 @@ class GlobalRestore:
         beginnings: dict[TopicPartition, int],
         ends: dict[TopicPartition, int],
     ) -> dict[TopicPartition, int]:
-        """The offsets up to which a store is filled; it is emptied if they are not all in the topic any more."""
+        """Returns the offsets up to which a store is filled; empties it if one of them is outside of the topic."""
         stores = self._task.stores
-        self._keep_topic_id(spec)
+        self._bind_topic(spec)
         found = {partition: stores.stored_offset(spec, partition) for partition in partitions}
         stored = {partition: offset for partition, offset in found.items() if offset is not None}
         lost = [name for name, offset in stored.items() if not beginnings[name] <= offset + 1 <= ends[name]]
         for partition in lost:
-            self.tell_rebuild(spec, partition, stored[partition])
+            self.log_rebuild(spec, partition, stored[partition])
         if not stored and stores.has_rows(spec):
             log.error("global store is rebuilt from its topic: it has rows and no offset", extra={"store": spec.name})
         if lost or not stored:
@@ -119,10 +120,10 @@ class GlobalRestore:
             return {}
         return stored
 
-    def _keep_topic_id(self, spec: GlobalStore) -> None:
-        """A store of a topic that was deleted and made again is emptied."""
+    def _bind_topic(self, spec: GlobalStore) -> None:
+        """Empties a store whose topic was deleted and made again."""
         now = self._topic_ids.get(spec.topic)
-        former = None if now is None else self._task.stores.take_topic(spec, now)
+        former = None if now is None else self._task.stores.bind_topic(spec, now)
         if former is not None:
             log.error(
                 "global store is rebuilt from its topic: the topic was deleted and made again",
@@ -130,7 +131,8 @@ class GlobalRestore:
             )
 
     @staticmethod
-    def tell_rebuild(spec: GlobalStore, partition: TopicPartition, offset: int | None) -> None:
+    def log_rebuild(spec: GlobalStore, partition: TopicPartition, offset: int | None) -> None:
+        """Logs that a store is emptied, because its offset is outside of its topic."""
         log.error(
             "global store is rebuilt from its topic: its offset is outside of the topic",
             extra={"store": spec.name, "partition": str(partition), "offset": offset},
@@ -148,9 +150,9 @@ class GlobalRestore:
                 self._clock.wait(RETRY_WAIT_S)
 
     def restart(self, lost: TopicPartition) -> None:
-        """Starts anew: the records of a partition were deleted while they were being read."""
+        """Starts again, after the records of a partition were deleted while they were being read."""
         part = self._parts[lost]
-        self.tell_rebuild(part.spec, lost, part.position - 1)
+        self.log_rebuild(part.spec, lost, part.position - 1)
         self._task.stores.wipe(part.spec)
         partitions = list(self._parts)
         self._consumer.unassign(partitions)
@@ -160,7 +162,7 @@ class GlobalRestore:
     # ------------------------------------------------------------------ reading
 
     def take(self, partition: TopicPartition, messages: Sequence[Any]) -> None:
-        """Puts a run of records into their store."""
+        """Writes a run of records of one partition to its store."""
         part = self._parts[partition]
         position = messages[-1].offset() + 1
         if part.spec.reprocess or self._task.stores.stores[part.spec.name].upkeep:
@@ -173,28 +175,28 @@ class GlobalRestore:
             count = self._task.stores.load(part.spec, messages)
         part.restored += count
         part.position = position
-        self._heard_at = self._clock.monotonic()
+        self._last_record_at = self._clock.monotonic()
         for listener in self._listeners:
             listener.on_batch_restored(partition, part.spec.name, position - 1, count)
         self._check_end(partition, part)
 
     def at_end(self, partition: TopicPartition, offset: int) -> None:
-        """The end of a partition was reached, past control records."""
+        """Records that the end of a partition was reached, past control records."""
         part = self._parts[partition]
         part.position = max(part.position, offset)
         self._check_end(partition, part)
 
-    def nothing_came(self) -> None:
-        """Ends what is at its end without an event.
+    def check_idle(self) -> None:
+        """Ends partitions that are at their end without an event; to be called when a poll returned nothing.
 
-        :raises RetryableError: if nothing came for ``task.timeout.ms``.
+        :raises RetryableError: if no record came for ``task.timeout.ms``.
         """
         for partition, part in self._parts.items():
             position = None if part.done else self._consumer.position(partition)
             if position is not None:
                 part.position = max(part.position, position)
                 self._check_end(partition, part)
-        if self._clock.monotonic() > self._heard_at + self._timeout_s and not self.done:
+        if self._clock.monotonic() > self._last_record_at + self._timeout_s and not self.done:
             waiting = next(partition for partition, part in self._parts.items() if not part.done)
             raise RetryableError(
                 f"the global stores are not filled: no record came for {self._timeout_s:g} s (task.timeout.ms)",
@@ -204,16 +206,16 @@ class GlobalRestore:
             )
 
     def finish(self) -> None:
-        """Everything is read: what was loaded is on disk with its offsets."""
+        """Brings what was loaded to disk, with its offsets; to be called when all is read."""
         for partition, part in self._parts.items():
             if part.restored or part.position > part.start:
                 self._task.move(partition, part.position)
         self._task.stores.flush()
         self._task.apply()
 
-    # ------------------------------------------------------------------ telling
+    # ------------------------------------------------------------------ reports
 
-    def _tell_start(self, partition: TopicPartition, part: _Part) -> None:
+    def _report_start(self, partition: TopicPartition, part: _PartitionRestore) -> None:
         for listener in self._listeners:
             listener.on_restore_start(partition, part.spec.name, part.start, part.end)
         log.info(
@@ -221,7 +223,7 @@ class GlobalRestore:
             extra={"store": part.spec.name, "changelog": str(partition), "from": part.start, "to": part.end},
         )
 
-    def _check_end(self, partition: TopicPartition, part: _Part) -> None:
+    def _check_end(self, partition: TopicPartition, part: _PartitionRestore) -> None:
         if part.done or part.position < part.end:
             return
         part.done = True

@@ -1,8 +1,8 @@
 """The global stores of a process: one thread writes them, every task reads them.
 
-They have no buffer: what a poll brought is one write to the engine, together with the offset up to which it was read,
-and tasks see it from then on. Offsets are kept for each store and format by itself, so that a store that is new, or is
-written differently, is filled from the beginning.
+They have no buffer: the records of a poll are one write to the engine, with the offset up to which they were read, and
+tasks see them from then on. Offsets are kept for each store and row format separately. So a store that is new, or has
+another row format, is filled from the beginning.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ READ_ONLY = "a global store is written only by the processor that was added with
 
 
 class _Reopened(WrappedStore):
-    """A store of a kind that keeps more than rows (stream times, segments): opened anew when there may be others."""
+    """Opens a store again after writes, if its kind keeps more than rows (stream times, segments)."""
 
     def __init__(self, stores: GlobalStores, opened: Callable[[], OpenStore]) -> None:
         self._stores = stores
@@ -54,7 +54,10 @@ class _Reopened(WrappedStore):
 
 
 class GlobalStores:
-    """Opens the stores in the directory of ``environment``. Written by one thread; read by any through `reader`."""
+    """Holds the global stores of a process. Written by one thread; read by any through `reader`.
+
+    It opens them in the directory of ``environment``.
+    """
 
     def __init__(self, topology: TopologyData, environment: Environment, open_engine: EngineOpener) -> None:
         self._specs = topology.global_stores
@@ -62,19 +65,19 @@ class GlobalStores:
         self.engines: dict[str, Engine] = {}
         self.counters: dict[str, StoreCounters] = {}
         self.writes = 0
-        """Counts up when rows were written."""
+        """How often rows were written."""
         builders = [spec.builder for spec in self._specs.values()]
         for name in sorted({builder.supplier.engine for builder in builders}):
             own = [builder for builder in builders if builder.supplier.engine == name]
             families = [family for builder in own for family in families_of(builder)]
             self.engines[name] = _open_engine(open_engine, name, environment.state_dir, families)
         self.stores: dict[str, OpenStore] = {}
-        """As the processors see them that write to them."""
+        """The stores as the processors that fill them see them."""
         try:
             for name, spec in self._specs.items():
                 self.stores[name] = self._opened(spec, cursor=environment.cursor)
-                if environment.registry is not None:
-                    self.counters[name] = StoreCounters(environment.registry, environment.clock.monotonic)
+                if environment.settings.registry is not None:
+                    self.counters[name] = StoreCounters(environment.settings.registry, environment.clock.monotonic)
         except BaseException:
             self.close()
             raise
@@ -97,9 +100,9 @@ class GlobalStores:
         return self.engines[spec.builder.supplier.engine]
 
     def reader(self, name: str, node: str) -> OpenStore | None:
-        """A store as a node gets it that may only read it; ``None`` if there is no such store.
+        """Returns a store for a node that may only read it; ``None`` if there is no such store.
 
-        What it reads is in the engine; each reader belongs to one thread.
+        It reads from the engine; each reader belongs to one thread.
         """
         spec = self._specs.get(name)
         if spec is None:
@@ -116,7 +119,7 @@ class GlobalStores:
     # ------------------------------------------------------------------ writing
 
     def apply(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Writes what processors put, and up to where the topics were read, to the engines.
+        """Writes to the engines what processors put, and up to where the topics were read.
 
         :param positions: the next offset to read of each partition that was read.
         """
@@ -137,7 +140,7 @@ class GlobalStores:
         self.writes += 1
 
     def sample(self) -> None:
-        """Keeps what the stores' counters are now, for rates."""
+        """Samples the counters of the stores, for rates."""
         for counters in self.counters.values():
             counters.sample()
 
@@ -148,9 +151,9 @@ class GlobalStores:
                 batch.put(_offset_key(spec, partition), OFFSET.pack(position - 1), handle)
 
     def load(self, spec: GlobalStore, messages: Iterable[Any]) -> int:
-        """Puts records of the topic into the store as they are, without those that have no key; returns how many.
+        """Writes records of the topic to the store as they are, without those that have no key; returns how many.
 
-        They survive the process only once :meth:`flush` returned, and must not have an offset before.
+        They are on disk only when :meth:`flush` has returned; their offset must not be written before.
         """
         engine = self._engine(spec)
         batch = engine.batch()
@@ -166,14 +169,14 @@ class GlobalStores:
         return len(keyed)
 
     def flush(self) -> None:
-        """Brings what was loaded to disk."""
+        """Writes what was loaded to disk."""
         for engine in self.engines.values():
             engine.flush()
 
     # ------------------------------------------------------------------ offsets
 
     def stored_offset(self, spec: GlobalStore, partition: TopicPartition) -> int | None:
-        """Offset of the last record of a partition that the store holds; ``None`` if it holds none."""
+        """Returns the offset of the last record of a partition that the store holds; ``None`` if it holds none."""
         found = self._engine(spec).family(OFFSETS).get(_offset_key(spec, partition))
         try:
             return None if found is None else read_offset(found)
@@ -185,9 +188,10 @@ class GlobalStores:
                 store=spec.name,
             ) from error
 
-    def take_topic(self, spec: GlobalStore, topic_id: str) -> str | None:
-        """The store is filled from the topic with this id from now on. One that has rows of another topic is emptied:
-        its offsets mean other records there.
+    def bind_topic(self, spec: GlobalStore, topic_id: str) -> str | None:
+        """Keeps the id of the topic with the store. A store that has rows of another topic is emptied.
+
+        The offsets of such a store would mean other records in this topic.
 
         :returns: that other topic's id; ``None`` if the id is the same, or was not known.
         """
@@ -198,18 +202,19 @@ class GlobalStores:
         if known == topic_id:
             return None
         if known is not None:
-            self.wipe(spec)  # first: whatever is left after a crash still has the former id
+            self.wipe(spec)  # first: rows that are left after a crash must have the former id
         batch = engine.batch()
         batch.put(key, topic_id.encode(), engine.family(OFFSETS).handle)
         engine.write(batch)
         return known
 
     def has_rows(self, spec: GlobalStore) -> bool:
+        """Whether the store's engine holds anything of it."""
         engine = self._engine(spec)
         return any(map(engine.holds, families_held(spec.builder, engine)))
 
     def wipe(self, spec: GlobalStore) -> None:
-        """Removes the store's offsets, then its rows, also those of an older kind that it would take over."""
+        """Removes the store's offsets, then its rows, also those of an older kind that it would migrate."""
         engine = self._engine(spec)
         offsets, prefix = engine.family(OFFSETS), _offset_prefix(spec)
         batch = engine.batch()
@@ -219,7 +224,7 @@ class GlobalStores:
         engine.clear(families_held(spec.builder, engine))
 
     def close(self) -> None:
-        """Closes stores and engines; no task may read any more."""
+        """Closes stores and engines; no task may read them any more."""
         for store in self.stores.values():
             store.close()
         engines, self.engines = self.engines, {}

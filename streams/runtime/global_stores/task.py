@@ -1,9 +1,9 @@
-"""What fills the global stores: the source and processor nodes of each, outside of tasks (conformance 93)."""
+"""The source and processor nodes that fill the global stores, outside of tasks (semantics 93)."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,29 +13,31 @@ from processor_api.handlers import ProducerRecord, log_and_fail, log_and_fail_pr
 from processor_api.punctuation import PunctuationType, Punctuator
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology_data import TopologyData
+from state.registry.kinds import OpenStore
 from streams.metrics.registry import Metrics
 from streams.runtime.global_stores.stores import GlobalStores
 from streams.runtime.plan.task_plan import plan_globals
-from streams.runtime.processing.environment import Environment
+from streams.runtime.processing.environment import Environment, TaskSettings, TaskThread
 from streams.runtime.processing.error_policy import ErrorPolicy, ExceptionHandlers
 from streams.runtime.processing.inputs import InputQueue
 from streams.runtime.processing.node_chain import build_chain
 from streams.runtime.processing.punctuations import Punctuations, Schedule
 from streams.runtime.tasks.task_stores import EngineOpener
+from streams.runtime.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
 
-__all__ = ["NO_TASK", "GlobalTask"]
+__all__ = ["NO_TASK", "GlobalTask", "TracedGlobalTask"]
 
 log = logging.getLogger("streams.global")
 
 NO_TASK = TaskId(-1, -1)
-"""What the processors of global stores are told of their task, as in Kafka Streams."""
+"""The task id that the processors of global stores see, as in Kafka Streams."""
 
 
 class _NoPunctuations(Punctuations):
-    """There is no stream time outside of tasks, and nobody punctuates."""
+    """Refuses punctuations: there is no stream time outside of tasks."""
 
     def __init__(self) -> None:
         super().__init__(lambda schedule, now: None)
@@ -58,14 +60,15 @@ def _no_dead_letters(records: Iterable[ProducerRecord], *, wait: bool = False) -
 
 
 def _no_collector() -> Any:
-    """The nodes of global stores send nothing."""
+    """Returns no collector: the nodes of global stores send nothing."""
     return None
 
 
 class GlobalTask:
-    """The global stores of a process with the nodes that fill them. Whoever owns it gives it messages.
+    """Holds the global stores of a process with the nodes that fill them. Its owner gives it messages.
 
     :param directory: where the stores are.
+    :param tracer: of its thread, where records are followed.
     :raises RetryableError: if another process has the stores open.
     :raises StateError: if a store is damaged or cannot be opened.
     """
@@ -74,38 +77,35 @@ class GlobalTask:
         self,
         topology: TopologyData,
         config: StreamsConfig,
-        settings: Mapping[str, Any],
         directory: Path,
         clock: Clock,
         open_engine: EngineOpener,
         metrics: Metrics | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self.environment = Environment(
-            application_id=config.application_id,
-            task_id=NO_TASK,
+            NO_TASK,
+            TaskSettings.of(config, global_store=self._reader, registry=metrics, is_global=True),
+            ErrorPolicy(NO_TASK, _handlers(config), _no_dead_letters),
             clock=clock,
             state_dir=directory,
-            app_configs=lambda: settings,
-            default_key_serde=config.default_key_serde,
-            default_value_serde=config.default_value_serde,
-            default_timestamp_extractor=config.default_timestamp_extractor,
-            errors=ErrorPolicy(NO_TASK, _handlers(config), _no_dead_letters),
-            registry=metrics,
-            is_global=True,
+            thread=TaskThread(tracer=tracer),
         )
         self.specs = {spec.topic: spec for spec in topology.global_stores.values()}
         """Each store by its topic."""
         self.stores = GlobalStores(topology, self.environment, open_engine)
-        self.environment.global_store = self.stores.reader
         self._queues: dict[TopicPartition, InputQueue] = {}
         self._moved: set[TopicPartition] = set()
         self._punctuations = _NoPunctuations()
-        plan = plan_globals(topology, settings)
+        plan = plan_globals(topology, self.environment.settings.app_configs)
         try:
             self._chain = build_chain(plan, self.environment, _no_collector(), self.stores.stores, self._punctuations)
         except BaseException:
             self.stores.close()
             raise
+
+    def _reader(self, store: str, node: str) -> OpenStore | None:
+        return self.stores.reader(store, node)
 
     def start(self) -> None:
         """Initialises the processors."""
@@ -114,13 +114,13 @@ class GlobalTask:
         self.environment.initialised = True
 
     def process(self, partition: TopicPartition, messages: Sequence[Any]) -> None:
-        """Processes a run of records of one partition; stores take it up with the next :meth:`apply`."""
+        """Processes a run of records of one partition; the next :meth:`apply` writes the result."""
         queue = self.queue(partition)
         queue.add(messages)
         self.run(queue)
 
     def run(self, queue: InputQueue) -> None:
-        """Processes what is buffered of one partition; stores take it up with the next :meth:`apply`."""
+        """Processes what is buffered of one partition; the next :meth:`apply` writes the result."""
         try:
             while queue:
                 self.environment.metrics.records_processed += queue.run_all(len(queue), self._punctuations, _nothing)
@@ -129,18 +129,18 @@ class GlobalTask:
         self._moved.add(queue.partition)
 
     def move(self, partition: TopicPartition, position: int) -> None:
-        """The records before ``position`` are dealt with."""
+        """Notes that the records before ``position`` are in the stores."""
         self.queue(partition).position = position
         self._moved.add(partition)
 
     def apply(self) -> None:
-        """Lets the stores take up what was processed since the last time: one write for each engine."""
+        """Writes what was processed since the last time to the stores: one write for each engine."""
         moved = {partition: self._queues[partition].position for partition in self._moved}
         self._moved.clear()
         self.stores.apply({partition: position for partition, position in moved.items() if position is not None})
 
     def queue(self, partition: TopicPartition) -> InputQueue:
-        """Where records of a partition wait."""
+        """Returns the queue of a partition."""
         queue = self._queues.get(partition)
         if queue is None:
             source = self._chain.sources[partition.topic]
@@ -148,21 +148,33 @@ class GlobalTask:
         return queue
 
     def sample(self) -> None:
-        """Keeps what the counters are now, for rates."""
+        """Samples the counters, for rates."""
         if self.environment.windows is not None:
             self.environment.windows.sample()
         self.stores.sample()
 
     def close(self) -> None:
-        """Closes processors, stores and engines; no task may read any more."""
+        """Closes processors, stores and engines; no task may read the stores any more."""
         try:
             self._chain.close()
         finally:
             self.stores.close()
 
 
+class TracedGlobalTask(GlobalTask):
+    """A :class:`GlobalTask` that follows records: its commits have lines in the trace."""
+
+    def apply(self) -> None:
+        super().apply()
+        if self.environment.trace is not None:
+            self.environment.trace.committed()
+
+
 def _handlers(config: StreamsConfig) -> ExceptionHandlers:
-    """Dead letters are not for global stores (KIP-1034), the processing handler only if asked for (KIP-1270)."""
+    """Returns the handlers of global stores.
+
+    There are no dead letters (KIP-1034), and the processing handler is used only if a setting says so (KIP-1270).
+    """
     asked = config.processing_exception_handler_global_enabled
     return ExceptionHandlers(
         deserialization=config.deserialization_exception_handler or log_and_fail,
@@ -171,4 +183,4 @@ def _handlers(config: StreamsConfig) -> ExceptionHandlers:
 
 
 def _nothing() -> None:
-    """There is nothing to punctuate."""
+    """Does nothing: there are no punctuations."""

@@ -1,33 +1,30 @@
-"""The thread that fills the global stores of a process and follows their topics (reference 2.8, conformance 94).
+"""The thread that fills the global stores of a process and follows their topics (semantics 94, 130).
 
 It has a consumer of its own that joins no group and reads all partitions. What a poll brings is in the stores, with the
-offsets, before the next poll. Whoever starts it waits for it to be RUNNING, which is when the stores are filled, and
-closes the stores when nobody reads them any more.
+offsets, before the next poll. The owner of the thread waits for the state RUNNING, when the stores are filled, and
+closes the stores after the last reader.
 """
 
 from __future__ import annotations
 
 import enum
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
-from types import MappingProxyType
 from typing import Any
 
-from processor_api.clock import Clock
 from processor_api.errors import InternalError, MissingTopicError, StreamsError
 from processor_api.task_id import TopicPartition
-from streams.config import StreamsConfig
 from streams.config import clients as client_configs
 from streams.kafka.passing_errors import LOST
-from streams.kafka.ports import AT_BEGINNING, Consumer, KafkaClients
-from streams.restore.restorer import StateRestoreListener
+from streams.kafka.ports import AT_BEGINNING, Consumer
 from streams.runtime.global_stores.restore import GlobalRestore
 from streams.runtime.global_stores.task import GlobalTask
 from streams.runtime.threads.client_events import client_event
-from streams.threads import SYSTEM_THREADS, Threads
+from streams.runtime.threads.process_resources import ProcessResources
 
-__all__ = ["GlobalStreamThread", "GlobalThreadState"]
+__all__ = ["GlobalStreamThread", "GlobalThreadState", "GlobalTopics"]
 
 log = logging.getLogger("streams.global")
 
@@ -36,7 +33,7 @@ RESTORE_WAIT_S = 0.02
 
 
 class GlobalThreadState(enum.Enum):
-    """Where the thread is in its life."""
+    """The state of the thread."""
 
     CREATED = "CREATED"
     RUNNING = "RUNNING"
@@ -56,60 +53,67 @@ class _OffsetLost(StreamsError):
     """The records at a position were deleted before they were read."""
 
 
-class GlobalStreamThread:
-    """Runs on a thread of its own by :meth:`start`, or on the caller's by :meth:`run`.
+@dataclass(frozen=True)
+class GlobalTopics:
+    """Holds the metadata of the topics of global stores, as the cluster has it."""
 
-    :param task: the stores, opened; whoever opened them closes them.
-    :param partitions: how many partitions each of their topics has.
+    partitions: Mapping[str, int]
+    """How many partitions each has."""
+    ids: Mapping[str, str] = field(default_factory=dict)
+    """Their ids, where the cluster knows them."""
+
+
+class GlobalStreamThread:
+    """Fills the global stores of a process, and then follows their topics.
+
+    On a thread of its own by :meth:`start`, or on the caller's by :meth:`run`.
+
+    :param task: the stores, opened; the owner of the thread closes them.
     :param on_state: called by the thread at each change of its state.
-    :param topic_ids: of their topics, where the cluster tells them.
     """
 
     def __init__(
         self,
         name: str,
         task: GlobalTask,
-        partitions: Mapping[str, int],
-        config: StreamsConfig,
-        clients: KafkaClients,
-        clock: Clock,
-        listeners: Collection[StateRestoreListener],
+        topics: GlobalTopics,
+        process: ProcessResources,
         on_state: Callable[[GlobalStreamThread, GlobalThreadState], None],
-        topic_ids: Mapping[str, str] = MappingProxyType({}),
-        threads: Threads = SYSTEM_THREADS,
     ) -> None:
+        threads = process.platform.threads
         self.name = name
         self.state = GlobalThreadState.CREATED
         self.failure: Exception | None = None
         self.task = task
-        self._partitions = _partitions(partitions, task.specs)
-        self._config = config
-        self._clients = clients
-        self._clock = clock
-        self._listeners = listeners
+        self._topics = topics
+        self._process = process
+        self._config = process.config
         self._on_state = on_state
-        self._topic_ids = topic_ids
         self._stopping = threads.event()
-        self._counts = dict(partitions)
-        self._found: dict[str, int] = {}
+        self._counts = dict(topics.partitions)
+        self._grown: dict[str, int] = {}
         self._thread = threads.thread(self.run, name)
         self._consumer: Consumer | None = None
 
     # ------------------------------------------------------------------ from outside
 
     def start(self) -> None:
+        """Starts the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Asks the thread to end after the poll in work."""
+        """Asks the thread to end after the current poll."""
         self._stopping.set()
 
     def grow(self, partitions: Mapping[str, int]) -> None:
-        """The topics have so many partitions now: new ones are read from their beginnings, after the poll in work."""
-        self._found = dict(partitions)
+        """Reads new partitions from their beginnings, after the current poll.
+
+        :param partitions: how many each topic has now.
+        """
+        self._grown = dict(partitions)
 
     def join(self, timeout_s: float | None) -> bool:
-        """Waits for the end; tells whether it came."""
+        """Waits for the end of the thread; returns whether it has ended."""
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
         return not self._thread.is_alive()
@@ -117,9 +121,9 @@ class GlobalStreamThread:
     # ------------------------------------------------------------------ the thread
 
     def run(self) -> None:
-        """Lives until stopped or until an error."""
+        """Runs until it is stopped, or until an error."""
         try:
-            consumer = self._consumer = self._clients.consumer(
+            consumer = self._consumer = self._process.cluster.clients.consumer(
                 client_configs.global_consumer(self._config, f"{self.name}-global-consumer")
             )
             self.task.start()
@@ -153,11 +157,16 @@ class GlobalStreamThread:
     # ------------------------------------------------------------------ filling
 
     def _restore(self, consumer: Consumer) -> None:
-        config = self._config
+        process = self._process
         restore = GlobalRestore(
-            self.task, consumer, self._clock, self._listeners, config.task_timeout_ms, self._topic_ids
+            self.task,
+            consumer,
+            process.platform.clock,
+            process.restore_listeners,
+            process.config.task_timeout_ms,
+            self._topics.ids,
         )
-        restore.start(self._partitions)
+        restore.start(_partitions(self._topics.partitions, self.task.specs))
         while not restore.done and not self._stopping.is_set():
             self.task.sample()
             messages = self._poll(consumer, RESTORE_BATCH, RESTORE_WAIT_S)
@@ -172,7 +181,7 @@ class GlobalStreamThread:
                 continue
             self.task.apply()
             if not messages:
-                restore.nothing_came()
+                restore.check_idle()
         if restore.done:
             restore.finish()
 
@@ -182,7 +191,7 @@ class GlobalStreamThread:
         limit, wait_s = client_configs.max_poll_records(self._config), self._config.poll_ms / 1000
         while not self._stopping.is_set():
             self.task.sample()
-            if self._found:
+            if self._grown:
                 self._read_new(consumer)
             messages = self._poll(consumer, limit, wait_s)
             try:
@@ -196,7 +205,7 @@ class GlobalStreamThread:
                 self.task.apply()
 
     def _read_new(self, consumer: Consumer) -> None:
-        found, self._found = self._found, {}
+        found, self._grown = self._grown, {}
         new = [name for name in _partitions(found, found) if name.partition >= self._counts[name.topic]]
         if new:
             consumer.assign(dict.fromkeys(new, AT_BEGINNING))
@@ -204,9 +213,9 @@ class GlobalStreamThread:
             log.info("new partitions are read", extra={"partitions": ", ".join(map(str, new))})
 
     def _wiped(self, lost: _OffsetLost) -> StreamsError:
-        """Tasks must not read a store that is being filled again, so that this needs a restart."""
+        """Empties a store; tasks must not read it while it is filled again, so the application has to be restarted."""
         spec = self.task.specs[str(lost.topic)]
-        GlobalRestore.tell_rebuild(spec, TopicPartition(spec.topic, int(lost.partition or 0)), lost.offset)
+        GlobalRestore.log_rebuild(spec, TopicPartition(spec.topic, int(lost.partition or 0)), lost.offset)
         self.task.stores.wipe(spec)
         return StreamsError(
             f"records of global store {spec.name!r} were deleted from its topic before they were read; it was emptied."
@@ -229,7 +238,7 @@ class GlobalStreamThread:
 
     @staticmethod
     def _runs(messages: Sequence[Any]) -> list[tuple[TopicPartition, list[Any]]]:
-        """The records, in runs of one partition."""
+        """Returns the records, in runs of one partition."""
         records = [message for message in messages if message.error() is None]
         return [
             (TopicPartition(topic, number), list(run))
@@ -239,9 +248,9 @@ class GlobalStreamThread:
     def _ends(
         self, consumer: Consumer, messages: Sequence[Any], *, restoring: bool
     ) -> list[tuple[TopicPartition, int]]:
-        """The partitions whose end was reached, and where.
+        """Returns the partitions whose end was reached, with the end offset of each.
 
-        :raises _OffsetLost: if a position is not in the topic any more.
+        :raises _OffsetLost: if a position is outside of the topic.
         :raises StreamsError: if a topic cannot be read.
         """
         ends: list[tuple[TopicPartition, int]] = []

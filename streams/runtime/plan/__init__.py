@@ -1,4 +1,4 @@
-"""What is to run, as data: the tasks of a topology on the topics that there are. Pure functions.
+"""The plans of an application, as data: which tasks a topology has on the topics that exist. Pure functions.
 
 Imported by everything else in the runtime. Start with :mod:`streams.runtime.plan.task_plan`.
 """

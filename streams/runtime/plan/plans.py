@@ -1,5 +1,7 @@
-"""What the threads of a process work by; it changes while they run when a pattern matches a new topic, or a topic
-is given more partitions."""
+"""The plans that the threads of a process work by.
+
+They change while the threads run, when a pattern matches a new topic or a topic gets more partitions.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from processor_api.errors import StreamsError
-from streams.kafka.group import GroupTopology
+from streams.kafka.group_topology import GroupTopology
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.threads import SYSTEM_THREADS, Threads
 
@@ -16,7 +18,7 @@ __all__ = ["PlanBook", "Plans"]
 
 @dataclass(frozen=True)
 class Plans:
-    """The plan of each subtopology, and what membership has to know of them."""
+    """Holds the plan of each subtopology, and what membership has to know of them."""
 
     tasks: Mapping[int, TaskPlan]
     group: GroupTopology
@@ -30,4 +32,4 @@ class PlanBook:
         self.outdated = threads.event()
         """Set by a thread that was given a task which the plans do not have."""
         self.refusal: StreamsError | None = None
-        """Why the application cannot go on with the topics there are now; threads raise it."""
+        """The error if the application cannot go on with the topics as they are now; threads raise it."""

@@ -1,7 +1,7 @@
-"""What a task runs, as data: nodes, real topic names, stores with their changelogs. Pure functions of the topology.
+"""The plan of a task, as data: nodes, real topic names, stores with their changelogs.
 
-A plan belongs to a subtopology; every task of the subtopology is opened from the same plan. The test driver makes one
-plan over all subtopologies.
+A plan is a pure function of the topology and its topics. It belongs to a subtopology; every task of the subtopology is
+opened from the same plan. The test driver makes one plan over all subtopologies.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["TaskPlan", "plan_all", "plan_globals", "plan_tasks"]
 
 @dataclass(frozen=True)
 class TaskPlan:
-    """One subtopology (or several as one, for the test driver)."""
+    """Holds the plan of one subtopology (or of several as one, for the test driver)."""
 
     subtopology: int
     topology: TopologyData
@@ -48,37 +48,42 @@ class TaskPlan:
 
     @property
     def tasks(self) -> int:
-        """The number of tasks (conformance 105)."""
+        """The number of tasks (semantics 105)."""
         return max(self.partition_counts.values(), default=0)
 
     @property
     def may_grow(self) -> bool:
-        """Whether its topics may be given more partitions: no store holds what was in a partition by the former
-        count."""
+        """Whether its topics may get more partitions: so without stores, whose rows belong to partitions."""
         return not self.stores
 
     def partitions(self, partition: int) -> tuple[TopicPartition, ...]:
-        """The input partitions of one task."""
+        """Returns the input partitions of one task."""
         counts = self.partition_counts
         return tuple(TopicPartition(topic, partition) for topic in self.topics if partition < counts[topic])
 
     @property
     def topics_written(self) -> frozenset[str]:
-        """Changelogs, and topics of sinks that have one name."""
+        """The changelogs, and the topics of sinks whose topic has a fixed name."""
         nodes = map(self.topology.nodes.get, self.nodes)
         sinks = {self.real_name(node.topic) for node in nodes if isinstance(node, SinkNode) and node.topic is not None}
         return frozenset(sinks).union(
             topic for store, topic in self.changelogs.items() if store not in self.source_changelogs
         )
 
+    @property
+    def internal_topics(self) -> frozenset[str]:
+        """Real names of all repartition topics of the topology."""
+        return frozenset(f"{self.prefix}-{name}" for name in self.topology.repartition_topics)
+
     def real_name(self, topic: str) -> str:
+        """Returns the name that a topic of the topology has in the cluster."""
         return full_name(self.topology, self.prefix, topic)
 
 
 def plan_tasks(
     topology: TopologyData, config: Mapping[str, Any], topic_counts: Mapping[str, int]
 ) -> tuple[TaskPlan, ...]:
-    """A plan for each subtopology that has tasks.
+    """Returns a plan for each subtopology that has tasks.
 
     :param config: under Kafka's dotted names.
     :param topic_counts: partition counts of the topics that exist.
@@ -94,14 +99,14 @@ def plan_tasks(
 
 
 def plan_all(topology: TopologyData, config: Mapping[str, Any], topic_counts: Mapping[str, int]) -> TaskPlan:
-    """One plan over all subtopologies that have tasks, each topic with one partition."""
+    """Returns one plan over all subtopologies that have tasks, each topic with one partition."""
     prefix = topic_prefix(config)
     nodes = tuple(name for name in topology.nodes if name not in topology.global_nodes)
     return _plan(topology, prefix, 0, nodes, tuple(topology.stores), topic_counts, {})
 
 
 def plan_globals(topology: TopologyData, config: Mapping[str, Any]) -> TaskPlan:
-    """The nodes that fill the global stores; they belong to no task."""
+    """Returns a plan of the nodes that fill the global stores; they belong to no task."""
     nodes = tuple(name for name in topology.nodes if name in topology.global_nodes)
     return _plan(topology, topic_prefix(config), -1, nodes, (), {}, {})
 
@@ -115,7 +120,10 @@ def _plan(
     topic_counts: Mapping[str, int],
     repartition_counts: Mapping[str, int],
 ) -> TaskPlan:
-    """:param repartition_counts: by full name; apart from the others, which alone a pattern may match."""
+    """Returns the plan of some nodes and stores.
+
+    :param repartition_counts: by full name; not among the others, since a pattern does not match these topics.
+    """
     counts = {**topic_counts, **repartition_counts}
     topics: dict[str, str] = {}
     for name in nodes:

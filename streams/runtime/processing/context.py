@@ -1,4 +1,4 @@
-"""The contexts of one node: for operators, and for users' processors."""
+"""The contexts of one node: one for operators, one for users' processors."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from state.registry.kinds import OpenStore
 from state.registry.thread_guard import OwnedStore
 from streams.runtime.processing.environment import Environment, NodeErrors
 from streams.runtime.processing.punctuations import Punctuations
+from streams.runtime.tracing.traced_stores import TracedOperator, traced_store
 
 __all__ = ["NodeContext", "UserContext", "forward_to", "run_processor"]
 
 
 def forward_to(children: list[Forward]) -> Forward:
-    """One function for all children, in order."""
+    """Returns one function that forwards to all children, in order."""
     if not children:
         return lambda key, value, timestamp, headers: None
     if len(children) == 1:
@@ -46,7 +47,10 @@ def forward_to(children: list[Forward]) -> Forward:
 
 
 class NodeContext:
-    """What an operator is bound with (`processor_api.context.OperatorContext`)."""
+    """The context of an operator (`processor_api.context.OperatorContext`).
+
+    :param forward: forwards to all children; made from them if it is not given.
+    """
 
     def __init__(
         self,
@@ -56,11 +60,12 @@ class NodeContext:
         stores: Mapping[str, OpenStore],
         punctuations: Punctuations,
         closers: list[Callable[[], None]],
+        forward: Forward | None = None,
     ) -> None:
         self.node = node
         self.environment = environment
         self.clock = environment.clock
-        self.forward = forward_to(list(children.values()))
+        self.forward = forward or forward_to(list(children.values()))
         self.fail = NodeErrors(environment, node).fail
         self._children = children
         self._stores = stores
@@ -68,8 +73,35 @@ class NodeContext:
         self._closers = closers
         self._global_stores: dict[str, OpenStore] = {}
         self._owned: dict[str, OwnedStore] = {}
+        self._trace = environment.trace
+        self._traced: dict[str, Any] = {}
+        self.drop: Callable[..., None] = self._drop
+        """``(why, key)``: counts a record that was dropped."""
+        if self._trace is not None:
+            self.drop = self._trace.dropping(node, self._drop)
+
+    def through(self, forward: Callable[..., None]) -> NodeContext:
+        """Returns the same context, but whatever goes to the children goes through ``forward`` as a `Record`.
+
+        :param forward: the call of a user's context: ``(record)`` or ``(record, child)``.
+        """
+
+        def to_all(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            forward(Record(key, value, timestamp, headers))
+
+        def to_child(name: str) -> Forward:
+            return lambda key, value, timestamp, headers: forward(Record(key, value, timestamp, headers), name)
+
+        children = {name: to_child(name) for name in self._children}
+        return NodeContext(
+            self.node, self.environment, children, self._stores, self._punctuations, self._closers, to_all
+        )
 
     def child(self, name: str) -> Forward:
+        """Returns the function that forwards to one child.
+
+        :raises TopologyError: if the node has no such child.
+        """
         found = self._children.get(name)
         if found is None:
             known = ", ".join(self._children) or "none"
@@ -77,9 +109,14 @@ class NodeContext:
         return found
 
     def children(self) -> Mapping[str, Forward]:
+        """Returns the functions that forward to each child, by name."""
         return self._children
 
     def open_store(self, name: str) -> OpenStore:
+        """Returns a store that is connected to the node, or a global one.
+
+        :raises TopologyError: if there is no such store.
+        """
         found = self._stores.get(name) or self._global_store(name)
         if found is None:
             raise TopologyError(
@@ -92,14 +129,27 @@ class NodeContext:
 
     def _global_store(self, name: str) -> OpenStore | None:
         """Every node may read a global store, without being connected to it."""
-        found = self._global_stores.get(name) or self.environment.global_store(name, self.node)
+        found = self._global_stores.get(name) or self.environment.settings.global_store(name, self.node)
         if found is not None:
             self._global_stores[name] = found
         return found
 
     def facade(self, name: str) -> Any:
-        """A store for a user's processor, which another thread than the task's cannot write; what a user brought is
-        handed out as it is, but in Python's development mode."""
+        """Returns a store for a user's processor; only the thread of the task can write it.
+
+        A custom store is returned as it is, except in Python's development mode.
+
+        :raises TopologyError: if there is no such store.
+        """
+        found = self._checked_facade(name)
+        if self._trace is None:
+            return found
+        traced = self._traced.get(name)
+        if traced is None:
+            traced = self._traced[name] = traced_store(found, name, self._trace.stores)
+        return traced
+
+    def _checked_facade(self, name: str) -> Any:
         found, owner, checks_reads = self.open_store(name), self.environment.store_owner, sys.flags.dev_mode
         if owner is None or name not in self._stores or (found.custom and not checks_reads):
             return found.facade
@@ -109,17 +159,21 @@ class NodeContext:
         return owned
 
     def store(self, name: str) -> Any:
-        return self.open_store(name).operator
+        """Returns the form of a store that operators use."""
+        found = self.open_store(name).operator
+        return found if self._trace is None else TracedOperator(found, self.node, name, self._trace.stores)
 
-    def drop(self, why: str, key: Any = None) -> None:
+    def _drop(self, why: str, key: Any = None) -> None:
         self.environment.metrics.dropped_records += 1
 
     def stream_time_ms(self) -> int:
+        """Returns the stream time of the task."""
         return self.environment.cursor.stream_time
 
     def schedule(
         self, interval: Duration, kind: PunctuationType, callback: Punctuator, *, start_time: int | None = None
     ) -> Cancellable:
+        """Schedules a punctuation of the node."""
         by_stream = kind is PunctuationType.STREAM_TIME
         now = self.environment.cursor.stream_time if by_stream else self.clock.time_ms()
         return self._punctuations.schedule(
@@ -127,14 +181,16 @@ class NodeContext:
         )
 
     def processing_context(self, *, fixed_key: bool = False) -> UserContext:
+        """Returns the context for a user's processor of this node."""
         return FixedKeyContext(self) if fixed_key else UserContext(self)
 
     def on_close(self, callback: Callable[[], None]) -> None:
+        """Has a function called when the task is closed."""
         self._closers.append(callback)
 
 
 class UserContext:
-    """What a user's processor gets (`processor_api.context.ProcessorContext`)."""
+    """The context of a user's processor (`processor_api.context.ProcessorContext`)."""
 
     def __init__(self, node: NodeContext) -> None:
         self._node = node
@@ -143,14 +199,17 @@ class UserContext:
 
     @property
     def application_id(self) -> str:
-        return self._environment.application_id
+        """The application's id."""
+        return self._environment.settings.application_id
 
     @property
     def task_id(self) -> TaskId:
+        """The id of the task that runs the processor."""
         return self._environment.task_id
 
     @property
     def record_metadata(self) -> RecordMetadata | None:
+        """The place and time of the current record; ``None`` while processors are initialised."""
         if not self._environment.initialised:
             return None
         cursor = self._cursor
@@ -160,38 +219,51 @@ class UserContext:
 
     @property
     def key_serde(self) -> Serde[Any] | None:
-        return self._environment.default_key_serde
+        """The application's default serde of keys."""
+        return self._environment.settings.default_key_serde
 
     @property
     def value_serde(self) -> Serde[Any] | None:
-        return self._environment.default_value_serde
+        """The application's default serde of values."""
+        return self._environment.settings.default_value_serde
 
     @property
     def state_dir(self) -> Path:
+        """The directory of the task's state."""
         return self._environment.state_dir
 
     def get_state_store(self, name: str) -> Any:
+        """Returns a store that is connected to the processor, or a global one."""
         return self._node.facade(name)
 
     def schedule(
         self, interval: Duration, kind: PunctuationType, callback: Punctuator, *, start_time: int | None = None
     ) -> Cancellable:
+        """Schedules a punctuation of the processor."""
         return self._node.schedule(interval, kind, callback, start_time=start_time)
 
     def commit(self) -> None:
+        """Asks for a commit soon."""
         self._environment.commit_requested = True
 
     def app_configs(self) -> Mapping[str, Any]:
-        return self._environment.app_configs()
+        """Returns every setting in effect, under Kafka's names."""
+        return self._environment.settings.app_configs
 
     def metrics(self) -> StreamsMetrics:
+        """Returns what takes metrics of the processor's own."""
         return self._environment.streams_metrics()
 
     def current_system_time_ms(self) -> int:
+        """Returns the wall-clock time."""
         return self._environment.clock.time_ms()
 
     def current_stream_time_ms(self) -> int:
-        if self._environment.is_global:
+        """Returns the stream time of the task.
+
+        :raises TopologyError: in a processor that fills a global store.
+        """
+        if self._environment.settings.is_global:
             raise TopologyError(
                 f"processor {self._node.node!r} fills a global store: there is no stream time outside of tasks",
                 node=self._node.node,
@@ -199,11 +271,14 @@ class UserContext:
         return self._cursor.stream_time
 
     def _bind_operator(self, operator: Operator, context: Any) -> Forward:
-        """For a wrapped operator of the DSL: binds it so that what it forwards goes through ``context``, which a
-        wrapper may have put before this one."""
-        return operator.bind(self._node if context is self else _Intercepted(self._node, context))
+        """Binds a wrapped operator of the DSL, so that it forwards through ``context``.
+
+        :param context: this one, or one that a wrapper has put before it.
+        """
+        return operator.bind(self._node if context is self else self._node.through(context.forward))
 
     def forward(self, record: Record[Any, Any] | FixedKeyRecord[Any, Any], child: str | None = None) -> None:
+        """Forwards a record to one child, or to all."""
         target = self._node.forward if child is None else self._node.child(child)
         cursor = self._cursor
         try:
@@ -219,9 +294,13 @@ class UserContext:
 
 
 class FixedKeyContext(UserContext):
-    """What a user's `FixedKeyProcessor` gets: what follows relies on the key, and is not repartitioned."""
+    """The context of a user's `FixedKeyProcessor`, which refuses records with another key."""
 
     def forward(self, record: Record[Any, Any] | FixedKeyRecord[Any, Any], child: str | None = None) -> None:
+        """Forwards a record with the same key to one child, or to all.
+
+        :raises TypeError: for a record that was not made from the one that the processor was given.
+        """
         if not isinstance(record, FixedKeyRecord):
             raise TypeError(
                 "a FixedKeyProcessor forwards the record it was given, or what its with_value() and the like make of"
@@ -230,30 +309,13 @@ class FixedKeyContext(UserContext):
         super().forward(record, child)
 
 
-class _Intercepted(NodeContext):
-    """The context of an operator whose forwards go through a context of the wrapper's."""
-
-    def __init__(self, node: NodeContext, context: Any) -> None:
-        self.__dict__.update(node.__dict__)
-        self._through = context.forward
-        self.forward = self._forward
-
-    def _forward(self, key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
-        self._through(Record(key, value, timestamp, headers))
-
-    def child(self, name: str) -> Forward:
-        super().child(name)
-        through = self._through
-        return lambda key, value, timestamp, headers: through(Record(key, value, timestamp, headers), name)
-
-    def children(self) -> Mapping[str, Forward]:
-        return {name: self.child(name) for name in super().children()}
-
-
 def run_processor(
     context: NodeContext, processor: Processor[Any, Any, Any, Any] | FixedKeyProcessor[Any, Any, Any]
 ) -> Forward:
-    """The function of a node that runs a user's processor; `init` and `close` are called by the caller."""
+    """Returns the function of a node that runs a user's processor.
+
+    The caller calls the processor's ``init`` and ``close``.
+    """
     make: Any = FixedKeyRecord if isinstance(processor, FixedKeyProcessor) else Record
     process: Callable[[Any], None] = processor.process
     cursor, fail = context.environment.cursor, context.fail

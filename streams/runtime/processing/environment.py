@@ -1,4 +1,4 @@
-"""What the nodes of one task share."""
+"""The environment of one task: what its nodes and stores share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from processor_api.clock import Clock
 from processor_api.errors import ConfigError, StreamsError, TopologyError
@@ -23,13 +23,27 @@ from streams.metrics.registry import Metrics, ThreadMetrics
 from streams.metrics.windows import Windows
 from streams.runtime.processing.error_policy import ErrorPolicy
 from streams.runtime.processing.pace import Pace
+from streams.runtime.tracing.task_trace import TaskTrace
+from streams.runtime.tracing.tracer import Tracer
 
-__all__ = ["Environment", "NodeErrors", "TaskMetrics", "no_global_store", "resolve_serde"]
+if TYPE_CHECKING:
+    from streams.config import StreamsConfig
+
+__all__ = [
+    "Environment",
+    "GlobalStoreReader",
+    "NodeErrors",
+    "TaskMetrics",
+    "TaskSettings",
+    "TaskThread",
+    "no_global_store",
+    "resolve_serde",
+]
 
 
 @dataclass
 class TaskMetrics:
-    """Plain counters of one task, published by the batch."""
+    """Counts what one task has done, once for each batch."""
 
     records_processed: int = 0
     dropped_records: int = 0
@@ -39,20 +53,24 @@ class TaskMetrics:
     """The longest of the window."""
 
     def punctuated(self, seconds: float) -> None:
-        """One punctuation took so long."""
+        """Adds a punctuation."""
         self.punctuations += 1
         self.punctuate_s += seconds
         if seconds > self.punctuate_s_max:
             self.punctuate_s_max = seconds
 
     def windows(self, metrics: Metrics) -> Windows:
-        """For rates of these."""
+        """Returns the windows that rates of these counters are computed from."""
         totals = "records_processed", "dropped_records", "punctuations", "punctuate_s"
         return metrics.windows(self, totals, ("punctuate_s_max",))
 
 
+GlobalStoreReader = Callable[[str, str], OpenStore | None]
+"""``(store, node)`` to a global store that the node may read; ``None`` if there is no such store."""
+
+
 def no_global_store(name: str, node: str) -> OpenStore | None:
-    """Where there are none."""
+    """Returns ``None``, for applications without global stores."""
     return None
 
 
@@ -60,53 +78,110 @@ def _owner_in_development() -> int | None:
     return threading.get_ident() if sys.flags.dev_mode else None
 
 
-@dataclass(kw_only=True)
-class Environment:
-    """Of one task, or of the global stores."""
+@dataclass(frozen=True, kw_only=True)
+class TaskSettings:
+    """Holds what a task needs to know of its application."""
 
     application_id: str
-    task_id: TaskId
-    clock: Clock
-    state_dir: Path
-    app_configs: Callable[[], Mapping[str, Any]]
+    app_configs: Mapping[str, Any]
+    """Every setting in effect, under Kafka's names."""
     default_key_serde: Serde[Any] | None
     default_value_serde: Serde[Any] | None
     default_timestamp_extractor: TimestampExtractor | None
-    errors: ErrorPolicy
     exactly_once: bool = False
     log_each_put: bool = True
     """Whether stores without a cache log each put when it happens, or the last of each key before a commit."""
-    cursor: Cursor = field(default_factory=Cursor)
-    metrics: TaskMetrics = field(default_factory=TaskMetrics)
-    user_metrics: StreamsMetrics | None = None
-    """Of the thread that runs the task."""
+    global_store: GlobalStoreReader = no_global_store
     registry: Metrics | None = None
     """The metrics of the process; without them nothing but plain counters is kept."""
-    commit_requested: bool = False
-    initialised: bool = False
-    """Whether the users' processors are: before, there was no record that a context could tell of."""
-
-    global_store: Callable[[str, str], OpenStore | None] = no_global_store
-    """``(store, node)`` to the global store, for reading."""
-    pace: Pace | None = None
-    """Of the thread that runs the task; ``None`` where nothing else is ever due."""
-    store_owner: int | None = field(default_factory=_owner_in_development)
-    """The thread whose processors may use the stores; ``None`` where that is not checked."""
     is_global: bool = False
-    """Whether its nodes fill global stores, outside of tasks."""
+    """Whether the nodes fill global stores, outside of tasks."""
 
-    def __post_init__(self) -> None:
-        self.cursor.keeps_messages = self.errors.wants_messages
-        self.windows = None if self.registry is None else self.metrics.windows(self.registry)
+    @classmethod
+    def of(
+        cls,
+        config: StreamsConfig,
+        *,
+        log_each_put: bool = True,
+        global_store: GlobalStoreReader = no_global_store,
+        registry: Metrics | None = None,
+        is_global: bool = False,
+    ) -> TaskSettings:
+        """Returns the settings of tasks under a configuration."""
+        return cls(
+            application_id=config.application_id,
+            app_configs=config.dotted(),
+            default_key_serde=config.default_key_serde,
+            default_value_serde=config.default_value_serde,
+            default_timestamp_extractor=config.default_timestamp_extractor,
+            exactly_once=config.exactly_once,
+            log_each_put=log_each_put,
+            global_store=global_store,
+            registry=registry,
+            is_global=is_global,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskThread:
+    """Holds what a task needs to know of the thread that runs it; the defaults are for a task without one."""
+
+    pace: Pace | None = None
+    """``None`` where nothing but processing is ever due."""
+    store_owner: int | None = field(default_factory=_owner_in_development)
+    """The id of the thread whose processors may use the stores; ``None`` where that is not checked."""
+    metrics: StreamsMetrics | None = None
+    """Takes the metrics that processors add."""
+    tracer: Tracer | None = None
+    """Follows chosen records; ``None`` where none are followed."""
+
+
+class Environment:
+    """Holds what the nodes and stores of one task share, or those of all global stores.
+
+    :param thread: the thread that runs the task, if there is one.
+    """
+
+    def __init__(
+        self,
+        task_id: TaskId,
+        settings: TaskSettings,
+        errors: ErrorPolicy,
+        *,
+        clock: Clock,
+        state_dir: Path,
+        thread: TaskThread | None = None,
+    ) -> None:
+        thread = thread or TaskThread()
+        self.task_id = task_id
+        self.settings = settings
+        self.errors = errors
+        self.clock = clock
+        self.state_dir = state_dir
+        self.pace = thread.pace
+        self.store_owner = thread.store_owner
+        self.cursor = Cursor()
+        self.cursor.keeps_messages = errors.wants_messages
+        self.metrics = TaskMetrics()
+        self.windows = None if settings.registry is None else self.metrics.windows(settings.registry)
+        self.commit_requested = False
+        self.initialised = False
+        """Whether the users' processors are: before, there is no record that a context could describe."""
+        self._user_metrics = thread.metrics
+        self.trace: TaskTrace | None = None
+        """Follows records through the task; nodes and stores are made with it or without."""
+        if thread.tracer is not None:
+            name = "global" if settings.is_global else str(task_id)
+            self.trace = TaskTrace(thread.tracer, name, self.cursor, lambda: self.metrics.dropped_records)
 
     def streams_metrics(self) -> StreamsMetrics:
-        """For metrics of the user's own; of the task alone where no thread gave any."""
-        if self.user_metrics is None:
-            self.user_metrics = ThreadMetrics(Metrics(self.clock.time_ms), threading.current_thread().name)
-        return self.user_metrics
+        """Returns what takes the metrics of users' processors; a registry of its own where no thread gave one."""
+        if self._user_metrics is None:
+            self._user_metrics = ThreadMetrics(Metrics(self.clock.time_ms), threading.current_thread().name)
+        return self._user_metrics
 
     def request_commit(self) -> None:
-        """A commit is wanted soon."""
+        """Asks for a commit soon."""
         self.commit_requested = True
 
     def drop(self) -> None:
@@ -114,12 +189,14 @@ class Environment:
         self.metrics.dropped_records += 1
 
     def key_serde(self, given: Serde[Any] | None, what: str, topic: str) -> Serde[Any]:
-        """The serde of keys in a topic, bound to it."""
-        return self._bound(resolve_serde(given, self.default_key_serde, what, "key"), what, topic, is_key=True)
+        """Returns the serde of keys in a topic, bound to it."""
+        return self._bound(resolve_serde(given, self.settings.default_key_serde, what, "key"), what, topic, is_key=True)
 
     def value_serde(self, given: Serde[Any] | None, what: str, topic: str) -> Serde[Any]:
-        """The serde of values in a topic, bound to it."""
-        return self._bound(resolve_serde(given, self.default_value_serde, what, "value"), what, topic, is_key=False)
+        """Returns the serde of values in a topic, bound to it."""
+        return self._bound(
+            resolve_serde(given, self.settings.default_value_serde, what, "value"), what, topic, is_key=False
+        )
 
     def _bound(self, serde: Serde[Any], what: str, topic: str, *, is_key: bool) -> Serde[Any]:
         try:
@@ -136,7 +213,7 @@ class Environment:
 
 
 class NodeErrors:
-    """What happens to the errors of one node (:class:`streams.kafka.record_collector.SinkErrors`)."""
+    """Handles the errors of one node by the error policy (:class:`streams.kafka.record_collector.SinkErrors`)."""
 
     def __init__(self, environment: Environment, node: str) -> None:
         self._environment = environment
@@ -145,30 +222,36 @@ class NodeErrors:
         self.wants_refused = environment.errors.wants_refused
 
     def fail(self, error: Exception, key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
-        """User code failed: returns to drop the record, else raises."""
+        """Handles an error of user code: returns to drop the record, else raises."""
         self._policy.processing(self._node, error, key, value, timestamp, headers, self._environment.cursor)
-        self.drop("failed")
+        self._count_failed(f"failed, and the handler goes on: {type(error).__name__}: {error}")
 
     def unserializable(self, error: Exception, part: str, record: ProducerRecord) -> None:
-        """A ``key`` or ``value`` could not be written: returns to drop the record, else raises."""
+        """Handles a ``key`` or ``value`` that cannot be serialised: returns to drop the record, else raises."""
         self._policy.serialization(self._node, error, part, record, self._environment.cursor)
-        self.drop("cannot be written")
+        self._count_failed(f"its {part} cannot be written: {type(error).__name__}: {error}")
 
     def undelivered(
         self, failure: StreamsError, record: ProducerRecord
     ) -> tuple[StreamsError | None, Iterable[ProducerRecord]]:
-        """The broker refused a record: what to raise, ``None`` to go on without it, and dead letters."""
+        """Handles a record that the broker refused: returns the error to raise, or ``None``, and the dead letters."""
         verdict, letters = self._policy.undelivered(self._node, failure, record)
         if verdict is None:
             self.drop("refused")
         return verdict, letters
 
     def drop(self, why: str) -> None:
+        """Counts a record that the node drops."""
         self._environment.metrics.dropped_records += 1
+
+    def _count_failed(self, why: str) -> None:
+        self.drop(why)
+        if self._environment.trace is not None:
+            self._environment.trace.dropped(self._node, why)
 
 
 def resolve_serde(given: Serde[Any] | None, default: Serde[Any] | None, what: str, part: str) -> Serde[Any]:
-    """The serde given, or the application's default.
+    """Returns the serde given, or the application's default.
 
     :raises ConfigError: if there is neither.
     """

@@ -1,7 +1,7 @@
-"""What becomes of an error: the one place that asks a handler and turns its verdict into an action.
+"""The error policy of a task: asks the handler that is responsible, and acts on its response.
 
-Errors that the engine raises on purpose pass through; an exception of user code is handled once, at the node where it
-happened (conformance 113). Nothing here runs unless something went wrong.
+Errors that the runtime raises on purpose pass through; an exception of user code is handled once, at the node where it
+happened (semantics 113). Nothing here runs unless there was an error.
 """
 
 from __future__ import annotations
@@ -66,25 +66,25 @@ PRODUCTION = "production.exception.handler"
 
 @dataclass(frozen=True, kw_only=True)
 class ExceptionHandlers:
-    """Who is asked; as the configuration says."""
+    """Holds the exception handlers of the configuration."""
 
     deserialization: DeserializationExceptionHandler = log_and_fail
     processing: ProcessingExceptionHandler = log_and_fail_processing
     production: ProductionExceptionHandler = default_production
     dead_letter_queue_topic_name: str | None = None
     exactly_once: bool = False
-    """Then nobody is asked about refused records: the transaction cannot be committed any more. After those that were
-    only late it is tried again."""
+    """Whether the production handler is not asked about refused records, since the transaction cannot be committed any
+    more. It is tried again if records were only late."""
 
 
 class SendDeadLetters(Protocol):
-    """As :meth:`streams.kafka.record_collector.RecordCollector.send_dead_letters`."""
+    """Sends dead letters, as :meth:`streams.kafka.record_collector.RecordCollector.send_dead_letters`."""
 
     def __call__(self, records: Iterable[ProducerRecord], *, wait: bool = False) -> None: ...
 
 
 def error_policy_for(config: StreamsConfig, task: TaskId, collector: RecordCollector) -> ErrorPolicy:
-    """The policy of a task under a configuration; dead letters go through the task's collector."""
+    """Returns the policy of a task under a configuration; dead letters go through the task's collector."""
     handlers = ExceptionHandlers(
         deserialization=config.deserialization_exception_handler or log_and_fail,
         processing=config.processing_exception_handler or log_and_fail_processing,
@@ -96,7 +96,7 @@ def error_policy_for(config: StreamsConfig, task: TaskId, collector: RecordColle
 
 
 class ErrorPolicy:
-    """Of one task. The methods return to drop the record, or raise to fail the task."""
+    """Handles the errors of one task. Its methods return to drop the record, or raise to fail the task."""
 
     def __init__(self, task: TaskId, handlers: ExceptionHandlers, send: SendDeadLetters) -> None:
         self._task = task
@@ -105,14 +105,14 @@ class ErrorPolicy:
 
     @property
     def wants_messages(self) -> bool:
-        """Whether a handler may look at the source record of a change that waited in a cache."""
+        """Whether a handler may read the source record of a change that waited in a cache."""
         handlers = self._handlers
         asked = (handlers.processing, handlers.production)
         return bool(handlers.dead_letter_queue_topic_name) or any(handler not in BUILT_IN for handler in asked)
 
     @property
     def wants_refused(self) -> bool:
-        """Whether a handler may look at a record that the broker refused, or send it on as a dead letter."""
+        """Whether a handler may read a record that the broker refused, or it may become a dead letter."""
         handlers = self._handlers
         asked = bool(handlers.dead_letter_queue_topic_name) or handlers.production is not default_production
         return asked and not handlers.exactly_once
@@ -120,7 +120,7 @@ class ErrorPolicy:
     # ------------------------------------------------------------------ reading
 
     def deserialization(self, node: str, error: Exception, part: str, cursor: Cursor) -> None:
-        """A key or value could not be read."""
+        """Handles a key or value that cannot be deserialised."""
         message = cursor.message
         topic, partition = cursor.source
         timestamp = message.timestamp()[1]
@@ -130,12 +130,12 @@ class ErrorPolicy:
             str(topic), partition, message.offset(), timestamp, message.key(), message.value(), headers
         )
         what = f"the {part} cannot be read: {_shown(error)}; see the serde of source {node!r}"
-        self._settle(
+        self._handle(
             DESERIALIZATION, self._handlers.deserialization, (context, record, error), DeserializationError, what
         )
 
     def extraction(self, node: str, error: Exception, cursor: Cursor) -> NoReturn:
-        """A timestamp extractor raised or returned no number: always fatal (conformance 9)."""
+        """Raises the error of a timestamp extractor that raised or returned no number: always fatal (semantics 9)."""
         context = self._context(node, cursor, cursor.timestamp, None)
         what = f"the timestamp extractor of source {node!r} failed: {_shown(error)}"
         raise self._failure(ProcessingError, what, context, None) from error
@@ -152,14 +152,14 @@ class ErrorPolicy:
         headers: HeaderList | None,
         cursor: Cursor,
     ) -> None:
-        """User code failed in a node."""
+        """Handles an error of user code in a node."""
         pass_through(error)
         context = self._context(node, cursor, timestamp, headers)
         record: Record[Any, Any] = Record(key, value, max(timestamp, 0), headers)
         self._processing(node, error, context, record, key)
 
     def punctuation(self, node: str, error: Exception, cursor: Cursor) -> None:
-        """User code failed in a punctuation (conformance 92)."""
+        """Handles an error of user code in a punctuation (semantics 92)."""
         pass_through(error)
         self._processing(node, error, self._context(node, cursor, cursor.timestamp, None), None, None)
 
@@ -173,26 +173,30 @@ class ErrorPolicy:
     ) -> None:
         where = "node" if record is not None else "a punctuation of node"
         what = f"{type(error).__name__} in {where} {node!r}: {error}"
-        self._settle(PROCESSING, self._handlers.processing, (context, record, error), ProcessingError, what, key)
+        self._handle(PROCESSING, self._handlers.processing, (context, record, error), ProcessingError, what, key)
 
     # ------------------------------------------------------------------ writing
 
     def serialization(self, node: str, error: Exception, part: str, record: ProducerRecord, cursor: Cursor) -> None:
-        """A ``key`` or ``value`` could not be written. Java does not ask about values of a wrong class; Python's serdes
-        tell them apart from bad data by no type of error, so the handler is asked about both."""
+        """Handles a ``key`` or ``value`` that cannot be serialised.
+
+        Java does not ask the handler about values of a wrong class. Python's serdes raise the same types of errors for
+        these and for bad data, so the handler is asked about both.
+        """
         context = self._context(node, cursor, record.timestamp or 0, record.headers)
         origin = SerializationExceptionOrigin[part.upper()]
         what = f"the {part} cannot be written to topic {record.topic!r}: {_shown(error)}"
         asked = (context, record, error, origin)
-        self._settle(PRODUCTION, self._handlers.production, asked, SerializationError, what, record.key)
+        self._handle(PRODUCTION, self._handlers.production, asked, SerializationError, what, record.key)
 
     def undelivered(
         self, node: str, failure: StreamsError, record: ProducerRecord
     ) -> tuple[StreamsError | None, tuple[ProducerRecord, ...]]:
-        """The broker refused a record: what to fail with, ``None`` to go on, and dead letters. Does not raise.
+        """Handles a record that the broker refused: returns the error to fail with, or ``None``, and the dead letters.
 
-        Under exactly-once nobody is asked: the transaction cannot be committed, and what was only late is processed
-        again. The source record is not in work any more, so that dead letters carry the record that was refused.
+        It does not raise. Under exactly-once the handler is not asked: the transaction cannot be committed, and records
+        that were only late are processed again. The source record is not the current one any more, so dead letters hold
+        the record that was refused.
         """
         failure.locate(node=node, task=str(self._task))
         if self._handlers.exactly_once:
@@ -219,9 +223,9 @@ class ErrorPolicy:
         retry = response.result is Result.RETRY and isinstance(failure, RetryableError)
         return (failure if retry else _final(failure)), letters
 
-    # ------------------------------------------------------------------ verdicts
+    # ------------------------------------------------------------------ responses
 
-    def _settle(
+    def _handle(
         self,
         setting: str,
         handler: Callable[..., Any],
@@ -230,7 +234,7 @@ class ErrorPolicy:
         what: str,
         key: Any = None,
     ) -> None:
-        """Asks, sends the dead letters, and raises unless the answer is to go on."""
+        """Asks the handler, sends the dead letters, and raises unless the response is to resume."""
         context, _, error, *_ = asked
         response = self._ask(setting, handler, asked, context)
         resumes = response.result is Result.RESUME
@@ -278,7 +282,7 @@ class ErrorPolicy:
         )
 
     def _failure(self, kind: type[StreamsError], what: str, context: ErrorHandlerContext, key: Any) -> StreamsError:
-        task = str(self._task) if self._task.partition >= 0 else None  # what fills global stores is no task
+        task = str(self._task) if self._task.partition >= 0 else None  # global stores are filled outside of tasks
         place: dict[str, Any] = {"task": task, "node": context.processor_node_id, "key": key}
         if context.topic is not None:
             place |= {"topic": context.topic, "partition": context.partition, "offset": context.offset}
@@ -293,7 +297,7 @@ _KINDS: dict[str, type[StreamsError]] = {
 
 
 def pass_through(error: Exception) -> None:
-    """Raises an error again that is no handler's business."""
+    """Raises an error again that is not one for a handler."""
     if isinstance(error, PASS_THROUGH):
         raise error
     if isinstance(error, StateError) and not isinstance(error, StoreError):
@@ -301,7 +305,7 @@ def pass_through(error: Exception) -> None:
 
 
 def _final(failure: StreamsError) -> StreamsError:
-    """A refused record that nothing will bring back."""
+    """Returns the error of a refused record that is not to be sent again."""
     if not isinstance(failure, RetryableError):
         return failure
     final = ProductionError(failure.message, **failure.place())

@@ -1,8 +1,8 @@
-"""When an empty input partition is waited for (``max.task.idle.ms``; conformance 6, KIP-353, KIP-695).
+"""When a task waits for an empty input partition (``max.task.idle.ms``; semantics 6, KIP-353, KIP-695).
 
-That a partition was read to its end is told by the consumer, though at the end of all partitions only after the broker
-has held back an empty answer for half a second; the end that the last answer named is looked at first. librdkafka may
-lose the event when other partitions are taken from the same consumer, so after a while the end is asked for.
+The consumer reports that a partition was read to its end. At the end of all partitions that takes half a second, for
+which the broker holds back an empty response; so the end offset in the last response is compared first. librdkafka may
+lose the event when other partitions are removed from the same consumer, so the end is requested after a while.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ __all__ = ["Idling"]
 log = logging.getLogger("streams.idling")
 
 ASK_INTERVAL_S = 1.0
-"""How long nothing was heard of a partition before its end is asked for, and how often."""
+"""After how long without an event the end of a partition is requested, and how often."""
 ASK_TIMEOUT_S = 0.5
 ASK_TOGETHER_S = 0.1
-"""Partitions that are to be asked for within this time are asked for in one call."""
+"""The ends of partitions that are due within this time are requested in one call."""
 
 
 class Idling:
-    """Of one stream thread.
+    """Decides for a stream thread whether a task waits for an empty partition.
 
     :param max_task_idle_ms: -1 never waits; 0 waits until an empty partition was read to its end; more waits that long
         after that.
-    :param consumer: is asked for ends that it did not tell; ``None`` where every end is told.
+    :param consumer: returns ends that it did not report; ``None`` where every end is reported.
     """
 
     def __init__(self, max_task_idle_ms: int, clock: Clock, consumer: Consumer | None = None) -> None:
@@ -44,7 +44,7 @@ class Idling:
         self._since: dict[TopicPartition, float] = {}
 
     def must_wait(self, queue: InputQueue) -> bool:
-        """Whether the partition, which has nothing buffered, has to be waited for."""
+        """Whether the task has to wait for a partition that has nothing buffered."""
         if self._max_ms < 0:
             return False
         if not queue.caught_up and not self._read_to_end(queue):
@@ -57,8 +57,7 @@ class Idling:
         return (now - since) * 1000 < self._max_ms
 
     def watch(self, queues: Iterable[InputQueue]) -> None:
-        """Partitions that have nothing buffered and may be waited for after another one: their ends, if nobody tells
-        them, are asked for together."""
+        """Adds empty partitions that a task may have to wait for later, so that their ends are requested together."""
         if self._max_ms < 0 or self._consumer is None:
             return
         at = self._clock.monotonic() + ASK_INTERVAL_S
@@ -68,18 +67,18 @@ class Idling:
                 self._ask_at.setdefault(queue.partition, at)
 
     def idle_s(self, partition: TopicPartition) -> float | None:
-        """For how long the partition has been waited for since it was read to its end; ``None`` if it is not."""
+        """Returns how long a task has waited for a partition that was read to its end; ``None`` if it does not wait."""
         since = self._since.get(partition)
         return None if since is None else self._clock.monotonic() - since
 
     def arrived(self, partition: TopicPartition) -> None:
-        """Records came: the wait starts again when it is empty the next time."""
+        """Ends the wait for a partition that has records; it starts again when the partition is empty the next time."""
         self._since.pop(partition, None)
         if self._ask_at.pop(partition, None) is not None:
             self._waited.pop(partition, None)
 
     def _read_to_end(self, queue: InputQueue) -> bool:
-        """Asks, now and then, whether everything was handed over that the partition holds."""
+        """Whether the consumer has delivered all records of the partition; requests its end from time to time."""
         if self._consumer is None:
             return False
         now, partition = self._clock.monotonic(), queue.partition
@@ -103,7 +102,7 @@ class Idling:
             self._reached(self._waited[partition], end)
 
     def _reached(self, queue: InputQueue, end: int) -> bool:
-        """Takes note if everything was handed over that is before the end."""
+        """Notes, and returns, whether the consumer has delivered all records before the end."""
         assert self._consumer is not None
         position = self._consumer.position(queue.partition)
         position = queue.next_offset if position is None else position
@@ -114,7 +113,7 @@ class Idling:
         return True
 
     def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """One call for all; where a partition spoils it, one for each."""
+        """Requests the ends in one call, or in one for each partition if one of them cannot be read."""
         assert self._consumer is not None
         try:
             return self._consumer.end_offsets(partitions, ASK_TIMEOUT_S)

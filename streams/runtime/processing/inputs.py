@@ -1,7 +1,7 @@
 """Input partitions of a task: buffered messages, the head decoded, and the loops that feed the chain.
 
 A task with one partition runs through each batch in one loop. A task with several takes the head with the smallest
-timestamp; heads are decoded when they become heads, not when they are fetched (conformance 4, 5).
+timestamp. A head is decoded when it becomes the head, not when it is fetched (semantics 4, 5).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ __all__ = ["BoundSource", "Head", "InputQueue"]
 
 log = logging.getLogger("streams.tasks")
 
-SIZES_LOOKED_AT = 16
-"""Messages of a batch whose sizes stand for all."""
+SIZES_SAMPLED = 16
+"""How many messages of a batch are measured, for all of them."""
 
 Head = tuple[int, Any, Any, HeaderList | None, Any]
 """``(timestamp, key, value, headers, message)`` of the next record of a partition."""
@@ -39,7 +39,7 @@ Head = tuple[int, Any, Any, HeaderList | None, Any]
 
 @dataclass(frozen=True)
 class BoundSource:
-    """A source node as one task reads one topic with it."""
+    """Holds what one task reads one topic with: a source node with its serdes, and the function behind it."""
 
     node: str
     read_key: Callable[[bytes], Any]
@@ -49,7 +49,7 @@ class BoundSource:
 
 
 class InputQueue:
-    """One input partition of a task."""
+    """Buffers the messages of one input partition of a task, and processes them."""
 
     def __init__(self, partition: TopicPartition, source: BoundSource, environment: Environment) -> None:
         self.partition = partition
@@ -64,13 +64,13 @@ class InputQueue:
         """Offset of the first record to process, if it is known."""
         self.partition_time = NO_TIMESTAMP
         self.caught_up = False
-        """Whether the end of the partition was reached after the last record handed over."""
+        """Whether the end of the partition was reached after the last record that was added."""
         self.end_offset: int | None = None
         """Where the partition ended when that was last reached."""
         self._seen_bytes = 0.0
         self._seen_records = 0
         self._run = 1
-        """Records between two looks at the clock."""
+        """Records between two checks of the clock."""
         self._done = 0
 
     def __len__(self) -> int:
@@ -82,39 +82,39 @@ class InputQueue:
         return self.start if self.position is None else self.position
 
     def add(self, messages: Sequence[Any]) -> None:
-        """Takes over consumed messages, in order."""
+        """Adds consumed messages, in order."""
         self.messages.extend(messages)
         self.caught_up = False
 
     def at_end(self, offset: int) -> None:
-        """The end of the partition was reached at ``offset``, past control records."""
+        """Records that the end of the partition was reached at ``offset``, past control records."""
         self.caught_up = True
         self.end_offset = offset
         if not self.messages and self.head is None and self.position is not None:
             self.position = max(self.position, offset)
 
-    def go_on_at(self, offset: int) -> None:
-        """Nothing is buffered, and reading goes on at another offset."""
+    def continue_at(self, offset: int) -> None:
+        """Continues at another offset, where nothing is buffered."""
         self.position = offset
         self.caught_up = False
 
     def measure(self, messages: Sequence[Any]) -> None:
-        """Looks at the sizes of some of the messages that were just added."""
+        """Measures some of the messages that were just added."""
         if len(self) <= len(messages):
             self._seen_bytes, self._seen_records = 0.0, 0
-        some = messages[:: len(messages) // SIZES_LOOKED_AT + 1]
+        some = messages[:: len(messages) // SIZES_SAMPLED + 1]
         weight = len(messages) / len(some)
         self._seen_bytes += weight * sum(len(value) for message in some if (value := message.value()) is not None)
         self._seen_records += len(messages)
 
     def buffered_bytes(self) -> int:
-        """About how many bytes of values are buffered: by the mean size of what was added since it was last empty."""
+        """Estimates how many bytes of values are buffered, by the mean size of those added since it was last empty."""
         return int(len(self) * self._seen_bytes / max(1, self._seen_records))
 
     # ------------------------------------------------------------------ one record at a time
 
     def fill(self) -> bool:
-        """Makes the next good record the head, where there is none; tells whether there is one."""
+        """Makes the next good record the head, if there is no head; returns whether there is one."""
         messages, decode = self.messages, self._decode
         while messages:
             message = messages.popleft()
@@ -126,14 +126,14 @@ class InputQueue:
         return False
 
     def take(self) -> Head | None:
-        """Takes out the next good record."""
+        """Removes and returns the next good record."""
         if self.head is None:
             self.fill()
         head, self.head = self.head, None
         return head
 
     def run(self, head: Head) -> None:
-        """Processes what was taken out."""
+        """Processes a record that :meth:`take` returned."""
         timestamp, key, value, headers, message = head
         cursor = self._cursor
         cursor.message, cursor.source, cursor.timestamp = message, self.partition, timestamp
@@ -158,6 +158,10 @@ class InputQueue:
             cursor.message, cursor.source = message, self.partition
             self._environment.errors.deserialization(source.node, error, part, cursor)
             self._environment.metrics.dropped_records += 1
+            if self._environment.trace is not None:
+                key = None if part == "key" else key
+                why = f"the {part} cannot be read: {type(error).__name__}: {error}"
+                self._environment.trace.unread(source.node, self.partition, message, key, why)
             return None
         headers = message.headers()
         timestamp: int = message.timestamp()[1]
@@ -165,14 +169,17 @@ class InputQueue:
             self._cursor.message, self._cursor.source = message, self.partition
             timestamp = self._extract(message, key, value, headers)
             if timestamp < 0:
-                self._drop_untimed(message, timestamp)
+                self._drop_untimed(message, timestamp, key)
                 return None
         return timestamp, key, value, headers, message
 
-    def _drop_untimed(self, message: Any, timestamp: int) -> None:
-        """As in Java, a negative time is no error but the extractor's way to drop a record."""
+    def _drop_untimed(self, message: Any, timestamp: int, key: Any) -> None:
+        """Drops a record with a negative time: as in Java, that is no error but the extractor's way to drop it."""
         self._environment.metrics.dropped_records += 1
-        if self.source.extractor is not log_and_skip_on_invalid_timestamp:  # that one has told it
+        if self._environment.trace is not None:
+            why = f"its timestamp extractor gave a negative time, {timestamp}"
+            self._environment.trace.unread(self.source.node, self.partition, message, key, why)
+        if self.source.extractor is not log_and_skip_on_invalid_timestamp:  # that one has logged it
             topic, partition = self.partition
             place = {"node": self.source.node, "topic": topic, "partition": partition, "offset": message.offset()}
             log.warning(
@@ -210,8 +217,8 @@ class InputQueue:
             return (self._run_one_by_one if one_by_one else self._run_together)(limit, punctuations, punctuate)
         except BaseException:
             pace, message = self._environment.pace, self._cursor.message
-            if pace is not None:  # what failed may only have met what came too late
-                pace.look(self._run, lambda: ("a record", self.place(message)))
+            if pace is not None:  # the record may have failed because a slow one before it was too late
+                pace.check(self._run, lambda: ("a record", self.place(message)))
             raise
 
     def _run_together(self, limit: int, punctuations: Punctuations, punctuate: Callable[[], None]) -> int:
@@ -219,7 +226,7 @@ class InputQueue:
         if not messages:
             return 0
         pace, self._done = self._environment.pace, len(messages)
-        looked = messages if pace is None else chain.from_iterable(self._runs(messages, pace))
+        checked = messages if pace is None else chain.from_iterable(self._runs(messages, pace))
         cursor, source, forward = self._cursor, self.source, self.source.forward
         read_key, read_value = source.read_key, source.read_value
         stream_time = cursor.stream_time
@@ -227,7 +234,7 @@ class InputQueue:
         kind = type(messages[0])
         keys, values = map(kind.key, messages), map(kind.value, messages)
         rest = zip(map(kind.timestamp, messages), map(kind.headers, messages), strict=True)
-        for message, raw_key, raw_value, (stamp, headers) in zip(looked, keys, values, rest, strict=False):
+        for message, raw_key, raw_value, (stamp, headers) in zip(checked, keys, values, rest, strict=False):
             cursor.message = message
             try:
                 key = None if raw_key is None else read_key(raw_key)
@@ -254,8 +261,8 @@ class InputQueue:
         return done
 
     def _runs(self, messages: list[Any], pace: Pace) -> Iterator[list[Any]]:
-        """The messages in runs; the clock is looked at between them, and when the turn is over the rest is left."""
-        done, run, total, look = 0, self._run, len(messages), pace.look
+        """Yields the messages in runs, and checks the clock between them; leaves the rest when the turn is over."""
+        done, run, total, check = 0, self._run, len(messages), pace.check
 
         def last() -> tuple[str, dict[str, Any]]:
             return "a record", self.place(messages[done - 1])
@@ -265,13 +272,13 @@ class InputQueue:
             some = messages[done : done + run]
             yield some
             done += len(some)
-            self._run = run = look(run, last)
+            self._run = run = check(run, last)
             if pace.over:
                 break
         self._done = done
 
     def place(self, message: Any) -> dict[str, Any]:
-        """Where a record is, for messages about it."""
+        """Returns the place of a record, for errors and logs."""
         topic, partition = self.partition
         place = {"topic": topic, "partition": partition, "offset": message.offset(), "node": self.source.node}
         return {**place, "task": str(self._environment.task_id)}
@@ -288,7 +295,7 @@ class InputQueue:
         count, pace = 0, self._environment.pace
         if pace is not None:
             pace.begin_run()
-        look_at = min(self._run, limit)
+        check_at = min(self._run, limit)
         while count < limit:
             head = self.take()
             if head is None:
@@ -297,10 +304,10 @@ class InputQueue:
             count += 1
             if self._cursor.stream_time >= punctuations.next_stream_time:
                 punctuate()
-            if pace is not None and count >= look_at:
+            if pace is not None and count >= check_at:
                 message = head[-1]
-                self._run = pace.look(self._run, lambda: ("a record", self.place(message)))  # noqa: B023 - called at once
+                self._run = pace.check(self._run, lambda: ("a record", self.place(message)))  # noqa: B023 - called at once
                 if pace.over:
                     break
-                look_at = count + self._run
+                check_at = count + self._run
         return count

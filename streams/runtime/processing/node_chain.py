@@ -1,4 +1,4 @@
-"""Compiles the nodes of a plan into closures, children first, once per task."""
+"""Compiles the nodes of a plan into closures, children before parents, once for each task."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ log = logging.getLogger("streams.tasks")
 
 @dataclass
 class NodeChain:
-    """The compiled nodes of a task."""
+    """Holds the compiled nodes of a task."""
 
     sources: dict[str, BoundSource]
     """By real topic name."""
     bind_source: Callable[[str, str], BoundSource]
-    """``(node, real topic name)``: a source as it reads a topic."""
+    """``(node, real topic name)`` to the source as it reads that topic."""
     contexts: Mapping[str, NodeContext]
     _initialisers: list[Callable[[], None]]
     _closers: list[Callable[[], None]]
@@ -49,7 +49,7 @@ class NodeChain:
             initialise()
 
     def close(self) -> None:
-        """Closes the users' processors; the first error is raised after all were closed, others are logged."""
+        """Closes the users' processors; raises the first error after all were closed, and logs others."""
         failure: Exception | None = None
         for close in self._closers:
             try:
@@ -68,7 +68,10 @@ def _init(context: NodeContext, processor: Any) -> None:
 
 
 def _called(call: Callable[[], None], what: str, node: str, task: str) -> None:
-    """:raises ProcessingError: if the user's ``init`` or ``close`` fails, with the name of the node."""
+    """Calls a user's ``init`` or ``close``.
+
+    :raises ProcessingError: if it fails, with the name of the node.
+    """
     try:
         call()
     except StreamsError as error:
@@ -79,7 +82,10 @@ def _called(call: Callable[[], None], what: str, node: str, task: str) -> None:
 
 
 def _made(node: str, supplier: Any, task: str) -> Any:
-    """:raises ProcessingError: if the user's supplier fails, or makes no processor, with the name of the node."""
+    """Returns the processor that a user's supplier makes.
+
+    :raises ProcessingError: if the supplier fails, or makes no processor, with the name of the node.
+    """
     try:
         processor = supplier()
     except StreamsError as error:
@@ -94,6 +100,8 @@ def _made(node: str, supplier: Any, task: str) -> Any:
 
 
 class _Builder:
+    """Compiles one node after the other, and collects what the chain is made of."""
+
     def __init__(
         self,
         plan: TaskPlan,
@@ -150,14 +158,25 @@ class _Builder:
 
     def source(self, name: str, topic: str) -> BoundSource:
         node: Any = self.plan.topology.nodes[name]
-        what = f"source {name!r}"
+        what, trace = f"source {name!r}", self.environment.trace
+        forward = forward_to(list(reversed(self.children[name].values())))
         return BoundSource(
             node=name,
             read_key=self.environment.key_serde(node.key_serde, what, topic).deserialize,
             read_value=self.environment.value_serde(node.value_serde, what, topic).deserialize,
-            extractor=node.timestamp_extractor or self.environment.default_timestamp_extractor,
-            forward=forward_to(list(reversed(self.children[name].values()))),
+            extractor=node.timestamp_extractor or self.environment.settings.default_timestamp_extractor,
+            forward=forward if trace is None else trace.source(name, forward, self.plan.internal_topics),
         )
+
+    def traced(self, node: ProcessorNode | SinkNode, function: Forward) -> Forward:
+        """The function of a node, with lines for the records that are followed."""
+        trace = self.environment.trace
+        if trace is None:
+            return function
+        if isinstance(node, SinkNode):
+            is_internal = node.topic is not None and self.plan.real_name(node.topic) in self.plan.internal_topics
+            return trace.sink(node.name, function, is_internal)
+        return trace.node(node.name, function)
 
 
 def build_chain(
@@ -167,7 +186,7 @@ def build_chain(
     stores: Mapping[str, OpenStore],
     punctuations: Punctuations,
 ) -> NodeChain:
-    """Compiles the plan for one task. Users' processors are made here and initialised by :meth:`NodeChain.init`."""
+    """Compiles a plan for one task. Users' processors are made here and initialised by :meth:`NodeChain.init`."""
     builder = _Builder(plan, environment, collector, stores, punctuations)
     sources: dict[str, BoundSource] = {}
     for name in reversed(plan.nodes):
@@ -176,6 +195,7 @@ def build_chain(
             sources |= {topic: builder.source(name, topic) for topic, reader in plan.topics.items() if reader == name}
             continue
         function = builder.sink(node) if isinstance(node, SinkNode) else builder.processor(node)
+        function = builder.traced(node, function)
         for parent in node.parents:
             builder.children[parent][name] = function
     return NodeChain(sources, builder.source, builder.contexts, builder.initialisers, builder.closers)

@@ -1,13 +1,13 @@
-"""How long a stream thread goes on processing before it sees to what else is due: a commit, the consumer, a stop.
+"""How long a stream thread processes records before it does what else is due: a commit, a poll, a stop.
 
-The clock is looked at between records, each time about as much work was done as makes the look cheap: every few dozen
-records of a fast topology, and after each record of a slow one (docs/decisions/0021-the-clock-between-records.md).
+The clock is read between records, as often as keeps that cheap: every few dozen records of a fast topology, and after
+each record of a slow one (docs/decisions/0021-the-clock-between-records.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from processor_api.clock import Clock
 from processor_api.errors import ProcessingError
@@ -15,52 +15,49 @@ from processor_api.task_id import TaskId, TopicPartition
 
 __all__ = ["Pace", "SlowCall"]
 
-LOOK_INTERVAL_S = 200e-6
-"""Of work between two looks, which cost about a microsecond each."""
+CHECK_INTERVAL_S = 200e-6
+"""How much work to do between two checks of the clock, which cost about a microsecond each."""
 RUN_MAX = 128
-"""Records between two looks, at most."""
+"""The most records between two checks of the clock."""
 TURN_S = 0.1
-"""The longest time between two calls of the consumer, as far as user code lets it be."""
+"""The longest time between two calls of the consumer, unless user code takes longer."""
 TURN_MIN_S = 0.01
-"""What a turn may take when a commit is due already: records that came together are committed together."""
+"""How long a turn may take when a commit is due already: records that came together are committed together."""
 DRAIN_S = 5.0
-"""What the drain of the caches may take at a commit: user code behind a cache runs there."""
-WORTH_TELLING_S = 0.1
+"""How long the drain of the caches may take at a commit: user code behind a cache runs there."""
+SLOW_CALL_S = 0.1
+"""Calls that take longer are kept for messages."""
 
 
-class _HasId(Protocol):
-    id: TaskId
-
-
-T = TypeVar("T", bound=_HasId)
+T = TypeVar("T")
 
 DRAIN = "the drain of the caches"
 
 
 class SlowCall(NamedTuple):
-    """The longest that user code took since the last commit."""
+    """Describes the call of user code that took longest since the last commit."""
 
     seconds: float
     what: str
     """The record or the punctuation."""
     place: dict[str, Any]
     records: int = 1
-    """As many records it was, up to the one at the place."""
+    """How many records the call was for; the last of them is the one at the place."""
 
     @property
     def partition(self) -> TopicPartition | None:
-        """Of the record; ``None`` for other calls."""
+        """The partition of the record; ``None`` for other calls."""
         topic, number = self.place.get("topic"), self.place.get("partition")
         return None if topic is None or number is None else TopicPartition(topic, number)
 
     @property
     def offsets(self) -> range:
-        """Where the record is."""
+        """The offsets of the records."""
         last: int = self.place.get("offset", -1)
         return range(last - self.records + 1, last + 1)
 
     def holds(self, other: SlowCall) -> bool:
-        """Whether the other one is the same call again, or a part of it."""
+        """Whether another call is this one again, or a part of it."""
         if self.partition is None:
             return (self.what, self.place) == (other.what, other.place)
         return other.partition == self.partition and other.offsets.stop - 1 in self.offsets
@@ -69,7 +66,7 @@ class SlowCall(NamedTuple):
         return f"{self.what} took {self.seconds:.1f} s"
 
     def too_slow(self, name: str, limit_s: float, what_happens: str) -> ProcessingError:
-        """What to fail with when it took longer than a setting allows."""
+        """Returns the error to fail with when the call took longer than a setting allows."""
         return ProcessingError(
             f"{self} in user code, longer than {name} ({limit_s * 1000:.0f}): {what_happens}, so that it would never be"
             f" committed. Make it quicker, or raise {name}",
@@ -82,7 +79,7 @@ def _no() -> bool:
 
 
 class Pace:
-    """Of one life of a stream thread.
+    """Decides when a turn of a stream thread ends, and keeps the slowest call, from one join of the group to its end.
 
     :param transaction_timeout_s: of the producer; ``None`` without transactions.
     :param poll_interval_s: how long the consumer may go without a call.
@@ -105,73 +102,76 @@ class Pace:
         shortest = min(poll_interval_s, transaction_timeout_s or poll_interval_s)
         self._turn_s = min(TURN_S, shortest / 4)
         self._drain_s = min(DRAIN_S, shortest / 4)
-        self._until = self._looked = 0.0
+        self._until = self._checked = 0.0
         self.over = False
-        """Whether the turn is over, as of the last look."""
+        """Whether the turn is over, as of the last check."""
         self.served: TaskId | None = None
-        """The task that was the last to have a turn, where others wait for the next one."""
+        """The task that had the last turn, if others have to wait for the next one."""
         self.slowest: SlowCall | None = None
         self._calls: set[str] = set()
         self.committed_calls: set[str] = set()
-        """Calls for no record, such as punctuations, that the last commit held the effects of."""
+        """Calls that were not for a record, such as punctuations, whose effects the last commit held."""
         self._records = 0
-        """Processed since the last commit."""
+        """How many were processed since the last commit."""
         self._records_max = 1 << 62
         """How many may be processed between two commits, for caches to be drained in time."""
 
     def learn_from(self, former: Pace) -> None:
-        """Of the life before: how long drains took."""
+        """Takes over how long drains took, from before the last join of the group."""
         self._records_max = former._records_max
 
     # ------------------------------------------------------------------ turns
 
     def begin_turn(self, commit_due: float) -> None:
-        """Before the tasks of a thread process.
+        """Begins a turn of the thread's tasks.
 
         :param commit_due: when the next commit is due, in seconds of the clock; one record is processed all the same.
         """
-        now = self._looked = self._now()
+        now = self._checked = self._now()
         self._until = min(max(commit_due, now + min(TURN_MIN_S, self._turn_s)), now + self._turn_s)
         self.over = False
 
     def ends_here(self) -> bool:
-        """Looks, between two tasks."""
-        now = self._looked = self._now()
+        """Checks the clock between two tasks; returns whether the turn is over."""
+        now = self._checked = self._now()
         self.over = self.over or now >= self._until or self.stopping()
         return self.over
 
-    def in_turn(self, tasks: list[T]) -> list[T]:
-        """The tasks in the order of this turn: those first that the last one did not come to."""
+    def in_turn(self, tasks: Mapping[TaskId, T]) -> list[T]:
+        """Returns the tasks in the order of this turn: first those that the last turn did not reach."""
         served, self.served = self.served, None
-        last = next((number for number, task in enumerate(tasks) if task.id == served), -1)
-        return tasks[last + 1 :] + tasks[: last + 1]
+        last = next((number for number, id_ in enumerate(tasks) if id_ == served), -1)
+        ordered = list(tasks.values())
+        return ordered[last + 1 :] + ordered[: last + 1]
 
     def begin_run(self) -> None:
-        """What follows is measured by the next :meth:`look`."""
-        self._looked = self._now()
+        """Begins the time that the next :meth:`check` measures."""
+        self._checked = self._now()
 
-    def look(self, run: int, slow: Callable[[], tuple[str, dict[str, Any]]]) -> int:
-        """Looks, after so many records; returns how many go before the next look, if the turn is not :attr:`over`.
+    def check(self, run: int, slow: Callable[[], tuple[str, dict[str, Any]]]) -> int:
+        """Checks the clock after a run of records; returns how many are to be processed before the next check.
 
-        :param slow: tells what the last record was.
+        :attr:`over` says whether there is a next one in this turn.
+
+        :param slow: returns what the last record was, and its place.
         """
         now = self._now()
-        took = now - self._looked
-        self._looked = now
+        took = now - self._checked
+        self._checked = now
         if now >= self._until or self.stopping() or self._is_full():
             self.over = True
-        if took <= LOOK_INTERVAL_S:
-            return run * 2 if took <= LOOK_INTERVAL_S / 2 and run < RUN_MAX else run
-        if took > WORTH_TELLING_S:
+        if took <= CHECK_INTERVAL_S:
+            return run * 2 if took <= CHECK_INTERVAL_S / 2 and run < RUN_MAX else run
+        if took > SLOW_CALL_S:
             self._slow(SlowCall(took, *slow(), records=run))
-        return max(1, int(run * LOOK_INTERVAL_S / took))
+        return max(1, int(run * CHECK_INTERVAL_S / took))
 
-    # ------------------------------------------------------------------ what takes long
+    # ------------------------------------------------------------------ slow calls
 
-    def took(self, seconds: float, what: str, place: dict[str, Any]) -> None:
-        """A call of user code that was not for one record took so long."""
+    def record_call(self, seconds: float, what: str, place: dict[str, Any]) -> None:
+        """Records a call of user code that was not for one record."""
         self._calls.add(what)
-        if seconds > WORTH_TELLING_S:
+        if seconds > SLOW_CALL_S:
             self._slow(SlowCall(seconds, what, place))
 
     def _slow(self, call: SlowCall) -> None:
@@ -180,10 +180,11 @@ class Pace:
 
     @property
     def poll_is_late(self) -> bool:
-        """Whether a call since the last commit took so long that the group has thrown the member out."""
+        """Whether a call since the last commit took so long that the member was removed from the group."""
         return self.slowest is not None and self.slowest.seconds >= self.poll_interval_s
 
     def processed(self, records: int) -> None:
+        """Counts records that were processed."""
         self._records += records
 
     @property
@@ -191,15 +192,15 @@ class Pace:
         """How many records may be processed before the next commit."""
         return self._records_max - self._records
 
-    def drained(self, seconds: float) -> None:
-        """The drain of a commit took so long: the next one is to take no longer than it may."""
-        if seconds > WORTH_TELLING_S:
+    def record_drain(self, seconds: float) -> None:
+        """Records the time of a drain, so that the next one takes no longer than it may."""
+        if seconds > SLOW_CALL_S:
             self._slow(SlowCall(seconds, DRAIN, {}))
         per_record = seconds / max(1, self._records)
         self._records_max = max(1, int(self._drain_s / per_record)) if per_record > 0 else 1 << 62
 
     def committed(self) -> None:
-        """A new measure begins."""
+        """Begins to measure again, after a commit."""
         self._records = 0
         self.slowest = None
         self.committed_calls, self._calls = self._calls, set()

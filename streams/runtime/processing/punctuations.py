@@ -1,4 +1,4 @@
-"""Callbacks by stream time and by wall clock (conformance 90 to 92)."""
+"""Punctuations by stream time and by the wall clock (semantics 90 to 92)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NEVER = 1 << 62
 
 
 class Schedule:
-    """One scheduled callback; `Cancellable` for its owner."""
+    """A scheduled callback, which its owner may cancel (`processor_api.punctuation.Cancellable`)."""
 
     __slots__ = ("callback", "cancelled", "interval_ms", "node")
 
@@ -25,17 +25,18 @@ class Schedule:
         self.cancelled = False
 
     def cancel(self) -> None:
+        """Ends the punctuation."""
         self.cancelled = True
 
 
 def next_time(due_ms: int, interval_ms: int, now_ms: int) -> int:
-    """When a punctuation that was due comes again: on its grid, past ``now_ms``; what was missed is skipped."""
+    """Returns the next time of a punctuation on its grid after ``now_ms``; times that were missed are skipped."""
     following = due_ms + interval_ms
     return following if now_ms < following else due_ms + ((now_ms - due_ms) // interval_ms + 1) * interval_ms
 
 
 class Punctuations:
-    """The punctuations of one task."""
+    """Holds the punctuations of one task, and runs those that are due."""
 
     def __init__(self, run: Callable[[Schedule, int], None]) -> None:
         self._run = run
@@ -73,7 +74,7 @@ class Punctuations:
         return schedule
 
     def punctuate(self, kind: PunctuationType, now_ms: int, enough: Callable[[], bool] | None = None) -> bool:
-        """Runs what is due; tells whether anything ran.
+        """Runs the punctuations that are due; returns whether any ran.
 
         :param enough: asked between two of them: whether the rest has to wait for the next call.
         """
@@ -89,14 +90,14 @@ class Punctuations:
                 self._push(kind, next_time(due, schedule.interval_ms, now_ms), schedule)
             if enough is not None and enough():
                 break
-        self._remember(kind)
+        self._update_next(kind)
         return ran
 
     def _push(self, kind: PunctuationType, due_ms: int, schedule: Schedule) -> None:
         heapq.heappush(self._due[kind], (due_ms, next(self._order), schedule))
-        self._remember(kind)
+        self._update_next(kind)
 
-    def _remember(self, kind: PunctuationType) -> None:
+    def _update_next(self, kind: PunctuationType) -> None:
         heap = self._due[kind]
         due = heap[0][0] if heap else NEVER
         if kind is PunctuationType.STREAM_TIME:

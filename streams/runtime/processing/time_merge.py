@@ -1,4 +1,4 @@
-"""Which of a task's inputs comes next: that whose next record has the smallest timestamp; of equal ones the first.
+"""Chooses the next input of a task: the one whose next record has the smallest timestamp; of equal ones the first.
 
 Kafka Streams keeps its partition queues in a priority queue as well (its `PartitionGroup`): the cost of a record does
 not grow with the number of inputs, of which most may be empty.
@@ -17,27 +17,27 @@ __all__ = ["TimeMerge"]
 
 
 class TimeMerge:
-    """Of the queues of one task, in the order of its plan.
+    """Merges the queues of one task by time.
 
-    A queue is known by its number: it is in the heap with the timestamp of its head, or among the empty ones. That of
-    the record in work stays in the heap, at the top, until it is asked for the next one.
+    A queue is known by its number in the order of the plan: it is in the heap with the timestamp of its head, or among
+    the empty ones. The queue of the current record remains at the top of the heap until the next record is asked for.
     """
 
     def __init__(self, queues: Iterable[InputQueue]) -> None:
         self._queues = list(queues)
         self._heap: list[tuple[int, int]] = []
         self._empty = list(range(len(self._queues)))
-        self._in_work: int | None = None
+        self._current: int | None = None
 
     def begin(self, idle: Idling | None) -> bool:
-        """Looks at the queues that were empty, as records may have come since.
+        """Checks the queues that were empty, since records may have come.
 
-        :returns: whether there may be a next record: an empty queue that has to be waited for stops all.
+        :returns: whether there may be a next record: an empty queue that has to be waited for holds up all others.
         """
-        if self._in_work is not None:
+        if self._current is not None:
             heappop(self._heap)
-            insort(self._empty, self._in_work)
-            self._in_work = None
+            insort(self._empty, self._current)
+            self._current = None
         queues, empty = self._queues, self._empty
         still: list[int] = []
         for place, number in enumerate(empty):
@@ -54,10 +54,12 @@ class TimeMerge:
         return True
 
     def next(self, idle: Idling | None) -> InputQueue | None:
-        """The queue whose head is to be processed, and taken out of it; ``None`` if there is none, or if a queue that
-        is empty now has to be waited for. One that had not to be waited for is not looked at before the next
-        `begin`."""
-        heap, number = self._heap, self._in_work
+        """Returns the queue whose head is to be processed and removed.
+
+        :returns: ``None`` if there is none, or if a queue that is empty now has to be waited for. A queue that did not
+            have to be waited for is not checked again before the next `begin`.
+        """
+        heap, number = self._heap, self._current
         if number is not None:
             queue = self._queues[number]
             if queue.fill():
@@ -65,10 +67,10 @@ class TimeMerge:
             else:
                 heappop(heap)
                 insort(self._empty, number)
-                self._in_work = None
+                self._current = None
                 if idle is not None and idle.must_wait(queue):
                     return None
         if not heap:
             return None
-        self._in_work = number = heap[0][1]
+        self._current = number = heap[0][1]
         return self._queues[number]

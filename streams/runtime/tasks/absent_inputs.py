@@ -1,4 +1,4 @@
-"""Inputs that a pattern of the topology matched, and that are not there when their task asks where to read them."""
+"""Inputs that a pattern of the topology matched, and that do not exist when their task asks where to read them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["AbsentInputs"]
 
 log = logging.getLogger("streams.task")
 
-AGAIN_S = 1.0
+CHECK_INTERVAL_S = 1.0
 
 
 class AbsentInputs:
-    """Finds partitions that do not exist, and says when to look for them again.
+    """Finds input partitions that do not exist, and says when to check again.
 
     A topic that a pattern matched may have been deleted since, or may be so new that not all brokers know it. Neither
     keeps the other inputs of a task from being read. A topic that the topology names must exist.
@@ -28,10 +28,10 @@ class AbsentInputs:
     def __init__(self, consumer: Consumer, clock: Clock) -> None:
         self._consumer = consumer
         self._clock = clock
-        self._again_at = 0.0
+        self._next_check = 0.0
 
     def find(self, task: Task, uncommitted: Collection[TopicPartition]) -> frozenset[TopicPartition]:
-        """Those of the partitions that a pattern matched and that do not exist now.
+        """Returns those of the partitions that a pattern matched and that do not exist now.
 
         :param uncommitted: partitions of the task without a committed offset; others existed a moment ago.
         """
@@ -43,7 +43,7 @@ class AbsentInputs:
                 matched.append(name)
         absent = frozenset(self._unknown(matched))
         if absent:
-            self._again_at = self._clock.monotonic() + AGAIN_S
+            self._next_check = self._clock.monotonic() + CHECK_INTERVAL_S
         if absent - task.absent:
             names = ", ".join(sorted(map(str, absent)))
             log.warning(
@@ -64,5 +64,5 @@ class AbsentInputs:
         return []
 
     def due(self, running: Collection[Task]) -> bool:
-        """Whether it is time to look for absent inputs of running tasks again."""
-        return any(task.absent for task in running) and self._clock.monotonic() >= self._again_at
+        """Whether it is time to check the absent inputs of running tasks again."""
+        return any(task.absent for task in running) and self._clock.monotonic() >= self._next_check

@@ -1,11 +1,11 @@
-"""The commit of a thread's tasks: one function per step (docs/design.md, section 3, step 7; conformance 78).
+"""The commit of a thread's tasks, with one function for each step (docs/design.md, "A record's way"; semantics 78).
 
 (a) drain the caches, (b) which sends what they logged, (c) flush the producer and raise the first send error; then at
 least once: (d) apply to the engines, (e) commit offsets; exactly once: (d) add offsets and commit the transaction, (e)
 apply to the engines. A failure at any step leaves everything after it undone.
 
-What is committed is what the open tasks know (docs/decisions/0020-every-transaction-asks-the-group.md): nothing here
-remembers an offset.
+The offsets to commit are those that the open tasks know (docs/decisions/0020-every-transaction-asks-the-group.md): they
+are kept nowhere else.
 """
 
 from __future__ import annotations
@@ -29,20 +29,21 @@ __all__ = ["Committer"]
 log = logging.getLogger("streams.commit")
 
 RENEW_INTERVAL_S = 12 * 3600.0
-"""Committed offsets of partitions outside the subscription expire at the broker: all are committed anew this often."""
+"""Committed offsets of partitions outside the subscription expire at the broker: all are committed again this often."""
 RENEW_RETRY_S = 60.0
 
 
 class Committer:
-    """Of one life of a stream thread.
+    """Commits the tasks of a stream thread, from one join of the group to its end.
 
-    :param pace: is told how long drains take.
+    :param pace: records how long drains take.
     """
 
     def __init__(
         self, collector: RecordCollector, membership: Membership, clock: Clock, pace: Pace, *, exactly_once: bool
     ) -> None:
-        self._collector = collector
+        self.collector = collector
+        """Sends what tasks write; a commit flushes it."""
         self._membership = membership
         self._clock = clock
         self._exactly_once = exactly_once
@@ -56,41 +57,42 @@ class Committer:
 
     @property
     def in_transaction(self) -> bool:
+        """Whether a transaction is open."""
         return self._in_transaction
 
     def begin(self) -> None:
-        """Before anything is sent: opens the transaction if it is not open."""
+        """Opens the transaction if it is not open; to be called before anything is sent."""
         if self._exactly_once and not self._in_transaction:
-            self._collector.producer.begin_transaction()
+            self.collector.producer.begin_transaction()
             self._in_transaction = True
         if self._in_transaction and self._began is None:
             self._began = self._clock.monotonic()
 
     def open_s(self) -> float | None:
-        """For how long work has been going on in the open transaction; ``None`` if there is none."""
+        """Returns how long ago work in the open transaction began; ``None`` if there is none."""
         return None if self._began is None else self._clock.monotonic() - self._began
 
     @property
     def commit_by(self) -> float:
-        """When half of the open transaction's time is over, in seconds of the clock: no later is it to be committed."""
+        """The latest time to commit, in seconds of the clock: when half of the transaction's time-out is over."""
         timeout_s = self._pace.transaction_timeout_s
         return math.inf if self._began is None or timeout_s is None else self._began + timeout_s / 2
 
     def commit(self, tasks: Collection[Task]) -> bool:
-        """Commits those tasks that need it; tells whether there was anything.
+        """Commits those tasks that need it; returns whether any did.
 
         :raises CommitAgain: nothing is lost; commit after the next poll.
-        :raises RetryableError: exactly once, nobody knows what the broker has of it: leave it to a new producer.
+        :raises RetryableError: exactly once, it is unknown what the broker has of it: leave it to a new producer.
         :raises TransactionAborted: abort it and rebuild the tasks.
         :raises TaskMigratedError: another member owns the tasks.
         """
         needing = [task for task in tasks if task.commit_needed]
         if not needing:
-            self._over()
+            self._nothing_waits()
             self._renew(tasks)
             return False
         self._drain(needing)
-        self._collector.flush()
+        self.collector.flush()
         offsets = {name: one for task in needing for name, one in task.committable().items()}
         if self._exactly_once:
             self._commit_transaction(offsets or _unchanged(needing))
@@ -101,7 +103,7 @@ class Committer:
         self.progressed = any(task.has_progress for task in needing)
         for task in needing:
             task.committed()
-        self._over()
+        self._nothing_waits()
         self._renew(tasks)
         return True
 
@@ -111,20 +113,20 @@ class Committer:
             self.begin()
             with working_on(task.id):
                 task.drain()
-        self._pace.drained(self._clock.monotonic() - begin)
+        self._pace.record_drain(self._clock.monotonic() - begin)
 
-    def _over(self) -> None:
-        """Nothing waits for a commit."""
+    def _nothing_waits(self) -> None:
+        """Ends the measures of the open transaction: nothing waits for a commit."""
         self._began = None
         self._pace.committed()
 
     def _commit_transaction(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """The group says with the offsets whether this is still its member, so that there is at least one of them."""
-        producer = self._collector.producer
+        """Commits the transaction with at least one offset, since the group checks the membership with offsets."""
+        producer = self.collector.producer
         try:
             producer.send_offsets(offsets, self._membership.identity())
             producer.commit_transaction()
-        except CommitAgain as error:  # not later: tasks may be about to go whose records are in this transaction
+        except CommitAgain as error:  # not tried again: its tasks may be revoked before
             raise TransactionAborted(error.message, **error.place()) from error
         self._in_transaction = False
 
@@ -141,12 +143,12 @@ class Committer:
             task.apply(transaction=self._exactly_once)
 
     def abort(self) -> None:
-        """Rolls back what the open transaction sent."""
+        """Aborts the open transaction."""
         self._began = None
         if self._in_transaction:
             self._in_transaction = False
-            self._collector.producer.abort_transaction()
-        self._collector.forget_failure()
+            self.collector.producer.abort_transaction()
+        self.collector.forget_failure()
 
     def leave_open(self) -> None:
         """Leaves the open transaction to `init_transactions` of the next producer, or to its timeout."""
@@ -156,7 +158,10 @@ class Committer:
     # ------------------------------------------------------------------ offsets that must not expire
 
     def start_at(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Commits where partitions start that had no committed offset, so that a missing one means a lost one."""
+        """Commits where partitions start that had no committed offset.
+
+        From then on a missing offset means that it was lost.
+        """
         self._membership.commit(offsets)
 
     def _renew(self, tasks: Collection[Task]) -> None:
@@ -174,7 +179,7 @@ class Committer:
 
 
 def _unchanged(tasks: Collection[Task]) -> Mapping[TopicPartition, OffsetAndMetadata]:
-    """Offsets that one of the tasks knows already, for a transaction that moves none."""
+    """Returns offsets that one of the tasks knows already, for a transaction that changes none."""
     for task in tasks:
         if task.known_offsets:
             return task.known_offsets

@@ -1,9 +1,9 @@
 """Changelogs that hide committed records behind an open transaction.
 
-A reader of committed records stops before the first record of a transaction that is open. In a changelog that is the
-transaction of a former owner of the task that died or does not know yet, or one that is committed and whose marker is
-not written yet. What the owners after it committed stands behind, so that a store that is restored now would lack it:
-its task waits until the transaction has ended, which takes ``transaction.timeout.ms`` at the most.
+A reader of committed records stops before the first record of an open transaction. In a changelog, such a transaction
+belongs to a former owner of the task that has died or has not noticed yet that it lost the task; or it is committed and
+its marker is not written yet. Records that later owners committed come after it in the log, so a store that is restored
+now would lack them: its task waits until the transaction has ended, which takes ``transaction.timeout.ms`` at most.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ __all__ = ["HiddenRecords"]
 
 log = logging.getLogger("streams.restore")
 
-LOOK_INTERVAL_S = 0.1
+CHECK_INTERVAL_S = 0.1
 
 
 class HiddenRecords:
-    """Tells the tasks of a stream thread whose changelogs can be restored to their ends.
+    """Finds the tasks of a stream thread whose changelogs can be read to their ends.
 
     :param log_ends: see :meth:`streams.kafka.ports.Admin.log_ends`.
     :param consumer: reads committed records.
@@ -39,13 +39,13 @@ class HiddenRecords:
         self._log_ends = log_ends
         self._consumer = consumer
         self._clock = clock
-        self._next_look = 0.0
-        self._told: set[TaskId] = set()
+        self._next_check = 0.0
+        self._logged: set[TaskId] = set()
 
-    def without(self, tasks: Collection[Task]) -> list[Task]:
-        """Those tasks that need not wait; none for a while after some had to."""
+    def readable(self, tasks: Collection[Task]) -> list[Task]:
+        """Returns those tasks that need not wait; none for a short time after some had to."""
         now = self._clock.monotonic()
-        if now < self._next_look:
+        if now < self._next_check:
             return []
         changelogs = {
             partition: task
@@ -60,12 +60,12 @@ class HiddenRecords:
         hidden = {name: task for name, task in changelogs.items() if readable[name] < ends.get(name, 0)}
         waiting = {task.id for task in hidden.values()}
         if waiting:
-            self._next_look = now + LOOK_INTERVAL_S
+            self._next_check = now + CHECK_INTERVAL_S
         for name, task in hidden.items():
-            if task.id not in self._told:
+            if task.id not in self._logged:
                 log.info(
                     "task waits for an open transaction in its changelog, which hides what was committed after it",
                     extra={"task": str(task.id), "changelog": str(name), "from": readable[name], "to": ends[name]},
                 )
-        self._told = waiting
+        self._logged = waiting
         return [task for task in tasks if task.id not in waiting]

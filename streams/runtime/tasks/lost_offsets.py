@@ -1,7 +1,7 @@
-"""Positions that are outside of their log: records were deleted before they were read, or the log was cut or made anew.
+"""Positions outside of their log: records were deleted before they were read, or the log was truncated or replaced.
 
-The client is told to reset nothing by itself, since it knows one policy for all topics and says little of what it did:
-it tells of the position, stops reading the partition, and what happens is decided here, source by source.
+The client is configured not to reset positions by itself: it has one policy for all topics and hardly reports what
+it did. It reports the position and stops reading the partition; what to do is decided here, for each source.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ log = logging.getLogger("streams.thread")
 
 
 class LostOffsets:
-    """Of one stream thread and its consumer.
+    """Moves the consumer of a stream thread to where it can read on.
 
     :param default: the policy of sources that have none of their own.
     """
@@ -35,17 +35,17 @@ class LostOffsets:
         self._lost: dict[TopicPartition, int] = {}
 
     def add(self, partition: TopicPartition, offset: int) -> None:
-        """The client has stopped to read a partition at an offset."""
+        """Adds a partition that the client has stopped reading, with the offset that is outside of the log."""
         self._lost[partition] = offset
 
     def clear(self) -> None:
-        """All partitions are read from their committed offsets again."""
+        """Forgets the partitions: all are read from their committed offsets again."""
         self._lost.clear()
 
     def find(self, running: Mapping[TopicPartition, Task]) -> list[TopicPartition]:
-        """Reads on, by the policy of the source, the lost partitions whose earlier records are all processed; returns
-        those.
+        """Resumes, by the policy of the source, the partitions whose earlier records are all processed.
 
+        :returns: these partitions.
         :raises StreamsError: if the policy is "none", or the records were the application's own.
         :raises RetryableError: if the cluster does not answer.
         """
@@ -63,7 +63,7 @@ class LostOffsets:
         return found
 
     def _read_control_topic(self, partition: TopicPartition) -> None:
-        """What is assigned and of no task is a control topic, of which what is there is read."""
+        """Reads a control topic, which is assigned but belongs to no task, from its beginning."""
         if partition in self._consumer.assignment():
             self._read_from(partition, AT_BEGINNING)
 
@@ -78,7 +78,7 @@ class LostOffsets:
         elif partition.topic in task.plan.repartition_topics:
             raise StreamsError(
                 f"{where}: records that the application wrote there for itself were deleted before they were"
-                " processed, or their topic was made anew. To go on without them, stop the application and set the"
+                " processed, or their topic was made again. To go on without them, stop the application and set the"
                 f" group's offset of this partition to {beginning} (kafka-consumer-groups.sh --reset-offsets)",
                 **place,
             )
@@ -90,7 +90,7 @@ class LostOffsets:
             )
         else:
             if partition.topic in {task.plan.changelogs[store] for store in task.plan.source_changelogs}:
-                policy = AutoOffsetReset.earliest()  # a restore reads what is there, so that the store must have it
+                policy = AutoOffsetReset.earliest()  # a restore reads from there, too: the store must have the same
             start, did = offsets_by_policy(policy, [partition], self._consumer, self._clock)[partition], policy.policy
         log.warning(
             "offset outside of the log: %s",
@@ -98,9 +98,9 @@ class LostOffsets:
             extra={**place, "beginning": beginning, "end": end, "policy": did, "goes_on_at": start},
         )
         self._read_from(partition, start)
-        task.go_on_at(partition, start)
+        task.continue_at(partition, start)
 
     def _read_from(self, partition: TopicPartition, offset: int) -> None:
-        """The client does not seek in a partition that it has given up."""
+        """Reads from an offset; the client does not seek in a partition that it has stopped reading."""
         self._consumer.unassign([partition])
         self._consumer.assign({partition: offset})

@@ -1,4 +1,4 @@
-"""Deletes records of repartition topics once they are processed (reference 3.6)."""
+"""Deletes records of repartition topics once they are processed (semantics 134)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = logging.getLogger("streams.purge")
 
 
 class RepartitionPurge:
-    """Every ``repartition.purge.interval.ms``, after a commit, beside the thread."""
+    """Purges every ``repartition.purge.interval.ms``, after a commit, on a thread of its own."""
 
     def __init__(self, admin: Admin, clock: Clock, interval_ms: int, threads: Threads = SYSTEM_THREADS) -> None:
         self._admin = admin
@@ -29,8 +29,11 @@ class RepartitionPurge:
         self._worker: Helper | None = None
 
     def run(self, tasks: Collection[Task]) -> None:
-        """Starts a purge up to the committed offsets if one is due. Positions may be ahead of them, past the markers of
-        transactions: whoever opens the task next starts from what was committed."""
+        """Starts a purge up to the committed offsets, if one is due.
+
+        Positions may be ahead of them, past the markers of transactions. The next owner of the task starts from the
+        committed offsets, so no record behind them is deleted.
+        """
         now = self._clock.monotonic()
         if now < self._next:
             return
@@ -52,6 +55,7 @@ class RepartitionPurge:
             log.warning("processed records of repartition topics were not deleted", extra={"error": str(error)})
 
     def close(self) -> None:
+        """Waits for a purge that runs, and ends."""
         if self._worker is not None:
             self._worker.shutdown(wait=True, cancel_futures=True)
             self._worker = None

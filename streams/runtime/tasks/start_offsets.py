@@ -1,9 +1,13 @@
-"""Where an input partition is read that has no committed offset, or one outside of its log (KIP-1106)."""
+"""Where the input partitions of a task are read from.
+
+That is the committed offset of the group. A partition that has none, or one outside of its log, is read from where the
+reset policy of its source says (KIP-1106).
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from processor_api.clock import Clock
 from processor_api.errors import StateError, StreamsError
@@ -12,11 +16,83 @@ from processor_api.offset_reset import AutoOffsetReset
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import Consumer, OffsetAndMetadata
 from streams.runtime.plan.task_plan import TaskPlan
+from streams.runtime.tasks.absent_inputs import AbsentInputs
+from streams.runtime.tasks.commit import Committer
 from streams.runtime.tasks.task import Task
+from streams.runtime.tasks.thread_clients import ThreadClients
+from streams.runtime.tasks.topic_ids import check_committed, keep_changelog_ids, topics_of, with_ids
 
-__all__ = ["check_positions", "offsets_by_policy", "reset_policy", "start_unrestored", "starting_offsets"]
+__all__ = ["StartOffsets", "offsets_by_policy", "reset_policy"]
 
 log = logging.getLogger("streams.restore")
+
+
+Starts = dict[TopicPartition, OffsetAndMetadata]
+"""Where each input partition of a task is read from."""
+
+
+class StartOffsets:
+    """Finds where the input partitions of a stream thread's tasks are read from.
+
+    :param committer: commits where partitions start that have no committed offset.
+    :param default: the reset policy of sources that have none of their own.
+    """
+
+    def __init__(self, clients: ThreadClients, committer: Committer, clock: Clock, default: AutoOffsetReset) -> None:
+        self._consumer = clients.consumer
+        self._admin = clients.admin
+        self._committer = committer
+        self._clock = clock
+        self._default = default
+        self._absent = AbsentInputs(clients.consumer, clock)
+
+    def absent_inputs_due(self, running: Collection[Task]) -> bool:
+        """Whether it is time to look again for inputs that did not exist."""
+        return self._absent.due(running)
+
+    def find(self, tasks: Collection[Task]) -> Iterator[tuple[Task, Starts]]:
+        """Yields each of some tasks that were just opened, with where its partitions start.
+
+        :raises StateError: if a topic was deleted and made again, or committed offsets are gone that stores rely on.
+        :raises StreamsError: if the reset policy is "none".
+        """
+        ids = self._admin.topic_ids(topics_of(tasks))
+        inputs = {task.id: task.plan.partitions(task.id.partition) for task in tasks}
+        committed = self._consumer.committed([name for names in inputs.values() for name in names])
+        for task in tasks:
+            names = inputs[task.id]
+            known = {name: committed[name] for name in names if name in committed}
+            task.topic_ids = {topic: ids[topic] for topic in topics_of([task]) if topic in ids}
+            task.absent = self._absent.find(task, [name for name in names if name not in known])
+            check_committed(task.environment.settings.application_id, known, ids)
+            check_positions(task, known.keys() | task.absent)
+            keep_changelog_ids(task)
+            yield task, self._with_starts(task, [name for name in names if name not in task.absent], known)
+
+    def find_added(self, task: Task, added: Collection[TopicPartition]) -> Starts:
+        """Returns where partitions start that a running task did not read before.
+
+        :raises StateError: as :meth:`find`.
+        """
+        committed = self._consumer.committed(added)
+        task.absent = self._absent.find(task, [name for name in added if name not in committed])
+        existing = [name for name in added if name not in task.absent]
+        task.topic_ids = {**task.topic_ids, **self._admin.topic_ids({name.topic for name in existing})}
+        check_committed(task.environment.settings.application_id, committed, task.topic_ids)
+        return self._with_starts(task, existing, committed)
+
+    def _with_starts(self, task: Task, inputs: Collection[TopicPartition], committed: Starts) -> Starts:
+        """Adds to the committed offsets where partitions without one start, and commits that."""
+        missing = [name for name in inputs if name not in committed]
+        starts = committed
+        if missing:
+            found = starting_offsets(task, missing, self._consumer, self._default, self._clock)
+            found = with_ids(found, task.topic_ids)
+            if task.stores.engines:
+                self._committer.start_at(found)
+            starts = committed | found
+        start_unrestored(task, committed, starts)
+        return starts
 
 
 def check_positions(task: Task, committed: Collection[TopicPartition]) -> None:
@@ -32,7 +108,7 @@ def check_positions(task: Task, committed: Collection[TopicPartition]) -> None:
                 f"the stores of task {task.id} have consumed {name!r} up to offset {position}, but the group has no"
                 " committed offset for it: it expired or was deleted. Set the group's offset (kafka-consumer-groups.sh"
                 " --reset-offsets) to go on from there, or remove the task's directory"
-                f" {task.environment.state_dir} and the changelogs to start anew",
+                f" {task.environment.state_dir} and the changelogs to start with empty stores",
                 task=str(task.id),
                 topic=partition.topic,
                 partition=partition.partition,
@@ -41,7 +117,7 @@ def check_positions(task: Task, committed: Collection[TopicPartition]) -> None:
 
 
 def reset_policy(plan: TaskPlan, partition: TopicPartition, default: AutoOffsetReset) -> AutoOffsetReset:
-    """Where to read a partition whose offset is missing or outside of its log."""
+    """Returns the policy for a partition whose offset is missing or outside of its log."""
     if partition.topic in plan.repartition_topics:
         return AutoOffsetReset.earliest()  # its records are the application's own: none may be skipped
     node = plan.topology.nodes[plan.topics[partition.topic]]
@@ -51,7 +127,7 @@ def reset_policy(plan: TaskPlan, partition: TopicPartition, default: AutoOffsetR
 def offsets_by_policy(
     reset: AutoOffsetReset, partitions: Collection[TopicPartition], consumer: Consumer, clock: Clock
 ) -> dict[TopicPartition, int]:
-    """The offsets that a policy other than "none" means now."""
+    """Returns the offsets that a policy other than "none" means now."""
     if reset.policy == "earliest":
         return consumer.beginning_offsets(partitions)
     if reset.policy == "latest":
@@ -66,8 +142,9 @@ def start_unrestored(
     committed: Mapping[TopicPartition, OffsetAndMetadata],
     starts: Mapping[TopicPartition, OffsetAndMetadata],
 ) -> None:
-    """Says, once, which records stores lack that nothing restores, having no changelog; they go on from where the task
-    starts.
+    """Logs which records are missing in stores without a changelog, which nothing restores.
+
+    It is logged once: the stores go on from where the task starts.
 
     :param committed: offsets found committed.
     :param starts: these, and where partitions without one start.
@@ -88,13 +165,13 @@ def start_unrestored(
             )
         later = {name: one.offset for name, one in starts.items() if positions.get(str(name), -1) < one.offset}
         if later:
-            task.stores.note_positions(store, later)
+            task.stores.write_positions(store, later)
 
 
 def starting_offsets(
     task: Task, missing: Collection[TopicPartition], consumer: Consumer, default: AutoOffsetReset, clock: Clock
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """The offsets to start at, resolved.
+    """Returns the offsets at which partitions without a committed one start, by the policy of each.
 
     :raises StreamsError: if the reset policy is "none".
     """

@@ -1,7 +1,7 @@
 """A task: one subtopology for one partition.
 
-The same code runs in a stream thread, in the test driver and in simulations; whoever owns the task gives it messages
-and calls the steps of a commit in order. A task never commits by itself.
+The same code runs in a stream thread, in the test driver and in simulations. The owner of a task gives it messages and
+calls the steps of a commit in order. A task never commits by itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from streams.runtime.processing.node_chain import NodeChain, build_chain
 from streams.runtime.processing.pace import Pace
 from streams.runtime.processing.punctuations import NEVER, Punctuations, Schedule
 from streams.runtime.processing.time_merge import TimeMerge
-from streams.runtime.tasks.store_positions import TaskPositions
+from streams.runtime.tasks.store_positions import StorePositions
 from streams.runtime.tasks.task_stores import TaskStores
 
 __all__ = ["Task", "TaskState"]
@@ -36,7 +36,7 @@ log = logging.getLogger("streams.tasks")
 
 
 class TaskState(enum.Enum):
-    """Where a task is in its life (reference 2.8)."""
+    """The state of a task (semantics 130)."""
 
     CREATED = "CREATED"
     RESTORING = "RESTORING"
@@ -56,7 +56,10 @@ _NEXT = {
 
 
 class Task:
-    """Made with open engines; `start` builds its chain once they are restored."""
+    """Runs a subtopology for one partition.
+
+    It is made with open engines; `start` builds its chain once they are restored.
+    """
 
     def __init__(self, plan: TaskPlan, environment: Environment, stores: TaskStores) -> None:
         self.id: TaskId = environment.task_id
@@ -65,15 +68,17 @@ class Task:
         self.stores = stores
         self.state = TaskState.CREATED
         self.queues: dict[TopicPartition, InputQueue] = {}
-        self.seen = TaskPositions()
+        self.store_positions = StorePositions()
         self.known_offsets: dict[TopicPartition, OffsetAndMetadata] = {}
-        """Where the group's committed offset of each input partition is, or the task started where there was none.
-        Replaced, not changed, by a commit: any thread may look. It dies with the task."""
+        """The committed offset of each input partition, or where the task started if there was none.
+
+        A commit replaces the mapping and does not change it, so any thread may read it.
+        """
         self.commit_needed = False
         self.has_progress = False
         """Whether what waits for a commit is more than what was written when processors were initialised."""
         self.topic_ids: Mapping[str, str] = {}
-        """The ids of the topics that it reads, and of the changelogs of its stores, where the cluster tells them."""
+        """The ids of the topics that it reads, and of the changelogs of its stores, where the cluster knows them."""
         self.absent: frozenset[TopicPartition] = frozenset()
         """Inputs that do not exist and are not read."""
         self._chain: NodeChain | None = None
@@ -85,13 +90,13 @@ class Task:
     def become(self, state: TaskState) -> None:
         """Changes the state.
 
-        :raises InternalError: if that is no legal step.
+        :raises InternalError: if a task cannot go from its state to that one.
         """
         if state not in _NEXT[self.state]:
             raise InternalError(f"a task cannot go from {self.state.value} to {state.value}", task=str(self.id))
         self.state = state
 
-    # ------------------------------------------------------------------ life
+    # ------------------------------------------------------------------ lifecycle
 
     def start(
         self,
@@ -99,7 +104,7 @@ class Task:
         committed: Mapping[TopicPartition, OffsetAndMetadata],
         changelog_ends: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """Builds the chain and goes RUNNING. ``committed`` gives partition times back (conformance 2).
+        """Builds the chain and goes RUNNING. ``committed`` restores partition times (semantics 2).
 
         :param changelog_ends: where the changelog of each store ends.
         """
@@ -107,7 +112,8 @@ class Task:
             self.become(TaskState.RESTORING)  # nothing was missing
         collector.prepare(self.plan.topics_written)
         self.stores.open(collector, changelog_ends)
-        self.seen.start(self.stores.seen_before({name: one.offset for name, one in committed.items()}, changelog_ends))
+        starts = {name: one.offset for name, one in committed.items()}
+        self.store_positions.start(self.stores.restored_positions(starts, changelog_ends))
         self._punctuations = Punctuations(self._punctuate)
         self._chain = build_chain(self.plan, self.environment, collector, self.stores.stores, self._punctuations)
         self.queues = {
@@ -136,12 +142,12 @@ class Task:
         chain.init()
         environment.initialised = True
         if environment.pace is not None:
-            environment.pace.took(now() - begin, "the start of the processors", {"task": str(self.id)})
+            environment.pace.record_call(now() - begin, "the start of the processors", {"task": str(self.id)})
 
     def read_also(self, partition: TopicPartition, source: str, committed: OffsetAndMetadata | None = None) -> None:
         """Reads one more partition with a source node whose pattern its topic matches, from the next record added.
 
-        :param committed: gives the partition's time back.
+        :param committed: restores the partition's time.
         """
         assert self._chain is not None
         bound = self._chain.sources[partition.topic] = self._chain.bind_source(source, partition.topic)
@@ -157,11 +163,11 @@ class Task:
         self._only = next(iter(self.queues.values())) if len(self.queues) == 1 else None
         self._merge = TimeMerge(self.queues.values())
 
-    def rebuild(self) -> None:
-        """Throws away everything that uncommitted records may have changed; the engines stay open."""
+    def roll_back(self) -> None:
+        """Goes back to the last commit; the engines remain open."""
         self._close_chain(dirty=True)
         self.stores.drop_uncommitted()
-        self.seen.stop()
+        self.store_positions.stop()
         self.queues.clear()
         self.known_offsets = {}
         self.commit_needed = self.has_progress = False
@@ -172,7 +178,10 @@ class Task:
                 self.become(state)
 
     def close(self, *, dirty: bool = False) -> None:
-        """Closes processors, stores and engines. What was not committed before is gone either way."""
+        """Closes processors, stores and engines. What was not committed is lost.
+
+        :param dirty: whether there is an error already, so that those of processors are only logged.
+        """
         if self.state is TaskState.CLOSED:
             return
         self.become(TaskState.SUSPENDED)
@@ -192,7 +201,7 @@ class Task:
         except Exception as error:
             if not dirty:
                 raise
-            # a dirty close has a reason already, which must not be hidden by this one
+            # a dirty close has an error already, which must not be hidden by this one
             log.warning("not closed in order", extra={"error": str(error)}, exc_info=error)
 
     # ------------------------------------------------------------------ processing
@@ -203,16 +212,18 @@ class Task:
         queue.add(messages)
         return queue
 
-    def go_on_at(self, partition: TopicPartition, offset: int) -> None:
-        """The next record of a partition, of which nothing is buffered, is at another offset than the last one said;
-        that is committed, so that a restart begins there."""
-        self.queues[partition].go_on_at(offset)
+    def continue_at(self, partition: TopicPartition, offset: int) -> None:
+        """Continues a partition at another offset, where nothing of it is buffered.
+
+        The offset is committed, so that a restart begins there.
+        """
+        self.queues[partition].continue_at(offset)
         self.commit_needed = True
 
     def process(self, limit: int, idle: Idling | None = None) -> int:
         """Processes up to ``limit`` records; returns how many. Stops early when an input has to be waited for.
 
-        :param idle: tells whether an empty partition must be waited for
+        :param idle: decides whether to wait for an empty partition
             (:class:`streams.runtime.processing.idling.Idling`); ``None`` never waits.
         """
         only, metrics = self._only, self.environment.metrics
@@ -229,25 +240,25 @@ class Task:
         return count
 
     def _process_in_runs(self, limit: int, idle: Idling | None, pace: Pace) -> int:
-        """Looks at the clock between runs of records."""
+        """Processes records in runs, and checks the clock between these."""
         count, run = 0, self._run
         pace.begin_run()
         while count < limit:
             wanted = min(run, limit - count)
             try:
                 done = self._process_by_time(wanted, idle)
-            except BaseException:  # what failed may only have met what came too late
-                pace.look(run, self._slow)
+            except BaseException:  # it may have failed because a slow record before it was too late
+                pace.check(run, self._slow)
                 raise
             count += done
-            run = pace.look(run, self._slow)
+            run = pace.check(run, self._slow)
             if pace.over or done < wanted:
                 break
         self._run = run
         return count
 
     def _slow(self) -> tuple[str, dict[str, Any]]:
-        """The last record, for messages about its time."""
+        """Returns the last record and its place, for messages about its time."""
         cursor = self.environment.cursor
         queue = next((one for one in self.queues.values() if one.partition == cursor.source), None)
         return "a record", {} if queue is None else queue.place(cursor.message)
@@ -285,15 +296,16 @@ class Task:
 
     @property
     def next_wall_clock_ms(self) -> int:
-        """When the next punctuation by the wall clock is due."""
+        """The time of the next punctuation by the wall clock."""
         return self._punctuations.next_wall_clock
 
     def wall_clock_due(self) -> bool:
+        """Whether a punctuation by the wall clock is due."""
         due = self._punctuations.next_wall_clock
         return due != NEVER and self.environment.clock.time_ms() >= due
 
     def punctuate_wall_clock(self) -> bool:
-        """Runs what is due by the wall clock; tells whether anything ran."""
+        """Runs the punctuations that are due by the wall clock; returns whether any ran."""
         now = self.environment.clock.time_ms()
         if now < self._punctuations.next_wall_clock:
             return False
@@ -320,22 +332,22 @@ class Task:
             environment.metrics.punctuated(seconds)
             if environment.pace is not None:
                 what = f"a punctuation of node {schedule.node!r}"
-                environment.pace.took(seconds, what, {"node": schedule.node, "task": str(self.id)})
+                environment.pace.record_call(seconds, what, {"node": schedule.node, "task": str(self.id)})
             cursor.leave()
 
     # ------------------------------------------------------------------ the steps of a commit
 
     def drain(self) -> None:
-        """(a), (b): forwards and logs what the caches hold back."""
+        """Steps (a) and (b): forwards and logs what the caches hold back."""
         self.stores.drain()
         self.environment.cursor.leave()
 
     def positions(self) -> dict[TopicPartition, int]:
-        """The next offset to process of each input partition that has moved since the task started."""
+        """Returns the next offset to process of each input partition that has moved since the task started."""
         return {name: queue.position for name, queue in self.queues.items() if queue.position is not None}
 
     def committable(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Offsets that the next commit changes, with the partition times (conformance 79) and the ids of the topics."""
+        """Returns the offsets that the next commit changes, with partition times (semantics 79) and topic ids."""
         known, ids = self.known_offsets, self.topic_ids
         return {
             name: found
@@ -345,24 +357,24 @@ class Task:
         }
 
     def apply(self, *, transaction: bool = False) -> None:
-        """(d) or (e): the engines take what was drained.
+        """Step (d) or (e): writes to the engines what was drained.
 
-        :param transaction: a transaction was committed before.
+        :param transaction: whether a transaction was committed before.
         """
         positions = self.positions()
         self.stores.apply(positions)
-        self.seen.note_commit(positions)
+        self.store_positions.note_commit(positions)
         if transaction:
             self.stores.transaction_committed()
 
     def sample(self) -> None:
-        """Keeps what the counters of the task and its stores are now, for rates."""
+        """Samples the counters of the task and its stores, for rates."""
         if self.environment.windows is not None:
             self.environment.windows.sample()
         self.stores.sample()
 
     def committed(self) -> None:
-        """The commit is over: what was :meth:`committable` is known."""
+        """Notes that the commit has succeeded: what was :meth:`committable` is committed."""
         if changed := self.committable():
             self.known_offsets = {**self.known_offsets, **changed}
         self.commit_needed = self.has_progress = False

@@ -42,13 +42,13 @@ EngineOpener = Callable[[str, Path, list[str]], Engine]
 """``(engine name, task directory, families)`` to an open engine."""
 
 _Applied = tuple[OpenStore, Changelog | None, bytes]
-"""What is written at a commit: a store's rows, and the offset of its changelog under a key."""
+"""The parts of a store that a commit writes: its rows, and the offset of its changelog under a key."""
 
 DRAIN_ROUNDS_MAX = 1000
 
 
 class TaskStores:
-    """Opened with a task. One engine of each name holds all of the task's stores on it."""
+    """Holds the stores of one task. One engine of each name holds all stores that are on such an engine."""
 
     def __init__(
         self, plan: TaskPlan, task: TaskId, environment: Environment, budget: Budget, open_engine: EngineOpener
@@ -62,7 +62,7 @@ class TaskStores:
         self.changelogs: dict[str, Changelog] = {}
         self.counters: dict[str, StoreCounters] = {}
         self._of_engine: list[tuple[Engine, list[_Applied], Any, Any]] = []
-        """With what an engine writes, and its handles of the families of offsets and positions."""
+        """Each engine with what it writes, and its handles of the families of offsets and positions."""
         self._position_keys: dict[TopicPartition, bytes] = {}
         self._readers_change = threading.Lock()
         self._readers: WeakValueDictionary[int, OpenStore] = WeakValueDictionary()
@@ -87,7 +87,7 @@ class TaskStores:
     def open(self, collector: RecordCollector, changelog_ends: Mapping[str, int]) -> None:
         """Opens every store on the engines, writing its changelog through ``collector``.
 
-        :param changelog_ends: where the changelog of each store ends; 0 if it is not told.
+        :param changelog_ends: where the changelog of each store ends; 0 for one that is not given.
         """
         self.stores.clear()
         self.changelogs.clear()
@@ -110,7 +110,10 @@ class TaskStores:
         log = log_many = None
         if topic is not None and name not in self._plan.source_changelogs:
             changelog = self.changelogs[name] = collector.changelog(topic, self._task.partition, end)
+            trace = self._environment.trace
             log, log_many = changelog.log, changelog.log_many
+            if trace is not None:
+                log, log_many = trace.stores.changelog(name, changelog)
         environment = self._environment
         opened = open_store(
             builder,
@@ -119,20 +122,20 @@ class TaskStores:
             budget=self._budget,
             log=log,
             log_many=log_many,
-            log_each=environment.log_each_put,
+            log_each=environment.settings.log_each_put,
             drop=environment.drop,
             **self._serdes(builder),
         )
-        if environment.registry is None:
+        if environment.settings.registry is None:
             return opened
         counters = self.counters.get(name)
         if counters is None:
-            counters = self.counters[name] = StoreCounters(environment.registry, environment.clock.monotonic)
+            counters = self.counters[name] = StoreCounters(environment.settings.registry, environment.clock.monotonic)
         facade, operator = counters.measured(opened.facade), counters.measured(opened.operator)
         return replace(opened, facade=facade, operator=operator, bare=opened.facade)
 
     def sample(self) -> None:
-        """Keeps what the stores' counters are now, for rates."""
+        """Samples the counters of the stores, for rates."""
         for counters in self.counters.values():
             counters.sample()
 
@@ -145,10 +148,10 @@ class TaskStores:
         }
 
     def open_reader(self, name: str) -> OpenStore | None:
-        """A store as its engine has it now, for a query while the task restores; ``None`` if the engine is closed. Any
-        thread may ask; it is closed before the engine.
+        """Opens a store as its engine has it now, for a query while the task restores; any thread may call it.
 
-        :raises StoreError: for a store of the user's own.
+        :returns: the store, which is closed before the engine; ``None`` if the engine is closed.
+        :raises StoreError: for a custom store.
         """
         builder = self._plan.topology.stores[name]
         if why := why_unreadable(builder):
@@ -173,16 +176,20 @@ class TaskStores:
     # ------------------------------------------------------------------ positions
 
     def changelog_partitions(self) -> dict[TopicPartition, str]:
-        """The changelog partition of each store that has one."""
+        """Returns the changelog partition of each store that has one."""
         partition = self._task.partition
         return {TopicPartition(topic, partition): store for store, topic in self._plan.changelogs.items()}
 
     def engine_of(self, store: str) -> Engine:
+        """Returns the engine that holds a store."""
         return self.engines[self._plan.topology.stores[store].supplier.engine]
 
     def offset_key(self, store: str) -> bytes:
-        """Where the store's changelog offset is. A source topic may serve one store today and another tomorrow, so that
-        there the key names the rows as well."""
+        """Returns the key of the store's changelog offset.
+
+        A source topic may be the changelog of one store now and of another after an upgrade of the topology, so the key
+        names the rows as well there.
+        """
         key = offset_key(self._plan.changelogs[store], self._task.partition)
         return self._rows_prefix(store) + key if store in self._plan.source_changelogs else key
 
@@ -190,7 +197,7 @@ class TaskStores:
         return f"{family_of(self._plan.topology.stores[store])}/".encode()
 
     def stored_offset(self, store: str) -> int | None:
-        """Offset of the last changelog record that the store's engine holds."""
+        """Returns the offset of the last changelog record that the store's engine holds."""
         found = self.engine_of(store).family(OFFSETS).get(self.offset_key(store))
         try:
             return None if found is None else read_offset(found)
@@ -202,9 +209,10 @@ class TaskStores:
                 task=str(self._task),
             ) from error
 
-    def take_topic(self, store: str, topic_id: str) -> str | None:
-        """The store is that of a changelog topic with this id from now on. One that has rows of another topic is
-        emptied: its offset means other records there.
+    def bind_topic(self, store: str, topic_id: str) -> str | None:
+        """Keeps the id of the changelog topic with the store. A store that has rows of another topic is emptied.
+
+        The changelog offset of such a store would mean other records in this topic.
 
         :returns: that other topic's id; ``None`` if the id is the same, or was not known.
         """
@@ -218,7 +226,7 @@ class TaskStores:
             return None
         batch = engine.batch()
         if known is not None:
-            self.wipe(store)  # first: whatever is left after a crash still has the former id
+            self.wipe(store)  # first: rows that are left after a crash must have the former id
             offsets = engine.family(OFFSETS)
             batch.delete(self.offset_key(store), offsets.handle)
         batch.put(key, topic_id.encode(), offsets.handle)
@@ -234,15 +242,15 @@ class TaskStores:
         engine = self.engine_of(store)
         return any(map(engine.holds, families_held(self._plan.topology.stores[store], engine)))
 
-    def load_in_bulk(self, stores: Collection[str]) -> None:
-        """Lets engines take the rows of a long restore quickly, where it reads none of them, until :meth:`settle`."""
+    def start_bulk_load(self, stores: Collection[str]) -> None:
+        """Opens engines for bulk loading of long restores that read no rows, until :meth:`finish_bulk_load`."""
         for name, engine in self.engines.items():
             own = [b for b in map(self._plan.topology.stores.__getitem__, stores) if b.supplier.engine == name]
             if own and isinstance(engine, BulkLoading) and all(restores_blindly(builder, engine) for builder in own):
                 self._reopen(engine, bulk=True)
 
-    def settle(self) -> None:
-        """Restores are over: engines find rows quickly again."""
+    def finish_bulk_load(self) -> None:
+        """Opens engines that were loaded in bulk for use, when restores are over."""
         for engine in self.engines.values():
             if isinstance(engine, BulkLoading) and engine.bulk:
                 self._reopen(engine, bulk=False)
@@ -257,7 +265,7 @@ class TaskStores:
             reader.close()
 
     def wipe(self, store: str) -> None:
-        """Removes the store's rows, and before them what says from which source topic they are."""
+        """Removes the store's rows, and before them the keys that name the source topic they are from."""
         engine, prefix = self.engine_of(store), self._rows_prefix(store)
         offsets = engine.family(OFFSETS)
         batch = engine.batch()
@@ -267,7 +275,7 @@ class TaskStores:
         engine.clear(families_held(self._plan.topology.stores[store], engine))
 
     def stored_positions(self) -> dict[str, int]:
-        """Input positions at the last commit that the persistent engine holds, by ``<topic>-<partition>``."""
+        """Returns the input positions of the last commit in the persistent engine, by ``<topic>-<partition>``."""
         found: dict[str, int] = {}
         for engine in self.engines.values():
             found.update(self._positions_in(engine))
@@ -288,28 +296,27 @@ class TaskStores:
         return found
 
     def unlogged_positions(self) -> dict[str, dict[str, int]]:
-        """Of each store that is kept on disk and has no changelog: the input positions at the last commit that it
-        holds."""
+        """Returns, for each store on disk without a changelog, the input positions of the last commit that it holds."""
         return {
             name: self._positions_in(engine)
             for name in self._plan.stores
             if name not in self._plan.changelogs and (engine := self.engine_of(name)).persistent
         }
 
-    def note_positions(self, store: str, positions: Mapping[TopicPartition, int]) -> None:
-        """From these input positions on the store's engine holds what is consumed."""
+    def write_positions(self, store: str, positions: Mapping[TopicPartition, int]) -> None:
+        """Writes the input positions from which on the store's engine holds what is consumed."""
         engine = self.engine_of(store)
         batch = engine.batch()
         self._put_positions(batch, engine.family(POSITIONS).handle, positions)
         engine.write(batch)
 
-    def seen_before(
+    def restored_positions(
         self, committed: Mapping[TopicPartition, int], changelog_ends: Mapping[str, int]
     ) -> dict[str, dict[TopicPartition, int]]:
-        """By store, the input offsets before which it holds everything, once it is restored.
+        """Returns, by store, the input offsets before which it holds everything once it is restored.
 
         That is where the task starts, or further if the engine was written by a commit whose offsets were lost. A store
-        that is new, or that nothing restores, has seen nothing.
+        that is new, or that nothing restores, has no such offsets.
 
         :param committed: where the task starts.
         """
@@ -326,7 +333,7 @@ class TaskStores:
     # ------------------------------------------------------------------ commit
 
     def drain(self) -> None:
-        """Logs what was put, and forwards what the caches hold back, in topological order, until nothing is left."""
+        """Logs what was put, and forwards what the caches hold back, in topological order, until they are empty."""
         stores = self.stores.values()
         for _ in range(DRAIN_ROUNDS_MAX):
             drained = False
@@ -344,7 +351,7 @@ class TaskStores:
         now, counters = self._environment.clock.monotonic, self.counters
         for engine, stores, offsets_handle, positions_handle in self._of_engine:
             pending = [store for store, _, _ in stores if store.pending]
-            if not pending and not (positions and self._lives_here_alone(engine, stores)):
+            if not pending and not (positions and self._has_unlogged_store(engine, stores)):
                 continue
             begin = now() if counters else 0.0
             batch = engine.batch()
@@ -365,12 +372,12 @@ class TaskStores:
                     counters[store.builder.name].committed(seconds)
 
     @staticmethod
-    def _lives_here_alone(engine: Engine, stores: Sequence[_Applied]) -> bool:
-        """Whether there is a store that nothing restores: how far it is must be known exactly."""
+    def _has_unlogged_store(engine: Engine, stores: Sequence[_Applied]) -> bool:
+        """Whether there is a store on disk without a changelog: its positions must be written exactly."""
         return engine.persistent and any(not key for _, _, key in stores)
 
     def _source_position(self, store: str, positions: Mapping[TopicPartition, int]) -> int | None:
-        """Up to where a store holds the source topic that is its changelog."""
+        """Returns up to where a store holds the source topic that is its changelog."""
         if store not in self._plan.source_changelogs:
             return None
         return positions.get(TopicPartition(self._plan.changelogs[store], self._task.partition))
@@ -384,12 +391,12 @@ class TaskStores:
             batch.put(key, write_offset(position), handle)
 
     def transaction_committed(self) -> None:
-        """Call it after :meth:`apply`, where the commit was one of a transaction."""
+        """Notes that a transaction was committed; to be called after :meth:`apply`."""
         for changelog in self.changelogs.values():
             changelog.transaction_committed()
 
     def drop_uncommitted(self) -> None:
-        """Forgets everything the engines do not hold, and closes the stores; the engines stay open."""
+        """Drops everything that the engines do not hold, and closes the stores; the engines remain open."""
         for store in self.stores.values():
             store.close()
         self.stores.clear()

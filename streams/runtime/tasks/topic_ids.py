@@ -1,9 +1,9 @@
-"""Tells the topics of a task from topics of the same names that were deleted before.
+"""Distinguishes the topics of a task from deleted topics of the same names.
 
-Offsets mean records of one topic. When a topic is deleted and made again, an offset that was kept of the former one
-fits the new one by chance, and stands for other records. So the topic's id (KIP-516) is kept where the offset is: with
-a committed offset in its metadata, with that of a changelog in the engine. What has no id was written before ids were
-kept, or by another tool, and is taken over.
+An offset means a record of one topic. When a topic is deleted and made again, an offset of the former topic may fit the
+new one by chance, and means another record there. So the topic's id (KIP-516) is kept with the offset: in the metadata
+of a committed offset, in the engine for the offset of a changelog. An offset without an id was written before ids were
+kept, or by another tool, and is accepted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ log = logging.getLogger("streams.restore")
 
 
 def topics_of(tasks: Collection[Task]) -> set[str]:
-    """What tasks read, and the changelogs of their stores."""
+    """Returns the topics that tasks read, and the changelogs of their stores."""
     return {topic for task in tasks for topic in (*task.plan.topics, *task.plan.changelogs.values())}
 
 
@@ -69,7 +69,7 @@ def check_same(known: Mapping[str, str], now: Mapping[str, str]) -> None:
 def with_ids(
     offsets: Mapping[TopicPartition, OffsetAndMetadata], ids: Mapping[str, str]
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Offsets to commit for the first time, with the ids of their topics where these are known."""
+    """Returns offsets to commit for the first time, with the ids of their topics where these are known."""
     return {
         name: OffsetAndMetadata(one.offset, TopicPartitionMetadata(topic_id=ids[name.topic]).encode())
         if name.topic in ids
@@ -79,10 +79,10 @@ def with_ids(
 
 
 def keep_changelog_ids(task: Task) -> None:
-    """Keeps the ids of changelogs with the stores; a store of a former changelog is emptied, which is logged."""
+    """Keeps the ids of changelogs with the stores; a store of a former changelog is emptied and logged."""
     for store, topic in task.plan.changelogs.items():
         now = task.topic_ids.get(topic)
-        former = None if now is None else task.stores.take_topic(store, now)
+        former = None if now is None else task.stores.bind_topic(store, now)
         if former is not None:
             log.error(
                 "store is rebuilt from its changelog: the topic was deleted and made again",

@@ -1,75 +1,68 @@
-"""Slow user code: what was not committed in time because of it, and when trying again cannot mend that."""
+"""Slow user code: finds the call because of which a commit came too late, and says when retrying cannot help."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Protocol
 
 from processor_api.errors import RetryableError, StreamsError
 from streams.runtime.processing.pace import DRAIN, Pace, SlowCall
 from streams.runtime.tasks.commit import Committer
 from streams.runtime.tasks.task import Task
 
-__all__ = ["Overdue"]
+__all__ = ["CallTimeout"]
 
 TRANSACTION = "producer.transaction.timeout.ms"
 POLL = "consumer.max.poll.interval.ms"
 
 
-class _Life(Protocol):
-    committer: Committer
-    pace: Pace
+class CallTimeout:
+    """Watches the calls of user code on one stream thread, for as long as the thread lives.
 
-
-class Overdue:
-    """Of one stream thread, over all its lives.
-
-    The call that took longest before a commit that came too late is suspected. If it is one for a record, that is
-    processed in a transaction of its own the next time; if it takes too long there again, nothing will mend it.
+    The call that took longest before a commit that came too late is the suspect. If that is the call for a record, the
+    record is processed in a transaction of its own the next time. If it takes too long again, retrying cannot help.
     """
 
     def __init__(self) -> None:
         self._suspect: SlowCall | None = None
 
-    def of(self, life: _Life, error: StreamsError) -> StreamsError | None:
-        """What is to be said in place of an error that ends a transaction or a membership; ``None`` if it was not slow
-        user code that did.
+    def explain(self, committer: Committer, pace: Pace, error: StreamsError) -> StreamsError | None:
+        """Returns the error to report in place of one that ended a transaction or a membership.
 
-        :returns: a `RetryableError` to try again after, else what the thread dies of.
+        :returns: a `RetryableError` if the work may be tried again, else the error to end the thread with; ``None`` if
+            slow user code was not the cause.
         """
-        pace = life.pace
-        open_s, limit_s = life.committer.open_s(), pace.transaction_timeout_s
+        open_s, limit_s = committer.open_s(), pace.transaction_timeout_s
         if open_s is not None and limit_s is not None and open_s >= limit_s:
-            name, what = TRANSACTION, "the broker rolls back its transaction"
-            told = f"the transaction was rolled back, since it was open for {open_s:.1f} s"
+            name, consequence = TRANSACTION, "the broker rolls back its transaction"
+            happened = f"the transaction was rolled back, since it was open for {open_s:.1f} s"
         elif pace.poll_is_late:
-            name, limit_s, what = POLL, pace.poll_interval_s, "the group gives its task to another member"
-            told = "the member was thrown out of its group"
+            name, limit_s, consequence = POLL, pace.poll_interval_s, "the group gives its task to another member"
+            happened = "the member was removed from its group"
         else:
             return None
         before, slow = self._suspect, pace.slowest
         if slow is None:
-            return RetryableError(f"{told}, longer than {name} allows ({limit_s * 1000:.0f})")
+            return RetryableError(f"{happened}, longer than {name} allows ({limit_s * 1000:.0f})")
         if before is not None and before.holds(slow) and slow.seconds >= limit_s:
-            return slow.too_slow(name, limit_s, what)
-        self._suspect = slow if slow.what != DRAIN else None  # of many calls, of which there will be fewer
-        pace.slowest = None  # one call may be met by several errors, and is only proven slow by another
-        return RetryableError(f"{told}; {name} is {limit_s * 1000:.0f} and {slow}", **slow.place)
+            return slow.too_slow(name, limit_s, consequence)
+        self._suspect = slow if slow.what != DRAIN else None  # a drain is many calls, of which there will be fewer
+        pace.slowest = None  # several errors may follow one call: only another call proves that it is slow
+        return RetryableError(f"{happened}; {name} is {limit_s * 1000:.0f} and {slow}", **slow.place)
 
-    # ------------------------------------------------------------------ a record that is suspected
+    # ------------------------------------------------------------------ a suspected record
 
     @property
     def commits_at_once(self) -> bool:
-        """Whether each turn ends in a commit, so that the record that is suspected comes into a transaction alone."""
+        """Whether each turn ends in a commit, so that the suspected record gets a transaction of its own."""
         return self._suspect is not None and self._suspect.partition is not None
 
     def limit(self, task: Task, limit: int) -> int:
-        """How many records the task may process in this turn."""
+        """Returns how many records the task may process in this turn."""
         before = self._before(task)
         return limit if before is None else min(limit, max(1, before))
 
     def turn(self, tasks: list[Task]) -> list[Task]:
-        """The tasks that have a turn: the record that is suspected has one of its own."""
+        """Returns the tasks that have a turn: the suspected record has one of its own."""
         for task in tasks:
             before = self._before(task)
             if before is not None and before <= 0 and task.has_records():
@@ -77,7 +70,7 @@ class Overdue:
         return tasks
 
     def _before(self, task: Task) -> int | None:
-        """How many records of the task come before the one that is suspected; ``None`` if that is none of its."""
+        """Returns how many records of the task come before the suspected one; ``None`` if that is of another task."""
         suspect = self._suspect
         if suspect is None or suspect.partition is None:
             return None
@@ -87,7 +80,7 @@ class Overdue:
         return suspect.offsets.start - queue.next_offset
 
     def committed(self, pace: Pace, tasks: Collection[Task]) -> None:
-        """A commit has succeeded: what is suspected may be in it."""
+        """Drops the suspect if the commit that has just succeeded holds it."""
         suspect = self._suspect
         if suspect is None:
             return

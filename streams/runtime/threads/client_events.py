@@ -1,4 +1,4 @@
-"""What a consumer tells in place of a record, apart from the end of a partition."""
+"""Events that a consumer delivers in place of a record, apart from the end of a partition."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger("streams.thread")
 
 
 def is_event(message: Any) -> bool:
-    """Whether a message tells something of the client or of a partition, and is no record."""
+    """Whether a message is an event of the client or of a partition, and no record."""
     return message.error() is not None
 
 
@@ -27,9 +27,9 @@ RIGHTS = {
 
 
 def client_event(error: Any, partition: TopicPartition) -> None:
-    """Logs what the client gets over by itself.
+    """Logs an event that the client recovers from by itself; raises an error for any other.
 
-    :raises InstanceFenced: if another consumer has taken the place of this one.
+    :raises InstanceFenced: if another consumer has joined the group under the same id.
     :raises AuthorizationError: if a right is missing.
     :raises StreamsError: if reading cannot go on.
     """

@@ -1,7 +1,7 @@
-"""The garbage collector's pace while an application runs.
+"""The thresholds of the garbage collector while an application runs.
 
-A buffer of a hundred thousand rows is made of small tuples, which at the interpreter's default pace are looked at again
-and again: a third of the cost of draining a cache. A higher threshold takes most of that away.
+A buffer of a hundred thousand rows is made of small tuples. By the interpreter's default thresholds they are examined
+again and again, which is a third of the cost of draining a cache. Higher thresholds avoid most of that.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ RELAXED = (50_000, 20, 100)
 
 
 def relax_collector() -> tuple[int, int, int] | None:
-    """Raises the thresholds if nobody has chosen any; returns those to restore, or ``None``."""
+    """Raises the thresholds unless the program has chosen its own; returns those to restore, or ``None``."""
     found = gc.get_threshold()
     if found[0] == 0 or found[0] > 2_000:
         return None
@@ -23,6 +23,6 @@ def relax_collector() -> tuple[int, int, int] | None:
 
 
 def restore_collector(thresholds: tuple[int, int, int] | None) -> None:
-    """Undoes :func:`relax_collector`, unless somebody has chosen others since."""
+    """Undoes :func:`relax_collector`, unless the program has chosen other thresholds since."""
     if thresholds is not None and gc.get_threshold()[0] == RELAXED[0]:
         gc.set_threshold(*thresholds)

@@ -1,4 +1,4 @@
-"""What an application tells of its threads and their tasks (Kafka Streams' ThreadMetadata and TaskMetadata)."""
+"""Metadata of stream threads and their tasks (Kafka Streams' ThreadMetadata and TaskMetadata)."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ __all__ = ["TaskMetadata", "ThreadMetadata"]
 
 @dataclass(frozen=True, kw_only=True)
 class TaskMetadata:
-    """A task as it was when it was asked for."""
+    """Describes a task at the time of the call that returned this."""
 
     task_id: TaskId
     topic_partitions: frozenset[TopicPartition]
     """The input partitions."""
     committed_offsets: Mapping[TopicPartition, int] = field(default_factory=dict, compare=False)
-    """The last of the group that the task knows of; where it started, before its first commit."""
+    """The last committed offsets that the task knows of; before its first commit, the offsets where it started."""
     end_offsets: Mapping[TopicPartition, int] = field(default_factory=dict, compare=False)
-    """Where each partition ended when it was last read to its end; without those that never were."""
+    """The end offset of each partition when it was last read to its end; partitions that never were are left out."""
     time_current_idling_started: int | None = field(default=None, compare=False)
-    """Since when the task has been waiting for a partition that was read to its end (``max.task.idle.ms``), in ms since
-    1970; ``None`` if it does not."""
+    """When the task began to wait for a partition that was read to its end (``max.task.idle.ms``), in ms since 1970;
+    ``None`` if it does not wait."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ThreadMetadata:
-    """A stream thread as it was when it was asked for."""
+    """Describes a stream thread at the time of the call that returned this."""
 
     thread_name: str
     thread_state: str

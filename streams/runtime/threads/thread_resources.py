@@ -1,19 +1,18 @@
-"""Makes the parts of one life of a stream thread: clients, membership, tasks."""
+"""The resources of a stream thread: its Kafka clients, its membership in the group, its tasks.
+
+A thread makes new ones each time it joins the group; what it had before is closed first.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from processor_api.clock import Clock
 from processor_api.errors import DamagedStateError, RetryableError, StreamsError
-from processor_api.task_id import TaskId
-from state.directory.state_directory import StateDirectory
-from state.registry.kinds import OpenStore
-from streams.config import StreamsConfig
 from streams.config import clients as client_configs
 from streams.kafka.group import (
     ControlTopicMembership,
@@ -22,17 +21,11 @@ from streams.kafka.group import (
     client_id_with_hash,
     other_topologies,
 )
-from streams.kafka.ports import Admin, KafkaClients
+from streams.kafka.ports import Producer
 from streams.kafka.record_collector import RecordCollector
-from streams.kafka.shutdown_requests import ShutdownRequests
-from streams.metrics.registry import Metrics, ThreadMetrics
-from streams.restore.restorer import Restorer, StateRestoreListener
-from streams.runtime.engines.memory import BufferMemory
-from streams.runtime.engines.opener import Engines
-from streams.runtime.engines.state_recovery import Rebuilds
-from streams.runtime.plan.plans import PlanBook
-from streams.runtime.plan.task_plan import TaskPlan
-from streams.runtime.processing.environment import Environment, no_global_store
+from streams.metrics.registry import ThreadMetrics
+from streams.restore.restorer import Restorer
+from streams.runtime.processing.environment import GlobalStoreReader, TaskSettings, TaskThread
 from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.processing.idling import Idling
 from streams.runtime.processing.pace import Pace
@@ -41,12 +34,16 @@ from streams.runtime.tasks.lost_offsets import LostOffsets
 from streams.runtime.tasks.purge import RepartitionPurge
 from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.task_manager import TaskManager
-from streams.runtime.tasks.task_stores import TaskStores
+from streams.runtime.tasks.task_opener import TaskOpener
+from streams.runtime.tasks.thread_clients import ThreadClients
 from streams.runtime.threads.metadata import TaskMetadata, ThreadMetadata
-from streams.runtime.threads.partition_watch import SourceWatch
-from streams.threads import Event, Threads
+from streams.runtime.threads.partition_watch import PartitionWatch
+from streams.runtime.threads.process_resources import ProcessResources
+from streams.runtime.tracing.producer import TracedProducer
+from streams.runtime.tracing.tracer import Tracer
+from streams.threads import Event
 
-__all__ = ["Shared", "ThreadIdentity", "ThreadLife"]
+__all__ = ["ThreadIdentity", "ThreadResources"]
 
 log = logging.getLogger("streams.thread")
 
@@ -55,31 +52,8 @@ REFRESH_PAUSE_S = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shared:
-    """What the threads of a process share."""
-
-    config: StreamsConfig
-    settings: Mapping[str, Any]
-    plans: PlanBook
-    clients: KafkaClients
-    admin: Admin
-    engines: Engines
-    directory: StateDirectory
-    clock: Clock
-    threads: Threads
-    memory: BufferMemory
-    rebuilds: Rebuilds
-    metrics: Metrics
-    shutdown_requests: ShutdownRequests
-    admin_client_id: str
-    restore_listeners: Collection[StateRestoreListener] = ()
-    global_store: Callable[[str, str], OpenStore | None] = no_global_store
-    """``(store, node)`` to the global store, for reading."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class ThreadIdentity:
-    """The ids of one thread (reference 3.10)."""
+    """The ids of one thread (semantics 137)."""
 
     thread: str
     """Its name, and the start of its client ids."""
@@ -87,58 +61,61 @@ class ThreadIdentity:
     transactional_id: str
 
 
-class ThreadLife:
-    """Implements `streams.runtime.threads.thread_parts.Life`."""
+class ThreadResources:
+    """Holds the Kafka clients, the membership and the tasks of a stream thread, from one join to the end of that.
 
-    def __init__(self, shared: Shared, identity: ThreadIdentity) -> None:
-        config, clock, clients = shared.config, shared.clock, shared.clients
-        self._shared = shared
+    :param global_store: finds the global stores, for reading.
+    """
+
+    def __init__(self, process: ProcessResources, identity: ThreadIdentity, global_store: GlobalStoreReader) -> None:
+        self._process = process
         self._identity = identity
+        self._plans = process.plans.current
+        self._memory = process.state.memory
+        self._clock = process.platform.clock
         self.assigned = False
+        """Whether membership has said which tasks this thread owns."""
         self.revoked = False
+        """Whether tasks were taken away; the thread resets it when it has noticed."""
         self._refresh_after = 0.0
-        self._planned = shared.plans.current
-        eos = config.exactly_once
-        transactional_id = identity.transactional_id if eos else None
-        producer_config = client_configs.producer(config, self._producer_id, transactional_id)
-        self._producer = clients.producer(producer_config)
-        consumer_id = client_id_with_hash(f"{identity.thread}-consumer", self._planned.group.hash)
-        self._consumer_config = client_configs.main_consumer(config, consumer_id, identity.instance_id)
-        self.consumer = clients.consumer(self._consumer_config)
-        restore_consumer = clients.consumer(client_configs.restore_consumer(config, self._restore_consumer_id))
-        self.collector = RecordCollector(self._producer, clock)
-        self.membership: Membership = ControlTopicMembership(
-            self.consumer, shared.admin, clock, leave_static=self._leave, requests=shared.shutdown_requests
+        config, clock, threads = process.config, self._clock, process.platform.threads
+        producer_config = self._producer_config()
+        self._consumer_config = client_configs.main_consumer(config, self._consumer_id, identity.instance_id)
+        clients = process.cluster.clients
+        self.clients = ThreadClients(
+            producer=clients.producer(producer_config),
+            consumer=clients.consumer(self._consumer_config),
+            restore_consumer=clients.consumer(client_configs.restore_consumer(config, self._restore_consumer_id)),
+            admin=process.cluster.admin,
         )
-        self._budget = shared.memory.budget(identity.thread)
-        transaction_s = producer_config["transaction.timeout.ms"] / 1000 if eos else None
+        self.consumer, admin = self.clients.consumer, self.clients.admin
+        self._tracer = Tracer.of(config, clock)
+        producer: Producer = self.clients.producer
+        if self._tracer is not None:
+            by_key = str(producer_config.get("partitioner")).startswith("murmur2")
+            producer = TracedProducer(producer, self._tracer, chooses_by_key=by_key)
+        self.collector = RecordCollector(producer, clock)
+        self.membership: Membership = ControlTopicMembership(
+            self.consumer, admin, clock, leave_static=self._leave, requests=process.cluster.shutdown_requests
+        )
+        self._budget = self._memory.budget(identity.thread)
+        transaction_s = producer_config["transaction.timeout.ms"] / 1000 if config.exactly_once else None
         poll_s = client_configs.max_poll_interval_ms(config) / 1000
         self.pace = Pace(clock, transaction_s, poll_s, self._budget.is_full)
-        self.committer = Committer(self.collector, self.membership, clock, self.pace, exactly_once=eos)
-        listeners, timeout_ms = shared.restore_listeners, config.task_timeout_ms
-        self.restorer = Restorer(restore_consumer, clock, listeners, shared.metrics, timeout_ms)
-        self.idling = Idling(config.max_task_idle_ms, clock, self.consumer)
-        offset_reset = client_configs.auto_offset_reset(config)
-        self.lost_offsets = LostOffsets(self.consumer, clock, offset_reset)
-        self.purge = RepartitionPurge(shared.admin, clock, config.repartition_purge_interval_ms, shared.threads)
-        self.watch = SourceWatch(shared.admin, clock, client_configs.topic_refresh_ms(config), shared.threads)
-        self.tasks = TaskManager(
-            plans=self._planned.tasks,
-            consumer=self.consumer,
-            restore_consumer=restore_consumer,
-            restorer=self.restorer,
-            collector=self.collector,
-            committer=self.committer,
-            directory=shared.directory,
-            clock=clock,
-            offset_reset=offset_reset,
-            task_timeout_ms=config.task_timeout_ms,
-            make_environment=self._environment,
-            make_stores=self._stores,
-            topic_ids=shared.admin.topic_ids,
-            log_ends=shared.admin.log_ends,
-            on_unknown=shared.plans.outdated.set,
+        self.committer = Committer(self.collector, self.membership, clock, self.pace, exactly_once=config.exactly_once)
+        self.restorer = Restorer(
+            self.clients.restore_consumer, clock, process.restore_listeners, process.metrics, config.task_timeout_ms
         )
+        self.idling = Idling(config.max_task_idle_ms, clock, self.consumer)
+        self.lost_offsets = LostOffsets(self.consumer, clock, client_configs.auto_offset_reset(config))
+        self.purge = RepartitionPurge(admin, clock, config.repartition_purge_interval_ms, threads)
+        self.watch = PartitionWatch(admin, clock, client_configs.topic_refresh_ms(config), threads)
+        opener = self._task_opener(global_store)
+        self.tasks = TaskManager(process.plans, self.clients, self.restorer, self.committer, opener, config, clock)
+
+    @property
+    def _consumer_id(self) -> str:
+        return client_id_with_hash(f"{self._identity.thread}-consumer", self._plans.group.hash)
 
     @property
     def _producer_id(self) -> str:
@@ -148,29 +125,32 @@ class ThreadLife:
     def _restore_consumer_id(self) -> str:
         return f"{self._identity.thread}-restore-consumer"
 
-    def _environment(self, task: TaskId) -> Environment:
-        config, settings = self._shared.config, self._shared.settings
-        return Environment(
-            application_id=config.application_id,
-            task_id=task,
-            clock=self._shared.clock,
-            state_dir=self._shared.directory.task_directory(task),
-            app_configs=lambda: settings,
-            default_key_serde=config.default_key_serde,
-            default_value_serde=config.default_value_serde,
-            default_timestamp_extractor=config.default_timestamp_extractor,
-            errors=error_policy_for(config, task, self.collector),
-            global_store=self._shared.global_store,
-            user_metrics=ThreadMetrics(self._shared.metrics, self._identity.thread),
-            registry=self._shared.metrics,
-            log_each_put=config.changelog_updates == "each",
-            exactly_once=config.exactly_once,
-            pace=self.pace,
-            store_owner=threading.get_ident(),
-        )
+    def _producer_config(self) -> dict[str, Any]:
+        config = self._process.config
+        transactional_id = self._identity.transactional_id if config.exactly_once else None
+        return client_configs.producer(config, self._producer_id, transactional_id)
 
-    def _stores(self, plan: TaskPlan, task: TaskId, environment: Environment) -> TaskStores:
-        return TaskStores(plan, task, environment, self._budget, self._shared.engines.open)
+    def _task_opener(self, global_store: GlobalStoreReader) -> TaskOpener:
+        config, metrics, state = self._process.config, self._process.metrics, self._process.state
+        return TaskOpener(
+            TaskSettings.of(
+                config,
+                log_each_put=config.changelog_updates == "each",
+                global_store=global_store,
+                registry=metrics,
+            ),
+            TaskThread(
+                pace=self.pace,
+                store_owner=threading.get_ident(),
+                metrics=ThreadMetrics(metrics, self._identity.thread),
+                tracer=self._tracer,
+            ),
+            self._budget,
+            directory=state.directory,
+            open_engine=state.engines.open,
+            error_policy=partial(error_policy_for, config, collector=self.collector),
+            clock=self._clock,
+        )
 
     # ------------------------------------------------------------------ membership
 
@@ -178,77 +158,83 @@ class ThreadLife:
         """Joins the group, once no member of it runs another topology."""
         self.pace.stopping = stopping.is_set
         self.collector.stopping = stopping.is_set
-        if self._shared.config.exactly_once:
-            self._producer.init_transactions()  # fences the dead self and ends its transaction before offsets are read
+        if self._process.config.exactly_once:
+            # ends what a former producer of this id left open, before offsets are read
+            self.clients.producer.init_transactions()
         self._wait_for_other_topologies(stopping)
-        self.membership.join(self._planned.group, self)
+        self.membership.join(self._plans.group, self)
 
     def own(self, tasks: Tasks, *, lost: bool) -> None:
+        """Takes over new ownership (:class:`streams.kafka.group.Owner`)."""
         self.assigned = True
         self.revoked = self.revoked or not self.tasks.owned <= tasks.active
         self.tasks.own(tasks, lost=lost)
 
     def _wait_for_other_topologies(self, stopping: Event) -> None:
-        group, clock = self._planned.group, self._shared.clock
-        told = False
+        group, admin = self._plans.group, self.clients.admin
+        logged = False
         while not stopping.is_set():
             try:
-                others = other_topologies(self._shared.admin.group_members(group.application_id), group.hash)
+                others = other_topologies(admin.group_members(group.application_id), group.hash)
             except RetryableError as error:
                 log.warning("the group cannot be described yet", extra={"error": str(error)})
                 others = []
             if not others:
                 return
-            if not told:
-                told = True
+            if not logged:
+                logged = True
                 log.warning(
                     "waiting: the application runs another topology already; this worker joins when its workers have"
                     " left",
                     extra={"members": ", ".join(others)},
                 )
-            clock.wait(OTHER_TOPOLOGY_WAIT_S)
+            self._clock.wait(OTHER_TOPOLOGY_WAIT_S)
 
     def _leave(self) -> None:
-        self._shared.clients.leave_group(
-            self._consumer_config, self._shared.config.application_id, self._identity.instance_id
-        )
+        clients, config = self._process.cluster.clients, self._process.config
+        clients.leave_group(self._consumer_config, config.application_id, self._identity.instance_id)
 
     # ------------------------------------------------------------------ for the loop
 
     def refresh(self) -> None:
-        """Takes over plans that changed.
+        """Takes over the plans in force, if they have changed.
 
-        :raises StreamsError: if none fits the topics any more.
+        :raises StreamsError: if the application does not fit the topics any more.
         """
-        if self._shared.plans.refusal is not None:
-            raise self._shared.plans.refusal
-        current = self._shared.plans.current
-        if current is self._planned or self._shared.clock.monotonic() < self._refresh_after:
+        plans = self._process.plans
+        if plans.refusal is not None:
+            raise plans.refusal
+        current = plans.current
+        if current is self._plans or self._clock.monotonic() < self._refresh_after:
             return
         try:
             self.membership.extend(current.group)
         except RetryableError as error:
             log.warning("new tasks cannot be announced yet", extra={"error": str(error)})
-            self._refresh_after = self._shared.clock.monotonic() + REFRESH_PAUSE_S
+            self._refresh_after = self._clock.monotonic() + REFRESH_PAUSE_S
             return
         self.tasks.replan(current.tasks)
-        self._planned = current
+        self._plans = current
 
     def input_bytes_limit(self) -> int:
-        """The thread's part of ``input.buffer.max.bytes``, in equal parts for the partitions that it reads."""
-        total = self._shared.memory.input_bytes
+        """Returns how many bytes one partition may buffer; a negative number is no limit.
+
+        That is the thread's part of ``input.buffer.max.bytes``, divided among the partitions that it reads.
+        """
+        total = self._memory.input_bytes
         return total // max(1, len(self.tasks.running)) if total > 0 else total
 
     def metadata(self, thread_state: str) -> ThreadMetadata:
+        """Returns the metadata of the thread and its tasks as they are now; any thread may call it."""
         thread = self._identity.thread
         return ThreadMetadata(
             thread_name=thread,
             thread_state=thread_state,
             active_tasks=frozenset(map(self._task_metadata, self.tasks.all_running())),
-            main_consumer_client_id=client_id_with_hash(f"{thread}-consumer", self._planned.group.hash),
+            main_consumer_client_id=self._consumer_id,
             restore_consumer_client_id=self._restore_consumer_id,
             producer_client_ids=frozenset({self._producer_id}),
-            admin_client_id=self._shared.admin_client_id,
+            admin_client_id=self._process.cluster.admin_client_id,
         )
 
     def _task_metadata(self, task: Task) -> TaskMetadata:
@@ -260,29 +246,38 @@ class ThreadLife:
             topic_partitions=frozenset(queues),
             committed_offsets={name: committed[name].offset for name in queues if name in committed},
             end_offsets={name: end for name, queue in queues.items() if (end := queue.end_offset) is not None},
-            time_current_idling_started=int(self._shared.clock.time_ms() - max(waits) * 1000) if waits else None,
+            time_current_idling_started=int(self._clock.time_ms() - max(waits) * 1000) if waits else None,
         )
 
     def wants_commit(self) -> bool:
+        """Whether the write buffers are over their limit."""
         return self._budget.wants_commit()
 
-    def refuses_rebuild(self, error: DamagedStateError) -> DamagedStateError | None:
-        return self._shared.rebuilds.refusal(error, self._planned.tasks)
+    # ------------------------------------------------------------------ the end
 
-    def rebuild(self, error: DamagedStateError) -> None:
-        self._shared.rebuilds.rebuild(error, self._planned.tasks)
+    def recovery_refusal(self, error: DamagedStateError) -> DamagedStateError | None:
+        """Returns the error to fail with if damaged state is not to be restored; ``None`` if it is."""
+        return self._process.state.recovery.refusal(error, self._plans.tasks)
 
-    def end(self, *, clean: bool, stay: bool) -> None:
-        """Closes everything, in order; errors after the first are logged."""
+    def recover(self, error: DamagedStateError) -> None:
+        """Removes damaged state, to be restored by the next owner of the task; to be called after :meth:`end`."""
+        self._process.state.recovery.recover(error, self._plans.tasks)
+
+    def end(self, *, clean: bool, remain: bool) -> None:
+        """Closes everything, in order; errors after the first are logged.
+
+        :param clean: whether everything was committed: else the open transaction is aborted.
+        :param remain: whether a static member remains in the group, to come back.
+        """
         failure: Exception | None = None
         steps: list[Callable[[], None]] = [] if clean else [self._abort]
         steps += [
             lambda: self.tasks.close_all(dirty=not clean),
-            lambda: self.membership.leave(stay=stay),
+            lambda: self.membership.leave(stay=remain),
             self.restorer.close,
             self.purge.close,
             self.watch.close,
-            self._producer.close,
+            self.clients.producer.close,
         ]
         for step in steps:
             try:

@@ -1,4 +1,4 @@
-"""Where a stream thread is in its life, and who is told (reference 2.8)."""
+"""The states of a stream thread, and the steps between them (semantics 130)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["NEXT", "ThreadState", "check_step"]
 
 
 class ThreadState(enum.StrEnum):
-    """Of one stream thread."""
+    """The state of one stream thread."""
 
     CREATED = "CREATED"
     STARTING = "STARTING"
@@ -43,6 +43,9 @@ NEXT: Mapping[ThreadState, Set[ThreadState]] = {
 
 
 def check_step(old: ThreadState, new: ThreadState) -> None:
-    """:raises InternalError: if a thread cannot go from one to the other."""
+    """Checks a step between two states.
+
+    :raises InternalError: if a thread cannot go from one to the other.
+    """
     if new not in NEXT[old]:
         raise InternalError(f"a stream thread cannot go from {old} to {new}")

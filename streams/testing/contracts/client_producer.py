@@ -223,7 +223,7 @@ class ProducerContract:
         assert contents(records) == [b"%d" % now_ms]
 
     def test_partition_minus_one_is_murmur2_of_the_key(self) -> None:
-        """Partition -1 puts a key where every Kafka client puts it (conformance 3.8)."""
+        """Partition -1 puts a key where every Kafka client puts it (semantics 136)."""
         topic = self.cluster.topic(7)
         producer = self.cluster.producer()
         keys = [b"", b"a", b"key", b"longer key \xff\xfe", *(b"%d" % i for i in range(50))]

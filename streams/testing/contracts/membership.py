@@ -13,7 +13,8 @@ from collections.abc import Callable, Collection
 from typing import Protocol
 
 from processor_api.task_id import TaskId, TopicPartition
-from streams.kafka.group import GroupTopology, Membership, Tasks
+from streams.kafka.group import Membership, Tasks
+from streams.kafka.group_topology import GroupTopology
 from streams.kafka.ports import OffsetAndMetadata
 from streams.kafka.shutdown_requests import ShutdownRequested
 

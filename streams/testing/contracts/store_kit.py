@@ -12,7 +12,7 @@ from processor_api.serde import Serdes
 from processor_api.stores.custom import ChangelogRecord
 from processor_api.stores.factory import StoreBuilder
 from processor_api.task_id import TaskId, TopicPartition
-from state.custom.context import StoreContext
+from state.custom.context import StoreContext, StoreEnvironment
 from state.custom.engine import DIRECTORY
 from state.engine.port import OFFSETS, POSITIONS
 from state.formats.offsets import offset_key, write_offset
@@ -42,18 +42,20 @@ class StoreKit:
 
         def context() -> StoreContext:
             return StoreContext(
-                store=builder.name,
-                application_id="app",
-                task_id=TaskId(0, 0),
-                state_dir=directory / DIRECTORY / builder.name,
-                changelog_topic=CHANGELOG.topic if builder.logging else None,
-                key_serde=Serdes.BYTES,
-                value_serde=Serdes.BYTES,
-                cursor=self.cursor,
-                settings=lambda: {"application.id": "app"},
-                make_metrics=lambda: ThreadMetrics(Metrics(self.clock.time_ms), "thread"),
-                time_ms=self.clock.time_ms,
-                request_commit=lambda: None,
+                StoreEnvironment(
+                    store=builder.name,
+                    application_id="app",
+                    task_id=TaskId(0, 0),
+                    state_dir=directory / DIRECTORY / builder.name,
+                    changelog_topic=CHANGELOG.topic if builder.logging else None,
+                    key_serde=Serdes.BYTES,
+                    value_serde=Serdes.BYTES,
+                    cursor=self.cursor,
+                    settings=lambda: {"application.id": "app"},
+                    make_metrics=lambda: ThreadMetrics(Metrics(self.clock.time_ms), "thread"),
+                    time_ms=self.clock.time_ms,
+                    request_commit=lambda: None,
+                )
             )
 
         self.engine: Any = custom_engine(builder, context, inputs=[INPUT], undoes=exactly_once)

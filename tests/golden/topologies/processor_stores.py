@@ -22,9 +22,9 @@ class Recent(StringProcessor):
             return
         windows = self.context.get_state_store("recent")
         low, time = max(0, record.timestamp - 10), record.timestamp
-        with windows.fetch(record.key, low, time) as rows:
+        with windows.fetch_range(record.key, low, time) as rows:
             found = "".join(f"{value}@{start} " for start, value in rows)
-        with windows.backward_fetch(record.key, low, time) as rows:
+        with windows.backward_fetch_range(record.key, low, time) as rows:
             newest = next(rows, None)
         if newest is not None:
             found += f"last={newest[0]}"

@@ -94,7 +94,7 @@ def test_rows_of_an_outer_join_are_read_back(data: bytes, timestamp: int, left: 
 
 
 def test_rows_of_an_outer_join_are_in_order_of_time_then_side() -> None:
-    """Conformance 58: right before left."""
+    """Semantics 58: right before left."""
     rows = [(1, False, b"z"), (1, True, b"a"), (1, True, b"b"), (256, False, b"")]
     keys = [outer_join.outer_join_key(key, timestamp, left) for timestamp, left, key in rows]
     assert keys == sorted(keys)

@@ -59,15 +59,15 @@ def expected_run(run: Mapping[str, Any]) -> dict[str, Any]:
     return document
 
 
-def start_driver(topology: Any, config: Any, initial_wall_clock_ms: int) -> Any:
+def start_driver(topology: Any, config: Any, initial_wall_clock_time: int) -> Any:
     """The driver that recordings are replayed on."""
-    return TopologyTestDriver(topology, config, initial_wall_clock_ms=initial_wall_clock_ms)
+    return TopologyTestDriver(topology, config, initial_wall_clock_time=initial_wall_clock_time)
 
 
-def start_forgetful_driver(topology: Any, config: Any, initial_wall_clock_ms: int) -> Any:
+def start_forgetful_driver(topology: Any, config: Any, initial_wall_clock_time: int) -> Any:
     """The same, whose versioned stores forget deletions where Java's do."""
-    driver = start_driver(topology, config, initial_wall_clock_ms)
-    for store in driver.stores().values():
+    driver = start_driver(topology, config, initial_wall_clock_time)
+    for store in driver.get_all_state_stores().values():
         forget_deletions(store)
     return driver
 
@@ -216,5 +216,9 @@ def _record(topic: str, record: Any, serdes: tuple[TypedValue, TypedValue] | Non
 
 
 def _stores(driver: Any, recorded: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    found = {name: read_store(driver.store(name), recorded[name]) for name in recorded if name in driver.stores()}
-    return found | {name: "not recorded" for name in driver.stores() if name not in recorded}
+    found = {
+        name: read_store(driver.get_state_store(name), recorded[name])
+        for name in recorded
+        if name in driver.get_all_state_stores()
+    }
+    return found | {name: "not recorded" for name in driver.get_all_state_stores() if name not in recorded}

@@ -159,16 +159,19 @@ def _ends(args: Args) -> tuple[Any, ...]:
 TIMED_READS: Mapping[str, Callable[[Any, Args], Any]] = {
     **_forwards_and_back(
         {
-            "fetch_range": ("fetch", lambda args: (args["key"], args["from"], args["to"])),
-            "fetch_keys": ("fetch", _fetch_keys),
+            "fetch_range": ("fetch_range", lambda args: (args["key"], args["from"], args["to"])),
+            "fetch_keys": ("fetch_keys", _fetch_keys),
             "fetch_all": ("fetch_all", lambda args: (args["from"], args["to"])),
             "all": ("all", lambda args: ()),
             "fetch": ("fetch", lambda args: (args["key"],)),
             "find_sessions": ("find_sessions", lambda args: (args["key"], *_ends(args))),
-            "find_sessions_keys": ("find_sessions", lambda args: (args["key_from"], args["key_to"], *_ends(args))),
+            "find_sessions_keys": (
+                "find_sessions_of_keys",
+                lambda args: (args["key_from"], args["key_to"], *_ends(args)),
+            ),
         }
     ),
-    "find_sessions_ending": lambda store, args: store.find_sessions(args["earliest_end"], args["latest_end"]),
+    "find_sessions_ending": lambda store, args: store.find_sessions_by_end(args["earliest_end"], args["latest_end"]),
 }
 """Reads of window and session stores that give an iterator."""
 

@@ -102,7 +102,7 @@ def _uncached(read: Mapping[str, Any]) -> Any:
 
 def _change(change: Mapping[str, Any]) -> dict[str, Any]:
     """A change with the timestamp under which operators forward it: that of the new value where it has one, else that
-    of the record that made it (conformance 76)."""
+    of the record that made it (semantics 76)."""
     shown = {"key": change["key"], "new": change["new"], "old": change["old"], "timestamp": change["timestamp"]}
     if isinstance(change["new"], dict):
         shown |= {"new": change["new"]["value"], "timestamp": change["new"]["timestamp"]}

@@ -131,7 +131,7 @@ class Cluster:
         changes = self.states[app] = []
         app.set_state_listener(lambda new, old: changes.append((old, new)))
         if restores is not None:
-            app.add_restore_listener(restores)
+            app.set_global_state_restore_listener(restores)
         if start:
             app.start()
         return app

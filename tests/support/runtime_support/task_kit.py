@@ -18,7 +18,7 @@ from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.record_collector import RecordCollector
 from streams.runtime.engines.opener import Engines
 from streams.runtime.plan.task_plan import plan_all
-from streams.runtime.processing.environment import Environment
+from streams.runtime.processing.environment import Environment, TaskSettings
 from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.task_stores import TaskStores
@@ -54,21 +54,15 @@ class TaskKit:
         clients = EmbeddedClients(self.broker)
         self._input = clients.producer({})
         self.collector = RecordCollector(clients.producer({}), self.clock)
-        settings = self.config.dotted()
-        plan = plan_all(topology, settings, {})
+        settings = TaskSettings.of(self.config, log_each_put=self.config.changelog_updates != "last")
+        plan = plan_all(topology, settings.app_configs, {})
         task_id = TaskId(0, 0)
         self.environment = Environment(
-            application_id=self.config.application_id,
-            task_id=task_id,
+            task_id,
+            settings,
+            error_policy_for(self.config, task_id, self.collector),
             clock=self.clock,
             state_dir=directory / str(task_id),
-            app_configs=lambda: settings,
-            default_key_serde=self.config.default_key_serde,
-            default_value_serde=self.config.default_value_serde,
-            default_timestamp_extractor=self.config.default_timestamp_extractor,
-            errors=error_policy_for(self.config, task_id, self.collector),
-            log_each_put=self.config.changelog_updates != "last",
-            exactly_once=self.config.exactly_once,
         )
         self.budget = Budget(self.config.statestore_cache_max_bytes)
         stores = TaskStores(plan, task_id, self.environment, self.budget, Engines(self.clock).open)

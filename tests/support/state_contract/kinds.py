@@ -272,9 +272,10 @@ def _window(values: str = "", *, duplicates: bool = False, time_ordered: bool = 
         build=_built(make, supplier),
         put=lambda store, key, value, time: store.put(key, None if value is None else value_of(value, time), time),
         get=lambda store, key, time: store.fetch(key, time),
-        lists={"keys": ranged("fetch"), "key": of_key("fetch"), "all": of_all("fetch_all")},
+        lists={"keys": ranged("fetch_keys"), "key": of_key("fetch_range"), "all": of_all("fetch_all")},
         backward={
-            "keys": ranged("backward_fetch"), "key": of_key("backward_fetch"), "all": of_all("backward_fetch_all"),
+            "keys": ranged("backward_fetch_keys"), "key": of_key("backward_fetch_range"),
+            "all": of_all("backward_fetch_all"),
         },
         bad_times={
             **_bad_timestamps(lambda store, time: store.put("a", value_of("v", 1), time)),
@@ -311,9 +312,9 @@ def _session(values: str = "", *, time_ordered: bool = False) -> Kind:
         build=_built(make, supplier),
         put=put,
         get=lambda store, key, time: store.fetch_session(key, time, time),
-        lists={"keys": ranged("fetch"), "key": of_key("fetch"), "sessions": of_key("find_sessions", 0, LAST)},
+        lists={"keys": ranged("fetch_keys"), "key": of_key("fetch"), "sessions": of_key("find_sessions", 0, LAST)},
         backward={
-            "keys": ranged("backward_fetch"), "key": of_key("backward_fetch"),
+            "keys": ranged("backward_fetch_keys"), "key": of_key("backward_fetch"),
             "sessions": of_key("backward_find_sessions", 0, LAST),
         },
         bad_times={

@@ -185,7 +185,7 @@ def _window(make: Any, show: Show, *, ordered: bool = False, duplicates: bool = 
         yield rows_of(store.backward_all())
         yield rows_of(store.fetch_all(time - 20, time - 3))
         for key in KEYS:
-            yield rows_of(store.fetch(key, 0, LAST))
+            yield rows_of(store.fetch_range(key, 0, LAST))
             yield [store.fetch(key, at) for at in range(max(live_from - 2, 0), time + 1)]
 
     return Restorable(build=build, write=write, look=look, caches=not duplicates)
@@ -214,9 +214,9 @@ def _session(make: Any, show: Show, *, ordered: bool = False) -> Restorable:
     def look(kit: StoreKit) -> Iterator[Any]:
         store, (time, live_from, _) = kit.facade, _times(kit)
         yield time, live_from
-        yield rows_of(store.fetch(None, None))
-        yield rows_of(store.backward_fetch(None, None))
-        yield rows_of(store.find_sessions(time - 20, time - 3))
+        yield rows_of(store.fetch_keys(None, None))
+        yield rows_of(store.backward_fetch_keys(None, None))
+        yield rows_of(store.find_sessions_by_end(time - 20, time - 3))
         yield [rows_of(store.find_sessions(key, time - 20, time)) for key in KEYS]
 
     return Restorable(build=build, write=write, look=look)

@@ -108,8 +108,8 @@ def _read_window(draw: Draw) -> Read:
     key = draw(KEYS)
     forms: list[Read] = [
         ("fetch", (key, low)),
-        (back + "fetch", (key, low, high)),
-        (back + "fetch", (draw(BOUNDS), draw(BOUNDS), low, high)),
+        (back + "fetch_range", (key, low, high)),
+        (back + "fetch_keys", (draw(BOUNDS), draw(BOUNDS), low, high)),
         (back + "fetch_all", (low, high)),
         (back + "all", ()),
     ]
@@ -122,10 +122,10 @@ def _read_session(draw: Draw) -> Read:
     forms: list[Read] = [
         ("fetch_session", (key, low, draw(TIMES))),
         (back + "fetch", (key,)),
-        (back + "fetch", (draw(BOUNDS), draw(BOUNDS))),
-        ("find_sessions", (low, high)),
+        (back + "fetch_keys", (draw(BOUNDS), draw(BOUNDS))),
+        ("find_sessions_by_end", (low, high)),
         (back + "find_sessions", (key, low, high)),
-        (back + "find_sessions", (draw(BOUNDS), draw(BOUNDS), low, high)),
+        (back + "find_sessions_of_keys", (draw(BOUNDS), draw(BOUNDS), low, high)),
     ]
     return forms[draw(st.integers(0, len(forms) - 1))]
 

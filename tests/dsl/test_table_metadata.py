@@ -28,7 +28,7 @@ def group(table: Table) -> None:
     table.group_by(pair).count(name="grouped")
 
 
-def facts(build: Callable[[StreamsBuilder], None]) -> dict[str, tuple[bool, bool]]:
+def metadata_of(build: Callable[[StreamsBuilder], None]) -> dict[str, tuple[bool, bool]]:
     """For each operator of a table in the stream of calls: whether it has a store, and whether it sends old values."""
     builder = StreamsBuilder()
     build(builder)
@@ -40,7 +40,7 @@ def facts(build: Callable[[StreamsBuilder], None]) -> dict[str, tuple[bool, bool
 
 
 def on_source(build: Callable[[Table], Any], materialized: str | None = None) -> dict[str, tuple[bool, bool]]:
-    found = facts(lambda builder: build(builder.table("in", materialized=materialized)))
+    found = metadata_of(lambda builder: build(builder.table("in", materialized=materialized)))
     return {("source" if name.startswith("KTABLE-SOURCE") else name): fact for name, fact in found.items()}
 
 
@@ -84,7 +84,7 @@ def on_source(build: Callable[[Table], Any], materialized: str | None = None) ->
 def test_who_has_a_store_and_who_sends_old_values(
     build: Callable[[Table], Any], materialized: str | None, expected: dict[str, tuple[bool, bool]]
 ) -> None:
-    """Conformance 30, 109: a filter asks for what is there, a grouping forces it up to the nearest possible store."""
+    """Semantics 30, 109: a filter asks for what is there, a grouping forces it up to the nearest possible store."""
     assert on_source(build, materialized) == expected
 
 
@@ -108,7 +108,7 @@ def test_an_aggregation_always_has_a_store_and_can_always_send_old_values() -> N
         plain = builder.stream("in").group_by_key().count(name="d")
         plain.to_stream()
 
-    assert facts(build) == {"c": (True, True), "f": (False, True), "d": (True, False)}
+    assert metadata_of(build) == {"c": (True, True), "f": (False, True), "d": (True, False)}
 
 
 def test_a_stream_that_became_a_table_is_like_a_source() -> None:
@@ -117,4 +117,4 @@ def test_a_stream_that_became_a_table_is_like_a_source() -> None:
         builder.stream("in").to_table(name="named", materialized="s")
         group(builder.stream("in").to_table(name="asked"))
 
-    assert facts(build) == {"plain": (False, False), "named": (True, False), "asked": (True, True)}
+    assert metadata_of(build) == {"plain": (False, False), "named": (True, False), "asked": (True, True)}

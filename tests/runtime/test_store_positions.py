@@ -21,11 +21,11 @@ IN = TopicPartition("in", 0)
 class Kit(TaskKit):
     @property
     def uncommitted(self) -> dict[TopicPartition, int]:
-        return self.task.seen.uncommitted("counts", self.task.queues)
+        return self.task.store_positions.uncommitted("counts", self.task.queues)
 
     @property
     def committed(self) -> dict[TopicPartition, int]:
-        return self.task.seen.committed("counts")
+        return self.task.store_positions.committed("counts")
 
 
 def topology(supplier: Any = Counting, *, memory: bool = False, logging: bool = True) -> Any:
@@ -76,7 +76,7 @@ def test_what_was_aborted_does_not_count(tmp_path: Path) -> None:
         kit.commit()
         kit.pipe("in", b"k", b"b")
         assert (kit.uncommitted, kit.committed) == ({IN: 2}, {IN: 1})
-        kit.task.rebuild()
+        kit.task.roll_back()
         assert (kit.uncommitted, kit.committed) == ({}, {})
         kit.task.start(kit.collector, {IN: OffsetAndMetadata(1)})
         assert (kit.uncommitted, kit.committed) == ({IN: 1}, {IN: 1})

@@ -1,0 +1,136 @@
+"""Reports what happens to the rows of a task's stores, for a trace of chosen records.
+
+A store asks for it once, when its functions are made; without one they are as they were. Nothing here changes what a
+read finds or a cache holds: rows are looked up beside the calls, not by them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+__all__ = ["CACHE", "ENGINE", "LOGGED", "NOWHERE", "WAITING", "RowAccess", "RowTrace"]
+
+WAITING = "waiting"
+"""In the buffer, not logged yet; of a cached store, not forwarded either."""
+LOGGED = "logged"
+"""In the buffer, logged, and not committed yet."""
+CACHE = "cache"
+"""In memory, equal to the engine."""
+ENGINE = "engine"
+NOWHERE = "nowhere"
+
+
+class RowAccess(NamedTuple):
+    """One row that was read or put."""
+
+    rows: Any
+    """The buffer (:class:`state.write_buffer.buffer.Rows`)."""
+    row_key: Any
+    is_put: bool
+    place: str
+    """Where the row was before the call."""
+    old: Any
+    """The value that it had there, as its user knows it. Of a read: what was read."""
+    new: Any
+    """What was put; ``None`` deletes."""
+
+
+class RowTrace:
+    """The rows of one task.
+
+    :param watches: whether accesses are to be reported now; asked before each.
+    :param accessed: gets each read after it, and each put before it.
+    :param logging: called with the store's name and the bytes of a row key before the row is logged, and with ``None``
+        as the key afterwards.
+    """
+
+    def __init__(
+        self,
+        watches: Callable[[], bool],
+        accessed: Callable[[RowAccess], None],
+        logging: Callable[[str, bytes | None], None],
+    ) -> None:
+        self._watches = watches
+        self._accessed = accessed
+        self._logging = logging
+        self._thread = threading.get_ident()
+
+    def take_over(self) -> None:
+        """Reports what the calling thread does, and no other: queries of other threads read the same rows."""
+        self._thread = threading.get_ident()
+
+    def _is_watched(self) -> bool:
+        return threading.get_ident() == self._thread and self._watches()
+
+    def reading(self, rows: Any, row_key_of: Callable[[Any], Any], get: Callable[..., Any]) -> Callable[..., Any]:
+        """A function that reads a row by its user's key, reported."""
+
+        def traced_get(key: Any, *more: Any) -> Any:
+            if not self._is_watched():
+                return get(key, *more)
+            place = ENGINE
+            try:
+                row_key = row_key_of(key)
+                place = _place_in_memory(rows, row_key) or ENGINE
+            except Exception:
+                row_key = None  # the read says what is wrong with the key
+            found = get(key, *more)
+            if found is None and place == ENGINE:
+                place = NOWHERE
+            self._accessed(RowAccess(rows, row_key, False, place, None if found is None else found[0], None))
+            return found
+
+        return traced_get
+
+    def writing(self, rows: Any, row_key_of: Callable[[Any], Any], put: Callable[..., Any]) -> Callable[..., Any]:
+        """A function that puts a row by its user's key, reported."""
+
+        def traced_put(key: Any, value: Any, *more: Any) -> Any:
+            if self._is_watched():
+                try:
+                    row_key = row_key_of(key)
+                    place, old = _find(rows, row_key)
+                except Exception:
+                    return put(key, value, *more)  # the put says what is wrong with the key
+                self._accessed(RowAccess(rows, row_key, True, place, old, value))
+            return put(key, value, *more)
+
+        return traced_put
+
+    def logging(self, store: str, log: Callable[..., None]) -> Callable[..., None]:
+        """The changelog of a buffer, reported by row keys."""
+
+        def traced_log(row_key: bytes, value: bytes | None, timestamp: int) -> None:
+            if threading.get_ident() != self._thread:
+                log(row_key, value, timestamp)
+                return
+            self._logging(store, row_key)
+            try:
+                log(row_key, value, timestamp)
+            finally:
+                self._logging(store, None)
+
+        return traced_log
+
+
+def _place_in_memory(rows: Any, row_key: Any) -> str | None:
+    if row_key in rows.dirty:
+        return WAITING
+    if row_key in rows.drained:
+        return LOGGED
+    return CACHE if row_key in rows.clean else None
+
+
+def _find(rows: Any, row_key: Any) -> tuple[str, Any]:
+    """Where a row is, and its value; the row is neither kept nor counted as used."""
+    place = _place_in_memory(rows, row_key)
+    if place is not None:
+        entry = rows.dirty.get(row_key) or rows.clean.get(row_key)
+        return place, None if entry is None else rows.value_of(entry[0])
+    row = rows.family.get(rows.write_key(row_key))
+    if row is None:
+        return NOWHERE, None
+    data, _ = rows.codec.read(row)
+    return ENGINE, rows.value_of(rows.stored(data))

@@ -1,0 +1,54 @@
+"""What the threads of a process share: the configuration, the cluster, the local state, the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from state.directory.state_directory import StateDirectory
+from streams.config import StreamsConfig
+from streams.kafka.ports import Admin, KafkaClients
+from streams.kafka.shutdown_requests import ShutdownRequests
+from streams.metrics.registry import Metrics
+from streams.platform import Platform
+from streams.restore.restorer import StateRestoreListener
+from streams.runtime.engines.memory import BufferMemory
+from streams.runtime.engines.opener import Engines
+from streams.runtime.engines.state_recovery import StateRecovery
+from streams.runtime.plan.plans import PlanBook
+
+__all__ = ["ClusterAccess", "LocalState", "ProcessResources"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterAccess:
+    """Holds what the threads of a process reach the cluster with."""
+
+    clients: KafkaClients
+    """Makes the clients that each thread has for itself."""
+    admin: Admin
+    admin_client_id: str
+    shutdown_requests: ShutdownRequests
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalState:
+    """Holds what the threads of a process open stores with."""
+
+    directory: StateDirectory
+    engines: Engines
+    memory: BufferMemory
+    recovery: StateRecovery
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessResources:
+    """Holds what the threads of a process share."""
+
+    config: StreamsConfig
+    plans: PlanBook
+    cluster: ClusterAccess
+    state: LocalState
+    platform: Platform
+    metrics: Metrics
+    restore_listeners: Collection[StateRestoreListener] = ()

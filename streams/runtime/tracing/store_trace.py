@@ -1,0 +1,332 @@
+"""Follows records through the stores of one task: calls of stores, the buffer below them, and their changelogs."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from processor_api.record import HeaderList
+from processor_api.texts import MOST_VALUE, shown
+from state.write_buffer.iterators import RowIterator
+from state.write_buffer.row_trace import CACHE, ENGINE, LOGGED, NOWHERE, WAITING, RowAccess, RowTrace
+from streams.kafka.record_collector import Changelog
+from streams.runtime.tracing.steps import ABSENT, TraceStep, value_text
+from streams.runtime.tracing.tracer import Followed, Held, Tracer
+
+__all__ = ["StoreTrace"]
+
+BUFFERED_MAX = 10_000
+"""Records in buffers of suppressions and joins that are remembered: they may wait for days."""
+ROWS_MAX = 100
+"""Rows of one iterator that have lines."""
+
+_CHANGES = frozenset(("put", "put_if_absent", "delete", "remove"))
+_FROM = {
+    WAITING: "from the write buffer, not logged yet",
+    LOGGED: "from the write buffer, logged and not committed yet",
+    CACHE: "from the cache",
+    ENGINE: "from the engine",
+    NOWHERE: "not in the store",
+}
+
+
+class _Call:
+    """A call of a store that is going on."""
+
+    __slots__ = ("accesses", "key", "value")
+
+    def __init__(self, key: Any, value: Any) -> None:
+        self.key = key
+        self.value = value
+        self.accesses: list[RowAccess] = []
+
+
+class StoreTrace:
+    """The stores of one task.
+
+    :param begin_at_key: follows the record in work from here on, if it is to be for a key.
+    :param position: where the record in work came from.
+    :param dropped: how many records the task has dropped.
+    """
+
+    def __init__(
+        self,
+        tracer: Tracer,
+        begin_at_key: Callable[[Any], Followed | None],
+        position: Callable[[], str],
+        dropped: Callable[[], int],
+    ) -> None:
+        self._tracer = tracer
+        self._begin_at_key = begin_at_key
+        self._position = position
+        self._dropped = dropped
+        self.rows = RowTrace(self._watches, self._accessed, self._log_row)
+        self.waits = ""
+        """The store in whose cache a change waits that was put since somebody emptied this."""
+        self._call: _Call | None = None
+        self._held: dict[tuple[str, bytes], Held] = {}
+        """Puts that are not logged yet, by store and row."""
+        self._cached: dict[tuple[str, str], Held] = {}
+        """Changes that a cache has not forwarded yet, by store and key."""
+        self._buffered: OrderedDict[tuple[str, str], Held] = OrderedDict()
+        """Records that wait in buffers of operators, by store and position."""
+        self._logged: tuple[Held | None] | None = None
+        """Whose row a buffer is logging; ``None`` while none is."""
+
+    def committed(self) -> None:
+        """Nothing waits any more but in the buffers of operators."""
+        self._held.clear()
+        self._cached.clear()
+
+    def forget(self) -> None:
+        """Nothing waits any more."""
+        self.committed()
+        self._buffered.clear()
+
+    # ------------------------------------------------------------------ calls
+
+    def call(
+        self,
+        store: str,
+        name: str,
+        key: Any,
+        value: Any,
+        call: Callable[[], Any],
+        note: str = "",
+        *,
+        in_pair: bool = False,
+    ) -> Any:
+        """Makes a call of a store, with a line for it where a record is followed.
+
+        :param key: `ABSENT` if the call has none; so is ``value``.
+        :param note: what else it was given.
+        :param in_pair: whether it returns a value and its timestamp, as operators get them.
+        """
+        tracer = self._tracer
+        before = tracer.current
+        followed = before or (None if key is ABSENT else self._begin_at_key(key))
+        if followed is None:
+            return call()
+        at, dropped, outer, outer_call = tracer.now(), self._dropped(), tracer.deferred, self._call
+        tracer.current = followed
+        made = self._call = _Call(key, value)
+        within: list[TraceStep] = []
+        tracer.deferred = within
+        found, notes = ABSENT, [note]
+        try:
+            found = call()
+        except Exception as error:
+            notes.append(shown(f"failed: {type(error).__name__}: {error}", MOST_VALUE))
+            raise
+        finally:
+            tracer.current, tracer.deferred, self._call = before, outer, outer_call
+            if self._dropped() != dropped:
+                notes.append("dropped by the store as too late")
+            if in_pair and isinstance(found, tuple):
+                notes.insert(0, f"timestamp {found[1]}")
+            self._call_step(followed, store, name, made, found[0] if in_pair and found else found, notes, at)
+            tracer.release(within)
+        return self._traced_rows(found, store, followed) if isinstance(found, RowIterator) else found
+
+    def _call_step(
+        self, followed: Followed, store: str, name: str, made: _Call, found: Any, notes: list[str], at: float
+    ) -> None:
+        value, old = made.value, ABSENT
+        main = next((one for one in made.accesses if one.is_put and one.rows.log is not None), None)
+        main = main or next((one for one in made.accesses if one.is_put), None)
+        if main is not None and name in _CHANGES:
+            value, old = (None if name in ("delete", "remove") else value), main.old
+            notes.append(_where_put(main))
+        elif name in _CHANGES:
+            value = None if name in ("delete", "remove") else value
+            notes.append("changed nothing" if name == "put_if_absent" and found is not None else "")
+        elif found is not ABSENT and value is ABSENT:
+            value = found
+            if made.accesses:
+                notes.append(_FROM[made.accesses[0].place])
+        if isinstance(value, RowIterator):
+            value = ABSENT
+            notes.append("rows follow as they are read")
+        self._tracer.step(
+            followed,
+            name,
+            place=store,
+            key=made.key,
+            value=value,
+            old=old,
+            note=", ".join(filter(None, notes)),
+            at=at,
+        )
+
+    def _traced_rows(self, rows: RowIterator, store: str, followed: Followed) -> RowIterator:
+        return RowIterator(self._read_rows(rows, store, followed), store)
+
+    def _read_rows(self, rows: RowIterator, store: str, followed: Followed) -> Iterator[tuple[Any, Any]]:
+        tracer = self._tracer
+        with rows:
+            for number, row in enumerate(rows):
+                if tracer.current is followed and number < ROWS_MAX:
+                    key, value = row if type(row) is tuple and len(row) == 2 else (ABSENT, row)
+                    tracer.step(followed, "row", place=store, key=key, value=value)
+                elif tracer.current is followed and number == ROWS_MAX:
+                    tracer.step(followed, "row", place=store, note="the rows that follow have no lines")
+                yield row
+
+    # ------------------------------------------------------------------ rows
+
+    def _watches(self) -> bool:
+        return self._tracer.current is not None or bool(self._held)
+
+    def _accessed(self, access: RowAccess) -> None:
+        if access.is_put and access.rows.log is not None:
+            self._hold(access)
+        if self._call is not None:
+            self._call.accesses.append(access)
+        elif self._tracer.current is not None:  # by an operator whose store has calls of its own
+            self._row_step(self._tracer.current, access)
+
+    def _row_step(self, followed: Followed, access: RowAccess) -> None:
+        rows, key = access.rows, access.row_key
+        try:
+            key = rows.key_of(key)
+        except Exception:  # no key of the user's
+            key = access.row_key
+        name, value, old = ("put", access.new, access.old) if access.is_put else ("get", access.old, ABSENT)
+        note = _where_put(access) if access.is_put else _FROM[access.place]
+        self._tracer.step(followed, name, place=rows.name, key=key, value=value, old=old, note=note)
+
+    def _hold(self, access: RowAccess) -> None:
+        """A row is about to be put that is logged later; what it replaces is never logged."""
+        tracer, rows = self._tracer, access.rows
+        place = rows.name, rows.write_key(access.row_key)
+        before, followed = self._held.pop(place, None), tracer.current
+        if before is not None and before.followed is not followed and access.place == WAITING:
+            what = "logged or forwarded" if rows.cached else "logged"
+            tracer.step(
+                before.followed,
+                "replace",
+                place=rows.name,
+                key=before.key,
+                value=before.value,
+                note=f"put again by {self._position() if followed is None else followed.id} before it was {what}",
+            )
+        if followed is not None:
+            call = self._call
+            key, value = (access.row_key, access.new) if call is None else (call.key, call.value)
+            self._held[place] = Held(followed, key, value, tracer.now())
+
+    def _log_row(self, store: str, row_key: bytes | None) -> None:
+        self._logged = None if row_key is None else (self._held.pop((store, row_key), None),)
+
+    # ------------------------------------------------------------------ changelogs
+
+    def changelog(
+        self, store: str, changelog: Changelog
+    ) -> tuple[Callable[..., None], Callable[[Iterator[tuple[bytes, bytes | None, int]]], None]]:
+        """The functions by which a store logs, one row or many."""
+        tracer, send = self._tracer, changelog.log
+
+        def log_traced(key: bytes, value: bytes | None, timestamp: int, headers: HeaderList | None = None) -> None:
+            followed, held = tracer.current, None
+            if self._logged is not None:
+                (held,) = self._logged
+                followed = None if held is None else held.followed
+            offset, before = changelog.end, tracer.mutes_producer
+            tracer.mutes_producer = True
+            try:
+                send(key, value, timestamp, headers)
+            finally:
+                tracer.mutes_producer = before
+            if followed is None:
+                return
+            note = f"of store {store}"
+            if held is not None:
+                shown_key, shown_value = held.key, held.value
+                waited_us = int((tracer.now() - held.at) * 1_000_000)
+                note += f", {waited_us} us after the put"
+            elif self._call is not None:
+                shown_key, shown_value = self._call.key, self._call.value
+            else:
+                shown_key, shown_value = key, value
+            place = f"{changelog.topic}-{changelog.partition}@{offset}"
+            if value is None:
+                shown_value = None
+            tracer.step(followed, "changelog", place=place, key=shown_key, value=shown_value, note=note)
+
+        def log_many_traced(rows: Iterator[tuple[bytes, bytes | None, int]]) -> None:
+            for key, value, timestamp in rows:
+                log_traced(key, value, timestamp)
+
+        return log_traced, log_many_traced
+
+    # ------------------------------------------------------------------ caches, and buffers of operators
+
+    def cache(self, store: str, key: Any, value: Any) -> None:
+        """An operator puts into a cache, which will forward it."""
+        tracer = self._tracer
+        place = store, value_text(key)
+        if tracer.current is None:
+            self._cached.pop(place, None)
+            return
+        self._cached[place] = Held(tracer.current, key, value, tracer.now())
+        self.waits = store
+
+    def flushing(self, node: str, store: str, callback: Callable[..., None]) -> Callable[..., None]:
+        """The function by which a cache forwards a change."""
+
+        def flush_traced(key: Any, new: Any, old: Any, timestamp: int, headers: HeaderList | None) -> None:
+            held = self._cached.pop((store, value_text(key)), None)
+            self._late(node, held, "drain", store, key, new, old, lambda: callback(key, new, old, timestamp, headers))
+
+        return flush_traced
+
+    def buffer(self, store: str, key: Any, value: Any) -> None:
+        """An operator puts the record in work into its buffer."""
+        tracer = self._tracer
+        if tracer.current is not None:
+            self._buffered[store, self._position()] = Held(tracer.current, key, value, tracer.now())
+            if len(self._buffered) > BUFFERED_MAX:
+                self._buffered.popitem(last=False)
+
+    def releasing(self, node: str, store: str, callback: Callable[..., None]) -> Callable[..., None]:
+        """The function that gets what leaves a buffer."""
+
+        def release_traced(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            held = self._buffered.pop((store, self._position()), None)
+            self._late(
+                node, held, "release", store, key, value, ABSENT, lambda: callback(key, value, timestamp, headers)
+            )
+
+        return release_traced
+
+    def _late(
+        self,
+        node: str,
+        held: Held | None,
+        step: str,
+        store: str,
+        key: Any,
+        value: Any,
+        old: Any,
+        forward: Callable[[], None],
+    ) -> None:
+        """Forwards what has waited, as a part of the record that it came from."""
+        tracer = self._tracer
+        before, outer, outer_call = (tracer.current, tracer.node), tracer.deferred, self._call
+        tracer.current, tracer.node, self._call = None if held is None else held.followed, node, None
+        try:
+            if held is not None:
+                waited_us = int((tracer.now() - held.at) * 1_000_000)
+                note = f"waited {waited_us} us; came from this record"
+                tracer.step(held.followed, step, place=store, key=key, value=value, old=old, note=note)
+            forward()
+        finally:
+            (tracer.current, tracer.node), tracer.deferred, self._call = before, outer, outer_call
+
+
+def _where_put(access: RowAccess) -> str:
+    rows = access.rows
+    if rows.cached:
+        return "waits in the cache"
+    return "logged at once" if rows.log_each and rows.log is not None else "waits for the commit"

@@ -1,0 +1,294 @@
+"""Follows records through one task: made with it, and asked for the functions that take the place of its own.
+
+A record is followed from its source on, or from the first node or store at which its key is one of those to follow.
+Everything that happens until the source's call returns belongs to it; what waits in a buffer is remembered until it is
+logged or forwarded (:mod:`streams.runtime.tracing.store_trace`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from processor_api.record import Forward, HeaderList
+from processor_api.texts import MOST_VALUE, shown
+from state.write_buffer.record_context import NO_SOURCE, Cursor
+from streams.runtime.tracing.store_trace import StoreTrace
+from streams.runtime.tracing.tracer import Followed, Tracer
+
+__all__ = ["HEADER", "TaskTrace"]
+
+HEADER = "streams.trace"
+"""The header of followed records in repartition topics, which says what they are followed as. It is taken off where the
+topic is read (docs/decisions/0058-following-one-record.md)."""
+
+
+class _Read:
+    """The record in work, as its source read it."""
+
+    __slots__ = ("at", "followed", "key", "message", "node", "place", "value")
+
+    def __init__(self, node: str, place: str, message: Any, key: Any, value: Any, at: float) -> None:
+        self.node = node
+        self.place = place
+        self.message = message
+        self.key = key
+        self.value = value
+        self.at = at
+        self.followed: Followed | None = None
+
+
+class TaskTrace:
+    """The trace of one task. Sets the row trace of ``cursor``, so that it has to be made before the stores are opened.
+
+    :param dropped: how many records the task has dropped.
+    """
+
+    def __init__(self, tracer: Tracer, task: str, cursor: Cursor, dropped: Callable[[], int]) -> None:
+        self.tracer = tracer
+        self.task = task
+        self._cursor = cursor
+        self._dropped = dropped
+        self._read: _Read | None = None
+        self._punctuation: str | None = None
+        self._uncommitted: dict[int, Followed] = {}
+        self.stores = StoreTrace(tracer, self.begin_at_key, self._position, dropped)
+        cursor.row_trace = self.stores.rows
+
+    # ------------------------------------------------------------------ which records
+
+    def _position(self) -> str:
+        """Where the record in work came from: what it is called, unless it is followed under another name."""
+        topic, partition = self._cursor.source
+        if topic is not None:
+            return f"{topic}-{partition}@{self._cursor.message.offset()}"
+        return self._punctuation or f"no-record-{self.task}"
+
+    def _begin(self, id_: str, at: float) -> Followed:
+        followed = Followed(id_, self.task, at)
+        self._uncommitted[id(followed)] = followed
+        return followed
+
+    def begin_at_key(self, key: Any) -> Followed | None:
+        """The record in work from here on, if it is to be followed for this key, which a node or a store got."""
+        rules = self.tracer.rules
+        if not rules.by_key or not rules.has_key(key) or not rules.has_topic(self._cursor.source[0]):
+            return None
+        read = self._read
+        if read is None or read.message is not self._cursor.message:  # a punctuation, or a change that waited
+            return self._begin(self._position(), self.tracer.now())
+        if read.followed is None:
+            self._begin_read(read, self._position(), "")
+        return read.followed
+
+    def _begin_read(self, read: _Read, id_: str, note: str) -> None:
+        read.followed = followed = self._begin(id_, read.at)
+        self.tracer.step(
+            followed,
+            "read",
+            place=read.place,
+            key=read.key,
+            value=read.value,
+            note=", ".join(filter(None, (f"timestamp {self._read_timestamp()}", note))),
+            at=read.at,
+            node=read.node,
+        )
+
+    def _read_timestamp(self) -> int:
+        return int(self._cursor.message.timestamp()[1])
+
+    # ------------------------------------------------------------------ nodes
+
+    def source(self, node: str, forward: Forward, internal_topics: Collection[str]) -> Forward:
+        """The function of a source.
+
+        :param internal_topics: the repartition topics.
+        """
+        tracer, cursor, rules = self.tracer, self._cursor, self.tracer.rules
+
+        def read_traced(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            topic = cursor.source[0]
+            internal, id_ = topic in internal_topics, None
+            if internal and headers:
+                id_, headers = _split(headers)
+            self.stores.rows.take_over()
+            self._read = read = _Read(node, self._position(), cursor.message, key, value, tracer.now())
+            if id_ is not None:
+                self._begin_read(read, id_, "continued from the other side of this topic")
+            elif rules.has_topic(topic) and (
+                rules.has_key(key) if rules.by_key else rules.takes_next(topic, internal=internal)
+            ):
+                self._begin_read(read, read.place, "")
+            with self._working(read.followed, node):
+                forward(key, value, timestamp, headers)
+
+        return read_traced
+
+    @contextmanager
+    def _working(self, followed: Followed | None, node: str | None) -> Iterator[None]:
+        tracer = self.tracer
+        before = tracer.current, tracer.node
+        tracer.current, tracer.node = followed, node
+        try:
+            yield
+        except BaseException as error:
+            if tracer.failure is error and before[1] is None:
+                tracer.failure = None  # it leaves the nodes
+            raise
+        finally:
+            tracer.current, tracer.node = before
+
+    def node(self, node: str, function: Forward) -> Forward:
+        """The function of a node."""
+        tracer = self.tracer
+
+        def process_traced(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            parent, followed = tracer.node, tracer.current
+            tracer.outcomes += 1  # of the parent: it forwarded
+            if followed is None:
+                followed = self.begin_at_key(key)
+            with self._working(followed, node):
+                if followed is None:
+                    function(key, value, timestamp, headers)
+                    return
+                note = f"from {parent}" if parent is not None else ""
+                tracer.step(followed, "process", key=key, value=value, note=note)
+                self._run(followed, function, key, value, timestamp, headers)
+
+        return process_traced
+
+    def _run(
+        self, followed: Followed, function: Forward, key: Any, value: Any, timestamp: int, headers: HeaderList | None
+    ) -> None:
+        """Runs a node for a followed record, and says so if nothing comes of it."""
+        tracer = self.tracer
+        outcomes, dropped = tracer.outcomes, self._dropped()
+        self.stores.waits = ""
+        try:
+            function(key, value, timestamp, headers)
+        except BaseException as error:
+            self._failed(followed, error)
+            raise
+        if tracer.outcomes != outcomes:
+            return
+        if self._dropped() != dropped:
+            tracer.step(followed, "drop", note="dropped, and counted in dropped-records")
+            return
+        note = "forwarded nothing"
+        if self.stores.waits:
+            note += f" yet, waits in the cache of {self.stores.waits}"
+        tracer.step(followed, "stop", note=note)
+
+    def _failed(self, followed: Followed, error: BaseException) -> None:
+        tracer = self.tracer
+        if tracer.failure is not error:
+            tracer.failure = error
+            tracer.step(followed, "fail", note=_why(error))
+
+    def sink(self, node: str, function: Forward, is_internal: bool) -> Forward:
+        """The function of a sink; what it sends is taken down by :mod:`streams.runtime.tracing.producer`.
+
+        :param is_internal: whether it writes to a repartition topic, on whose other side the record is followed on.
+        """
+        tracer = self.tracer
+
+        def send_traced(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            followed = tracer.current
+            tracer.outcomes += 1
+            if followed is None:
+                followed = self.begin_at_key(key)
+            with self._working(followed, node):
+                if followed is None:
+                    function(key, value, timestamp, headers)
+                    return
+                if is_internal:
+                    headers = [*(headers or ()), (HEADER, followed.id.encode())]
+                tracer.sink = node, key, value
+                try:
+                    self._run(followed, function, key, value, timestamp, headers)
+                finally:
+                    tracer.sink = None
+
+        return send_traced
+
+    def dropped(self, node: str, why: str) -> None:
+        """A node has dropped the record in work."""
+        tracer = self.tracer
+        if tracer.current is not None:
+            tracer.outcomes += 1
+            tracer.step(tracer.current, "drop", note=shown(why, MOST_VALUE), node=node)
+
+    def dropping(self, node: str, drop: Callable[..., None]) -> Callable[..., None]:
+        """The function by which an operator drops a record."""
+
+        def drop_traced(why: str, key: Any = None) -> None:
+            drop(why, key)
+            self.dropped(node, why)
+
+        return drop_traced
+
+    def unread(self, node: str, partition: tuple[str, int], message: Any, key: Any, why: str) -> None:
+        """A record was dropped before it reached the nodes.
+
+        :param key: the key, if it could be read.
+        """
+        rules, tracer, (topic, number) = self.tracer.rules, self.tracer, partition
+        if rules.has_topic(topic) and (rules.has_key(key) if rules.by_key else rules.takes_next(topic)):
+            place = f"{topic}-{number}@{message.offset()}"
+            followed = self._begin(place, tracer.now())
+            raw_key, raw_value = message.key(), message.value()
+            tracer.step(followed, "read", place=place, key=raw_key, value=raw_value, node=node)
+            tracer.step(followed, "drop", note=shown(why, MOST_VALUE), node=node)
+
+    # ------------------------------------------------------------------ punctuations and commits
+
+    @contextmanager
+    def punctuation(self, node: str, now_ms: int) -> Iterator[None]:
+        """What happens within belongs to a punctuation."""
+        tracer = self.tracer
+        self.stores.rows.take_over()
+        self._read, self._punctuation = None, f"punctuation-{node}@{now_ms}"
+        followed = None
+        if tracer.rules.takes_next(NO_SOURCE[0]):
+            followed = self._begin(self._punctuation, tracer.now())
+            tracer.step(followed, "punctuate", node=node, note=f"at {now_ms}")
+        try:
+            with self._working(followed, node):
+                yield
+        except BaseException as error:
+            if followed is not None:
+                self._failed(followed, error)
+                tracer.failure = None
+            raise
+        finally:
+            self._punctuation = None
+
+    def committed(self) -> None:
+        """Everything until now is committed."""
+        self._end("commit", "")
+
+    def rolled_back(self) -> None:
+        """Everything since the last commit is taken back."""
+        self._end("rollback", "not committed: the record is read again, here or by another task")
+        self.stores.forget()
+
+    def _end(self, step: str, note: str) -> None:
+        for followed in self._uncommitted.values():
+            self.tracer.step(followed, step, note=note)
+        self._uncommitted.clear()
+        self._read = self.tracer.failure = None
+        self.stores.committed()
+
+
+def _split(headers: HeaderList) -> tuple[str | None, HeaderList | None]:
+    """What a record is followed as, and the headers that are its own."""
+    found = [value for name, value in headers if name == HEADER]
+    if not found:
+        return None, headers
+    rest = [header for header in headers if header[0] != HEADER]
+    return shown((found[-1] or b"").decode(errors="replace"), MOST_VALUE), rest or None
+
+
+def _why(error: BaseException) -> str:
+    return shown(f"{type(error).__name__}: {error}", MOST_VALUE)

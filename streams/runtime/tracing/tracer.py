@@ -1,0 +1,137 @@
+"""What the tasks of one thread share while records are followed: the record in work, and where steps go."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from processor_api.clock import Clock
+from streams.runtime.tracing.rules import TraceRules
+from streams.runtime.tracing.steps import ABSENT, Texts, TraceStep, log_step
+
+if TYPE_CHECKING:
+    from streams.config import StreamsConfig
+
+__all__ = ["Followed", "Held", "Tracer", "warn_if_unseen"]
+
+log = logging.getLogger("streams.trace")
+
+
+class Followed:
+    """A record that is followed through one task.
+
+    :param task: the task.
+    :param began: when the task read it, in seconds of the tracer's time.
+    """
+
+    __slots__ = ("began", "id", "task")
+
+    def __init__(self, id_: str, task: str, began: float) -> None:
+        self.id = id_
+        self.task = task
+        self.began = began
+
+
+class Held(NamedTuple):
+    """A put of a followed record that waits in a buffer."""
+
+    followed: Followed
+    key: Any
+    value: Any
+    at: float
+
+
+class Tracer:
+    """Used by one thread.
+
+    :param take: gets the steps, in order.
+    :param now: seconds that never go back, for times between steps; the clock's if not given.
+    """
+
+    def __init__(
+        self,
+        rules: TraceRules,
+        clock: Clock,
+        take: Callable[[TraceStep], None] = log_step,
+        now: Callable[[], float] | None = None,
+    ) -> None:
+        self.rules = rules
+        self.now = now or clock.monotonic
+        self._clock = clock
+        self._take = take
+        self.current: Followed | None = None
+        """The followed record in work."""
+        self.node: str | None = None
+        """The node in work, of whatever record."""
+        self.outcomes = 0
+        """Counts what the nodes have done with followed records: forwarded, sent or dropped them."""
+        self.deferred: list[TraceStep] | None = None
+        """Where steps wait until the call of a store that they are a part of has its own line."""
+        self.failure: BaseException | None = None
+        """What a line was written about on its way through the nodes."""
+        self.sink: tuple[str, Any, Any] | None = None
+        """Node, key and value of what a sink is about to send."""
+        self.mutes_producer = False
+        """Whether what is produced has a line already."""
+
+    @classmethod
+    def of(cls, config: StreamsConfig, clock: Clock) -> Tracer | None:
+        """The tracer of a thread, which writes to the log; ``None`` if nothing is followed."""
+        rules = TraceRules.of(config)
+        return None if rules is None else cls(rules, clock)
+
+    def step(
+        self,
+        followed: Followed,
+        step: str,
+        *,
+        place: str | None = None,
+        key: Any = ABSENT,
+        value: Any = ABSENT,
+        old: Any = ABSENT,
+        note: str = "",
+        at: float | None = None,
+        node: str | None = None,
+    ) -> None:
+        """Takes one step of a followed record down.
+
+        :param at: when it began; now if not given.
+        :param node: the node in work if not given.
+        """
+        now = self.now() if at is None else at
+        made = TraceStep(
+            record=followed.id,
+            step=step,
+            node=node or self.node,
+            place=place,
+            key=None if key is ABSENT else key,
+            value=None if value is ABSENT else value,
+            old=None if old is ABSENT else old,
+            note=note,
+            us=int((now - followed.began) * 1_000_000),
+            time_ms=self._clock.time_ms(),
+            task=followed.task,
+            texts=Texts(key, value, old),
+        )
+        if self.deferred is not None:
+            self.deferred.append(made)
+        else:
+            self._take(made)
+
+    def release(self, steps: list[TraceStep]) -> None:
+        """Takes down what was deferred."""
+        if self.deferred is not None:
+            self.deferred += steps
+        else:
+            for step in steps:
+                self._take(step)
+
+
+def warn_if_unseen(config: StreamsConfig) -> None:
+    """Warns, once for an application, if records are followed and nobody sees the lines."""
+    if TraceRules.of(config) is not None and not log.isEnabledFor(logging.INFO):
+        log.warning(
+            "records are followed, and no line of it is shown: set the level of logger streams.trace to INFO, or"
+            " take out trace.keys and trace.every"
+        )
