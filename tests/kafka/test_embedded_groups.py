@@ -251,7 +251,7 @@ def test_a_fenced_static_member_stays_fenced(clients: EmbeddedClients) -> None:
     two.poll(0)
     assert new.calls == [("assigned", {0, 1})]
     for call in (lambda: one.poll(0), lambda: one.commit(OFFSETS), lambda: one.consume(5, 0)):
-        with pytest.raises(TaskMigratedError, match="a newer consumer of group 'g' has group.instance.id 'one'"):
+        with pytest.raises(TaskMigratedError, match=r"a newer consumer of group 'g' has group\.instance\.id 'one'"):
             call()
     one.close()
     assert old.calls == [("assigned", {0, 1}), ("lost", {0, 1})]

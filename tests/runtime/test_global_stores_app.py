@@ -425,7 +425,7 @@ def test_a_serde_that_is_missing_is_named(kit: Cluster, missing: str) -> None:
 def test_a_topic_that_is_missing_is_named(tmp_path: Path) -> None:
     with Cluster(tmp_path, topics={"in": 1, "out": 1}, one_state=True) as kit:
         error = start_fails(kit, MissingTopicError, with_table())
-        assert "'global'" in str(error)
+        assert "source topics do not exist: 'global'." in str(error)
         kit.broker.create_topic("global")
         kit.start(with_table())  # nothing was left locked
 
@@ -437,7 +437,7 @@ def test_a_topic_that_goes_while_it_is_read_is_named(kit: Cluster) -> None:
 
     kit.send_pairs("global", [("a", "1")])
     error = start_fails(kit, StreamsError, with_processor(Deletes), task_timeout_ms=200)
-    assert "global" in str(error)
+    assert "topic 'global' does not exist" in str(error)
 
 
 class WritesGlobal(Processor[str, str, str, str]):
