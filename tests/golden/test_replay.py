@@ -12,10 +12,10 @@ from golden_support.changed import changed, without
 from golden_support.compare import explain
 from golden_support.java_names import config_of
 from golden_support.recordings import read_json
-from golden_support.replay import expected_run, replay
+from golden_support.replay import expected_run, replay, start_driver
 from golden_support.session import GOLDEN
 from golden_support.topologies import load_topologies
-from processor_api.errors import ProcessingError
+from processor_api.errors import ProcessingError, StreamsError
 
 TOPOLOGIES = load_topologies(GOLDEN / "topologies", None)
 RUNS = {
@@ -98,3 +98,18 @@ def test_an_error_that_was_not_recorded_is_raised() -> None:
     with pytest.raises(ProcessingError, match="boom r") as caught:
         replayed(case, calm)
     assert caught.value.__notes__ == [f"in step {number}: {run['steps'][number]['in']}"]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_driver_is_closed(name: str) -> None:
+    """Also where a step fails."""
+    (case, run), drivers = recorded(name), list[Any]()
+
+    def started(*arguments: Any) -> Any:
+        drivers.append(start_driver(*arguments))
+        return drivers[0]
+
+    replay(case, run, TOPOLOGIES[case["case"]], config_of(case["config"]), started)
+    (driver,) = drivers
+    with pytest.raises(StreamsError, match="the test driver is closed"):
+        driver.advance_wall_clock_time(1)
