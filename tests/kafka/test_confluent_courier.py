@@ -29,7 +29,7 @@ def test_calls_are_made_one_after_the_other_on_one_other_thread() -> None:
 
 def test_what_a_call_raises_comes_out() -> None:
     courier = Courier("courier")
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ZeroDivisionError, match="by zero"):
         courier.call(lambda: 1 // 0, LIMIT_S)
     courier.call(lambda: None, LIMIT_S)
     courier.close()
