@@ -1,4 +1,4 @@
-"""Commits to RocksDB with its log, which is how the stores write, and without.
+"""Measures commits to RocksDB with its log, which is how the stores write, and without.
 
     python -m benchmarks log
 

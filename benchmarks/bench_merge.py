@@ -1,4 +1,4 @@
-"""What a record of a task with several inputs costs, by the number of inputs and of those with records.
+"""The cost of a record of a task with several inputs, by the number of inputs and of those with records.
 
     python -m benchmarks merge
     python -m benchmarks.bench_merge [RECORDS]

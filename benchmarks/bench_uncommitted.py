@@ -1,4 +1,4 @@
-"""Memory that waits for a commit: rows of a store until they are `statestore.uncommitted.max.bytes`, and their commit.
+"""Measures the memory of rows that wait for a commit, up to `statestore.uncommitted.max.bytes`, and their commit.
 
     python -m benchmarks uncommitted [MIB]
 

@@ -1,4 +1,4 @@
-"""What a thread works on, for the lines that are logged meanwhile: ours, and those of the user's own code.
+"""The task that a thread works on, for the lines that are logged meanwhile, by this library and by the user's code.
 
 Set by the batch, not by the record. Who formats log lines may read it; without the command line nobody does.
 """
@@ -24,7 +24,7 @@ in_work = _InWork()
 
 @contextmanager
 def working_on(task: TaskId) -> Iterator[None]:
-    """Within it, this thread works on a task."""
+    """Marks the task that this thread works on, as a context manager."""
     before, in_work.task = in_work.task, task
     try:
         yield

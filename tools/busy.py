@@ -15,7 +15,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """How many runs failed.
+    """Runs the command, and returns how many runs failed.
 
     :param arguments: the number of runs, then the command.
     """

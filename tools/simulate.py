@@ -19,7 +19,7 @@ REPORTED_BLOCKS = 50
 
 
 def run_block(first: int, last: int, name: str | None) -> list[str]:
-    """What the seeds from ``first`` up to ``last`` found."""
+    """Returns what the seeds from ``first`` up to ``last`` found."""
     from simulation_support.scenarios import scenario_of
     from streams.testing.simulation import SimulationFailure
     from streams.testing.simulation.run import check_seed

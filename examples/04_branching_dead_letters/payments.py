@@ -23,7 +23,9 @@ CONFIG: dict[str, Any] = {
 
 
 def in_euros(payment: dict[str, Any]) -> dict[str, Any]:
-    """:raises KeyError: if the currency is not known, or something is missing."""
+    """Returns the amount of a payment in euros.
+
+    :raises KeyError: if the currency is not known, or something is missing."""
     return {**payment, "euros": payment["amount"] * RATES[payment["currency"]]}
 
 

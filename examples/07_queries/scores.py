@@ -37,14 +37,14 @@ def topology() -> StreamsBuilder:
 
 
 def best(app: KafkaStreams, count: int) -> list[tuple[str, int]]:
-    """The players with the most points, of those whose partitions are in this process."""
+    """Returns the players with the most points, of those whose partitions are in this process."""
     totals = app.store(StoreQueryParameters.from_name_and_type("totals", QueryableStoreTypes.key_value_store()))
     with totals.all() as players:
         return nlargest(count, players, key=lambda player: player[1])
 
 
 def total_after(app: KafkaStreams, player: str, partition: int, offset: int) -> int | None:
-    """A player's points, with those of the record at ``offset``; ``None`` while it is not counted yet.
+    """Returns a player's points, with those of the record at ``offset``; ``None`` while it is not counted yet.
 
     Whoever wrote that record knows where it went, and so reads what it wrote itself.
     """

@@ -19,7 +19,7 @@ register_engine("sqlite", SqliteEngine)
 
 
 class Count(Processor[str, str, str, str]):
-    """Records are visitors of pages."""
+    """Counts records, which are visitors of pages."""
 
     def init(self, context: ProcessorContext[str, str]) -> None:
         self.context = context

@@ -509,7 +509,9 @@ class KafkaStreams:
 
 
 def _seconds(timeout: Duration | None) -> float | None:
-    """:raises ValueError: if it is negative."""
+    """Converts a duration in ms to seconds.
+
+    :raises ValueError: if it is negative."""
     if timeout is None:
         return None
     ms = to_ms(timeout, "timeout")

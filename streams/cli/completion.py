@@ -49,12 +49,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class Option:
-    """An option, or with no flags an argument by place."""
+    """An option, or with no flags a positional argument."""
 
     flags: tuple[str, ...]
     help: str
     value: str
-    """Of what kind it is: ``""`` (it takes none), ``file``, ``setting``, ``module``, ``any``, or ``words``."""
+    """The kind of its value: ``""`` (it takes none), ``file``, ``setting``, ``module``, ``any``, or ``words``."""
     words: tuple[str, ...] = ()
 
 
@@ -70,7 +70,7 @@ class Command:
 
 
 def commands_of(parser: argparse.ArgumentParser) -> list[Command]:
-    """All commands of a parser, each before those below it."""
+    """Returns all commands of a parser, each before those below it."""
     return list(_commands(parser, (), parser.description or ""))
 
 

@@ -1,4 +1,4 @@
-"""What becomes of the fields of a log line: errors in words, texts that are fit for a line."""
+"""Prepares the fields of a log line: errors become words, texts are escaped and cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs of the commands, on standard error: one line an event, as text for people or JSON for machines."""
+"""The logs of the commands, on standard error: one line for each event, as text for people or JSON for machines."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def configure(log_format: str, level: str, stream: TextIO | None = None) -> None
 
 class _Handler(logging.StreamHandler[TextIO]):
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is logging's
-        """One line; the standard library would print the arguments of the line and the stack."""
+        """Prints one line; the standard library would print the arguments of the line and the stack."""
         error = sys.exc_info()[1]
         if isinstance(error, BrokenPipeError) or error is None:
             return
@@ -76,12 +76,13 @@ _application: list[str | None] = [None]
 
 
 def name_application(name: str | None) -> None:
-    """From now on, every line tells this as its application."""
+    """Adds this application to every line from now on."""
     _application[0] = name
 
 
 def _with_place(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Application, thread and task of a line; the task is the one it names, else the one its thread works on."""
+    """Returns application, thread and task of a line; the task is the one it names, else the one its thread works
+    on."""
     record = event.get("_record")
     event["application"] = _application[0]
     event["thread"] = record.threadName if isinstance(record, logging.LogRecord) else None

@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None, *, runner: run.Runner | None = 
 
 
 def parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
-    """The parser of the command line.
+    """Makes the parser of the command line.
 
     :param words: those it is for; commands that they cannot mean are left empty. ``None`` leaves out nothing.
     """

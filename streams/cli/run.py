@@ -95,7 +95,7 @@ def run(
 
 
 def _run_here(arguments: argparse.Namespace, stop: StopRequest, line: SupervisorLine | None) -> int:
-    """In this process; returns the exit status."""
+    """Runs the application in this process; returns the exit status."""
     try:
         with stop.loading():
             application = _load(arguments)
@@ -116,8 +116,8 @@ def _run_here(arguments: argparse.Namespace, stop: StopRequest, line: Supervisor
 
 
 def keep_files_private(*, group_write: bool) -> None:
-    """What this process makes from now on, the files of databases too, others may neither read nor write, and the group
-    may only read unless the setting lets it write."""
+    """Sets the mask of new files, those of databases too: others may neither read nor write, and the group may only
+    read unless the setting lets it write."""
     before = os.umask(0o077)
     os.umask((before | 0o007) & ~0o070 if group_write else before | 0o027)
 
@@ -161,7 +161,7 @@ def _supervise(arguments: argparse.Namespace) -> int:
         _config(arguments)  # what is wrong is told once, not by each worker
         status = supervisor.run()
     if supervisor.failure is not None:
-        sys.stderr.write(f"error: none of {arguments.workers} workers came to run: {supervisor.failure}\n")
+        sys.stderr.write(f"error: none of {arguments.workers} workers started: {supervisor.failure}\n")
         sys.stderr.flush()
     return status
 
@@ -177,7 +177,9 @@ def _kafka_streams(topology: Topology, config: StreamsConfig) -> Application:
 
 
 def refuse_free_threading(is_gil_enabled: Callable[[], bool]) -> None:
-    """:raises CannotRun: if this Python runs without the GIL."""
+    """Checks that this Python has the GIL.
+
+    :raises CannotRun: if this Python runs without the GIL."""
     if not is_gil_enabled():
         raise CannotRun(
             "this Python runs without the GIL, for which the Kafka client and RocksDB are not built: use the ordinary"

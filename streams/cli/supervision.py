@@ -1,4 +1,4 @@
-"""What a supervisor and a worker tell each other, over a pair of sockets that only the two have.
+"""The messages of a supervisor and its worker, over a pair of sockets that only the two have.
 
 The supervisor sends one line: the settings that were given by ``-c``, which may be secrets and so are in no worker's
 arguments, where every user of the machine could read them. After it, nothing more is sent; when the supervisor dies,
@@ -25,15 +25,15 @@ _CHUNK = 65536
 
 
 class SupervisorLine:
-    """The worker's end."""
+    """The worker's end of the sockets."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._told_running = False
 
     def settings(self) -> list[str] | None:
-        """The pairs ``key=value`` that were given to the supervisor; ``None`` if it has died. To be asked for once,
-        before anything else."""
+        """Returns the pairs ``key=value`` that were given to the supervisor; ``None`` if it has died. To be asked for
+        once, before anything else."""
         line = bytearray()
         while not line.endswith(b"\n"):
             part = self._read(1)
@@ -49,13 +49,13 @@ class SupervisorLine:
             pass
 
     def running(self) -> None:
-        """The application runs; told once."""
+        """Reports, once, that the application runs."""
         if not self._told_running:
             self._told_running = True
             self._tell({"state": "RUNNING"})
 
     def failed(self, error: BaseException) -> None:
-        """It ends by this error."""
+        """Reports the error by which the application ends."""
         self._tell({"error": described(error), "passes": isinstance(error, RetryableError)})
 
     def _read(self, count: int) -> bytes:
@@ -70,30 +70,30 @@ class SupervisorLine:
 
 
 class WorkerLine:
-    """The supervisor's end of one worker's life."""
+    """The supervisor's end of the sockets, for one process of a worker."""
 
     def __init__(self) -> None:
         self._own, self._theirs = socket.socketpair()
         self.ran = False
         """Whether the worker has told that it runs."""
         self.error: str | None = None
-        """What ended it, unless it may have passed by itself."""
+        """The error that ended the process, unless trying again may help."""
         self._received = bytearray()
 
     @property
     def descriptor(self) -> int:
-        """The one that the worker inherits."""
+        """Returns the descriptor that the worker inherits."""
         return self._theirs.fileno()
 
     def send_settings(self, settings: Sequence[str]) -> None:
-        """To the worker, which has started."""
+        """Sends the settings to the worker, which has started."""
         self._theirs.close()
         with contextlib.suppress(OSError):  # it has ended already
             self._own.sendall(json.dumps({"settings": list(settings)}).encode() + b"\n")
         self._own.setblocking(False)
 
     def listen(self) -> None:
-        """Takes what the worker has told meanwhile; does not wait."""
+        """Reads the messages that have come from the worker; does not wait."""
         with contextlib.suppress(OSError):
             while part := self._own.recv(_CHUNK):
                 self._received += part
@@ -106,13 +106,13 @@ class WorkerLine:
                 self.error = str(told["error"])
 
     def close(self) -> None:
-        """May be called again."""
+        """Closes the socket; may be called again."""
         self._theirs.close()
         self._own.close()
 
 
 def without_settings(words: Sequence[str]) -> list[str]:
-    """The arguments of a command but for ``-c KEY=VALUE``, however it is written."""
+    """Returns the arguments of a command without ``-c KEY=VALUE``, however it is written."""
     found: list[str] = []
     skip = False
     for word in words:

@@ -20,7 +20,7 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 
 def load_topology(path: str, config: Callable[[], Any]) -> Topology:
-    """The topology that the function at ``module:function`` makes.
+    """Returns the topology that the function at ``module:function`` makes.
 
     The function takes nothing, or the configuration. It returns a topology, or something with ``build(config)``, as a
     ``StreamsBuilder`` has. Modules are looked for in the current directory first.

@@ -1,4 +1,4 @@
-"""One client setting at a time: from what was given, under Java's or librdkafka's name, to what librdkafka takes.
+"""Translates one client setting, given under Java's or librdkafka's name, to the settings that librdkafka takes.
 
 Every complaint is a ``ValueError`` that goes on after the setting's name ("must be ...", "has no counterpart ...").
 """
@@ -48,13 +48,13 @@ _RESETS = {
 
 
 def fits(name: str, scope: str) -> bool:
-    """Whether a client of this kind (``C``, ``P`` or ``A``) has the setting; what nobody has fits everywhere."""
+    """Whether a client of this kind (``C``, ``P`` or ``A``) has the setting; one that no kind has fits everywhere."""
     found = PROPERTIES.get(RENAMED.get(name, name))
     return found is None or found.scope in ("*", scope)
 
 
 def client_setting(name: str, value: Any, *, exactly_once: bool, scope: str = "*") -> Mapping[str, Any]:
-    """librdkafka's settings for one that was given; empty for those the runtime reads itself.
+    """Returns librdkafka's settings for one that was given; none for those the runtime reads itself.
 
     :param scope: the kind of client it was given for (``C``, ``P``, ``A``), or ``*`` for all.
 
@@ -73,7 +73,7 @@ def client_setting(name: str, value: Any, *, exactly_once: bool, scope: str = "*
         offset_reset(value)
         return {}
     target = RENAMED.get(name, name)
-    converted = _value(name, PROPERTIES[target], _before(name, value))
+    converted = _value(name, PROPERTIES[target], _translated(name, value))
     if not (name == "allow.auto.create.topics" and scope == "P"):  # output topics may be made by writing to them
         _check_demands(name, converted, exactly_once)
     if name in HANDLED:
@@ -84,7 +84,8 @@ def client_setting(name: str, value: Any, *, exactly_once: bool, scope: str = "*
 
 
 def offset_reset(value: Any) -> AutoOffsetReset:
-    """``auto.offset.reset`` as Java takes it since KIP-1106; librdkafka's other words for the same are taken too.
+    """Returns librdkafka's word for ``auto.offset.reset`` as Java takes it since KIP-1106; librdkafka's own words are
+    taken too.
 
     :raises ValueError: if it is none of these.
     """
@@ -102,8 +103,8 @@ def offset_reset(value: Any) -> AutoOffsetReset:
     raise ValueError(f"must be earliest, latest, none or by_duration:PnDTnHnMnS, got {value!r}")
 
 
-def _before(name: str, value: Any) -> Any:
-    """Values that Java has and librdkafka has not."""
+def _translated(name: str, value: Any) -> Any:
+    """Translates values that Java has and librdkafka has not."""
     text = str(value).strip().lower()
     if name in ("receive.buffer.bytes", "send.buffer.bytes") and text == "-1":
         return 0

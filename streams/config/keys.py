@@ -1,4 +1,4 @@
-"""Every setting of Kafka Streams 4.3 and what becomes of it here, as data.
+"""Every setting of Kafka Streams 4.3 and its meaning in this library, as data.
 
 The model in `streams.config.model` has a field for each key that is not refused; a test compares the two and the table
 in docs/configuration.md.
@@ -22,7 +22,7 @@ _METRICS = "of sensors that processors add with `context.metrics()`, and of the 
 
 
 class Key(NamedTuple):
-    """One setting: its name in Kafka, its field here, its default as text, and what it does."""
+    """A setting: its name in Kafka, its field here, its default as text, and its description."""
 
     name: str
     field: str | None
@@ -358,7 +358,7 @@ KEYS: tuple[Key, ...] = (
         "state_on_damage",
         "rebuild",
         WORKS,
-        "what becomes of state that is damaged on disk ([damaged state](versions.md#damaged-state)): `rebuild` takes it"
+        "what to do with state that is damaged on disk ([damaged state](versions.md#damaged-state)): `rebuild` takes it"
         " out and restores it from its changelog; `fail` keeps it, and the thread that met it fails; a setting of this"
         " library",
     ),

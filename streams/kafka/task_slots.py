@@ -1,4 +1,4 @@
-"""What the partitions of the control topics stand for, so that members may exchange tasks.
+"""The mapping from partitions of the control topics to tasks, by which members exchange tasks.
 
 The group gives each member partitions of control topics, here *slots*, and looks at their number only. A slot stands
 for the task of its own numbers unless a *plan* says otherwise: a permutation of tasks over slots, which the member that
@@ -41,9 +41,9 @@ T = TypeVar("T")
 log = logging.getLogger("streams.membership")
 
 REST_S = 1.0
-"""After the last change of what this member owns, before it looks at how tasks are spread."""
+"""Time since the last change of what this member owns, after which it checks how tasks are spread."""
 SETTLED_S = 10.0
-"""After the last change of what this member owns, before it is remembered who has which task."""
+"""Time since the last change of what this member owns, after which the owners of tasks are committed."""
 WATCH_S = 60.0
 """So long after a change plans are looked for often."""
 OFTEN_S, SELDOM_S = 0.5, 30.0
@@ -56,11 +56,11 @@ _THREAD = re.compile(r"-StreamThread-\d+-consumer-topology-[0-9a-f]{8}$")
 
 @dataclass(frozen=True)
 class Plan:
-    """What slots stand for."""
+    """A mapping from slots to tasks."""
 
     version: int = 0
     digest: str = "-"
-    """Of the topology that it is for."""
+    """The digest of the topology that it is for."""
     tasks: Mapping[TaskId, TaskId] = field(default_factory=dict)
     """The tasks of slots that do not stand for their own."""
     changed: frozenset[TaskId] = frozenset()
@@ -73,7 +73,7 @@ class Plan:
         return self.tasks.get(slot, slot)
 
     def encode(self) -> str:
-        """Packed where it is long."""
+        """Returns the plan as text, compressed where it is long."""
         tasks = ",".join(f"{slot}={task}" for slot, task in sorted(self.tasks.items()))
         rest = f"{self.digest} {tasks or '-'} {','.join(map(str, sorted(self.changed))) or '-'}"
         of_owner: dict[str, list[str]] = {}
@@ -87,7 +87,7 @@ class Plan:
 
     @classmethod
     def decode(cls, text: str) -> Plan:
-        """The reverse of :meth:`encode`; no plan where there is no text.
+        """Reads what :meth:`encode` has written; returns no plan where there is no text.
 
         :raises StreamsError: if it is none.
         """
@@ -115,17 +115,17 @@ class Plan:
 
 
 def _version(text: str) -> int:
-    """What the owner of a slot has reached; the first slot has the plan itself."""
+    """Returns the version that the owner of a slot has reached; the first slot has the plan itself."""
     found = text.partition(" ")[0]
     return int(found) if found.isdigit() else 0
 
 
 class _NotNow(Exception):
-    """The cluster did not do what it was asked for, and may do it later."""
+    """A request that the cluster did not fulfil, and may fulfil later."""
 
 
 def _asked(call: Callable[[], T]) -> T:
-    """What a call to the cluster gives. What closing a task raises is kept apart from its errors.
+    """Returns the answer of a call to the cluster. What closing a task raises is kept apart from its errors.
 
     :raises _NotNow: if it may succeed later.
     """
@@ -174,7 +174,7 @@ class TaskSlots:
         self._stirred_at = -math.inf
 
     def extend(self, counts: Mapping[int, int]) -> None:
-        """There are more slots."""
+        """Adds slots for new tasks."""
         self._all = frozenset(TaskId(part, number) for part, count in counts.items() for number in range(count))
 
     def _name(self, slot: TaskId) -> TopicPartition:
@@ -184,14 +184,14 @@ class TaskSlots:
     # ------------------------------------------------------------------ told by the group
 
     def gained(self, slots: Collection[TaskId]) -> None:
-        """The member owns these too; what they stand for, the next :meth:`poll` finds out."""
+        """Adds slots that the member owns now; the next :meth:`poll` finds out their tasks."""
         self._owned |= frozenset(slots)
         if self._exchanges:
             self._unread |= frozenset(slots)
         self._stir()
 
     def gone(self, slots: Collection[TaskId]) -> None:
-        """The member does not own these any more."""
+        """Removes slots that the member does not own any more."""
         self._owned -= frozenset(slots)
         self._unread &= self._owned
         self._stir()
@@ -202,12 +202,12 @@ class TaskSlots:
 
     @property
     def unread(self) -> bool:
-        """Whether there are slots of which it is not known what they stand for."""
+        """Whether there are slots whose tasks are not known."""
         return bool(self._unread)
 
     @property
     def tasks(self) -> frozenset[TaskId]:
-        """The tasks that the member may have open."""
+        """Returns the tasks that the member may have open."""
         plan = self._plan
         if self._is_foreign and plan.tasks:
             return frozenset()
@@ -216,13 +216,13 @@ class TaskSlots:
 
     @property
     def _is_foreign(self) -> bool:
-        """Whether the plan is one of another topology."""
+        """Whether the plan belongs to another topology."""
         return self._plan.digest != self._digest
 
     # ------------------------------------------------------------------ for the worker
 
     def poll(self) -> None:
-        """Learns of plans, and makes one if it is this member's turn.
+        """Reads plans, and makes one if it is this member's turn.
 
         :raises TaskMigratedError: this member is not in the group any more.
         """
@@ -238,7 +238,7 @@ class TaskSlots:
                 if self._first in self._owned:
                     self._look()
         except _NotNow as error:
-            log.warning("how tasks are spread cannot be asked or said now", extra={"error": str(error)})
+            log.warning("the plan of tasks cannot be read or committed now", extra={"error": str(error)})
             self._look_at = min(self._look_at, now + REST_S)
 
     def _committed(self, slots: Collection[TaskId]) -> dict[TaskId, str]:
@@ -301,8 +301,8 @@ class TaskSlots:
             self._remember(self._former)
 
     def _remember(self, owners: Mapping[TaskId, str]) -> None:
-        """Commits who has what once that lasts, for members that come back after all of them have left: by then they
-        have the state of their tasks."""
+        """Commits which member has which task, once the group is at rest: after all of them have left and come back,
+        each has the state of the tasks it had."""
         if owners == self._settled:
             return
         lasts_at = self._stirred_at + SETTLED_S

@@ -13,7 +13,7 @@ from processor_api.record import HeaderList
 __all__ = ["TIME_HEADER", "as_written", "with_time_zero"]
 
 TIME_HEADER = "streams.timestamp"
-"""Of a changelog record: the timestamp that it was written with in ms, i64."""
+"""Header of a changelog record with the timestamp in ms that it was written with (i64)."""
 _MARK = (TIME_HEADER, bytes(8))
 
 

@@ -1,4 +1,4 @@
-"""Up to where a store has its inputs, and how far a query asks it to be."""
+"""The positions of stores in their inputs, and the positions that queries require."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Position:
             for partition, offset in found.items():
                 if type(partition) is not int or type(offset) is not int or partition < 0 or offset < 0:
                     raise ValueError(
-                        f"a position has offsets that are not negative, by partition; got {offset!r} for partition"
-                        f" {partition!r} of topic {topic!r}"
+                        f"the offsets of a position must be integers that are not negative, by partition; got"
+                        f" {offset!r} for partition {partition!r} of topic {topic!r}"
                     )
         object.__setattr__(self, "offsets", MappingProxyType(kept))
 

@@ -1,4 +1,5 @@
-"""Queries of an application: which stores are asked, and when they cannot be (KIP-535, KIP-796, KIP-216)."""
+"""The queries of an application: they choose the stores to ask, and raise where these cannot be asked (KIP-535,
+KIP-796, KIP-216)."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ S = TypeVar("S")
 
 
 class Queries:
-    """Any thread may ask.
+    """Answers the queries of an application, on any thread.
 
     :param check: raises where the application is in no state to be asked.
     :param level: of queries that do not say.
@@ -47,7 +48,7 @@ class Queries:
     # ------------------------------------------------------------------ stores
 
     def store(self, parameters: StoreQueryParameters[S]) -> S:
-        """See `KafkaStreams.store`."""
+        """Returns a store for reading, for `KafkaStreams.store`."""
         name, type_ = parameters.store_name, parameters.store_type
         builder = self._known(name)
         if why := why_unreadable(builder):
@@ -112,15 +113,15 @@ class Queries:
                 partition=partition,
             )
         return StateStoreMigratedError(
-            f"no partition of store {name!r} is in this process: they are on their way, or in other processes; ask"
-            " again, or another process",
+            f"no partition of store {name!r} is in this process: they move, or are in other processes; ask again,"
+            " or ask another process",
             store=name,
         )
 
     # ------------------------------------------------------------------ queries
 
     def query(self, request: StateQueryRequest[R]) -> StateQueryResult[R]:
-        """See `KafkaStreams.query`."""
+        """Asks the partitions of a store, for `KafkaStreams.query`."""
         name = request.store_name
         why = why_unreadable(self._known(name))
         if self._stores.is_global(name):

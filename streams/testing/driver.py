@@ -75,7 +75,8 @@ S = TypeVar("S")
 TRACE_SETTINGS = ("trace_keys", "trace_every", "trace_topics")
 
 NO_POSITIONS: Mapping[TopicPartition, int] = {}
-"""Where a task was is written for the next that opens its state; a driver's goes with the driver."""
+"""An empty set of positions: those of a task are written for the next that opens its state, and a driver's state goes
+with it."""
 
 
 class RawRecord(NamedTuple):
@@ -220,7 +221,7 @@ class TopologyTestDriver:
         return self._topics.setdefault(name, DriverTopic(name))
 
     def _read_also(self, name: str) -> DriverTopic:
-        """A topic that is piped for the first time: one that a pattern matches."""
+        """Starts reading a topic that is piped for the first time, since a pattern matches it."""
         self._check_open()
         source = self._matching_source(name)
         partition = TopicPartition(name, 0)
@@ -231,7 +232,7 @@ class TopologyTestDriver:
         return topic
 
     def _matching_source(self, topic: str) -> str:
-        """The source whose pattern a new topic matches."""
+        """Returns the source whose pattern a new topic matches."""
         topology = self._task.plan.topology
         for name, node in topology.nodes.items():
             if isinstance(node, SourceNode) and topic in source_topics(topology, node, {topic: 1}):

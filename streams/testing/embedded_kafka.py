@@ -46,7 +46,7 @@ class EmbeddedKafka:
         self.broker = EmbeddedBroker()
         self.clients = EmbeddedClients(self.broker)
         self.applications: list[KafkaStreams] = []
-        """What :meth:`start` started, in order."""
+        """The applications that :meth:`start` started, in order."""
         self._clock = SystemClock()
         self._opened = ExitStack()
         self._readers: dict[str, Consumer] = {}

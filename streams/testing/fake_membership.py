@@ -24,11 +24,12 @@ Owned = Mapping[str, frozenset[TaskId]]
 """The tasks of each member, by its instance id."""
 
 Place = Callable[[frozenset[TaskId], Owned], Mapping[str, Collection[TaskId]]]
-"""``(all tasks, who owns which)`` to who shall own which. A task that is nobody's stays closed."""
+"""A function from ``(all tasks, the owner of each)`` to the tasks that each member shall own. A task without an owner
+stays closed. A task that is nobody's stays closed."""
 
 
 def spread(tasks: frozenset[TaskId], owned: Owned) -> dict[str, set[TaskId]]:
-    """As many tasks to each member, each subtopology spread evenly, and few of them moved."""
+    """Gives as many tasks to each member, each subtopology spread evenly, and moves few of them."""
     share, more = divmod(len(tasks), len(owned))
     found: dict[str, set[TaskId]] = {}
     for number, member in enumerate(sorted(owned, key=lambda one: (-len(owned[one]), one))):
@@ -45,7 +46,8 @@ def spread(tasks: frozenset[TaskId], owned: Owned) -> dict[str, set[TaskId]]:
 
 
 class FakeGroup:
-    """Of one application. Its members may live on several threads.
+    """A group in memory for one application. Its members may live on several threads. Its members may live on several
+    threads.
 
     :param place: says who shall own what, whenever a member polls; :func:`spread` by default.
     """
@@ -53,7 +55,7 @@ class FakeGroup:
     def __init__(self, place: Place = spread) -> None:
         self.place = place
         self.committed: dict[TopicPartition, OffsetAndMetadata] = {}
-        """What members have committed."""
+        """The offsets that members have committed."""
         self._members: dict[str, FakeMembership] = {}
         self._away: dict[str, frozenset[TaskId]] = {}
         self._counts: dict[int, int] = {}
@@ -65,12 +67,12 @@ class FakeGroup:
 
     @property
     def owned(self) -> Owned:
-        """What each member owns now, those included that left to come back."""
+        """Returns the tasks that each member owns now, including those of members that left to come back."""
         with self._lock:
             return {name: member.active for name, member in self._members.items()} | self._away
 
     def expire(self, instance_id: str) -> None:
-        """The session of a member ends. If it still lives, it is told so by its next poll and may not commit any more;
+        """Ends the session of a member. If it still lives, it is told so by its next poll and may not commit any more;
         if it left to come back, the others get its tasks."""
         with self._lock:
             self._away.pop(instance_id, None)
@@ -82,7 +84,7 @@ class FakeGroup:
                 self._counts[part] = max(count, self._counts.get(part, 0))
 
     def _target(self, instance_id: str) -> frozenset[TaskId]:
-        """What a member shall own, without what another one still has."""
+        """Returns the tasks that a member shall own, without those that another one still has."""
         tasks = frozenset(TaskId(part, number) for part, count in self._counts.items() for number in range(count))
         owned = self.owned
         others = frozenset().union(*(own for name, own in owned.items() if name != instance_id))
@@ -122,7 +124,8 @@ class FakeMembership:
         return self._group._members.get(self.instance_id) is self
 
     def poll(self) -> None:
-        """Gives up what others shall have, or else takes what is its own and free; it owns nothing that was lost."""
+        """Gives up the tasks that others shall have, or else takes those of its own that are free; it owns nothing that
+        was lost."""
         group, owner = self._group, self._owner
         if owner is None:
             return
@@ -163,7 +166,7 @@ class FakeMembership:
         self._group._extend(topology)
 
     def take(self, partition: TopicPartition, messages: Sequence[Any]) -> None:
-        """No record is its own; what it was asked is told here."""
+        """Raises the request to shut down, if there was one; no record is the membership's own."""
         if self.waiting:
             raise ShutdownRequested(f"a member of the application asked all of them to shut down: {self.waiting.pop()}")
 
@@ -173,18 +176,18 @@ class FakeMembership:
                 if member is not self:
                     member.waiting.append(reason)
 
-    def leave(self, *, stay: bool = False) -> None:
-        """Tells the owner first that it owns nothing any more."""
+    def leave(self, *, remain: bool = False) -> None:
+        """Leaves the group, after the owner was told that it owns nothing any more."""
         owner, self._owner = self._owner, None
         if owner is not None and self.active:
             owner.own(Tasks(), lost=not self._joined)
         with self._group._lock:
             if self._joined:
                 del self._group._members[self.instance_id]
-                if stay:
+                if remain:
                     self._group._away[self.instance_id] = self.active
             self.active = frozenset()
 
-    def give_up_place(self) -> None:
+    def remove_from_group(self) -> None:
         with self._group._lock:
             self._group._away.pop(self.instance_id, None)

@@ -192,7 +192,7 @@ class MockProcessorContext:
         return opened.facade
 
     def _store_context(self, store: str) -> StoreContext:
-        """What a custom store is given."""
+        """Returns the context that a custom store is given."""
         return StoreContext(
             StoreEnvironment(
                 store=store,

@@ -29,11 +29,11 @@ class RecordTrace:
 
     @property
     def records(self) -> list[str]:
-        """The ids of the records that were followed, in order of their first steps."""
+        """Returns the ids of the records that were followed, in order of their first steps."""
         return list(dict.fromkeys(row.record for row in self.rows))
 
     def of(self, record: str) -> list[TraceStep]:
-        """The steps of one record.
+        """Returns the steps of one record.
 
         :param record: its id, ``topic-partition@offset``.
         """
@@ -50,7 +50,7 @@ class RecordTrace:
         return iter(self.rows)
 
     def __bool__(self) -> bool:
-        """A trace is something also when it is empty."""
+        """Returns ``True``: a trace is something also when it is empty."""
         return True
 
     def __repr__(self) -> str:

@@ -57,7 +57,7 @@ PROPERTIES = {
 
 
 class BrokerError(RuntimeError):
-    """The broker did not start, or ended by itself; the message ends with the last lines of its log."""
+    """Raised when the broker did not start, or ended by itself; the message ends with the last lines of its log."""
 
 
 class Broker:
@@ -103,7 +103,7 @@ class Broker:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Returns when the node answers and counts itself among the living; raises BrokerError when it does not, and
+        """Starts the node; returns when it answers and is a live broker. Raises BrokerError when it does not, and
         before anything is touched where another broker runs on the folder."""
         assert not self.is_running
         self._require_port()
@@ -229,7 +229,7 @@ class Broker:
 
 
 def free_ports(count: int) -> list[int]:
-    """Different ports that were free a moment ago."""
+    """Returns different ports that were free a moment ago."""
     with ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

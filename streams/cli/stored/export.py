@@ -104,7 +104,7 @@ class _Table:
         self.schema = arrow.schema([("task", arrow.string()), *shown.items(), *types.items()])
 
     def row(self, entry: dict[str, Any]) -> dict[str, Any]:
-        """An entry as a row of the file.
+        """Returns an entry as a row of the file.
 
         :raises CannotRun: it has a column more, so that a worker changed the store's kind meanwhile.
         """

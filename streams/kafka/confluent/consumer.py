@@ -37,7 +37,7 @@ RETRY_WAIT_S = 0.05
 QUEUED_KBYTES = 65_536
 """librdkafka's default of ``queued.max.messages.kbytes``."""
 FETCHES_MAX = 100
-"""How many batches of nothing but paused partitions are taken at once."""
+"""How many batches that hold only paused partitions are taken in one call."""
 POLL_BATCH = 1000
 _METADATA = b"CGMDv2:"
 _SPECIAL = {AT_BEGINNING: OFFSET_BEGINNING, AT_END: OFFSET_END}
@@ -87,7 +87,8 @@ class ConfluentConsumer:
             self._log_error(error)
 
     def _check(self, last: Any) -> None:
-        """The only fatal error of a classic consumer is that its place was taken; it is told once, as a message."""
+        """Raises, from then on, the only fatal error of a classic consumer: another member has taken its place in the
+        group."""
         if not self._fenced:
             error = last.error()
             self._fenced = error is not None and error.code() == KafkaError._FATAL
@@ -167,8 +168,9 @@ class ConfluentConsumer:
 
     @mapping("read the group's metadata")
     def group_metadata(self) -> Any:
-        """The client's own form of it. Once the group has thrown this member out it names nobody, until the next
-        poll tells the loss; the broker would take it for a client outside the group, and check nothing."""
+        """Returns the client's own form of the group's metadata. Once the group has thrown this member out it names
+        nobody, until the next poll tells the loss; the broker would take it for a client outside the group, and check
+        nothing."""
         found = self._client.consumer_group_metadata()
         if self._owned and names_nobody(found):
             raise TaskMigratedError("this consumer is not in its group any more")
@@ -214,7 +216,8 @@ class ConfluentConsumer:
         self._client.pause(_client(partitions))
 
     def _fetch_again(self, partitions: Collection[TopicPartition]) -> None:
-        """Also before a partition is taken out: the flag would survive into the next assignment."""
+        """Resumes partitions at the client, also before a partition is removed: the client would keep the flag for the
+        next assignment."""
         self._client.resume(_client(partitions))
 
     @mapping("read a position")
@@ -227,7 +230,7 @@ class ConfluentConsumer:
 
     @mapping("read the end of what was fetched")
     def fetched_end(self, partition: TopicPartition) -> int | None:
-        """The client keeps the high watermark, behind which no record is, whatever the isolation level."""
+        """Returns the high watermark, which the client keeps: no record is behind it, whatever the isolation level."""
         if partition not in self._assigned:
             return None
         _, end = self._client.get_watermark_offsets(ClientPartition(*partition), cached=True)
@@ -276,8 +279,9 @@ class ConfluentConsumer:
         return found | self._offsets_at(dict.fromkeys(beyond, OFFSET_END), TIMEOUT_S)
 
     def _offsets_at(self, times: Mapping[TopicPartition, int], timeout_s: float) -> dict[TopicPartition, int]:
-        """One request for each broker, whatever the number of partitions. The protocol has times that mean the
-        beginning and the end, which are the client's names for these; `OFFSET_END` is found where there is none."""
+        """Asks for the offsets at an end of partitions with one request for each broker. The protocol has times that
+        mean the beginning and the end, which are the client's names for these; `OFFSET_END` is found where there is
+        none."""
         if not times:
             return {}
         clock = SystemClock()

@@ -1,4 +1,4 @@
-"""Which member of a group should own which partitions: a pure function.
+"""Chooses which member of a group should own which partitions: a pure function.
 
 The target is balanced by number of partitions and sticky: no partition changes hands unless balance or a subscription
 asks for it. When all members subscribe to the same topics the counts differ by one at most and the number of moves is
@@ -17,7 +17,7 @@ __all__ = ["MemberState", "assign"]
 
 
 class MemberState(NamedTuple):
-    """What the assignment needs to know of a member."""
+    """The input of the assignment for one member."""
 
     topics: Collection[str]
     owned: Collection[TopicPartition]
@@ -26,7 +26,7 @@ class MemberState(NamedTuple):
 def assign(
     members: Mapping[str, MemberState], partition_counts: Mapping[str, int]
 ) -> dict[str, frozenset[TopicPartition]]:
-    """The target of every member; partitions of a topic that no member subscribes to are left out.
+    """Returns the target of every member; partitions of a topic that no member subscribes to are left out.
 
     A partition that two members claim to own stays with the first by name.
     """

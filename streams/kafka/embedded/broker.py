@@ -20,7 +20,7 @@ __all__ = ["EmbeddedBroker"]
 FIRST_TOPIC_NUMBER = 2
 """Kafka keeps the ids 0 and 1 for itself."""
 _LONGEST_NAP_S = 0.05
-"""How long a waiting client may not notice that a manual clock was moved."""
+"""Longest time until a waiting client notices that a manual clock was moved."""
 
 
 class EmbeddedBroker:
@@ -105,7 +105,7 @@ class EmbeddedBroker:
                 self.changed()
 
     def topic(self, name: str) -> Topic:
-        """The topic of this name.
+        """Returns the topic of this name.
 
         :raises StreamsError: if there is none.
         """
@@ -115,7 +115,7 @@ class EmbeddedBroker:
         return topic
 
     def log(self, partition: TopicPartition) -> PartitionLog:
-        """The log of a partition.
+        """Returns the log of a partition.
 
         :raises StreamsError: if there is none.
         """
@@ -129,7 +129,7 @@ class EmbeddedBroker:
         return logs[partition.partition]
 
     def records(self, topic: str, *, read_committed: bool = True) -> list[Record]:
-        """The records that are in a topic now, partition by partition.
+        """Returns the records that are in a topic now, partition by partition.
 
         :raises StreamsError: if there is no such topic.
         """
@@ -222,13 +222,13 @@ class EmbeddedBroker:
         return None
 
     def note_transaction(self, author: TransactionalId) -> None:
-        """The author's transaction has something in it: its time runs."""
+        """Starts the time-out of a transaction, which has its first record or offset."""
         if author.started_s is None:
             author.started_s = self.clock.monotonic()
             self.expect(author.started_s + author.timeout_s)
 
     def expect(self, deadline_s: float) -> None:
-        """Something may expire at this time of the clock."""
+        """Wakes the waiting clients at this time of the clock, since something may expire."""
         self._next_deadline_s = min(self._next_deadline_s, deadline_s)
 
     def expire(self) -> None:
@@ -247,7 +247,7 @@ class EmbeddedBroker:
             self._changed.notify_all()
 
     def deadline_s(self, timeout_s: float) -> float:
-        """The end of a wait that starts now, for :meth:`wait`."""
+        """Returns the end of a wait that starts now, for :meth:`wait`."""
         return self._waiting_time.monotonic() + timeout_s
 
     def wait(self, deadline_s: float) -> bool:

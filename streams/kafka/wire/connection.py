@@ -1,4 +1,4 @@
-"""One connection to one broker: requests and their answers, one at a time, each by a deadline."""
+"""One connection to one broker: it sends requests and reads their answers, one at a time, each with a deadline."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MOST_CORRELATION_ID = (1 << 31) - 1
 
 
 def connect(address: Address, settings: ClientSettings, deadline: Deadline) -> Connection:
-    """A connection that knows the broker's versions and is logged in. Finding the host's address is outside the
+    """Returns a connection that knows the broker's versions and is logged in. Finding the host's address is outside the
     deadline, since the system gives no way to limit it.
 
     :raises RetryableError: if the broker cannot be reached or does not answer in time.
@@ -64,7 +64,7 @@ def _line(address: Address, tls: ssl.SSLContext | None, deadline: Deadline) -> s
             line.settimeout(_seconds(deadline))
             return tls.wrap_socket(line, server_hostname=address.host)
     except OSError as error:
-        raise _trouble(address, error) from error
+        raise _connection_error(address, error) from error
     except UnicodeError as error:
         raise StreamsError(f"{address.host!r} is not the name of a host") from error
 
@@ -89,7 +89,7 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        """May be called again."""
+        """Closes the connection; may be called again."""
         self._line.close()
 
     def learn_versions(self, deadline: Deadline) -> None:
@@ -105,12 +105,15 @@ class Connection:
                 f"{self.address} does not answer as a broker of Kafka {API_VERSIONS.needs} or later does"
             ) from error
         if answer.error_code != error_codes.NONE:
-            raise StreamsError(f"{self.address} does not tell its versions: {error_codes.described(answer.error_code)}")
+            reason = error_codes.described(answer.error_code)
+            raise StreamsError(f"{self.address} does not report its versions: {reason}")
         self.versions = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
         self.features = {one.name: one.max_version for one in answer.supported_features}
 
     def log_in(self, login: Login, deadline: Deadline) -> None:
-        """:raises StreamsError: if the broker refuses the login, or is not who it should be."""
+        """Logs in by the mechanism of the settings.
+
+        :raises StreamsError: if the broker refuses the login, or is not who it should be."""
         with self._closed_on_error():
             handshake = self.call(SASL_HANDSHAKE, SaslHandshakeRequest(login.mechanism), deadline)
             if handshake.error_code == error_codes.ILLEGAL_SASL_STATE:
@@ -147,7 +150,7 @@ class Connection:
                     raise RetryableError(f"{self.address} answered request {answered_id} instead of {sent_id}")
                 return api.decode(answer, version, lambda: _seconds(deadline))
             except TimeoutError as error:
-                raise _trouble(self.address, error) from error
+                raise _connection_error(self.address, error) from error
             except MalformedMessage as error:
                 raise MalformedMessage(f"the answer of {self.address} to {api.name} cannot be read: {error}") from error
 
@@ -173,7 +176,7 @@ class Connection:
                 )
             return self._exactly(size, deadline)
         except OSError as error:
-            raise _trouble(self.address, error) from error
+            raise _connection_error(self.address, error) from error
 
     def _exactly(self, count: int, deadline: Deadline) -> bytes:
         found = bytearray()
@@ -195,14 +198,14 @@ class Connection:
 
 
 def _seconds(deadline: Deadline) -> float:
-    """What is left, for the timeout of a socket, to which 0 means something else."""
+    """Returns the time that is left, for the timeout of a socket, to which 0 means something else."""
     seconds = deadline.left_s()
     if not seconds:
         raise TimeoutError
     return seconds
 
 
-def _trouble(address: Address, error: OSError) -> StreamsError:
+def _connection_error(address: Address, error: OSError) -> StreamsError:
     """What went wrong, as an error that tells whether trying again may help."""
     match error:
         case ssl.SSLCertVerificationError():
@@ -210,11 +213,11 @@ def _trouble(address: Address, error: OSError) -> StreamsError:
         case ssl.SSLEOFError() | ssl.SSLZeroReturnError() | ConnectionResetError() | BrokenPipeError():
             return RetryableError(
                 f"{address} closed the connection: it is going down, or security.protocol is not that of its listener,"
-                " or it wants a certificate of ours that it did not get"
+                " or it requires a client certificate that it did not get"
             )
         case ssl.SSLError() if "CERTIFICATE" in str(error.reason) or "UNKNOWN_CA" in str(error.reason):
             return StreamsError(
-                f"{address} refused our certificate, or that there is none: {error.reason}; see to"
+                f"{address} refused the certificate of this client, or requires one: {error.reason}; check"
                 " ssl.certificate.location and ssl.key.location"
             )
         case ssl.SSLError():

@@ -30,7 +30,7 @@ class Login(Protocol):
 
 @dataclass(frozen=True)
 class PlainLogin:
-    """User and password as they are (RFC 4616): only for connections with TLS, or for tests."""
+    """Login with user and password as plain text (RFC 4616): only for connections with TLS, or for tests."""
 
     username: str
     password: str = field(repr=False)
@@ -75,7 +75,7 @@ class OAuthBearerLogin:
 
 
 def login_of(settings: Mapping[str, Any]) -> Login:
-    """What the settings under ``sasl.`` say.
+    """Returns the login that the settings under ``sasl.`` describe.
 
     :raises ConfigError: if a setting is missing, or the mechanism is none that is spoken here.
     """

@@ -34,7 +34,7 @@ USUAL_PLACES = (
 
 
 def tls_context(settings: Mapping[str, Any]) -> ssl.SSLContext:
-    """What the settings under ``ssl.`` say.
+    """Returns the TLS context that the settings under ``ssl.`` describe.
 
     :raises ConfigError: if a file cannot be read, or a setting has no counterpart here.
     """

@@ -75,12 +75,12 @@ class StoreTrace:
         """Whose row a buffer is logging; ``None`` while none is."""
 
     def committed(self) -> None:
-        """Nothing waits any more but in the buffers of operators."""
+        """Forgets the puts of a commit that has succeeded, except those in the buffers of operators."""
         self._held.clear()
         self._cached.clear()
 
     def forget(self) -> None:
-        """Nothing waits any more."""
+        """Forgets all puts, which an abort has taken back."""
         self.committed()
         self._buffered.clear()
 

@@ -59,7 +59,7 @@ class TaskTrace:
     # ------------------------------------------------------------------ which records
 
     def _position(self) -> str:
-        """Where the record in work came from: what it is called, unless it is followed under another name."""
+        """Returns where the current record came from, which is its id unless it is followed under another name."""
         topic, partition = self._cursor.source
         if topic is not None:
             return f"{topic}-{partition}@{self._cursor.message.offset()}"
@@ -245,7 +245,7 @@ class TaskTrace:
 
     @contextmanager
     def punctuation(self, node: str, now_ms: int) -> Iterator[None]:
-        """What happens within belongs to a punctuation."""
+        """Marks the steps within as those of a punctuation; a context manager."""
         tracer = self.tracer
         self.stores.rows.take_over()
         self._read, self._punctuation = None, f"punctuation-{node}@{now_ms}"
@@ -265,11 +265,11 @@ class TaskTrace:
             self._punctuation = None
 
     def committed(self) -> None:
-        """Everything until now is committed."""
+        """Adds the line of a commit that has succeeded."""
         self._end("commit", "")
 
     def rolled_back(self) -> None:
-        """Everything since the last commit is taken back."""
+        """Adds the line of a rollback to the last commit."""
         self._end("rollback", "not committed: the record is read again, here or by another task")
         self.stores.forget()
 
@@ -282,7 +282,7 @@ class TaskTrace:
 
 
 def _split(headers: HeaderList) -> tuple[str | None, HeaderList | None]:
-    """What a record is followed as, and the headers that are its own."""
+    """Returns the id under which a record is followed, and the headers that are its own."""
     found = [value for name, value in headers if name == HEADER]
     if not found:
         return None, headers

@@ -15,11 +15,11 @@ _SILENT = frozenset(("approximate_num_entries", "close", "commit", "flush", "ini
 _VIEWS = frozenset(("without_headers", "without_timestamps"))
 _WITH_VALUES = frozenset(("put", "put_if_absent"))
 _OPERATORS = ("__len__", "__contains__", "__iter__", "__getitem__", "__setitem__", "__delitem__")
-"""Those that a store of the user's own may have."""
+"""The names of calls that a store of the user's own may have."""
 
 
 class _TracedStore(WrappedStore):
-    """Everything that the store has; its calls are made through the trace."""
+    """Has everything that the store has; its calls are made through the trace."""
 
     def __init__(self, store: Any, name: str, trace: StoreTrace) -> None:
         self._store = store
@@ -73,7 +73,7 @@ def _parts(call: str, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any
 
 
 class TracedOperator:
-    """What an operator of the DSL gets of a store, with lines for its calls."""
+    """A store as an operator of the DSL gets it, with lines for its calls."""
 
     def __init__(self, operator: Any, node: str, name: str, trace: StoreTrace) -> None:
         self._operator = operator
@@ -118,7 +118,7 @@ class TracedOperator:
         return put_traced
 
     def _buffering(self, put: Callable[..., Any]) -> Callable[..., Any]:
-        """Of a buffer: with a time before the key, or with none."""
+        """Returns a call of a buffer as a traced one, with a time before the key, or with none."""
         trace, place = self._trace, self._name
 
         def put_traced(*args: Any) -> Any:

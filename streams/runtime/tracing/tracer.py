@@ -1,4 +1,4 @@
-"""What the tasks of one thread share while records are followed: the record in work, and where steps go."""
+"""The state that the tasks of one thread share while records are followed: the current record, and where steps go."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Tracer:
         self.deferred: list[TraceStep] | None = None
         """Where steps wait until the call of a store that they are a part of has its own line."""
         self.failure: BaseException | None = None
-        """What a line was written about on its way through the nodes."""
+        """The error that a line was written about, on its way through the nodes."""
         self.sink: tuple[str, Any, Any] | None = None
         """Node, key and value of what a sink is about to send."""
         self.mutes_producer = False

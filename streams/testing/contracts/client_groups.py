@@ -1,4 +1,4 @@
-"""The contract of consumer groups: ownership, who may commit, static members."""
+"""The contract of consumer groups: ownership, which members may commit, static members."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Owners = dict[TopicPartition, "Worker"]
 
 
 class Worker:
-    """A member of a group that keeps what its listener is told; several share one table of owners."""
+    """A member of a group that keeps the calls of its listener; several share one table of owners."""
 
     def __init__(self, consumer: Consumer, topics: Collection[str], owners: Owners) -> None:
         self.consumer = consumer
         self.calls: list[tuple[str, frozenset[TopicPartition]]] = []
-        """What the listener was told, without the assignments of nothing."""
+        """The calls of the listener, without assignments of no partitions."""
         self.faults: list[str] = []
         self.on_revoke: Callable[[Collection[TopicPartition]], None] = lambda partitions: None
         self.on_assign: Callable[[Collection[TopicPartition]], None] = lambda partitions: None
@@ -38,7 +38,7 @@ class Worker:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """The listener may be called in here, on this thread."""
+        """Returns a context in which the listener may be called, on this thread."""
         self._inside = threading.get_ident()
         try:
             yield
@@ -99,7 +99,8 @@ class GroupContract:
         return Worker(self.cluster.consumer(group_id=group, **settings), topics, owners)
 
     def settle(self, workers: Sequence[Worker], counts: Sequence[int]) -> None:
-        """Polls until the members own these numbers of partitions, in any order, and checks what was told."""
+        """Polls until the members own these numbers of partitions, in any order, and checks the calls of their
+        listeners."""
 
         def attempt() -> bool:
             for worker in workers:
@@ -125,7 +126,7 @@ class GroupContract:
         self.cluster.until("a commit was accepted", attempt)
 
     def test_a_lone_member_owns_everything(self) -> None:
-        """The listener is told all partitions of all topics subscribed."""
+        """The listener is given all partitions of all topics subscribed."""
         topics = [self.cluster.topic(2), self.cluster.topic(3)]
         worker = self.worker(self.cluster.name("group"), topics, {})
         self.settle([worker], [5])
@@ -147,8 +148,8 @@ class GroupContract:
             assert sorted(contents(read(self.cluster.until, worker.consumer, 2))) == [b"asked", b"other"]
 
     def test_members_share_and_nothing_is_owned_twice(self) -> None:
-        """As members come and go each partition is revoked by its owner before another gets it, shares are even, and
-        only what must move moves."""
+        """Each partition is revoked by its owner before another gets it when members come and go, shares are even, and
+        only partitions that must move do."""
         topic, group, owners = self.cluster.topic(6), self.cluster.name("group"), Owners()
         first = self.worker(group, [topic], owners)
         self.settle([first], [6])
@@ -186,7 +187,7 @@ class GroupContract:
         assert {partition.topic for partition in worker.owned} == {new}
 
     def test_a_subscribed_topic_may_come_later(self) -> None:
-        """One that does not exist is told by an event, and given out when it was created."""
+        """A topic that does not exist is reported by an event, and assigned when it was created."""
         topic, later = self.cluster.topic(), self.cluster.name("later")
         group = self.cluster.name("group")
         worker = self.worker(group, [topic, later], {})
@@ -198,7 +199,7 @@ class GroupContract:
         self.settle([worker], [3])
 
     def test_offsets_can_be_committed_while_partitions_are_revoked(self) -> None:
-        """They are still owned inside ``on_revoked``; the next owner finds the commit in ``on_assigned``."""
+        """Partitions are still owned inside ``on_revoked``; the next owner finds the commit in ``on_assigned``."""
         topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
         first = self.worker(group, [topic], owners)
         self.settle([first], [4])
@@ -212,7 +213,7 @@ class GroupContract:
         assert found == dict.fromkeys(second.owned, OffsetAndMetadata(7, "revoked"))
 
     def test_offsets_can_be_committed_while_closing(self) -> None:
-        """``close`` revokes what is owned, with a last chance to commit."""
+        """Calling ``close`` revokes what is owned, with a last chance to commit."""
         topic, group = self.cluster.topic(2), self.cluster.name("group")
         worker = self.worker(group, [topic], {})
         self.settle([worker], [2])
@@ -225,7 +226,8 @@ class GroupContract:
         assert self.cluster.consumer(group_id=group).committed(owned) == expected
 
     def test_closing_before_a_rebalance_was_told(self) -> None:
-        """``close`` returns, and what is owned can be committed, also when the last poll was before a rebalance."""
+        """Calling ``close`` returns, and what is owned can be committed, also when the last poll was before a
+        rebalance."""
         topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
         first, second = (self.worker(group, [topic], owners) for _ in range(2))
         self.settle([first, second], [2, 2])
@@ -274,7 +276,8 @@ class GroupContract:
         outsider.commit(offsets)
 
     def test_a_member_that_was_away_too_long_has_lost_its_partitions(self) -> None:
-        """Its commits raise TaskMigratedError; the next polls tell the loss and bring it back into the group."""
+        """Commits of such a member raise TaskMigratedError; the next polls report the loss and bring it back into the
+        group."""
         topic, group, owners = self.cluster.topic(2), self.cluster.name("group"), Owners()
         timeouts = {"session_timeout_ms": 6_000, "max_poll_interval_ms": 6_000}
         worker = self.worker(group, [topic], owners, **timeouts)
@@ -307,8 +310,8 @@ class GroupContract:
         assert worker.faults == []
 
     def test_a_static_member_is_replaced_at_once(self) -> None:
-        """A new consumer with the same ``group.instance.id`` gets the same partitions, nobody else notices, and the
-        one it replaces is fenced."""
+        """A new consumer with the same ``group.instance.id`` gets the same partitions, no other member is called, and
+        the one it replaces is fenced."""
         topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
         first = self.worker(group, [topic], owners, group_instance_id="one")
         second = self.worker(group, [topic], owners, group_instance_id="two")
@@ -339,7 +342,7 @@ class GroupContract:
         assert first.faults == second.faults == replacement.faults == []
 
     def test_a_static_member_that_closes_stays_in_the_group(self) -> None:
-        """Its partitions wait for it, so that a restart moves nothing."""
+        """The partitions of the member wait for it, so that a restart moves nothing."""
         topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
         first = self.worker(group, [topic], owners, group_instance_id="one")
         second = self.worker(group, [topic], owners, group_instance_id="two")
@@ -353,7 +356,7 @@ class GroupContract:
         assert second.calls == told
 
     def test_a_static_member_that_closed_can_be_taken_out(self) -> None:
-        """After ``leave_group`` its partitions go to the others at once; an unknown one is passed over."""
+        """The partitions of the member go to the others at once after ``leave_group``; an unknown member is ignored."""
         topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
         first = self.worker(group, [topic], owners, group_instance_id="one", session_timeout_ms=45_000)
         second = self.worker(group, [topic], owners, group_instance_id="two")
@@ -364,7 +367,7 @@ class GroupContract:
         self.cluster.clients.leave_group({"group.id": group}, group, "one")
 
     def test_the_offsets_of_a_group_are_read_from_outside(self) -> None:
-        """With their metadata; partitions without one are left out."""
+        """Offsets are returned with their metadata; partitions without one are left out."""
         topic, group = self.cluster.topic(3), self.cluster.name("group")
         partitions = [TopicPartition(topic, number) for number in range(3)]
         assert self.cluster.admin.group_offsets(group, partitions) == {}
@@ -374,7 +377,7 @@ class GroupContract:
         assert self.cluster.admin.group_offsets(group, []) == {}
 
     def test_members_are_described(self) -> None:
-        """The admin client tells each member's client id, instance id and partitions."""
+        """The admin client returns each member's client id, instance id and partitions."""
         topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
         assert self.cluster.admin.group_members(self.cluster.name("group")) == []
         first = self.worker(group, [topic], owners, client_id="first", group_instance_id="one")
@@ -393,7 +396,7 @@ class GroupContract:
         self.cluster.until("the members are described", described)
 
     def test_a_transaction_commits_offsets_of_a_member(self) -> None:
-        """With the member's current metadata they are accepted."""
+        """Offsets are accepted with the member's current metadata."""
         topic, group = self.cluster.topic(), self.cluster.name("group")
         worker = self.worker(group, [topic], {})
         self.settle([worker], [1])

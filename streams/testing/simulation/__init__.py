@@ -1,4 +1,4 @@
-"""Runs an application under a seeded scheduler and one clock, lets everything go wrong, and looks at what comes out.
+"""Runs an application under a seeded scheduler and one clock, makes everything fail that can, and checks the output.
 
 Start reading at `run.simulate`. `world` is one run, `scheduler` decides who goes on. `clients`, `network` and `disk`
 are what the application takes for the outside, `schedule` and `acts` are what happens to it.

@@ -1,4 +1,4 @@
-"""What happens in a run of a simulation besides the application: drawn from the seed, or written down by hand."""
+"""The schedule of a simulation: the events besides the application, drawn from the seed or written down by hand."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _EVENTS = ("_TRANSPORT", "_ALL_BROKERS_DOWN", "NOT_LEADER_FOR_PARTITION", "COORD
 
 @dataclass(frozen=True)
 class Action:
-    """Something that the schedule does.
+    """An action of the schedule.
 
     :param kind: one of :data:`KINDS`.
     :param at: the step from which on it happens.
@@ -96,22 +96,24 @@ class Action:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a run is like."""
+    """The shape of a run: its workers, threads and settings."""
 
     workers: int
     threads: int
     switching: float
-    """How often another thread goes on after a step."""
+    """The probability that another thread goes on after a step."""
     replaces_threads: bool
     """Whether threads that fail are replaced; else the worker ends, and is started again."""
     wraps: bool
     """Whether the user's code can be slow and fail, which takes a wrapper around each processor."""
     steps: int
-    """For how long the schedule acts."""
+    """The number of steps for which the schedule acts."""
 
 
 def draw_shape(chance: Random, *, workers: int, threads: int, wraps: bool) -> Shape:
-    """:param workers: at most so many at the start. :param threads: at most so many of each."""
+    """Draws the shape of a run.
+
+    :param workers: at most so many at the start. :param threads: at most so many of each."""
     return Shape(
         workers=chance.randint(1, workers),
         threads=chance.randint(1, threads),
@@ -123,7 +125,7 @@ def draw_shape(chance: Random, *, workers: int, threads: int, wraps: bool) -> Sh
 
 
 def draw_actions(chance: Random, shape: Shape, kinds: Sequence[str]) -> list[Action]:
-    """What a seed does, in order."""
+    """Draws the actions of a seed, in order."""
     count = chance.choice((0, 1, 1, 2, 2, 3, 4, 5, 7))
     weights = [_WEIGHTS[kind] for kind in kinds]
     drawn = [_draw(chance, shape, kind) for kind in chance.choices(kinds, weights, k=count)] if kinds else []

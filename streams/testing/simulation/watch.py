@@ -12,12 +12,12 @@ __all__ = ["RealWorld", "Watch"]
 
 _OURS = {"streams", "state", "dsl", "processor_api", "streams_pytest"}
 _FREE = {"warnings", "traceback", "linecache"}
-"""What may look at the time for its own ends, besides what logs."""
+"""Modules that may read the time for their own use, besides those that log."""
 _CLOCKS = {
     time.time, time.time_ns, time.monotonic, time.monotonic_ns, time.perf_counter, time.perf_counter_ns, time.sleep,
     time.gmtime, time.localtime,
 }  # fmt: skip
-_ADVICE = {
+_HINTS = {
     "sleep": "let nothing wait in a processor; schedule a punctuation",
     "start_new_thread": "start no threads in a processor",
     "start_joinable_thread": "start no threads in a processor",
@@ -25,7 +25,7 @@ _ADVICE = {
 
 
 class RealWorld(Exception):
-    """A topology looks at the real world."""
+    """Raised when a topology reads real time, sleeps or starts threads."""
 
 
 class Watch:
@@ -51,10 +51,10 @@ class Watch:
             if module in _OURS or module in _FREE or "log" in module:
                 return
             if module not in sys.stdlib_module_names:
-                advice = _ADVICE.get(name, "take the time from the record, or from context.current_system_time_ms()")
+                hint = _HINTS.get(name, "take the time from the record, or from context.current_system_time_ms()")
                 place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
                 self.seen = RealWorld(
-                    f"{frame.f_code.co_qualname} calls {name}() at {place}, so that no seed can be repeated: {advice}"
+                    f"{frame.f_code.co_qualname} calls {name}() at {place}, so that no seed can be repeated: {hint}"
                 )
                 return
             frame = frame.f_back
