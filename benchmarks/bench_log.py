@@ -51,8 +51,8 @@ def measure(rows: int, rounds: int) -> dict[str, float]:
 def main() -> int:
     for rows, rounds in CASES.items():
         found = measure(rows, rounds)
-        told = (f"{how}: {s * 1e3:.3f} ms, {s / rows * 1e6:.2f} us a row" for how, s in found.items())
-        print(f"{rows} rows; {'; '.join(told)}; {found['log'] / found['none']:.2f} times")
+        results = (f"{how}: {s * 1e3:.3f} ms, {s / rows * 1e6:.2f} us a row" for how, s in found.items())
+        print(f"{rows} rows; {'; '.join(results)}; {found['log'] / found['none']:.2f} times")
     return 0
 
 

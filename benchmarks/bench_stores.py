@@ -169,7 +169,7 @@ class Floor:
         self.db = Rdict(str(root), memory.options(), column_families={"s": memory.options()})
         self.table, self.handle = self.db.get_column_family("s"), self.db.get_column_family_handle("s")
 
-    def settle(self) -> None:
+    def compact(self) -> None:
         """Compacts the database, as it would be after a long time without writes."""
         self.table.flush(True)
         self.table.compact_range(None, None)
@@ -195,12 +195,12 @@ def floors(keys: list[str], floor: Floor) -> dict[str, float]:
         begin = time.thread_time()
         floor.write(rows)
         spent.append((time.thread_time() - begin) / len(rows) * 1e6)
-    floor.settle()
+    floor.compact()
     asked = [key.encode() for key in random.Random(1).sample(keys, min(CALLS, len(keys)))]
     found = {"batch": min(spent), "get": best(floor.table.get, asked) - best(nothing, asked)}
     put = floor.table.put
     found["put"] = best(lambda key: put(key, value), asked) - best(nothing, asked)
-    floor.settle()  # else they are found in memory
+    floor.compact()  # else they are found in memory
     iterated = []
     for _ in range(ROUNDS):
         begin = time.thread_time()

@@ -25,4 +25,4 @@ class Platform:
     threads: Threads = SYSTEM_THREADS
     file_locks: FileLocks = FileLock
     engines: Mapping[str, OpenEngine] = field(default_factory=dict)
-    """By name, the function that opens an engine in place of the registered one."""
+    """The functions that open engines in place of the registered ones, by name."""

@@ -1,7 +1,7 @@
 """Runs seeds of the simulation over the applications of the tests: ``python -m tools.simulate --seeds 1000 --first 0``.
 
-Each seed has its application, its settings and its schedule. A seed that fails is made shorter and told step by step;
-the others go on.
+Each seed has its application, its settings and its schedule. A seed that fails is made shorter and printed step by
+step; the others go on.
 """
 
 from __future__ import annotations

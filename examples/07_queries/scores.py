@@ -46,7 +46,7 @@ def best(app: KafkaStreams, count: int) -> list[tuple[str, int]]:
 def total_after(app: KafkaStreams, player: str, partition: int, offset: int) -> int | None:
     """Returns a player's points, with those of the record at ``offset``; ``None`` while it is not counted yet.
 
-    Whoever wrote that record knows where it went, and so reads what it wrote itself.
+    The writer of that record knows its offset, and so reads a total that counts it.
     """
     bound = PositionBound.at(Position({"points": {partition: offset}}))
     request = StateQueryRequest.in_store("totals").with_query(KeyQuery(player))

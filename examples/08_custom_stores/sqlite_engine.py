@@ -87,7 +87,7 @@ class Snapshot:
     write-ahead log.
 
     A long one lets that file grow. Rows are read a piece at a time, each under a lock, so that any thread may read, and
-    nobody who closes it waits for more than a piece.
+    a close waits for one piece at most.
     """
 
     def __init__(self, engine: SqliteEngine) -> None:

@@ -91,8 +91,8 @@ def check_state_directory(path: Path) -> Iterable[Finding]:
             pass
         free = shutil.disk_usage(place).free
     except OSError as error:
-        trouble = f"{path} cannot be written" if place == path else f"{path} cannot be made in {place}"
-        return [fail(what, f"{trouble}: {error.strerror or error}; set state.dir")]
+        failure = f"{path} cannot be written" if place == path else f"{path} cannot be made in {place}"
+        return [fail(what, f"{failure}: {error.strerror or error}; set state.dir")]
     return [space(str(path) if place == path else f"{path}, which will be created", free)]
 
 

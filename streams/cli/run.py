@@ -35,7 +35,7 @@ _STOP_MARGIN_S = 10.0
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "run",
-        help="run an application until it is told to stop",
+        help="run an application until it is asked to stop",
         description="Runs the topology that MODULE:FUNCTION makes. The function takes nothing or the configuration,"
         " and returns a topology or a StreamsBuilder. SIGTERM or Ctrl-C closes it cleanly, whatever it does; a second"
         " Ctrl-C ends it at once. Exit status: 0 after a clean close, 1 after a failure, 2 if it cannot run as asked,"
@@ -158,7 +158,7 @@ def _supervise(arguments: argparse.Namespace) -> int:
     command, settings = worker_command(arguments.words), arguments.set
     supervisor = Supervisor(command, arguments.workers, stop_timeout_s=stop_timeout_s, settings=settings)
     with on_stop_signals(supervisor.on_signal):
-        _config(arguments)  # what is wrong is told once, not by each worker
+        _config(arguments)  # errors are printed once, not by each worker
         status = supervisor.run()
     if supervisor.failure is not None:
         sys.stderr.write(f"error: none of {arguments.workers} workers started: {supervisor.failure}\n")

@@ -29,7 +29,7 @@ class SupervisorLine:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._told_running = False
+        self._reported_running = False
 
     def settings(self) -> list[str] | None:
         """Returns the pairs ``key=value`` that were given to the supervisor; ``None`` if it has died. To be asked for
@@ -50,13 +50,13 @@ class SupervisorLine:
 
     def running(self) -> None:
         """Reports, once, that the application runs."""
-        if not self._told_running:
-            self._told_running = True
-            self._tell({"state": "RUNNING"})
+        if not self._reported_running:
+            self._reported_running = True
+            self._report({"state": "RUNNING"})
 
     def failed(self, error: BaseException) -> None:
         """Reports the error by which the application ends."""
-        self._tell({"error": described(error), "passes": isinstance(error, RetryableError)})
+        self._report({"error": described(error), "passes": isinstance(error, RetryableError)})
 
     def _read(self, count: int) -> bytes:
         try:
@@ -64,7 +64,7 @@ class SupervisorLine:
         except ConnectionError:
             return b""
 
-    def _tell(self, fields: Mapping[str, Any]) -> None:
+    def _report(self, fields: Mapping[str, Any]) -> None:
         with contextlib.suppress(OSError):  # the supervisor has died
             os.write(self._descriptor, json.dumps(fields).encode() + b"\n")
 
@@ -75,7 +75,7 @@ class WorkerLine:
     def __init__(self) -> None:
         self._own, self._theirs = socket.socketpair()
         self.ran = False
-        """Whether the worker has told that it runs."""
+        """Whether the worker has reported that it runs."""
         self.error: str | None = None
         """The error that ended the process, unless trying again may help."""
         self._received = bytearray()
@@ -100,10 +100,10 @@ class WorkerLine:
         *lines, rest = bytes(self._received).split(b"\n")
         self._received = bytearray(rest)
         for line in lines:
-            told = json.loads(line)
-            self.ran = self.ran or told.get("state") == "RUNNING"
-            if "error" in told and not told["passes"]:
-                self.error = str(told["error"])
+            message = json.loads(line)
+            self.ran = self.ran or message.get("state") == "RUNNING"
+            if "error" in message and not message["passes"]:
+                self.error = str(message["error"])
 
     def close(self) -> None:
         """Closes the socket; may be called again."""

@@ -1,8 +1,8 @@
 """Keeps a number of worker processes running: one application on several cores (docs/design.md#decisions).
 
-Workers are started anew, never forked. Each inherits one end of a pair of sockets whose other end only the supervisor
-has (:mod:`streams.cli.supervision`): when the supervisor dies, however it does, each worker sees the end of it and
-closes. Which slot a worker has is not decided here but by the locks of the state directory.
+Workers are started as new processes, never forked. Each inherits one end of a pair of sockets whose other end only the
+supervisor has (:mod:`streams.cli.supervision`): when the supervisor dies, however it does, each worker sees the end of
+it and closes. Which slot a worker has is not decided here but by the locks of the state directory.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Supervisor:
                 elif at_once:
                     deadline = now
             for worker in self._workers:
-                self._look_after(worker, now, stopping=deadline is not None)
+                self._watch(worker, now, stopping=deadline is not None)
             running = [worker for worker in self._workers if worker.process is not None]
             if not running and all(worker.done for worker in self._workers):
                 return
@@ -133,7 +133,7 @@ class Supervisor:
                 self._kill(running)
             self._clock.wait(_SLICE_S)
 
-    def _look_after(self, worker: _Worker, now: float, *, stopping: bool) -> None:
+    def _watch(self, worker: _Worker, now: float, *, stopping: bool) -> None:
         if worker.done:
             return
         if worker.process is None:

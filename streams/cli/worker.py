@@ -1,4 +1,4 @@
-"""Runs one application in this process until it is told to stop, fails, or loses its supervisor."""
+"""Runs one application in this process until it is asked to stop, fails, or loses its supervisor."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def run_until_stopped(
     """Starts the application and returns when it is closed, cleanly.
 
     :param running: called when it runs, perhaps more than once.
-    :raises StreamsError: if it failed, or did not close in time; ``stop.closed`` tells whether threads still run.
+    :raises StreamsError: if it failed, or did not close in time; ``stop.closed`` is set if no thread runs any more.
     """
     if not _started(application, stop, close_timeout_ms):
         return

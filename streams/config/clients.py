@@ -76,7 +76,7 @@ def restore_consumer(config: StreamsConfig, client_id: str) -> dict[str, Any]:
     """Returns the settings of the consumer that reads changelogs. It joins no group; the client wants a group id all
     the same."""
     defaults = {
-        # The end of a changelog is told by an empty answer, which the broker holds back for this time.
+        # The end of a changelog is reported by an empty answer, which the broker holds back for this time.
         "fetch.wait.max.ms": 20,
         # A changelog is read as fast as it comes: half a second of it may wait in the client.
         "queued.min.messages": 200_000,

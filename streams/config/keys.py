@@ -38,7 +38,7 @@ class Prefix(NamedTuple):
     name: str
     field: str
     scope: str
-    """Which client settings fit: ``C`` consumer, ``P`` producer, ``A`` admin, ``T`` topic, ``-`` anything."""
+    """The client settings that fit: ``C`` consumer, ``P`` producer, ``A`` admin, ``T`` topic, ``-`` anything."""
     note: str
 
 

@@ -126,7 +126,7 @@ class StreamsConfig(BaseModel):
     state_cleanup_dir_max_age_ms: MsOrOff = -1
     """-1 keeps the directories."""
     state_on_damage: Annotated[Literal["rebuild", "fail"], PlainValidator(values.one_of("rebuild", "fail"))] = "rebuild"
-    """What the application does with state that is damaged on disk."""
+    """The treatment of state that is damaged on disk."""
     statestore_cache_max_bytes: Count = 10 * 1024 * 1024
     statestore_uncommitted_max_bytes: Annotated[int, PlainValidator(values.whole(-1))] = 64 * 1024 * 1024
     """-1 is no limit."""

@@ -3,8 +3,8 @@ implementation on Kafka's own groups.
 
 `streams.testing.contracts.membership` is what every implementation keeps, `streams.testing.FakeGroup` the smallest one.
 
-The worker is told "own exactly this now" on its own thread; returning is the acknowledgement. Nothing else in the
-runtime knows which implementation runs.
+The membership calls ``owner.own`` with the tasks that the worker owns now, on the worker's own thread; its return is
+the acknowledgement. Nothing else in the runtime knows which implementation runs.
 
 `ControlTopicMembership` uses the client's own group membership on one small topic per subtopology,
 ``<application.id>-<subtopology>-tasks`` with a partition for each task: owning its partition p *is* owning task p, but
@@ -97,7 +97,7 @@ class Membership(Protocol):
     def request_shutdown(self, reason: str) -> None:
         """Asks every other member to shut down, as KIP-671 does.
 
-        :raises StreamsError: if they cannot be told.
+        :raises StreamsError: if they cannot be reached.
         """
         ...
 
@@ -138,7 +138,7 @@ def other_topologies(members: Collection[GroupMember], own: str) -> list[str]:
 class ControlTopicMembership:
     """The membership of a worker in Kafka's own group, on control topics; the text of this module describes it.
 
-    :param requests: of the process; without, nobody is asked to shut down or listens to it.
+    :param requests: the shutdown requests of the process; without it, none are sent or read.
     :param leave_static: sends LeaveGroup for this member's instance id, which the client does not do itself; ``None``
         for a dynamic member, which leaves when its consumer closes.
     """
@@ -165,7 +165,7 @@ class ControlTopicMembership:
         self._topology: GroupTopology | None = None
         self._owner: Owner | None = None
         self._failure: Exception | None = None
-        self._next_look = self._next_listen = 0.0
+        self._next_check = self._next_listen = 0.0
         self._checked: frozenset[TaskId] = frozenset()
 
     # ------------------------------------------------------------------ joining
@@ -181,7 +181,7 @@ class ControlTopicMembership:
             self._admin,
             self._clock,
             topology,
-            close=self._tell,
+            close=self._notify,
         )
         counts = {control_topic(topology.prefix, part): count for part, count in topology.task_counts.items() if count}
         self._subtopologies = {
@@ -229,9 +229,9 @@ class ControlTopicMembership:
         if active <= self._checked:
             return True
         now = self._clock.monotonic()
-        if now < self._next_look:
+        if now < self._next_check:
             return False
-        self._next_look = now + OTHER_TOPOLOGY_PAUSE_S
+        self._next_check = now + OTHER_TOPOLOGY_PAUSE_S
         try:
             members = self._admin.group_members(topology.application_id)
         except RetryableError as error:
@@ -247,34 +247,34 @@ class ControlTopicMembership:
         self._checked = active
         return True
 
-    # ------------------------------------------------------------------ told by the consumer
+    # ------------------------------------------------------------------ called by the consumer
 
     def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
         if self._slots is not None:
             self._slots.gained(self._found(partitions))
             if not self._slots.unread:  # else the next poll finds out what they stand for
-                self._told(lost=False)
+                self._assignment_changed(lost=False)
 
     def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
         if self._slots is not None:
             self._slots.gone(self._found(partitions))
-            self._told(lost=False)
+            self._assignment_changed(lost=False)
 
     def on_lost(self, partitions: Collection[TopicPartition]) -> None:
         if self._slots is not None:
             self._slots.gone(self._found(partitions))
-            self._told(lost=True)
+            self._assignment_changed(lost=True)
 
     def _found(self, partitions: Collection[TopicPartition]) -> set[TaskId]:
         return {TaskId(self._subtopologies[topic], partition) for topic, partition in partitions}
 
-    def _told(self, *, lost: bool) -> None:
+    def _assignment_changed(self, *, lost: bool) -> None:
         try:
             self._own(lost=lost)
         except Exception as error:  # it must not pass through the client's callback: raised by the next poll
             self._failure = self._failure or error
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         """Notifies the owner if the tasks of its slots have changed."""
         if not self._assigned or (self._slots is not None and self._slots.tasks != self._active):
             self._own(lost=False)

@@ -41,7 +41,7 @@ RESET_HINT = (
     "Let it read topics with the former number of partitions, or stop every worker and reset the application: delete"
     " its internal topics, committed offsets and local state, so that they are created again"
 )
-"""What to do when source topics have other partition counts than state was made for."""
+"""Hint for the user when source topics have other partition counts than state was made for."""
 ADDITIONAL_RETENTION = "windowstore.changelog.additional.retention.ms"
 TOPIC_PREFIX = "topic."
 
@@ -262,12 +262,12 @@ def check_existing_topics(
     """
     wrong = {name: count for name, count in expected.items() if existing.get(name, count) != count}
     if wrong:
-        told = "; ".join(f"{name!r} has {existing[name]}, needs {count}" for name, count in sorted(wrong.items()))
+        listed = "; ".join(f"{name!r} has {existing[name]}, needs {count}" for name, count in sorted(wrong.items()))
         wide = sorted(name for name in sources if existing.get(name) in wrong.values())
         read = f" (source topic {', '.join(f'{name!r} has {existing[name]}' for name in wide)})" if wide else ""
         raise TopologyError(
-            f"internal topics exist with another number of partitions than this topology needs: {told}{read}. Keys may"
-            f" lie in other partitions than the state that was made of them. {RESET_HINT}"
+            f"internal topics exist with another number of partitions than this topology needs: {listed}{read}. Keys"
+            f" may lie in other partitions than the state that was made of them. {RESET_HINT}"
         )
     return tuple(name for name in expected if name not in existing)
 
@@ -303,7 +303,7 @@ def _upstream_counts(topology: TopologyData, parts: _Parts, topic_counts: Mappin
         name: {topic for part, topics in parts if name in part.sink_topics for topic in topics} for name in read
     }
 
-    def settle(ready: Callable[[set[str]], bool]) -> bool:
+    def set_next_count(ready: Callable[[set[str]], bool]) -> bool:
         """Sets the count of the first open topic whose upstream topics are ready."""
         for name in read:
             known = {topic for topic in upstream[name] if topic in counts or topic not in declared}
@@ -314,7 +314,7 @@ def _upstream_counts(topology: TopologyData, parts: _Parts, topic_counts: Mappin
 
     while len(counts) < len(set(read)):
         # A loop of repartition topics never gets ready as a whole: there, what is known decides.
-        if not settle(lambda unknown: not unknown) and not settle(lambda unknown: True):
+        if not set_next_count(lambda unknown: not unknown) and not set_next_count(lambda unknown: True):
             open_topics = sorted(set(read) - set(counts))
             raise TopologyError(
                 f"the number of partitions of the repartition topics {open_topics} follows from no source topic;"

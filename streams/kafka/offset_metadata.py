@@ -3,7 +3,7 @@
 Base64 of ``magic byte 2``, ``partition time i64`` and, if there are any, the processors' numbers: ``count i32``, each
 as ``name length i32``, name, ``value i64`` (formats 8, semantics 2 and 51). The names are those of stores, the
 numbers the window close time that was emitted last. After them, which Kafka Streams does not read: a byte 1 and the 16
-bytes of the topic's id, which tells the offsets of a topic from those of one that was deleted before.
+bytes of the topic's id, which distinguishes the offsets of a topic from those of one that was deleted before.
 """
 
 from __future__ import annotations

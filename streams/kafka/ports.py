@@ -8,8 +8,8 @@ the client's own bound methods where a call is made per record or per batch (`co
 
 Errors of the client are mapped at the adapter to `processor_api.errors`: `RetryableError` (the same call may succeed
 later), `TaskMigratedError` (fenced; another owns the tasks), `TransactionAborted` (abort and rebuild),
-`AuthorizationError` and `AuthenticationError` (a right, or the login), and `StreamsError` for all else. What a delivery
-callback is told is mapped by `streams.kafka.deliveries`.
+`AuthorizationError` and `AuthenticationError` (a right, or the login), and `StreamsError` for all else. Errors that a
+delivery callback gets are mapped by `streams.kafka.deliveries`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class CommitAgain(RetryableError):
 
 
 class InstanceFenced(TaskMigratedError):
-    """Another consumer has joined with this one's ``group.instance.id``. Joining anew would fence that one in turn, so
+    """Another consumer has joined with this one's ``group.instance.id``. Joining again would fence that one in turn, so
     this one ends."""
 
 

@@ -125,7 +125,7 @@ class RecordCollector:
         self._clock = clock
         self._failure: StreamsError | None = None
         self._dead_letters: list[ProducerRecord] = []
-        self._told_of_zero: set[str] = set()
+        self._warned_of_zero: set[str] = set()
         self.stopping: Callable[[], bool] = _no
         """Whether the thread is asked to end: then nothing waits long for a broker that does not answer."""
         self._stopped_at: float | None = None
@@ -240,7 +240,7 @@ class RecordCollector:
         have their timestamps and headers too, which costs such sinks an object for each record in flight."""
         if errors is None or not errors.wants_refused:
             return self._producer.produce
-        produce, told = self._producer.produce, self._told
+        produce, complete = self._producer.produce, self._complete_report
 
         def keeping(
             topic: str,
@@ -252,12 +252,14 @@ class RecordCollector:
             timestamp: int,
             headers: HeaderList | None,
         ) -> None:
-            kept = partial(told, errors, timestamp, headers)
+            kept = partial(complete, errors, timestamp, headers)
             produce(topic, value, key, partition, kept, None, timestamp, headers)
 
         return keeping
 
-    def _told(self, errors: SinkErrors, timestamp: int, headers: HeaderList | None, error: Any, message: Any) -> None:
+    def _complete_report(
+        self, errors: SinkErrors, timestamp: int, headers: HeaderList | None, error: Any, message: Any
+    ) -> None:
         if error is not None:
             found = None if message is None else produced_record(message)._replace(timestamp=timestamp, headers=headers)
             self._refused(error, found, errors)
@@ -347,11 +349,11 @@ class RecordCollector:
     def _zero_of(self, topic: str) -> Callable[[], int]:
         """Returns a function that gives the timestamp that is sent in place of 0; where that is another one, it warns
         once."""
-        zero, told = self._producer.zero_timestamp_ms, self._told_of_zero
+        zero, warned = self._producer.zero_timestamp_ms, self._warned_of_zero
 
         def sent_for_zero() -> int:
-            if zero and topic not in told:
-                told.add(topic)
+            if zero and topic not in warned:
+                warned.add(topic)
                 log.warning(
                     "records with timestamp 0 are sent with another one, since the client takes 0 as the time of"
                     " sending",

@@ -8,8 +8,9 @@ owns the first slot makes when the group has come to rest and a subtopology is s
 Plan and progress are metadata of offsets that the group has committed for the slots, since the broker takes those from
 members alone: with the first slot the plan, with each other one the version that its owner has reached. A member that
 learns of a plan (1) closes the tasks of its slots that changed, (2) says so by that commit, and (3) opens what they
-stand for now when all changed slots have got there. Only then is there a next plan. So a task is closed before anybody
-opens it, whoever dies or takes a slot over meanwhile: a new owner has nothing open for it, and says so in turn.
+stand for now when all changed slots have got there. Only then is there a next plan. So a task is closed before another
+member opens it, also when a member dies or takes a slot over meanwhile: a new owner has nothing open for it, and says
+so in turn.
 
 A plan is that of one topology, whose numbers it uses. Members of another one open nothing by it; the first of them that
 is alone with its like makes an empty one.
@@ -166,11 +167,11 @@ class TaskSlots:
         self._plan = Plan()
         self._reached = True
         self._watch_until = self._next_read = 0.0
-        self._look_at = math.inf
+        self._check_at = math.inf
         self._former: Mapping[TaskId, str] = {}
         """The owners of tasks when this member last saw the group at rest."""
         self._settled: Mapping[TaskId, str] = {}
-        """The owners of tasks when the group was at rest for a time, by whoever saw that last."""
+        """The owners of tasks when the group was at rest for a time, as the last member that saw it has committed."""
         self._stirred_at = -math.inf
 
     def extend(self, counts: Mapping[int, int]) -> None:
@@ -181,7 +182,7 @@ class TaskSlots:
         """Returns the partition of the control topic that a slot is."""
         return TopicPartition(control_topic(self._prefix, slot.subtopology), slot.partition)
 
-    # ------------------------------------------------------------------ told by the group
+    # ------------------------------------------------------------------ called by the group
 
     def gained(self, slots: Collection[TaskId]) -> None:
         """Adds slots that the member owns now; the next :meth:`poll` finds out their tasks."""
@@ -198,7 +199,7 @@ class TaskSlots:
 
     def _stir(self) -> None:
         now = self._stirred_at = self._clock.monotonic()
-        self._watch_until, self._next_read, self._look_at = now + WATCH_S, now, now + REST_S
+        self._watch_until, self._next_read, self._check_at = now + WATCH_S, now, now + REST_S
 
     @property
     def unread(self) -> bool:
@@ -227,19 +228,19 @@ class TaskSlots:
         :raises TaskMigratedError: this member is not in the group any more.
         """
         now = self._clock.monotonic()
-        if not (self._exchanges and self._owned) or now < min(self._next_read, self._look_at):
+        if not (self._exchanges and self._owned) or now < min(self._next_read, self._check_at):
             return
         try:
             if now >= self._next_read:
                 self._next_read = now + (OFTEN_S if now < self._watch_until or not self._reached else SELDOM_S)
                 self._read()
-            if now >= self._look_at and self._reached and not self._unread:
-                self._look_at = now + SELDOM_S
+            if now >= self._check_at and self._reached and not self._unread:
+                self._check_at = now + SELDOM_S
                 if self._first in self._owned:
-                    self._look()
+                    self._check()
         except _NotNow as error:
             log.warning("the plan of tasks cannot be read or committed now", extra={"error": str(error)})
-            self._look_at = min(self._look_at, now + REST_S)
+            self._check_at = min(self._check_at, now + REST_S)
 
     def _committed(self, slots: Collection[TaskId]) -> dict[TaskId, str]:
         names = {self._name(slot): slot for slot in slots}
@@ -277,12 +278,12 @@ class TaskSlots:
 
     # ------------------------------------------------------------------ making one
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Makes a plan if the group is at rest and tasks are not spread evenly."""
         members = _asked(lambda: self._admin.group_members(self._group))
         slots = {member.member_id: self._slots_of(member) for member in members}
         if not self._all <= frozenset().union(*slots.values()):
-            self._look_at = self._clock.monotonic() + OFTEN_S
+            self._check_at = self._clock.monotonic() + OFTEN_S
             return
         if not all(member.client_id.endswith(self._digest) for member in members):
             return  # members of another topology follow no plan of this one
@@ -307,7 +308,7 @@ class TaskSlots:
             return
         lasts_at = self._stirred_at + SETTLED_S
         if self._clock.monotonic() < lasts_at:
-            self._look_at = lasts_at
+            self._check_at = lasts_at
             return
         changed = frozenset() if self._is_foreign else self._plan.changed
         text = replace(self._plan, digest=self._digest, changed=changed, owners=owners).encode()
@@ -338,7 +339,7 @@ class TaskSlots:
         self._close()
         self._next_read = 0.0  # whether the broker has taken it, the next reading says
         self._stirred_at = self._clock.monotonic()
-        self._look_at = self._stirred_at + REST_S
+        self._check_at = self._stirred_at + REST_S
         own = dict.fromkeys(self._withheld - {self._first}, str(plan.version))
         self._commit({**own, self._first: text})
         log.info("members exchange tasks", extra={"tasks": ", ".join(sorted(str(plan.task(slot)) for slot in changed))})

@@ -1,7 +1,7 @@
 """Statistics: over everything recorded, or over the last windows of time (``metrics.num.samples`` windows of
 ``metrics.sample.window.ms`` each).
 
-They take no lock: each is recorded by one thread, and whoever reads at that moment may miss the newest value.
+They take no lock: each is recorded by one thread, and a reader at the same time may not see the newest value.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rates, means and maxima of plain counters, over the last windows of time.
 
-Whoever counts adds to attributes and does nothing else; now and then it takes a sample, which keeps what they were. A
-rate is how much a counter has grown since the oldest sample that is young enough: nothing is recorded per event.
+The counting thread adds to attributes and does nothing else; now and then it takes a sample, which keeps their values.
+A rate is how much a counter has grown since the oldest sample that is young enough: nothing is recorded per event.
 """
 
 from __future__ import annotations

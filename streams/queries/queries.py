@@ -125,8 +125,8 @@ class Queries:
         name = request.store_name
         why = why_unreadable(self._known(name))
         if self._stores.is_global(name):
-            told = f"global store {name!r} cannot be asked by query(): read it by store()"
-            return StateQueryResult(global_result=_failure(UNKNOWN, told))
+            message = f"global store {name!r} cannot be asked by query(): read it by store()"
+            return StateQueryResult(global_result=_failure(UNKNOWN, message))
         results: dict[int, QueryResult[R]] = {}
         for _, owned in self._stores.tasks(name):
             partition = owned.id.partition
@@ -136,19 +136,19 @@ class Queries:
         count = self._stores.partitions(name) if missing else 0
         for partition in missing:
             if 0 <= partition < count:
-                told = f"partition {partition} of store {name!r} is not in this process"
-                results[partition] = _failure(FailureReason.NOT_PRESENT, told)
+                message = f"partition {partition} of store {name!r} is not in this process"
+                results[partition] = _failure(FailureReason.NOT_PRESENT, message)
             else:
-                told = f"store {name!r} has no partition {partition}: it has {count}"
-                results[partition] = _failure(FailureReason.DOES_NOT_EXIST, told)
+                message = f"store {name!r} has no partition {partition}: it has {count}"
+                results[partition] = _failure(FailureReason.DOES_NOT_EXIST, message)
         return StateQueryResult(partition_results=results)
 
     def _ask(self, request: StateQueryRequest[R], owned: OwnedTask) -> QueryResult[R]:
         name, active = request.store_name, request.is_require_active
         store = self._stores.open(owned, name, restoring=not active)
         if store is None:
-            told = f"task {owned.id} of store {name!r} does not run yet"
-            return _failure(FailureReason.NOT_ACTIVE if active else FailureReason.NOT_PRESENT, told)
+            message = f"task {owned.id} of store {name!r} does not run yet"
+            return _failure(FailureReason.NOT_ACTIVE if active else FailureReason.NOT_PRESENT, message)
         level = self._level_of(request)
         started = self._clock.monotonic()
         try:
@@ -179,11 +179,11 @@ class Queries:
         level = level_of(query, store.store, self._level_of(request))
         position = store.position(level)  # before the view is opened, which is then as far at least
         if not request.position_bound.reached(position, store.partition):
-            told = (
+            message = (
                 f"partition {store.partition} of store {request.store_name!r} is at {position}, the request wants"
                 f" {request.position_bound.position}"
             )
-            return _failure(FailureReason.NOT_UP_TO_BOUND, told, position=position)
+            return _failure(FailureReason.NOT_UP_TO_BOUND, message, position=position)
         return QueryResult(outcome=ask(query, store.store, lambda: store.view(level)), position=position)
 
 

@@ -1,6 +1,6 @@
 """The test driver's engine of persistent stores: rows stay in memory until they are many, then go to RocksDB.
 
-A driver's database lives as long as the driver, so nothing has to outlive the process, and most tests never fill a
+A driver's database lives as long as the driver, so no row has to outlive the process, and most tests never fill a
 page: opening RocksDB would be most of what they wait for, and one write batch for each record most of the rest. What a
 store sees is the same (`tests/state/test_engine.py` runs on it): byte order, snapshots of iterators, atomic batches.
 """

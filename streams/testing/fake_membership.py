@@ -25,7 +25,7 @@ Owned = Mapping[str, frozenset[TaskId]]
 
 Place = Callable[[frozenset[TaskId], Owned], Mapping[str, Collection[TaskId]]]
 """A function from ``(all tasks, the owner of each)`` to the tasks that each member shall own. A task without an owner
-stays closed. A task that is nobody's stays closed."""
+stays closed."""
 
 
 def spread(tasks: frozenset[TaskId], owned: Owned) -> dict[str, set[TaskId]]:
@@ -72,7 +72,7 @@ class FakeGroup:
             return {name: member.active for name, member in self._members.items()} | self._away
 
     def expire(self, instance_id: str) -> None:
-        """Ends the session of a member. If it still lives, it is told so by its next poll and may not commit any more;
+        """Ends the session of a member. If it still runs, its next poll raises an error and it may not commit any more;
         if it left to come back, the others get its tasks."""
         with self._lock:
             self._away.pop(instance_id, None)
@@ -108,7 +108,7 @@ class FakeMembership:
         self._group = group
         self._owner: Owner | None = None
         self._hash = ""
-        self._told = False
+        self._notified = False
         self._checked: frozenset[TaskId] = frozenset()
 
     def join(self, topology: GroupTopology, owner: Owner) -> None:
@@ -135,12 +135,12 @@ class FakeMembership:
             kept = self.active & target
             if kept == self.active:
                 kept = target
-            if kept == self.active and self._told:
+            if kept == self.active and self._notified:
                 return
             if kept > self.active:  # from now on nobody else gets them
                 self.active = kept
         owner.own(Tasks(kept), lost=lost)
-        self.active, self._told = kept, True
+        self.active, self._notified = kept, True
         self._checked &= kept
         if lost:
             self._owner = None
@@ -177,7 +177,7 @@ class FakeMembership:
                     member.waiting.append(reason)
 
     def leave(self, *, remain: bool = False) -> None:
-        """Leaves the group, after the owner was told that it owns nothing any more."""
+        """Leaves the group, after the owner was called with no tasks."""
         owner, self._owner = self._owner, None
         if owner is not None and self.active:
             owner.own(Tasks(), lost=not self._joined)

@@ -47,7 +47,7 @@ class Graph:
     """Boxes in groups. Links inside of a group run from earlier boxes to later ones; those between may form cycles."""
 
     groups: dict[str, list[Box]] = field(default_factory=dict)
-    """By title: the subtopologies."""
+    """The subtopologies by title."""
     topics: list[Box] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
 

@@ -47,7 +47,7 @@ def _plain(partitions: Collection[ClientPartition]) -> list[TopicPartition]:
     return [TopicPartition(found.topic, found.partition) for found in partitions]
 
 
-def names_nobody(metadata: bytes) -> bool:
+def names_no_member(metadata: bytes) -> bool:
     """Whether a group's metadata, as librdkafka writes it, is without a generation or a member."""
     if not metadata.startswith(_METADATA):
         return False
@@ -168,11 +168,11 @@ class ConfluentConsumer:
 
     @mapping("read the group's metadata")
     def group_metadata(self) -> Any:
-        """Returns the client's own form of the group's metadata. Once the group has thrown this member out it names
-        nobody, until the next poll tells the loss; the broker would take it for a client outside the group, and check
-        nothing."""
+        """Returns the client's own form of the group's metadata. Once the group has removed this member it names no
+        member, until the next poll reports the loss; the broker would take it for a client outside of the group, and
+        check nothing."""
         found = self._client.consumer_group_metadata()
-        if self._owned and names_nobody(found):
+        if self._owned and names_no_member(found):
             raise TaskMigratedError("this consumer is not in its group any more")
         return found
 

@@ -137,18 +137,18 @@ def offsets_error(error: KafkaException, partitions: Collection[TopicPartition])
 
 
 class ErrorLog:
-    """Logs the errors of connections that a client reports. While a broker is away it tells the same again and again,
-    which is logged once in a while."""
+    """Logs the errors of connections that a client reports. While a broker is away it repeats the same error, which is
+    logged once in a while."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._told_at: dict[str, float] = {}
+        self._logged_at: dict[str, float] = {}
 
     def __call__(self, error: KafkaError) -> None:
         name, now = error.name(), self._clock.monotonic()
-        told_at = self._told_at.get(name)
-        if told_at is None or now - told_at >= REPEAT_S:
-            self._told_at[name] = now
+        logged_at = self._logged_at.get(name)
+        if logged_at is None or now - logged_at >= REPEAT_S:
+            self._logged_at[name] = now
             log.warning("client error", extra={"error": f"{error.str()} ({name})"})
 
 

@@ -18,8 +18,8 @@ log = logging.getLogger("streams.kafka.client")
 
 TIMEOUT_S = 2.0
 ONE_BY_ONE_MAX = 5
-"""Up to so many topics are requested one by one; more are requested with all others of the cluster, since a client can
-ask for one or for all."""
+"""Most topics that are requested one by one; more are requested with all others of the cluster, since a client can ask
+for one or for all."""
 
 
 def learn_topics(client: Any, topics: Collection[str]) -> None:

@@ -47,7 +47,7 @@ class ConfluentProducer:
         self._knows_coordinator = False
         self._stale: str | None = None
         """The reason why this client cannot end a transaction any more."""
-        self._overdue = False
+        self._timed_out = False
         self._counts: dict[str, tuple[float, int]] = {}
         self._prepared: set[str] = set()
         try:
@@ -135,7 +135,7 @@ class ConfluentProducer:
         try:
             self._executor.call(call, CALL_TIMEOUT_S)
         except CallTimedOutError:
-            self._overdue = True
+            self._timed_out = True
             self._stale = f"the client did not answer within {CALL_TIMEOUT_S:.0f} s"
             self._check_stale()
 
@@ -147,7 +147,7 @@ class ConfluentProducer:
         self._until_done("commit the transaction", lambda: self._client.commit_transaction(CALL_S))
 
     def abort_transaction(self) -> None:
-        if self._overdue:
+        if self._timed_out:
             self._check_stale()
         self._until_done("abort the transaction", lambda: self._client.abort_transaction(CALL_S), CALL_S)
 
@@ -175,7 +175,7 @@ class ConfluentProducer:
         """Drops what is not sent and rolls back an open transaction, if a broker answers soon; else that is left to
         `init_transactions` of the next producer of its id."""
         try:
-            if not self._overdue:
+            if not self._timed_out:
                 self._client.purge()
                 self._executor.call(self._client.close, CLOSE_S)
         except CallTimedOutError:

@@ -2,8 +2,8 @@
 
 librdkafka throws away what it has fetched ahead of a partition when that is paused, and fetches it again, from the
 broker, when it is resumed. A merge of inputs by time pauses now this one and now that one, many times a second. So a
-partition is paused here, and its messages are kept, in order, until it is resumed; the client itself is told to pause
-only where too much has come.
+partition is paused here, and its messages are kept, in order, until it is resumed; the client itself pauses a partition
+only where too many bytes have come.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ReadAhead:
 
     :param limit_bytes: how much may be kept of all partitions together. Once there is more, those with more than an
         equal part are not fetched until half of that part is left.
-    :param stop: tells the client not to fetch partitions, of which it throws away what was fetched.
+    :param stop: makes the client not fetch partitions, of which it throws away what was fetched.
     :param fetch: tells it to fetch them again.
     """
 

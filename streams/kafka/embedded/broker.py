@@ -54,7 +54,7 @@ class EmbeddedBroker:
         self.lock = threads.lock()
         self.topics: dict[str, Topic] = {}
         self.gives_ids = True
-        """Whether topics are told with ids, as by brokers since Kafka 2.8."""
+        """Whether topics are described with ids, as by brokers since Kafka 2.8."""
         self._topic_numbers = count(FIRST_TOPIC_NUMBER)
         self.groups = GroupCoordinator(self._partition_counts)
         self.transactions = TransactionCoordinator(self.groups.decide)
@@ -65,8 +65,7 @@ class EmbeddedBroker:
         self._next_deadline_s = float("inf")
         self._nap_s = _LONGEST_NAP_S if waiting is None else float("inf")
         self.before_expiry: Callable[[], None] = lambda: None
-        """Called before sessions are ended whose time may have passed: the last moment for heartbeats of
-        consumers."""
+        """Called before sessions are ended whose time may have passed: the last chance for heartbeats of consumers."""
 
     # Topics
 

@@ -1,11 +1,11 @@
 """Consumer groups as the broker keeps them: members, generations, targets of the assignment, committed offsets.
 
 A change of the members, of what they subscribe to or of those topics starts a round: a new generation and a new target
-for every member (`assignment.assign`). Each member comes by in its own time and is told its next step: first to give
-up what it owns beyond its target, then to take what is in its target and no other member owns. A member that has given
-something up starts the next round, in which others find it free; so a partition is never owned twice.
+for every member (`assignment.assign`). Each member asks for its next step whenever it polls: first to revoke what it
+owns beyond its target, then to take what is in its target and no other member owns. A member that has revoked something
+starts the next round, in which others find it free; so a partition is never owned twice.
 
-Simplifications: nobody waits for anybody, so a round is over for each member when it has come by (Kafka holds all
+Simplifications: no member waits for another, so a round is over for each member when it has polled (Kafka holds all
 members until the last has joined); sessions are kept alive by the member's calls alone, there is no heartbeat thread.
 Nothing here takes a lock: the broker holds its own around every call.
 """

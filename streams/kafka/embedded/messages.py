@@ -55,7 +55,7 @@ ERROR_CODES = {
     "KAFKA_STORAGE_ERROR": 56,
     "INVALID_RECORD": 87,
 }
-"""Errors that the embedded broker gives or can be told to give, by the names and numbers of Kafka and librdkafka."""
+"""Errors that the embedded broker gives or can be made to give, by the names and numbers of Kafka and librdkafka."""
 
 
 class ErrorInfo:

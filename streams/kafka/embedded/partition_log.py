@@ -51,7 +51,7 @@ class PartitionLog:
         self._aborted: set[int] = set()
         self._last_aborted = -1
         self._tombstones_go_ms: dict[int, int] = {}
-        """By offset, when a tombstone that was kept by a compaction may be removed (KIP-534)."""
+        """The time at which a tombstone that was kept by a compaction may be removed, by its offset (KIP-534)."""
 
     def append(self, batch: Sequence[Record], producer_id: int | None = None) -> None:
         """Gives the records the next offsets; with a producer id they are part of that producer's open transaction."""
@@ -122,7 +122,7 @@ class PartitionLog:
         see :meth:`Segments.expired`."""
         start = self.segments.expired(self.end_offset, oldest_ms, most_bytes)
         if start == self.end_offset <= self.last_stable_offset:
-            self.segments.start_anew(start)
+            self.segments.start_over(start)
         self.delete_before(min(start, self.last_stable_offset))
 
     def compact(self, now_ms: int, *, delete_retention_ms: int = 0, youngest_ms: int | None = None) -> None:

@@ -105,7 +105,7 @@ class Segments:
         while len(self._all) > 1 and self._all[1].base_offset <= offset:
             del self._all[0]
 
-    def start_anew(self, offset: int) -> None:
+    def start_over(self, offset: int) -> None:
         """Removes all segments, the newest one too."""
         self._all = [Segment(offset)]
 

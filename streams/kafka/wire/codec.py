@@ -86,7 +86,7 @@ Int64 = Annotated[int, _Fixed("q")]
 class Reader:
     """Takes bytes off the front of a message.
 
-    :param check: called now and then, since what somebody else has written may take long to read; ends it by raising.
+    :param check: called now and then, since a message from outside may take long to read; ends it by raising.
     """
 
     __slots__ = ("_at", "_check", "_data", "_taken")

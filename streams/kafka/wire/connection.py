@@ -206,7 +206,7 @@ def _seconds(deadline: Deadline) -> float:
 
 
 def _connection_error(address: Address, error: OSError) -> StreamsError:
-    """What went wrong, as an error that tells whether trying again may help."""
+    """Returns the error to raise, which is a `RetryableError` if trying again may help."""
     match error:
         case ssl.SSLCertVerificationError():
             return StreamsError(f"the certificate of {address} is not trusted: {error.verify_message}")

@@ -113,7 +113,7 @@ def through_any_server(settings: ClientSettings, deadline: Deadline, ask: Callab
     """Returns the answer of the first bootstrap server that can be asked; each gets its part of the time.
 
     :raises StreamsError: if none can. A refused login or certificate comes before a server that did not answer, since
-        it is what somebody must mend.
+        it is what the user has to repair.
     """
     refused: StreamsError | None = None
     unreachable: RetryableError | None = None

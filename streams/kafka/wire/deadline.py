@@ -8,7 +8,7 @@ __all__ = ["Deadline"]
 
 
 class Deadline:
-    """A moment on a clock's monotonic time."""
+    """A deadline in a clock's monotonic time."""
 
     def __init__(self, timeout_s: float, clock: Clock) -> None:
         self._clock = clock

@@ -75,7 +75,7 @@ class GroupDescription:
     """The assignor of its members; empty if it has none, or several while they agree."""
     members: int
     may_read: bool | None
-    """Whether we may join it; ``None`` if the coordinator does not tell."""
+    """Whether we may join it; ``None`` if the coordinator does not report them."""
 
 
 def describe_cluster(

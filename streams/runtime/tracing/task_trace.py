@@ -25,7 +25,7 @@ topic is read (docs/decisions/0058-following-one-record.md)."""
 
 
 class _Read:
-    """The record in work, as its source read it."""
+    """The current record, as its source read it."""
 
     __slots__ = ("at", "followed", "key", "message", "node", "place", "value")
 
@@ -71,7 +71,8 @@ class TaskTrace:
         return followed
 
     def begin_at_key(self, key: Any) -> Followed | None:
-        """The record in work from here on, if it is to be followed for this key, which a node or a store got."""
+        """Returns the current record, followed from here on, if a rule says so for this key, which a node or a store
+        got."""
         rules = self.tracer.rules
         if not rules.by_key or not rules.has_key(key) or not rules.has_topic(self._cursor.source[0]):
             return None
@@ -213,7 +214,7 @@ class TaskTrace:
         return send_traced
 
     def dropped(self, node: str, why: str) -> None:
-        """A node has dropped the record in work."""
+        """Adds the line of a node that has dropped the current record."""
         tracer = self.tracer
         if tracer.current is not None:
             tracer.outcomes += 1

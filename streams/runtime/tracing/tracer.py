@@ -61,9 +61,9 @@ class Tracer:
         self._clock = clock
         self._take = take
         self.current: Followed | None = None
-        """The followed record in work."""
+        """The current record, if it is followed."""
         self.node: str | None = None
-        """The node in work, of whatever record."""
+        """The current node, also for records that are not followed."""
         self.outcomes = 0
         """Counts what the nodes have done with followed records: forwarded, sent or dropped them."""
         self.deferred: list[TraceStep] | None = None
@@ -97,7 +97,7 @@ class Tracer:
         """Takes one step of a followed record down.
 
         :param at: when it began; now if not given.
-        :param node: the node in work if not given.
+        :param node: the current node if not given.
         """
         now = self.now() if at is None else at
         made = TraceStep(
@@ -129,7 +129,7 @@ class Tracer:
 
 
 def warn_if_unseen(config: StreamsConfig) -> None:
-    """Warns, once for an application, if records are followed and nobody sees the lines."""
+    """Warns, once for an application, if records are followed and their lines are not logged."""
     if TraceRules.of(config) is not None and not log.isEnabledFor(logging.INFO):
         log.warning(
             "records are followed, and no line of it is shown: set the level of logger streams.trace to INFO, or"

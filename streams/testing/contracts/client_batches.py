@@ -43,7 +43,7 @@ class BatchContract:
         assert self.batch(topic, (b"d", b"4", now_ms), (b"e", b"5", now_ms)).offsets == [0, 1]
         assert self.kept(topic) == [b"4", b"5"]
 
-    def test_several_bad_records_of_a_batch_are_told_apart_from_the_others(self) -> None:
+    def test_several_bad_records_of_a_batch_are_distinguished_from_the_others(self) -> None:
         """The client reports bad records, if there are several, only as invalid, and the others as records beside them
         (KIP-467)."""
         topic, now_ms = self.limited(), self.cluster.now_ms()

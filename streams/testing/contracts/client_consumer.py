@@ -130,7 +130,7 @@ class ConsumerContract:
         values, end = self.next_end(consumer)
         assert (values, end.error().code(), end.offset()) == ([], consumer.partition_eof, 0)
 
-    def test_ends_are_told_only_on_request(self) -> None:
+    def test_ends_are_reported_only_on_request(self) -> None:
         """Only records come without ``enable.partition.eof``."""
         topic = self.filled(count=3)
         consumer = self.cluster.consumer(enable_partition_eof=False)

@@ -74,7 +74,7 @@ class Worker:
         if partitions:
             self.calls.append((what, frozenset(partitions)))
         if threading.get_ident() != self._inside:
-            self.faults.append(f"{what} was told outside consume, poll and close")
+            self.faults.append(f"{what} was called outside consume, poll and close")
 
     def _guarded(
         self, call: Callable[[Collection[TopicPartition]], None], partitions: Collection[TopicPartition]
@@ -98,7 +98,7 @@ class GroupContract:
     def worker(self, group: str, topics: Sequence[str], owners: Owners, **settings: Any) -> Worker:
         return Worker(self.cluster.consumer(group_id=group, **settings), topics, owners)
 
-    def settle(self, workers: Sequence[Worker], counts: Sequence[int]) -> None:
+    def poll_until_owned(self, workers: Sequence[Worker], counts: Sequence[int]) -> None:
         """Polls until the members own these numbers of partitions, in any order, and checks the calls of their
         listeners."""
 
@@ -129,7 +129,7 @@ class GroupContract:
         """The listener is given all partitions of all topics subscribed."""
         topics = [self.cluster.topic(2), self.cluster.topic(3)]
         worker = self.worker(self.cluster.name("group"), topics, {})
-        self.settle([worker], [5])
+        self.poll_until_owned([worker], [5])
         assert worker.owned == {TopicPartition(t, p) for t, n in zip(topics, (2, 3), strict=True) for p in range(n)}
 
     def test_owned_partitions_are_not_fetched_by_themselves(self) -> None:
@@ -141,7 +141,7 @@ class GroupContract:
         send(producer, other, b"other")
         producer.flush()
         worker = self.worker(self.cluster.name("group"), [topic], {}, enable_partition_eof=False)
-        self.settle([worker], [2])
+        self.poll_until_owned([worker], [2])
         assert worker.consumer.assignment() == frozenset()
         worker.consumer.assign({TopicPartition(topic, 1): 0, TopicPartition(other, 0): 0})
         with worker.inside():
@@ -152,17 +152,17 @@ class GroupContract:
         only partitions that must move do."""
         topic, group, owners = self.cluster.topic(6), self.cluster.name("group"), Owners()
         first = self.worker(group, [topic], owners)
-        self.settle([first], [6])
+        self.poll_until_owned([first], [6])
         second = self.worker(group, [topic], owners)
-        self.settle([first, second], [3, 3])
+        self.poll_until_owned([first, second], [3, 3])
         before = [first.owned, second.owned]
         third = self.worker(group, [topic], owners)
-        self.settle([first, second, third], [2, 2, 2])
+        self.poll_until_owned([first, second, third], [2, 2, 2])
         assert first.owned < before[0]
         assert second.owned < before[1]
         kept = [second.owned, third.owned]
         first.close()
-        self.settle([second, third], [3, 3])
+        self.poll_until_owned([second, third], [3, 3])
         assert second.owned > kept[0]
         assert third.owned > kept[1]
         assert first.faults == []
@@ -173,17 +173,17 @@ class GroupContract:
         topic = self.cluster.topic(3)
         one = self.worker(self.cluster.name("group"), [topic], {})
         two = self.worker(self.cluster.name("group"), [topic], {})
-        self.settle([one, two], [3, 3])
+        self.poll_until_owned([one, two], [3, 3])
 
     def test_a_member_may_subscribe_to_other_topics(self) -> None:
         """A later subscribe changes what is owned."""
         old, new = self.cluster.topic(2), self.cluster.topic(3)
         worker = self.worker(self.cluster.name("group"), [old], {})
-        self.settle([worker], [2])
+        self.poll_until_owned([worker], [2])
         worker.consumer.subscribe([old, new], worker)
-        self.settle([worker], [5])
+        self.poll_until_owned([worker], [5])
         worker.consumer.subscribe([new], worker)
-        self.settle([worker], [3])
+        self.poll_until_owned([worker], [3])
         assert {partition.topic for partition in worker.owned} == {new}
 
     def test_a_subscribed_topic_may_come_later(self) -> None:
@@ -191,32 +191,32 @@ class GroupContract:
         topic, later = self.cluster.topic(), self.cluster.name("later")
         group = self.cluster.name("group")
         worker = self.worker(group, [topic, later], {})
-        event = self.cluster.until("the missing topic is told", worker.poll)
+        event = self.cluster.until("the missing topic is reported", worker.poll)
         assert event.topic() == later
         assert event.error().name() == "UNKNOWN_TOPIC_OR_PART"
-        self.settle([worker], [1])
+        self.poll_until_owned([worker], [1])
         self.cluster.admin.create_topics([NewTopic(name=later, partitions=2)])
-        self.settle([worker], [3])
+        self.poll_until_owned([worker], [3])
 
     def test_offsets_can_be_committed_while_partitions_are_revoked(self) -> None:
         """Partitions are still owned inside ``on_revoked``; the next owner finds the commit in ``on_assigned``."""
         topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
         first = self.worker(group, [topic], owners)
-        self.settle([first], [4])
+        self.poll_until_owned([first], [4])
         first.on_revoke = lambda partitions: first.consumer.commit(
             {p: OffsetAndMetadata(7, "revoked") for p in partitions}
         )
         second = self.worker(group, [topic], owners)
         found: dict[TopicPartition, OffsetAndMetadata] = {}
         second.on_assign = lambda partitions: found.update(second.consumer.committed(list(partitions)))
-        self.settle([first, second], [2, 2])
+        self.poll_until_owned([first, second], [2, 2])
         assert found == dict.fromkeys(second.owned, OffsetAndMetadata(7, "revoked"))
 
     def test_offsets_can_be_committed_while_closing(self) -> None:
         """Calling ``close`` revokes what is owned, with a last chance to commit."""
         topic, group = self.cluster.topic(2), self.cluster.name("group")
         worker = self.worker(group, [topic], {})
-        self.settle([worker], [2])
+        self.poll_until_owned([worker], [2])
         owned = worker.owned
         worker.on_revoke = lambda partitions: worker.consumer.commit({p: OffsetAndMetadata(9) for p in partitions})
         worker.close()
@@ -225,12 +225,12 @@ class GroupContract:
         expected = dict.fromkeys(owned, OffsetAndMetadata(9))
         assert self.cluster.consumer(group_id=group).committed(owned) == expected
 
-    def test_closing_before_a_rebalance_was_told(self) -> None:
+    def test_closing_before_a_rebalance_was_reported(self) -> None:
         """Calling ``close`` returns, and what is owned can be committed, also when the last poll was before a
         rebalance."""
         topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
         first, second = (self.worker(group, [topic], owners) for _ in range(2))
-        self.settle([first, second], [2, 2])
+        self.poll_until_owned([first, second], [2, 2])
         first.on_revoke = lambda partitions: first.consumer.commit({p: OffsetAndMetadata(9) for p in partitions})
         second.close()
         self.cluster.let_time_pass(2)
@@ -241,11 +241,11 @@ class GroupContract:
         assert first.faults == []
         assert owners == {}
 
-    def test_a_member_commits_and_again_when_told(self) -> None:
+    def test_a_member_commits_and_again_after_a_rebalance(self) -> None:
         """A commit of a member is accepted, at the latest after the polls that end a rebalance."""
         topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
         first = self.worker(group, [topic], owners)
-        self.settle([first], [4])
+        self.poll_until_owned([first], [4])
         second = self.worker(group, [topic], owners)
         offset = 0
 
@@ -268,7 +268,7 @@ class GroupContract:
         """A consumer beside the group cannot commit for it; its commit raises TaskMigratedError."""
         topic, group = self.cluster.topic(), self.cluster.name("group")
         worker = self.worker(group, [topic], {})
-        self.settle([worker], [1])
+        self.poll_until_owned([worker], [1])
         outsider = self.cluster.consumer(group_id=group)
         offsets = {TopicPartition(topic, 0): OffsetAndMetadata(1)}
         raises(TaskMigratedError, lambda: outsider.commit(offsets))
@@ -281,7 +281,7 @@ class GroupContract:
         topic, group, owners = self.cluster.topic(2), self.cluster.name("group"), Owners()
         timeouts = {"session_timeout_ms": 6_000, "max_poll_interval_ms": 6_000}
         worker = self.worker(group, [topic], owners, **timeouts)
-        self.settle([worker], [2])
+        self.poll_until_owned([worker], [2])
         owned = frozenset(worker.owned)
         self.cluster.let_time_pass(8)
 
@@ -315,8 +315,8 @@ class GroupContract:
         topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
         first = self.worker(group, [topic], owners, group_instance_id="one")
         second = self.worker(group, [topic], owners, group_instance_id="two")
-        self.settle([first, second], [2, 2])
-        owned, told = first.owned, list(second.calls)
+        self.poll_until_owned([first, second], [2, 2])
+        owned, calls = first.owned, list(second.calls)
         replacement = self.worker(group, [topic], Owners(), group_instance_id="one")
 
         def replaced() -> bool:
@@ -338,7 +338,7 @@ class GroupContract:
         offsets = dict.fromkeys(owned, OffsetAndMetadata(1))
         raises(InstanceFenced, lambda: first.consumer.commit(offsets))
         self.commit(replacement, offsets)
-        assert second.calls == told
+        assert second.calls == calls
         assert first.faults == second.faults == replacement.faults == []
 
     def test_a_static_member_that_closes_stays_in_the_group(self) -> None:
@@ -346,24 +346,24 @@ class GroupContract:
         topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
         first = self.worker(group, [topic], owners, group_instance_id="one")
         second = self.worker(group, [topic], owners, group_instance_id="two")
-        self.settle([first, second], [2, 2])
-        owned, told = first.owned, list(second.calls)
+        self.poll_until_owned([first, second], [2, 2])
+        owned, calls = first.owned, list(second.calls)
         first.close()
         assert first.calls[-1] == ("revoked", frozenset(owned))
         again = self.worker(group, [topic], owners, group_instance_id="one")
-        self.settle([again, second], [2, 2])
+        self.poll_until_owned([again, second], [2, 2])
         assert again.owned == owned
-        assert second.calls == told
+        assert second.calls == calls
 
     def test_a_static_member_that_closed_can_be_taken_out(self) -> None:
         """The partitions of the member go to the others at once after ``leave_group``; an unknown member is ignored."""
         topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
         first = self.worker(group, [topic], owners, group_instance_id="one", session_timeout_ms=45_000)
         second = self.worker(group, [topic], owners, group_instance_id="two")
-        self.settle([first, second], [2, 2])
+        self.poll_until_owned([first, second], [2, 2])
         first.close()
         self.cluster.clients.leave_group({"group.id": group}, group, "one")
-        self.settle([second], [4])
+        self.poll_until_owned([second], [4])
         self.cluster.clients.leave_group({"group.id": group}, group, "one")
 
     def test_the_offsets_of_a_group_are_read_from_outside(self) -> None:
@@ -382,7 +382,7 @@ class GroupContract:
         assert self.cluster.admin.group_members(self.cluster.name("group")) == []
         first = self.worker(group, [topic], owners, client_id="first", group_instance_id="one")
         second = self.worker(group, [topic], owners, client_id="second")
-        self.settle([first, second], [2, 2])
+        self.poll_until_owned([first, second], [2, 2])
 
         def described() -> bool:
             for worker in (first, second):
@@ -399,7 +399,7 @@ class GroupContract:
         """Offsets are accepted with the member's current metadata."""
         topic, group = self.cluster.topic(), self.cluster.name("group")
         worker = self.worker(group, [topic], {})
-        self.settle([worker], [1])
+        self.poll_until_owned([worker], [1])
         producer = self.cluster.transactional()
         producer.begin_transaction()
         producer.send_offsets({TopicPartition(topic, 0): OffsetAndMetadata(3)}, worker.consumer.group_metadata())
@@ -411,13 +411,13 @@ class GroupContract:
         abort."""
         topic, group, owners = self.cluster.topic(2), self.cluster.name("group"), Owners()
         first = self.worker(group, [topic], owners)
-        self.settle([first], [2])
+        self.poll_until_owned([first], [2])
         stale = first.consumer.group_metadata()
         second = self.worker(group, [topic], owners)
-        self.settle([first, second], [1, 1])
+        self.poll_until_owned([first, second], [1, 1])
         gone = second.consumer.group_metadata()
         second.close()
-        self.settle([first], [2])
+        self.poll_until_owned([first], [2])
         producer = self.cluster.transactional()
         offsets = {TopicPartition(topic, 0): OffsetAndMetadata(3)}
         for metadata in (stale, gone):

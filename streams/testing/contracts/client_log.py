@@ -31,11 +31,11 @@ class LogContract:
         return [(record.offset(), record.key(), record.value()) for record in records]
 
     def cleaned(self, topic: str, what: str, attempt: Callable[[], Any]) -> None:
-        def clean_and_look() -> Any:
+        def clean_and_read() -> Any:
             self.cluster.clean(topic)
             return attempt()
 
-        self.cluster.until(what, clean_and_look)
+        self.cluster.until(what, clean_and_read)
 
     def starts(self, topic: str, partitions: int) -> list[int]:
         found = self.cluster.consumer().beginning_offsets([TopicPartition(topic, n) for n in range(partitions)])

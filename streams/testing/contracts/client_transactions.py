@@ -219,7 +219,7 @@ class TransactionContract:
         assert self.values(self.ended(partition)) == [b"%d" % i for i in range(100)]
 
     def test_an_empty_transaction_may_be_committed_or_aborted(self) -> None:
-        """Nothing happens, and the next transaction works."""
+        """The call does nothing, and the next transaction works."""
         partition = TopicPartition(self.cluster.topic(), 0)
         producer = self.cluster.transactional()
         for end in (producer.commit_transaction, producer.abort_transaction):

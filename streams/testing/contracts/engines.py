@@ -4,7 +4,7 @@
         def open_engine(self, path: Path) -> Engine:
             return MyEngine(path, FAMILIES, {})
 
-Each test opens engines in a directory of its own, and opens one anew in the same place where the engine is persistent.
+Each test opens engines in a directory of its own, and opens one again in the same place where the engine is persistent.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class EngineContract(EngineSnapshotContract):
             self.put(engine, {b"key": None}, "other")
             assert [engine.family(name).get(b"key") for name in names] == [b"rows", None, b"offsets", b"positions"]
 
-    def test_an_engine_tells_which_families_have_rows(self, tmp_path: Path) -> None:
+    def test_an_engine_knows_which_families_have_rows(self, tmp_path: Path) -> None:
         with self.opened(tmp_path) as engine:
             assert not engine.holds("rows")
             assert not engine.holds("never-named")
@@ -221,7 +221,7 @@ class EngineContract(EngineSnapshotContract):
                     while not done.is_set():
                         rows = dict(family.range())
                         seen.append(rows[b"a"] == rows[b"z"] and family.get(b"a") is not None)
-                except Exception as error:  # told by the assertion below
+                except Exception as error:  # known by the assertion below
                     seen.append(error)
 
             reader = threading.Thread(target=read)

@@ -28,14 +28,14 @@ ALL = frozenset(TaskId(part, partition) for part, count in COUNTS.items() for pa
 
 
 class Worker:
-    """One member, and the tasks it was told to own."""
+    """One member, and the tasks that it owns."""
 
     def __init__(
         self, membership: Membership, poll: Callable[[], None], history: list[tuple[Worker, frozenset[TaskId]]]
     ):
         self.membership = membership
         self.owned: frozenset[TaskId] = frozenset()
-        self.told = 0
+        self.notified = 0
         self.shut_down: str | None = None
         """The reason of the request to shut down."""
         self._turns_with_tasks = 0
@@ -44,7 +44,7 @@ class Worker:
 
     def own(self, tasks: Tasks, *, lost: bool) -> None:
         self.owned = tasks.active
-        self.told += 1
+        self.notified += 1
         self._history.append((self, tasks.active))
 
     def turn(self) -> None:
@@ -54,7 +54,7 @@ class Worker:
         except ShutdownRequested as error:
             self.shut_down = str(error)
         self.membership.poll()
-        self._turns_with_tasks += self.told > 0
+        self._turns_with_tasks += self.notified > 0
 
     @property
     def listens(self) -> bool:
@@ -207,7 +207,7 @@ class MembershipContract:
         self._settled([asking, asked])
         self.kit.until(lambda: asked.listens, [asking, asked], "requests are read")
         asking.membership.request_shutdown("a disk is full")
-        self.kit.until(lambda: asked.shut_down is not None, [asked], "the other is told")
+        self.kit.until(lambda: asked.shut_down is not None, [asked], "the other is asked")
         assert asked.shut_down is not None
         assert "a member of the application asked all of them to shut down: a disk is full" in asked.shut_down
         for member in (asked, asking):  # one that nobody turns could be asked for tasks, and never give them
@@ -224,7 +224,7 @@ class MembershipContract:
         self._settled([first])
         self.kit.until(first.membership.may_open, [first], "a worker alone may open its tasks")
         (other,) = self._joined("two", digest="f" * 8)
-        self.kit.until(lambda: bool(other.owned), [first, other], "the second worker is told what it owns")
+        self.kit.until(lambda: bool(other.owned), [first, other], "the second worker gets its tasks")
         assert not other.membership.may_open()
         first.membership.leave()
         self.kit.until(lambda: other.owned == ALL, [other], "the second worker owns what the first had")

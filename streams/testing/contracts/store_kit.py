@@ -96,7 +96,7 @@ class StoreKit:
         """Commits the task.
 
         :param offset: of the changelog's last record; that of the last one logged if left out.
-        :param position: the next offset of the input; not told if left out.
+        :param position: the next offset of the input; none is given if left out.
         """
         assert self._open is not None
         self._open.drain()

@@ -148,16 +148,17 @@ class _StoreContract:
             if promises:
                 assert self.contents(kit.start()) == committed
 
-    def test_uncommitted_bytes_are_told(self, tmp_path: Path) -> None:
-        """There are none at first and after a commit; some in between, where writes are buffered."""
+    def test_uncommitted_bytes_are_counted(self, tmp_path: Path) -> None:
+        """No uncommitted bytes are counted at first and after a commit; some are in between, where writes are
+        buffered."""
         with self.opened(tmp_path) as kit:
             own, store = kit.own, kit.start()
             assert own.approximate_num_uncommitted_bytes() == 0
             self.make_changes(kit, store)
-            told = own.approximate_num_uncommitted_bytes()
-            assert type(told) is int
+            counted = own.approximate_num_uncommitted_bytes()
+            assert type(counted) is int
             if kit.engine._family is None and (own.buffers_writes or own.manages_offsets):
-                assert told > 0
+                assert counted > 0
                 assert kit.budget.wants_commit()
             kit.commit()
             assert own.approximate_num_uncommitted_bytes() == 0
@@ -234,10 +235,10 @@ class _StoreContract:
                 os.kill(os.getpid(), signal.SIGKILL)
         os.close(writing)
         with os.fdopen(reading, "rb") as pipe:
-            told = pipe.read().decode()
+            contents = pipe.read().decode()
         os.waitpid(child, 0)
-        assert told, "the store failed in the process that was to die"
-        return told
+        assert contents, "the store failed in the process that was to die"
+        return contents
 
 
 class CustomStoreContract(_StoreContract):

@@ -139,7 +139,7 @@ def _outage(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
 
 
 def _event(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
-    stage.network.tell(action.detail)
+    stage.network.send_event(action.detail)
 
 
 def _fence(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:

@@ -1,8 +1,8 @@
 """The disks of a simulation: databases in memory that outlive their process, and fail when the schedule says so.
 
-A database belongs to a directory by a small file in it, so that whoever deletes or moves the directory deletes or moves
-the database. What was written survives the death of the process; a power loss takes back what was written since the
-last flush, from the newest on.
+A database belongs to a directory by a small file in it, so that the database is deleted or moved with the directory.
+What was written survives the death of the process; a power loss takes back what was written since the last flush, from
+the newest on.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class Network:
         self.step = scheduler.step
         self.faults: list[Fault] = []
         self.has_events = False
-        """Whether consumers are to be told events."""
+        """Whether there are events for the consumers."""
         self._broken = broken
         self._down_until = 0.0
         self._events: list[str] = []
@@ -84,7 +84,7 @@ class Network:
     def go_down(self, seconds: float) -> None:
         """Makes all brokers unreachable for a time."""
         self._down_until = max(self._down_until, self.scheduler.now + seconds)
-        self.tell("_ALL_BROKERS_DOWN")
+        self.send_event("_ALL_BROKERS_DOWN")
 
     def heal(self) -> None:
         """Ends all faults."""
@@ -97,7 +97,7 @@ class Network:
     def down_for(self) -> float:
         return max(0.0, self._down_until - self.scheduler.now)
 
-    def tell(self, event: str) -> None:
+    def send_event(self, event: str) -> None:
         """Sends the consumers an event from which they recover, with one of their next polls."""
         self._events.append(event)
         self.has_events = True

@@ -33,7 +33,7 @@ class SimulationError(StreamsError):
 class SimulationFailure(AssertionError):
     """Raised when a seed found something that must never happen, or a check that does not hold.
 
-    ``run`` is the shortest run that still fails; ``str()`` tells it step by step, and how to repeat it.
+    ``run`` is the shortest run that still fails; ``str()`` has it step by step, and how to repeat it.
     """
 
     def __init__(self, text: str, run: Run) -> None:
@@ -202,7 +202,7 @@ def _silence() -> Iterator[None]:
 
 def _check_replays(scenario: Scenario, seed: int, shape: Shape, actions: Sequence[Action]) -> None:
     collects = gc.isenabled()
-    gc.disable()  # whoever wants to be told of collections is called in the middle of anything
+    gc.disable()  # callbacks of collections would be called in the middle of anything
     try:
         watched = run_seed(scenario, seed, shape, actions, Watch())
     except RealWorld as error:

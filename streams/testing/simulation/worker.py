@@ -39,7 +39,7 @@ class Worker:
         self.excused = False
         """Whether it may end with an error: the schedule let its disk or its user's code fail."""
         self._stage = stage
-        self._lives = 0
+        self._starts = 0
 
     @property
     def running(self) -> bool:
@@ -49,8 +49,8 @@ class Worker:
         """Starts a process, unless there is one, or none is wanted any more."""
         if self.process.alive or not self.wanted:
             return
-        self._lives += 1
-        self.process = Process(f"worker-{self.number}.{self._lives}" if self._lives > 1 else f"worker-{self.number}")
+        self._starts += 1
+        self.process = Process(f"worker-{self.number}.{self._starts}" if self._starts > 1 else f"worker-{self.number}")
         self.excused = False
         self.app = None
         self.spawn(self._main, "main")

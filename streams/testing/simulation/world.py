@@ -18,7 +18,7 @@ __all__ = ["World"]
 
 PATIENCE_S = 1800.0
 """How long, in simulated time, everything may take after the schedule has ended."""
-LOOK_S = 0.25
+CHECK_S = 0.25
 FEEDING_S = 30.0
 ZOMBIES = ("freeze", "slow", "evict", "leap")
 """Actions after which a worker may go on that another one has replaced. Under at least once it still writes."""
@@ -128,7 +128,7 @@ class World:
             if self.scheduler.now - self.scheduler.leapt > end:
                 raise Broken(f"after {patience_s:g} s it is not so that {what}: {self._describe()}")
             self.stage.run_timers()
-            self.scheduler.sleep(LOOK_S)
+            self.scheduler.sleep(CHECK_S)
         if self.stage.failure is not None:
             raise self.stage.failure
 
@@ -178,13 +178,13 @@ class World:
         self._until(self._settled, PATIENCE_S, "all input is processed and committed")
         self._until(self.stage.disk.opens_once, PATIENCE_S, "each task is open once")
         self.scheduler.sleep(CALM_S)  # what was committed is written to disk a little later
-        self._look_at_assignments()
+        self._check_assignments()
         live = self.stage.disk.contents()
         for worker in self.crew:
             worker.wanted = False
             worker.stop()
         self._until(lambda: not any(worker.process.alive for worker in self.crew), PATIENCE_S, "all workers ended")
-        self._look()
+        self._check()
         zombies = not self.stage.exactly_once and any(action.kind in ZOMBIES for action in self._actions)
         if self.scenario.restores and not zombies:
             self._restore(live)
@@ -192,7 +192,7 @@ class World:
         for check in self.scenario.checks:
             check(self.outcome)
 
-    def _look_at_assignments(self) -> None:
+    def _check_assignments(self) -> None:
         """Checks that consumers read what their threads own, and no partition that is gone."""
         owned = {
             partition
@@ -207,7 +207,7 @@ class World:
             if more:
                 raise Broken(f"{consumer.process} reads {', '.join(map(str, sorted(more)))}, which no task of it has")
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self.scheduler.sleep(TRANSACTIONS_S)
         with self.broker.lock:
             self.broker.expire()
