@@ -198,7 +198,7 @@ def ways(keys: int, root: Path) -> None:
     """Measures each way: every commit puts a thousand keys; a key is put once and gone, or put again every quarter of
     its time."""
     print("us a put, with its share of commits and removal; rows left (live ones)")
-    length = keys // PUTS * 1000  # as many commits as it takes to put all keys, a second each
+    length = keys // PUTS * 1000  # enough commits to put all keys, one each second
     for persistent in (True, False):
         for label, spread in (("each key once", None), ("the same keys again", keys // 4)):
             for way in (Nothing, Scan, Index):

@@ -200,7 +200,7 @@ def floors(keys: list[str], floor: Floor) -> dict[str, float]:
     found = {"batch": min(spent), "get": best(floor.table.get, asked) - best(nothing, asked)}
     put = floor.table.put
     found["put"] = best(lambda key: put(key, value), asked) - best(nothing, asked)
-    floor.compact()  # else they are found in memory
+    floor.compact()  # otherwise the reads would find the rows in memory
     iterated = []
     for _ in range(ROUNDS):
         begin = time.thread_time()
@@ -321,7 +321,7 @@ def large_commit(root: Path, memory: SharedMemory, count: int = 100_000) -> None
             put(key)
         idle = Pauses()
         idle.start()
-        threading.Event().wait(0.1)  # about as long as a commit takes, with nothing going on
+        threading.Event().wait(0.1)  # about the time of a commit, without one
         quiet.append(idle.stop())
         pauses = Pauses()
         pauses.start()

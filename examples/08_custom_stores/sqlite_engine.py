@@ -195,7 +195,7 @@ class SqliteEngine:
 
     def connect(self) -> sqlite3.Connection:
         made = sqlite3.connect(self.file, isolation_level=None, check_same_thread=False)
-        made.execute("PRAGMA synchronous = NORMAL")  # outlives the process, and goes back to a whole commit otherwise
+        made.execute("PRAGMA synchronous = NORMAL")  # durable for the process; a power loss sets it back
         return made
 
     @contextmanager

@@ -15,7 +15,7 @@ from streams.cli.findings import Finding, Verdict, fails, warn
 from streams.cli.settings_options import add_settings_options, given_settings
 from streams.cli.topology_function import load_topology
 
-if TYPE_CHECKING:  # pydantic is not needed to look at the help
+if TYPE_CHECKING:  # pydantic is not needed to print the help
     from streams.config import StreamsConfig
 
 __all__ = ["add_parser", "run"]
@@ -39,7 +39,7 @@ def add_parser(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints findings as they come; returns the exit status."""
-    logging.getLogger("streams").addHandler(logging.NullHandler())  # the findings tell what clients would log
+    logging.getLogger("streams").addHandler(logging.NullHandler())  # the findings say what clients would log
     status = CLEAN
     for finding in _findings(arguments):
         sys.stdout.write(f"{finding}\n")

@@ -31,7 +31,7 @@ def configure(log_format: str, level: str, stream: TextIO | None = None) -> None
     if log_format == "json":
         renderer = structlog.processors.JSONRenderer(default=str)
     else:
-        # The formatter of exceptions is named, since the default one changes with what else is installed.
+        # The formatter of exceptions is named, since the default depends on the packages that are installed.
         renderer = structlog.dev.ConsoleRenderer(
             colors=target.isatty(), pad_event_to=0, exception_formatter=structlog.dev.plain_traceback
         )

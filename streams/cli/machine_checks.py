@@ -37,7 +37,7 @@ def check_versions() -> Iterable[Finding]:
 def _version(what: str, find: Callable[[], str]) -> list[Finding]:
     try:
         return [ok(what, find())]
-    except Exception as error:  # a native library fails in many ways to load
+    except Exception as error:  # a native library may fail to load with any error
         return fails(what, error)
 
 

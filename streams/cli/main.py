@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None, *, runner: run.Runner | None = 
         status: int = parsed.command(parsed)
         sys.stdout.flush()
         return status
-    except BrokenPipeError:  # the reader of a pipe has seen enough
+    except BrokenPipeError:  # the reader of the pipe has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return CLEAN
     except KeyboardInterrupt:

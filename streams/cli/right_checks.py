@@ -17,7 +17,7 @@ __all__ = ["RightsOfClient", "needed_rights", "right_findings"]
 Operations = frozenset[str] | None
 
 _OF_ROLE = {
-    TopicRole.REPARTITION: {"READ", "WRITE", "DELETE"},  # what was read is deleted from it
+    TopicRole.REPARTITION: {"READ", "WRITE", "DELETE"},  # processed records are deleted from it
     TopicRole.CHANGELOG: {"READ", "WRITE"},
 }
 

@@ -19,7 +19,7 @@ from streams.cli.supervision import SupervisorLine
 from streams.cli.topology_function import load_topology
 from streams.cli.worker import Application, Stopped, StopRequest, run_until_stopped, stop_with_supervisor
 
-if TYPE_CHECKING:  # pydantic is not needed to look at the help
+if TYPE_CHECKING:  # pydantic is not needed to print the help
     from streams.config import StreamsConfig
 
 __all__ = ["Runner", "add_parser", "keep_files_private", "refuse_free_threading", "run"]
@@ -82,7 +82,7 @@ def run(
     if arguments.supervised_by is not None:
         line = SupervisorLine(arguments.supervised_by)
         settings = line.settings()
-        if settings is None:  # the supervisor died in the same moment
+        if settings is None:  # the supervisor died at the same time
             return CLEAN
         arguments.set = settings
         stop_with_supervisor(line, stop, close_timeout_ms=arguments.close_timeout_ms)
@@ -137,7 +137,7 @@ def _config(arguments: argparse.Namespace) -> StreamsConfig:
     given = given_settings(arguments)
     remarks = logging.getLogger("streams.config")
     if arguments.supervised_by is not None:
-        remarks.setLevel(logging.ERROR)  # the supervisor has made them
+        remarks.setLevel(logging.ERROR)  # the supervisor has logged them
     config = StreamsConfig.of(given.settings)
     remarks.setLevel(logging.NOTSET)
     name_application(config.application_id)

@@ -88,7 +88,7 @@ class WorkerLine:
     def send_settings(self, settings: Sequence[str]) -> None:
         """Sends the settings to the worker, which has started."""
         self._theirs.close()
-        with contextlib.suppress(OSError):  # it has ended already
+        with contextlib.suppress(OSError):  # the worker has ended already
             self._own.sendall(json.dumps({"settings": list(settings)}).encode() + b"\n")
         self._own.setblocking(False)
 

@@ -149,7 +149,7 @@ class Supervisor:
         worker.process = None
         if stopping or status == CLEAN:
             worker.done = True
-            if status not in (CLEAN, -signal.SIGTERM):  # the signal itself: it was asked before it could listen
+            if status not in (CLEAN, -signal.SIGTERM):  # the signal came before the worker had set a handler
                 self._outcome = self._outcome or FAILED
             log.info("worker ended", extra={"worker": worker.number, "status": _status(status)})
         else:

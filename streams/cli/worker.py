@@ -144,7 +144,7 @@ def _started(application: Application, stop: StopRequest, close_timeout_ms: int)
     while thread.is_alive() and not stop.asked.is_set():
         thread.join(_SLICE_MS / 1000)
     if thread.is_alive():
-        application.close(0)  # a start that fills global stores ends then
+        application.close(0)  # this ends a start that fills global stores
     thread.join(_START_GRACE_S)
     if not thread.is_alive() and not failures:
         return True

@@ -23,7 +23,7 @@ CALLBACKS = frozenset({"oauth_cb"})
 
 KNOWN = frozenset({*PROPERTIES, *HANDLED, *OURS, *REFUSED, *RENAMED, *CALLBACKS})
 
-# What no application may change: the value it must have, when it must, and why.
+# Settings that no application may change: the value that each must have, when it must, and why.
 _DEMANDED: dict[str, tuple[object, str]] = {
     "acks": (-1, "a record counts as written when all replicas have it"),
     "allow.auto.create.topics": (False, "a missing source topic is an error"),
@@ -74,7 +74,7 @@ def client_setting(name: str, value: Any, *, exactly_once: bool, scope: str = "*
         return {}
     target = RENAMED.get(name, name)
     converted = _value(name, PROPERTIES[target], _translated(name, value))
-    if not (name == "allow.auto.create.topics" and scope == "P"):  # output topics may be made by writing to them
+    if not (name == "allow.auto.create.topics" and scope == "P"):  # writing to an output topic may create it
         _check_demands(name, converted, exactly_once)
     if name in HANDLED:
         return {}

@@ -33,11 +33,11 @@ _CONSUMER = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
-    # A full fetch queue is looked at again after this time; the default of a second starves a fast task.
+    # A full fetch queue is checked again after this time; the default of a second starves a fast task.
     "fetch.queue.backoff.ms": 5,
 }
 _PRODUCER = {
-    # The runtime counts what it sends, and asks about failures only.
+    # The runtime counts the records it sends, and needs reports of failures only.
     "delivery.report.only.error": True,
     "enable.idempotence": True,
     "linger.ms": 5,
@@ -64,7 +64,7 @@ def main_consumer(config: StreamsConfig, client_id: str, group_instance_id: str 
     """
     found = _consumer(config, client_id, config.main_consumer)
     found["auto.offset.reset"] = "error"  # the client knows one policy for all topics: the runtime resets by source
-    if "heartbeat.interval.ms" not in found and "session.timeout.ms" in found:  # three of them in a session
+    if "heartbeat.interval.ms" not in found and "session.timeout.ms" in found:  # three heartbeats in a session
         found["heartbeat.interval.ms"] = max(1, min(_HEARTBEAT_MS, found["session.timeout.ms"] // 3))
     found["partition.assignment.strategy"] = "cooperative-sticky"
     if group_instance_id is not None:

@@ -301,7 +301,7 @@ def serde(value: Any) -> Serde[Any]:
 
 
 def _imported_serde(path: str) -> Any:
-    if path.isidentifier():  # no import path has one word
+    if path.isidentifier():  # an import path has more than one word
         raise ValueError(f"must be {_SERDE_NAMES}, or an import path such as package.module:name; got {path!r}")
     return _imported(path)
 

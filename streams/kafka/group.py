@@ -252,7 +252,7 @@ class ControlTopicMembership:
     def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
         if self._slots is not None:
             self._slots.gained(self._found(partitions))
-            if not self._slots.unread:  # else the next poll finds out what they stand for
+            if not self._slots.unread:  # otherwise the next poll finds out their tasks
                 self._assignment_changed(lost=False)
 
     def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
@@ -271,7 +271,7 @@ class ControlTopicMembership:
     def _assignment_changed(self, *, lost: bool) -> None:
         try:
             self._own(lost=lost)
-        except Exception as error:  # it must not pass through the client's callback: raised by the next poll
+        except Exception as error:  # an error must not pass through the client's callback, so the next poll raises it
             self._failure = self._failure or error
 
     def _notify(self) -> None:
@@ -311,7 +311,7 @@ class ControlTopicMembership:
             self._requests_from = self._requests.listen(self._consumer, self._requests_topic())
         except RetryableError as error:
             log.warning("requests of other members cannot be read yet", extra={"error": str(error)})
-        except StreamsError as error:  # such as a right that is missing: it does without
+        except StreamsError as error:  # such as a missing right: requests are then not read
             self._next_listen = math.inf
             log.warning("requests of other members to shut down are not read", extra={"error": str(error)})
 

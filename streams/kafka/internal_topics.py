@@ -313,7 +313,7 @@ def _upstream_counts(topology: TopologyData, parts: _Parts, topic_counts: Mappin
         return False
 
     while len(counts) < len(set(read)):
-        # A loop of repartition topics never gets ready as a whole: there, what is known decides.
+        # In a loop of repartition topics the upstream counts are never all known: there, the known ones decide.
         if not set_next_count(lambda unknown: not unknown) and not set_next_count(lambda unknown: True):
             open_topics = sorted(set(read) - set(counts))
             raise TopologyError(

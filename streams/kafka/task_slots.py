@@ -262,7 +262,7 @@ class TaskSlots:
         if plan != before:
             missing = frozenset() if plan.digest != self._digest else plan.changed - found.keys()
             found |= self._committed(missing)
-            self._plan, self._reached = plan, plan.digest != self._digest  # else nobody of the other topology is left
+            self._plan, self._reached = plan, plan.digest != self._digest  # else the other topology has no member left
             self._watch_until = self._clock.monotonic() + WATCH_S
         self._withheld = frozenset()
         self._unread -= owned
@@ -271,7 +271,7 @@ class TaskSlots:
             return
         behind = {slot for slot in plan.changed if _version(found.get(slot, "")) < plan.version}
         if mine := behind & self._owned:
-            self._close()  # what they stood for before
+            self._close()  # their earlier tasks
             self._commit(dict.fromkeys(mine, str(plan.version)))
         self._reached = behind <= mine
         self._close()
@@ -337,7 +337,7 @@ class TaskSlots:
             return
         self._withheld = changed & self._owned
         self._close()
-        self._next_read = 0.0  # whether the broker has taken it, the next reading says
+        self._next_read = 0.0  # the next reading shows whether the broker has taken it
         self._stirred_at = self._clock.monotonic()
         self._check_at = self._stirred_at + REST_S
         own = dict.fromkeys(self._withheld - {self._first}, str(plan.version))

@@ -177,7 +177,7 @@ class Queries:
     def _answer(self, request: StateQueryRequest[Any], store: LocalStore) -> QueryResult[Any]:
         query = request.query
         level = level_of(query, store.store, self._level_of(request))
-        position = store.position(level)  # before the view is opened, which is then as far at least
+        position = store.position(level)  # taken before the view is opened, so that the view has at least this position
         if not request.position_bound.reached(position, store.partition):
             message = (
                 f"partition {store.partition} of store {request.store_name!r} is at {position}, the request wants"

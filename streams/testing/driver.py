@@ -193,7 +193,7 @@ class TopologyTestDriver:
         config = self.config
         memory, settings = rocksdb_memory(config), config.dotted()
         engines = Engines(self.clock, config.rocksdb_config_setter, memory, settings)
-        if name != ROCKSDB or config.rocksdb_config_setter is not None:  # who sets options wants the database
+        if name != ROCKSDB or config.rocksdb_config_setter is not None:  # options are meant for a real database
             return engines.open(name, directory, families)
         return cast(Engine, DriverEngine(lambda: engines.open(name, directory, families)))
 
@@ -460,7 +460,7 @@ class TopologyTestDriver:
         else:
             return
         raise StreamsError(
-            f"trace() makes processors and stores again, and the driver has worked already: {done}. Call it before"
+            f"trace() makes processors and stores again, and the driver was used already: {done}. Call it before"
             " that, or set trace.keys or trace.every in the configuration of the driver"
         )
 

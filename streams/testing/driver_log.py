@@ -124,7 +124,7 @@ class DriverProducer:
     def partition_count(self, topic: str) -> int:
         return 1
 
-    # One task commits everything at once, and nothing ever reads it uncommitted.
+    # One task commits everything at once, and no consumer reads uncommitted records.
 
     def init_transactions(self) -> None:
         """Does nothing: there is no other producer to fence."""

@@ -137,7 +137,7 @@ class FakeMembership:
                 kept = target
             if kept == self.active and self._notified:
                 return
-            if kept > self.active:  # from now on nobody else gets them
+            if kept > self.active:  # from now on no other member gets them
                 self.active = kept
         owner.own(Tasks(kept), lost=lost)
         self.active, self._notified = kept, True

@@ -70,7 +70,7 @@ class CapturedPunctuator:
         :raises ValueError: if the processor has cancelled it.
         """
         if self.cancelled:
-            raise ValueError("this punctuation was cancelled: it never comes again")
+            raise ValueError("this punctuation was cancelled: it does not run any more")
         self.callback(timestamp_ms)
 
     def __repr__(self) -> str:

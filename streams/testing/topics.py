@@ -37,7 +37,7 @@ class TestRecord:
     An input's timestamp of ``None`` is the topic's own next one. Equal to a record with equal parts.
     """
 
-    __test__ = False  # not a test class, whatever pytest makes of the name
+    __test__ = False  # not a test class, despite its name
     __slots__ = ("headers", "key", "timestamp", "value")
     __match_args__ = ("key", "value", "timestamp", "headers")
 

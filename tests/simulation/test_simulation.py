@@ -137,7 +137,7 @@ class Threaded(Processor[str, str, str, str]):
     [
         (Timed, "time", "take the time from the record"),
         (Sleeping, "sleep", "schedule a punctuation"),
-        (Threaded, "start_new_thread", "start no threads"),
+        (Threaded, "start_new_thread", "do not start threads"),
     ],
 )
 def test_user_code_that_looks_at_the_real_world_is_refused(processor: Any, call: str, hint: str) -> None:

@@ -122,6 +122,6 @@ def _json(value: Any) -> str:
     text = as_json_value(value)
     try:
         text.encode()
-    except UnicodeEncodeError:  # half of a pair of surrogates, which a serde of the user's own may give
+    except UnicodeEncodeError:  # a lone surrogate, which a serde of the user's own may return
         return json.dumps(json.loads(text))
     return text

@@ -172,7 +172,7 @@ class ConfluentAdmin:
                 found = kafka_error(error)
                 if found is None or found.name() != "TOPIC_ALREADY_EXISTS":
                     raise mapped(error, f"create topic {name!r}", Resources("CREATE", "CREATE"), topic=name) from error
-                counts[name] = 1  # somebody else's, with as many partitions as it has
+                counts[name] = 1  # it was created by another member, with partitions of its own
         self._wait_visible(counts)
 
     def add_partitions(self, topic: str, partitions: int) -> None:
@@ -185,7 +185,7 @@ class ConfluentAdmin:
         except KafkaException as error:
             found = kafka_error(error)
             grown = self.topics([topic]).get(topic) if found and found.name() == "INVALID_PARTITIONS" else None
-            if grown is None or grown.partitions < partitions:  # else somebody else has done it
+            if grown is None or grown.partitions < partitions:  # otherwise another member has added them
                 raise mapped(error, f"add partitions to topic {topic!r}", Resources("ALTER"), topic=topic) from error
         self._wait_visible({topic: partitions})
 

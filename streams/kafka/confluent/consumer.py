@@ -130,7 +130,7 @@ class ConfluentConsumer:
             if message is None:
                 return None
             ahead.keep_all((message,))
-            if behind := self._take(POLL_BATCH, 0.0):  # one by one would take the longer
+            if behind := self._take(POLL_BATCH, 0.0):  # a request for each would take longer
                 ahead.keep_all(behind)
         return found[0]
 
@@ -147,7 +147,7 @@ class ConfluentConsumer:
 
     def subscribe(self, topics: Collection[str], listener: RebalanceListener) -> None:
         def on_assign(client: Client, partitions: list[ClientPartition]) -> None:
-            client.incremental_assign([])  # says that we assign: otherwise the binding would, to be fetched
+            client.incremental_assign([])  # marks it as assigned: otherwise the binding would assign it, and fetch
             self._owned.update(_plain(partitions))
             listener.on_assigned(_plain(partitions))
 
@@ -291,7 +291,7 @@ class ConfluentConsumer:
                 return self._ask_offsets(times, max(0.0, deadline - clock.monotonic()))
             except UnknownPartitionError:
                 raise
-            except RetryableError:  # of leaders that are just elected, say; the client does not try again by itself
+            except RetryableError:  # such as a leader election; the client does not try again by itself
                 if clock.monotonic() + RETRY_WAIT_S >= deadline:
                     raise
             clock.wait(RETRY_WAIT_S)

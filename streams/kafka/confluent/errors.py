@@ -106,7 +106,7 @@ def mapped(error: BaseException, what: str, resources: Resources = Resources(), 
         return StreamsError(f"cannot {what}: {error}", **place)
     name = found.name()
     text = f"cannot {what}: {found.str()} ({name})"
-    if name in AUTHORIZATION:  # also where it asks for an abort: the next transaction would meet it again
+    if name in AUTHORIZATION:  # also if an abort is required: the next transaction would fail in the same way
         return AuthorizationError(f"{text}; allow {resources.right(name, place.get('topic'))}", **place)
     if name in AUTHENTICATION:
         return AuthenticationError(text, **place)

@@ -43,7 +43,7 @@ class GroupReader:
                     **self._config,
                     "group.id": group,
                     "enable.auto.commit": False,
-                    "isolation.level": "read_uncommitted",  # nobody commits these offsets in a transaction
+                    "isolation.level": "read_uncommitted",  # these offsets are never committed in a transaction
                     "error_cb": _log_error,
                 }
                 client = self._clients[group] = Consumer(settings, logger=log)

@@ -56,6 +56,6 @@ def _work(calls: SimpleQueue[Callable[[], object] | None], results: SimpleQueue[
             function()
         except Exception as error:
             failure = error
-        del function  # it holds the client, which must be free to go while this thread waits
+        del function  # it references the client, which must not be kept alive while this thread waits
         results.put(failure)
         del failure

@@ -129,7 +129,7 @@ class Reader:
         """Returns a number of elements, if it can be one.
 
         :raises MalformedMessage: if these are more elements than there may be, or than there are bytes."""
-        if found > min(most, self.left):  # an element has at least a byte: refused before anything is made of it
+        if found > min(most, self.left):  # an element has at least a byte: refused before anything is read
             raise MalformedMessage(f"it announces {found} elements and has {self.left} bytes; there may be {most}")
         return found
 

@@ -60,7 +60,7 @@ def _line(address: Address, tls: ssl.SSLContext | None, deadline: Deadline) -> s
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls is None:
             return line
-        with line:  # which is empty once it is wrapped, and is closed if that fails
+        with line:  # the socket is detached when it is wrapped, and closed if that fails
             line.settimeout(_seconds(deadline))
             return tls.wrap_socket(line, server_hostname=address.host)
     except OSError as error:
@@ -169,7 +169,7 @@ class Connection:
             self._line.settimeout(_seconds(deadline))
             self._line.sendall(request)
             size = _SIZE.unpack(self._exactly(_SIZE.size, deadline))[0]
-            if not 0 <= size <= most_bytes:  # so do four bytes of something else than Kafka, nearly always
+            if not 0 <= size <= most_bytes:  # four bytes of another protocol nearly always give a size like this
                 raise StreamsError(
                     f"{self.address} announces an answer of {size} bytes to {name}, which has at most {most_bytes}: see"
                     " whether it is a Kafka listener, and security.protocol that of the listener"

@@ -77,7 +77,7 @@ class Coordinator:
                     return answer
                 failure = self._not_ready(answer.error_code)
             except RetryableError as error:
-                if failure is None or deadline.left_s():  # else it says only that the time was over
+                if failure is None or deadline.left_s():  # otherwise the error would say only that the time was over
                     failure = error
             self.close()
             if not deadline.wait(pause_s):
@@ -87,7 +87,7 @@ class Coordinator:
     def _connected(self, deadline: Deadline) -> Connection:
         if self._connection is None:
             address = through_any_server(self._settings, deadline, self._find)
-            # Not all of the time: the coordinator may have died, and another be found meanwhile.
+            # A part of the time: the coordinator may have died, and another one can be found in the rest.
             self._connection = connect(address, self._settings, deadline.share(2))
         return self._connection
 

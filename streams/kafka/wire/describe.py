@@ -145,7 +145,7 @@ def find_transaction_coordinator(
             if found.error_code == error_codes.NONE:
                 return Address(found.host, found.port)
             later = found.error_code in LATER and deadline.wait(_PAUSE_S)
-            if not later:  # a new cluster makes the topic of transactions first
+            if not later:  # a new cluster creates the topic of transactions first
                 reason = error_codes.described(found.error_code, found.error_message)
                 raise StreamsError(
                     f"the coordinator of transactional id {transactional_id!r} cannot be found: {reason}"

@@ -24,7 +24,7 @@ _REFUSED = {
     "ssl.sigalgs.list": "OpenSSL's choice of signature algorithms cannot be set from Python",
 }
 
-# Where systems keep the certificates of authorities, for a Python that was built for another system's place.
+# Paths of certificates of authorities on several systems, for a Python that was built for another system.
 USUAL_PLACES = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",

@@ -234,7 +234,7 @@ class GroupContract:
         first.on_revoke = lambda partitions: first.consumer.commit({p: OffsetAndMetadata(9) for p in partitions})
         second.close()
         self.cluster.let_time_pass(2)
-        # A client that hangs may hold the interpreter's lock, so that only the end of the process tells.
+        # A client that hangs may hold the interpreter's lock, so that it shows only in the end of the process.
         faulthandler.dump_traceback_later(self.cluster.until.patience_s, exit=True)
         first.close()
         faulthandler.cancel_dump_traceback_later()

@@ -32,7 +32,7 @@ class Until:
             result = attempt()
             if result:
                 return result
-        raise AssertionError(f"within {self.patience_s} s it never came to be that {what}")
+        raise AssertionError(f"after {self.patience_s} s it is not true that {what}")
 
 
 class Cluster:

@@ -176,7 +176,7 @@ class MembershipContract:
         refused = False
         try:
             second.membership.commit({self.kit.input: OffsetAndMetadata(1)})
-        except Exception:  # of whichever kind the client has for calls after a close
+        except Exception:  # the client decides which error a call after a close raises
             refused = True
         assert refused
         found = self.kit.committed()
@@ -210,7 +210,7 @@ class MembershipContract:
         self.kit.until(lambda: asked.shut_down is not None, [asked], "the other is asked")
         assert asked.shut_down is not None
         assert "a member of the application asked all of them to shut down: a disk is full" in asked.shut_down
-        for member in (asked, asking):  # one that nobody turns could be asked for tasks, and never give them
+        for member in (asked, asking):  # a member without turns could own tasks, and never give them up
             member.membership.leave()
         (late,) = self._joined("three")
         self.kit.until(lambda: bool(late.owned) and late.listens, [late], "a later one has tasks")

@@ -126,7 +126,7 @@ class SimulatedConsumer:
             return self._weather()
         most = network.batch_limit(max_messages)
         found = self.inner.consume(most, timeout)
-        if most < max_messages and network.chance(4):  # the rest comes after others did something
+        if most < max_messages and network.chance(4):  # the rest comes later, after other threads have run
             network.step("consume")
             found += self.inner.consume(max_messages - most, 0.0)
         return self._weather() + found if network.has_events else found

@@ -114,7 +114,7 @@ class SimulatedLock:
         if me is None:
             raise SimulationStuck("a thread outside of the simulation waits for a lock of it")
         while self._owner is not None:
-            if not me.process.alive:  # its holder may be a thread of the same process, and never let go
+            if not me.process.alive:  # its holder may be a thread of the same process, and never release it
                 raise ProcessKilled(me.process.name)
             self._waiting.append(me)
             try:

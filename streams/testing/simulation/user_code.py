@@ -39,7 +39,7 @@ class UserCode:
             self._scheduler.sleep(seconds)
         if thread.process in self.failing:
             self.failing.discard(thread.process)
-            raise SimulatedFailure(f"the schedule lets node {node} fail")
+            raise SimulatedFailure(f"the schedule makes node {node} fail")
 
 
 class _Supplier:

@@ -18,9 +18,9 @@ _CLOCKS = {
     time.gmtime, time.localtime,
 }  # fmt: skip
 _HINTS = {
-    "sleep": "let nothing wait in a processor; schedule a punctuation",
-    "start_new_thread": "start no threads in a processor",
-    "start_joinable_thread": "start no threads in a processor",
+    "sleep": "do not wait in a processor; schedule a punctuation",
+    "start_new_thread": "do not start threads in a processor",
+    "start_joinable_thread": "do not start threads in a processor",
 }
 
 
@@ -40,7 +40,7 @@ class Watch:
         name = getattr(arg, "__name__", "")
         try:
             known = arg in _CLOCKS
-        except TypeError:  # what cannot be hashed is none of them
+        except TypeError:  # an object without a hash is none of them
             known = False
         if known or name in ("start_new_thread", "start_joinable_thread") or _is_now(name, arg):
             self._found(frame, name)

@@ -83,7 +83,7 @@ class Worker:
             app.start()
             app.wait()
         except StreamsError as error:
-            if not isinstance(error, RetryableError):  # an outage: whoever supervises starts it again
+            if not isinstance(error, RetryableError):  # an outage: a supervisor would start it again
                 self.failed(error)
         self._ended()
 

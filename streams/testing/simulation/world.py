@@ -126,7 +126,7 @@ class World:
             if self.stage.failure is not None:
                 raise self.stage.failure
             if self.scheduler.now - self.scheduler.leapt > end:
-                raise Broken(f"after {patience_s:g} s it is not so that {what}: {self._describe()}")
+                raise Broken(f"after {patience_s:g} s it is not true that {what}: {self._describe()}")
             self.stage.run_timers()
             self.scheduler.sleep(CHECK_S)
         if self.stage.failure is not None:
@@ -177,7 +177,7 @@ class World:
         self.scheduler.sleep(SESSIONS_S)
         self._until(self._settled, PATIENCE_S, "all input is processed and committed")
         self._until(self.stage.disk.opens_once, PATIENCE_S, "each task is open once")
-        self.scheduler.sleep(CALM_S)  # what was committed is written to disk a little later
+        self.scheduler.sleep(CALM_S)  # committed rows are written to disk a little later
         self._check_assignments()
         live = self.stage.disk.contents()
         for worker in self.crew:
