@@ -1,6 +1,6 @@
 """Threads, locks and events: a port, and its implementation by the operating system.
 
-Whatever waits for another thread takes them from here, so that a simulation (`streams.testing.simulation`) can decide
+Code that waits for another thread takes them from here, so that a simulation (`streams.testing.simulation`) can decide
 which thread runs next and for how long a wait lasts.
 """
 

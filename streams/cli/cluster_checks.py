@@ -48,8 +48,8 @@ class Cluster:
 def check_cluster(cluster: Cluster) -> Iterable[Finding]:
     """Checks the brokers first; if none can be asked, nothing else is checked.
 
-    Our own connection is asked before librdkafka: it answers at once, with a reason. A login that only librdkafka has
-    is left to it.
+    The library's own connection is asked before librdkafka, since it answers at once and with a reason. A login that
+    only librdkafka has is checked by librdkafka.
     """
     try:
         ClientSettings.of(cluster.consumer)

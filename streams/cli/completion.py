@@ -1,7 +1,7 @@
 """`streams completion`: a script that has a shell complete this command.
 
-The script is made from the parser, so it knows every command and option of this version, and it is static: a press of
-the key starts no Python. A library for it would be one more dependency, and would not know the names of settings.
+The script is made from the parser, so it knows every command and option of this version, and it is static: completing
+starts no Python. A library for completion would be one more dependency, and would not know the names of settings.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def described(error: BaseException) -> str:
     """Returns an error in one line, with its cause; one of the user's own settings and code may list several, one a
     line.
 
-    What comes from data or peers is escaped and cut (:mod:`processor_api.texts`).
+    Text from data or from other programs is escaped and cut (:mod:`processor_api.texts`).
     """
     if isinstance(error, (CannotRun, ConfigError, TopologyError)):
         text = printable(cut(str(error), MOST_MESSAGE), keep="\n")
@@ -67,7 +67,7 @@ def trace_of(error: BaseException, *, indent: str = "") -> str:
     """Returns the plain traceback of an error, as Python prints it and without local variables, escaped and cut in its
     middle.
 
-    :param indent: in front of each line, so that no text inside of it is taken for a line of the log.
+    :param indent: in front of each line, so that no text inside of it looks like a line of the log.
     """
     return indented("".join(traceback.format_exception(error)), indent)
 

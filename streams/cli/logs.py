@@ -22,8 +22,8 @@ LEVELS = ("debug", "info", "warning", "error")
 def configure(log_format: str, level: str, stream: TextIO | None = None) -> None:
     """Sends what any module logs to ``stream`` (standard error); replaces what was configured before.
 
-    The packages log by the standard library, with fields in ``extra``; they come out as fields here. Every line has the
-    application, the thread and the task; in JSON they are null where there is none. Texts are escaped and cut
+    The packages log by the standard library, with fields in ``extra``, which become fields of the line. Every line has
+    the application, the thread and the task; in JSON they are null where there is none. Texts are escaped and cut
     (:mod:`streams.cli.log_fields`), and tracebacks are shown at level ``debug`` only.
     """
     target = stream or sys.stderr

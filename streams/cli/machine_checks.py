@@ -80,8 +80,8 @@ def open_files(soft: int | None, hard: int | None) -> Finding:
 
 
 def check_state_directory(path: Path) -> Iterable[Finding]:
-    """Checks whether a directory can be written, or made, and how much space is free. It is not made, and stays as it
-    is."""
+    """Checks whether a directory can be written, or made, and how much space is free. The check does not create or
+    change the directory."""
     what = "state directory"
     place = path
     while not place.exists() and place != place.parent:

@@ -44,7 +44,8 @@ def main(arguments: Sequence[str] | None = None, *, runner: run.Runner | None = 
 def parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     """Makes the parser of the command line.
 
-    :param words: those it is for; commands that they cannot mean are left empty. ``None`` leaves out nothing.
+    :param words: the words of the command line; commands that they cannot name are left empty. ``None`` leaves out
+        nothing.
     """
     top = argparse.ArgumentParser(
         prog="streams", description="Kafka Streams for Python.", epilog="Each command has --help."

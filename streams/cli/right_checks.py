@@ -83,7 +83,7 @@ def right_findings(
     """Checks whether the application has the rights it needs.
 
     :param needed: operations by topic; of topics that do not exist, only whether they could be seen is known.
-    :param prefix: what the names of its own topics start with.
+    :param prefix: the start of the names of its own topics.
     """
     what, findings = "rights", []
     usable = 0

@@ -69,7 +69,7 @@ def run(
 ) -> int:
     """Runs the command; returns the exit status.
 
-    :param hard_exit: ends the process when threads of the application did not close.
+    :param hard_exit: ends the process if threads of the application did not close.
     :param shared_state: whether this platform lets processes share a state directory.
     """
     refuse_free_threading(getattr(sys, "_is_gil_enabled", lambda: True))

@@ -1,8 +1,9 @@
 """The messages of a supervisor and its worker, over a pair of sockets that only the two have.
 
-The supervisor sends one line: the settings that were given by ``-c``, which may be secrets and so are in no worker's
-arguments, where every user of the machine could read them. After it, nothing more is sent; when the supervisor dies,
-however it does, the worker reads the end. The worker sends a line when it runs, and one about the error that ends it.
+The supervisor sends one line: the settings that were given by ``-c``, which may be secrets and so are not among the
+arguments of the worker, where every user of the machine could read them. It sends nothing after that; when the
+supervisor dies, in whatever way, the worker reads the end of the stream. The worker sends a line when it runs, and one
+about the error that ends it.
 
 A line is a JSON object.
 """
@@ -32,7 +33,7 @@ class SupervisorLine:
         self._reported_running = False
 
     def settings(self) -> list[str] | None:
-        """Returns the pairs ``key=value`` that were given to the supervisor; ``None`` if it has died. To be asked for
+        """Returns the pairs ``key=value`` that were given to the supervisor; ``None`` if it has died. To be called
         once, before anything else."""
         line = bytearray()
         while not line.endswith(b"\n"):

@@ -1,8 +1,8 @@
 """Keeps a number of worker processes running: one application on several cores (docs/design.md#decisions).
 
 Workers are started as new processes, never forked. Each inherits one end of a pair of sockets whose other end only the
-supervisor has (:mod:`streams.cli.supervision`): when the supervisor dies, however it does, each worker sees the end of
-it and closes. Which slot a worker has is not decided here but by the locks of the state directory.
+supervisor has (:mod:`streams.cli.supervision`): when the supervisor dies, in whatever way, each worker reads the end of
+the stream and closes. The locks of the state directory decide which slot a worker has, not the supervisor.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _Worker:
 
 
 class Supervisor:
-    """Starts the workers, restarts those that die, passes signals on, and waits for all. Use it once."""
+    """Starts the workers, restarts those that die, passes signals on, and waits for all. To be used once."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Supervisor:
         self._outcome = CLEAN
 
     def run(self) -> int:
-        """Runs until every worker has ended; returns the exit status. For the main thread."""
+        """Runs until every worker has ended; returns the exit status. To be called on the main thread."""
         try:
             with on_stop_signals(self.on_signal):
                 self._run()
@@ -103,7 +103,7 @@ class Supervisor:
     def stop(self, reason: str, *, at_once: bool = False) -> None:
         """Asks all workers to close. Safe from a signal handler, from any thread, and before it runs.
 
-        :param at_once: when they were asked before, does not wait for them any longer.
+        :param at_once: if they were asked before, does not wait for them any longer.
         """
         self._requests.append((reason, at_once))
 
@@ -177,8 +177,8 @@ class Supervisor:
             worker.line = None
 
     def _same_failure(self) -> str | None:
-        """Returns the error by which every worker ended before it ran. Numbers may differ: each has tasks of its
-        own."""
+        """Returns the error by which every worker ended before it ran. The numbers in it may differ, since each worker
+        has tasks of its own."""
         errors = [worker.failed_early for worker in self._workers]
         kinds = {None if error is None else re.sub(r"\d+", "0", error) for error in errors}
         return errors[0] if len(kinds) == 1 else None

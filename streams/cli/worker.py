@@ -128,9 +128,9 @@ def run_until_stopped(
 
 
 def _started(application: Application, stop: StopRequest, close_timeout_ms: int) -> bool:
-    """Starts the application, and returns whether it runs. On a thread of its own, since asking a broker that does not
-    answer takes its time, during which no signal would be seen; what is stopped before it started has nothing to
-    close."""
+    """Starts the application, and returns whether it runs. It starts on a thread of its own, since requests to a broker
+    that does not answer take long, and no signal would be handled meanwhile. An application that is stopped before it
+    started has nothing to close."""
     failures: list[BaseException] = []
 
     def start() -> None:

@@ -1,6 +1,7 @@
 """Translates one client setting, given under Java's or librdkafka's name, to the settings that librdkafka takes.
 
-Every complaint is a ``ValueError`` that goes on after the setting's name ("must be ...", "has no counterpart ...").
+Every complaint is a ``ValueError`` whose text continues after the setting's name ("must be ...", "has no counterpart
+...").
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def client_setting(name: str, value: Any, *, exactly_once: bool, scope: str = "*
 
     :param scope: the kind of client it was given for (``C``, ``P``, ``A``), or ``*`` for all.
 
-    :raises ValueError: if the setting cannot be had, may not be changed, or the value does not fit.
+    :raises ValueError: if the setting does not exist for this client, may not be changed, or the value does not fit.
     """
     if name in REFUSED:
         raise ValueError(f"has no counterpart in librdkafka: {REFUSED[name].replace('`', '')}")

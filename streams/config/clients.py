@@ -1,7 +1,7 @@
 """The settings that each client is made with, under librdkafka's names: pure functions of the configuration.
 
 As in Kafka Streams, a setting under ``main.consumer.`` wins over one under ``consumer.``, and that over one without a
-prefix; what the runtime depends on wins over all and was refused when the configuration was made.
+prefix. Settings on which the runtime depends win over all; the configuration has refused other values of them.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def global_consumer(config: StreamsConfig, client_id: str) -> dict[str, Any]:
 def producer(config: StreamsConfig, client_id: str, transactional_id: str | None = None) -> dict[str, Any]:
     """Returns the settings of a producer, idempotent always; under exactly_once_v2 it has a transactional id.
 
-    librdkafka lets no delivery outlive its transaction, so both timeouts end with it.
+    In librdkafka no delivery may last longer than its transaction, so both timeouts end with it.
     """
     defaults = _PRODUCER | (_EXACTLY_ONCE_PRODUCER if config.exactly_once else {})
     found = {**defaults, **_given(config, "P", config.producer), **_identity(config, client_id)}

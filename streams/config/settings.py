@@ -1,6 +1,6 @@
 """Sorts what was given, under Kafka's dotted names or in snake case, into the fields of the model.
 
-Pure: it collects every problem and every remark rather than raising or logging at the first.
+The function is pure: it collects all problems and remarks, and neither raises nor logs at the first.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Reads the value of each kind of setting. A complaint continues after the setting's name ("must be ..."). Complaints
-go on after the setting's name ("must be ...")."""
+"""Reads the value of each kind of setting. A complaint continues after the setting's name ("must be ...")."""
 
 from __future__ import annotations
 

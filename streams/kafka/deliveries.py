@@ -1,6 +1,6 @@
 """Maps the errors of records that were not delivered (semantics 114).
 
-The names are librdkafka's; where the embedded broker has Kafka's own name for the same error, both stand here.
+The names are librdkafka's; where the embedded broker has Kafka's own name for the same error, both are listed.
 """
 
 from __future__ import annotations

@@ -170,8 +170,8 @@ class Consumer(Protocol):
     def seek(self, partition: TopicPartition, offset: int) -> None: ...
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
-        """Holds back the records of partitions until they are resumed. What was fetched of them before is kept, within
-        the client's limit of memory, so that to pause often costs little."""
+        """Holds back the records of partitions until they are resumed. Messages fetched before are kept, within the
+        client's limit of memory, so that frequent pauses cost little."""
         ...
 
     def resume(self, partitions: Collection[TopicPartition]) -> None: ...
@@ -278,7 +278,9 @@ class Producer(Protocol):
     def commit_transaction(self) -> None:
         """Commits the open transaction.
 
-        :raises TransactionAborted: abort it. :raises TaskMigratedError: fenced, make a new producer."""
+        :raises TransactionAborted: if the transaction cannot be committed: abort it.
+        :raises TaskMigratedError: if the producer is fenced: make a new one.
+        """
         ...
 
     def abort_transaction(self) -> None: ...
@@ -337,8 +339,8 @@ class Admin(Protocol):
 
     def topic_ids(self, names: Collection[str]) -> dict[str, str]:
         """Returns the ids of those topics that exist, as Kafka's tools print them. A topic that is deleted and made
-        again has another one (KIP-516). A topic that the cluster gives no id, or does not show, is left out. One
-        request.
+        again has another one (KIP-516). A topic without an id, or that the cluster does not show, is left out. It takes
+        one request.
 
         :raises RetryableError: if no broker answers.
         """
@@ -379,8 +381,8 @@ class Admin(Protocol):
         self, group: str, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Returns the committed offsets of a group, without those partitions that have none. Unlike
-        :meth:`Consumer.committed` it does not wait behind a member's own request to join, which the broker holds during
-        a rebalance.
+        :meth:`Consumer.committed` it does not wait for a member's own request to join, which the broker holds during a
+        rebalance.
 
         :raises RetryableError: if the coordinator does not answer.
         """

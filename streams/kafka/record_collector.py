@@ -80,8 +80,8 @@ class Changelog:
     """One partition of a changelog topic, as its task, its only writer, writes it.
 
     Offsets are counted, not asked for: a delivery report for each record costs a fifth of sending it. The count is
-    right once everything was delivered, which each commit waits for. Records of a writer that was thrown out make it
-    too small; then some records are restored again, and none is missed (docs/decisions/0007-changelog-updates.md).
+    right once everything was delivered, which each commit waits for. Records of a writer that was fenced make it too
+    small; then some records are restored again, and none is missed (docs/decisions/0007-changelog-updates.md).
 
     :param end: offset that the next record gets.
     """

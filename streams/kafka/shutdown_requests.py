@@ -1,7 +1,7 @@
 """A member's request that every member of the application shuts down (KIP-671), over a control topic.
 
 The request is a record in the first partition of the first control topic, which every member reads besides its tasks.
-What was asked before a process joined does not concern it.
+Requests from before a process joined do not count for it.
 """
 
 from __future__ import annotations

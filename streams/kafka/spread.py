@@ -1,14 +1,14 @@
 """Chooses the tasks that the members of a group should exchange, so that each subtopology is spread evenly: a pure
 function.
 
-The group gives every member as many tasks as any other, or one more, and does not look at what they are. An exchange of
-two tasks leaves these numbers as they are. While one member has two tasks of a subtopology more than another, it has
-fewer of some other subtopology, since their totals differ by one at most; to exchange one for one of those makes the
-sum of the squares of all counts smaller. So exchanges always end, and then no two members differ by more than one task
-in any subtopology.
+The group gives every member as many tasks as any other, or one more, and does not regard which tasks they are. An
+exchange of two tasks leaves these numbers as they are. While one member has two tasks of a subtopology more than
+another, it has fewer of some other subtopology, since their totals differ by one at most; to exchange one for one of
+those makes the sum of the squares of all counts smaller. So exchanges always end, and then no two members differ by
+more than one task in any subtopology.
 
-Where everybody has left and come back, the group may give each member what another one had, whose state it lacks. Then
-two members that each have a task of the other's exchange these, if they are of one subtopology.
+When all members have left and come back, the group may give each member what another one had, whose state it lacks.
+Then two members that each have a task of the other's exchange these, if they are of one subtopology.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def spread(
     """Returns the exchanges to make, in order: each of a task of one member for a task of another.
 
     No two members have then more than one task of difference in any subtopology, if their totals differ by one at most.
-    Where members could still even it out between their workers, those with as many members, they do. Of exchanges that
-    are as good, those come first that give tasks back to the members that had them. The same tasks always give the same
-    answer.
+    Exchanges also even out the tasks of workers with the same number of members, as far as possible. Of equally good
+    exchanges, those that give tasks back to their earlier members come first. The same input always gives the same
+    result.
 
     :param held: the tasks of each member.
-    :param workers: the process of each member; each by itself if not given.
-    :param former: the members that had the tasks before the group gave them out, as far as they are known.
+    :param workers: the process of each member; each has one of its own if not given.
+    :param former: the members that had the tasks before the group assigned them, as far as they are known.
     :param settled: the members that had them for a time, and may have their state.
     """
     state = _Spread(held, workers or {}, former or {}, settled or {})

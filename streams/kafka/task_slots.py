@@ -1,19 +1,18 @@
 """The mapping from partitions of the control topics to tasks, by which members exchange tasks.
 
-The group gives each member partitions of control topics, here *slots*, and looks at their number only. A slot stands
-for the task of its own numbers unless a *plan* says otherwise: a permutation of tasks over slots, which the member that
-owns the first slot makes when the group has come to rest and a subtopology is spread unevenly
-(`streams.kafka.spread`).
+The group gives each member partitions of control topics, here *slots*, and regards only their number. A slot stands for
+the task with the same numbers unless a *plan* says otherwise: a permutation of tasks over slots, which the member that
+owns the first slot makes when the group has come to rest and a subtopology is spread unevenly (`streams.kafka.spread`).
 
-Plan and progress are metadata of offsets that the group has committed for the slots, since the broker takes those from
-members alone: with the first slot the plan, with each other one the version that its owner has reached. A member that
-learns of a plan (1) closes the tasks of its slots that changed, (2) says so by that commit, and (3) opens what they
-stand for now when all changed slots have got there. Only then is there a next plan. So a task is closed before another
-member opens it, also when a member dies or takes a slot over meanwhile: a new owner has nothing open for it, and says
-so in turn.
+Plan and progress are metadata of offsets that the group has committed for the slots, since the broker accepts those
+only from members: with the first slot the plan, with each other one the version that its owner has reached. A member
+that learns of a plan (1) closes the tasks of its slots that changed, (2) commits the plan's version for these slots,
+and (3) opens their new tasks when all changed slots have that version. Only then may the next plan be made. So a task
+is closed before another member opens it, also when a member dies or takes a slot over meanwhile: a new owner has
+nothing open for it, and says so in turn.
 
-A plan is that of one topology, whose numbers it uses. Members of another one open nothing by it; the first of them that
-is alone with its like makes an empty one.
+A plan is that of one topology, whose numbers it uses. Members of another topology open no tasks by it. When only
+members of that topology are left, the owner of the first slot makes an empty plan.
 """
 
 from __future__ import annotations
@@ -126,7 +125,7 @@ class _NotNow(Exception):
 
 
 def _asked(call: Callable[[], T]) -> T:
-    """Returns the answer of a call to the cluster. What closing a task raises is kept apart from its errors.
+    """Returns the answer of a call to the cluster. Errors of closing a task are kept apart from those of the call.
 
     :raises _NotNow: if it may succeed later.
     """
@@ -139,10 +138,10 @@ def _asked(call: Callable[[], T]) -> T:
 
 
 class TaskSlots:
-    """The slots of one member. Used by its thread only; RPCs are made in :meth:`poll` alone.
+    """The slots of one member. Used by its thread only; requests are made only in :meth:`poll`.
 
-    :param topology: says how many slots there are, and which control topics they are partitions of.
-    :param close: has the member own exactly :attr:`tasks`; what is not among them is closed when it returns.
+    :param topology: the number of slots, and their control topics.
+    :param close: makes the member own exactly :attr:`tasks`; all others are closed when it returns.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Timestamp 0 on a changelog that is written by a client which cannot send it.
 
-librdkafka takes 0 for "now". Such a client sends another timestamp in its place, and the record says so in a header, so
-that the store is restored as it was. No other record has the header.
+librdkafka takes 0 for "now". Such a client sends another timestamp in its place, and a header of the record says so, so
+that the store is restored with 0. No other record has the header.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class Windows:
     """Keeps samples of the counters of one object, for the last windows of time. Samples are taken by the thread that
     counts, and read by any.
 
-    :param of: what counts: its attributes named here are numbers that start at 0.
+    :param of: the object that counts; its attributes named here are numbers that start at 0.
     :param totals: attributes that only grow.
     :param maxima: attributes that are the largest value since the last sample, which sets them back to 0.
     :param samples: ``metrics.num.samples``
@@ -67,7 +67,7 @@ class Windows:
         return next((one for one in taken if one[0] >= oldest), taken[-1])
 
     def rate(self, total: str) -> float:
-        """Returns the growth of a counter per second. As with Kafka, windows that have not been yet count as full, so
+        """Returns the growth of a counter per second. As in Kafka, windows that are still to come count as full, so
         that a rate does not begin with a peak."""
         now = self._now_ms()
         since, values = self._since(now)

@@ -17,8 +17,8 @@ Source = Callable[[], tuple[Any, Callable[[], None]] | None]
 class QueryIterator(Iterator[Any]):
     """Iterates over the rows of one store after another. A context manager.
 
-    :param shown: what a row becomes.
-    :param failed: what to raise in place of a store's error, if anything.
+    :param shown: converts a row to the result.
+    :param failed: returns the error to raise in place of a store's, if any.
     """
 
     def __init__(
@@ -40,14 +40,14 @@ class QueryIterator(Iterator[Any]):
         self._advance()
 
     def _advance(self) -> None:
-        self._let_go()
+        self._release_rows()
         found = self._source()
         if found is None:
             self._over = True
         else:
             self._rows, self._release = found
 
-    def _let_go(self) -> None:
+    def _release_rows(self) -> None:
         release, self._release, self._rows = self._release, None, None
         if release is not None:
             release()
@@ -91,7 +91,7 @@ class QueryIterator(Iterator[Any]):
         """Releases the stores. May be called again."""
         self._closed = True
         self._ahead.clear()
-        self._let_go()
+        self._release_rows()
 
     def __del__(self) -> None:
-        self._let_go()
+        self._release_rows()

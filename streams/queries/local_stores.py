@@ -110,8 +110,8 @@ def _position(offsets: Mapping[TopicPartition, int]) -> Position:
 
 @dataclass(frozen=True)
 class GlobalStore:
-    """A global store of the process. What its thread has not written to the engine yet belongs to no poll as a whole,
-    and does not show at any level."""
+    """A global store of the process. Rows that its thread has not written to the engine yet are of an incomplete poll,
+    and are shown at no level of isolation."""
 
     store: OpenStore
     is_open: Callable[[], bool]
@@ -130,7 +130,7 @@ class GlobalStore:
 
 
 class LocalStores:
-    """The stores that the threads of a process have. Any thread may ask. Any thread may ask.
+    """The stores that the threads of a process have. Any thread may ask.
 
     :param topology: what runs.
     :param plans: the plans in force, by subtopology.

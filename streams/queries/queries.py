@@ -35,8 +35,8 @@ S = TypeVar("S")
 class Queries:
     """Answers the queries of an application, on any thread.
 
-    :param check: raises where the application is in no state to be asked.
-    :param level: of queries that do not say.
+    :param check: raises if the application is in no state to be asked.
+    :param level: the isolation level of queries that name none.
     """
 
     def __init__(self, stores: LocalStores, level: IsolationLevel, clock: Clock, check: Callable[[], None]) -> None:

@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
 def entries(place: Place, arguments: argparse.Namespace, *, raw: bool = False) -> Generator[dict[str, Any]]:
     """Yields the requested entries, task by task, as columns by name.
 
-    :param raw: leaves bytes that no serde reads as they are, which else are hexadecimal digits.
+    :param raw: leaves bytes without a serde as they are; otherwise they become hexadecimal digits.
     """
     from state.offline.stores import scan
 

@@ -106,7 +106,7 @@ class _Table:
     def row(self, entry: dict[str, Any]) -> dict[str, Any]:
         """Returns an entry as a row of the file.
 
-        :raises CannotRun: it has a column more, so that a worker changed the store's kind meanwhile.
+        :raises CannotRun: if it has an additional column, since a worker changed the store's kind meanwhile.
         """
         if more := entry.keys() - set(self.schema.names):
             raise CannotRun(f"store {self._store!r} has got {', '.join(sorted(more))} meanwhile: export it again")

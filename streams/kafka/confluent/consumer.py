@@ -279,9 +279,9 @@ class ConfluentConsumer:
         return found | self._offsets_at(dict.fromkeys(beyond, OFFSET_END), TIMEOUT_S)
 
     def _offsets_at(self, times: Mapping[TopicPartition, int], timeout_s: float) -> dict[TopicPartition, int]:
-        """Asks for the offsets at an end of partitions with one request for each broker. The protocol has times that
-        mean the beginning and the end, which are the client's names for these; `OFFSET_END` is found where there is
-        none."""
+        """Asks for the offsets at an end of partitions with one request for each broker. The protocol has special times
+        for the beginning and the end, which have the same values as the client's names for these ends; `OFFSET_END` is
+        returned where no record has such a time."""
         if not times:
             return {}
         clock = SystemClock()

@@ -62,7 +62,7 @@ UNKNOWN = {"_NOENT", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC", "UNKNOWN_TOPIC_OR_P
 
 
 def kafka_error(error: BaseException) -> KafkaError | None:
-    """Returns the client's error that an exception holds. A delivery callback that ran meanwhile hides it in the
+    """Returns the client's error that an exception holds. If a delivery callback ran meanwhile, the error is in the
     cause."""
     for found in (error, error.__cause__, error.__context__):
         if isinstance(found, KafkaException) and found.args and isinstance(found.args[0], KafkaError):

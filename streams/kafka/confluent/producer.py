@@ -101,7 +101,7 @@ class ConfluentProducer:
     def _until_done(self, what: str, call: Callable[[], Any], limit_s: float = TIMEOUT_S) -> None:
         """Repeats a call that may be repeated, until it is done.
 
-        :raises RetryableError: if it was not done in some seconds, after which a new client may do better."""
+        :raises RetryableError: if it was not done in some seconds, after which a new client may succeed."""
         deadline = self._clock.monotonic() + limit_s
         while True:
             try:

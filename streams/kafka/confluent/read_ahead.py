@@ -1,9 +1,9 @@
 """Keeps the messages that the client has fetched of paused partitions.
 
-librdkafka throws away what it has fetched ahead of a partition when that is paused, and fetches it again, from the
-broker, when it is resumed. A merge of inputs by time pauses now this one and now that one, many times a second. So a
-partition is paused here, and its messages are kept, in order, until it is resumed; the client itself pauses a partition
-only where too many bytes have come.
+When a partition is paused, librdkafka drops the messages that it has fetched ahead, and fetches them again from the
+broker when it is resumed. A merge of inputs by time pauses one input after another, many times a second. So a partition
+is paused here, and its messages are kept, in order, until it is resumed; the client itself pauses a partition only
+where too many bytes have come.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class ReadAhead:
 
     :param limit_bytes: how much may be kept of all partitions together. Once there is more, those with more than an
         equal part are not fetched until half of that part is left.
-    :param stop: makes the client not fetch partitions, of which it throws away what was fetched.
-    :param fetch: tells it to fetch them again.
+    :param stop: makes the client not fetch partitions, whose fetched messages it drops.
+    :param fetch: makes it fetch them again.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ def read_rights(config: Mapping[str, Any], topics: Collection[str], to_be_made: 
     """Asks for the rights on topics and on the cluster.
 
     :param config: of a client, under librdkafka's names.
-    :param to_be_made: the broker is asked whether it would make these topics; none is made.
+    :param to_be_made: topics that the broker is asked whether it would create; none is created.
     :raises StreamsError: if the brokers cannot be asked.
     """
     found: dict[str, Operations] = {}

@@ -1,9 +1,9 @@
 """Chooses which member of a group should own which partitions: a pure function.
 
-The target is balanced by number of partitions and sticky: no partition changes hands unless balance or a subscription
-asks for it. When all members subscribe to the same topics the counts differ by one at most and the number of moves is
-the least possible; otherwise no single move from one member to another would improve the balance. Equal cases are
-decided by name, so that the same group always gets the same answer.
+The target is balanced by number of partitions and sticky: no partition changes its owner unless balance or a
+subscription requires it. When all members subscribe to the same topics the counts differ by one at most and the number
+of moves is the least possible; otherwise no single move from one member to another would improve the balance. Equal
+cases are decided by name, so that the same group always gets the same answer.
 """
 
 from __future__ import annotations

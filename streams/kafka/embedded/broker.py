@@ -29,7 +29,7 @@ class EmbeddedBroker:
     :param clock: the broker's time: append times, default record timestamps, retention, sessions and transaction
         timeouts.
     :param waiting: the time that waiting for records takes; real time if not given, whatever the clock.
-    :param threads: what the waiting threads are.
+    :param threads: makes the locks and events by which threads wait.
     :param default_partitions: partitions of a topic created without a number.
     :param auto_create_topics: whether producing to an unknown topic creates it.
     :param blocking: ``False`` for a simulation on a single thread: nothing ever waits, a poll returns what is there and

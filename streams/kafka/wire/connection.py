@@ -42,7 +42,7 @@ def connect(address: Address, settings: ClientSettings, deadline: Deadline) -> C
     deadline, since the system gives no way to limit it.
 
     :raises RetryableError: if the broker cannot be reached or does not answer in time.
-    :raises StreamsError: if its certificate or our login is refused, or it is no broker that we understand.
+    :raises StreamsError: if its certificate or our login is refused, or it is no broker that this library understands.
     """
     with ExitStack() as unless_ready:
         line = unless_ready.enter_context(_line(address, settings.tls, deadline))
@@ -70,7 +70,8 @@ def _line(address: Address, tls: ssl.SSLContext | None, deadline: Deadline) -> s
 
 
 class Connection:
-    """Sends requests over a connected socket. For one thread; after an error it is closed and cannot be used again."""
+    """Sends requests over a connected socket. To be used by one thread; after an error it is closed and cannot be used
+    again."""
 
     def __init__(self, line: socket.socket, address: Address, client_id: str) -> None:
         self.address = address
@@ -134,7 +135,7 @@ class Connection:
     def call(self, api: Api[Q, R], request: Q, deadline: Deadline) -> R:
         """Sends a request, in the highest version that both have, and waits for its answer.
 
-        :raises RetryableError: if the line breaks or the time is over.
+        :raises RetryableError: if the connection breaks or the time is over.
         :raises StreamsError: if the broker has no version of the request, or answers something else.
         """
         if self._line.fileno() < 0:

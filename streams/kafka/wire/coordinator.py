@@ -112,8 +112,8 @@ class Coordinator:
 def through_any_server(settings: ClientSettings, deadline: Deadline, ask: Callable[[Connection, Deadline], T]) -> T:
     """Returns the answer of the first bootstrap server that can be asked; each gets its part of the time.
 
-    :raises StreamsError: if none can. A refused login or certificate comes before a server that did not answer, since
-        it is what the user has to repair.
+    :raises StreamsError: if none can. The error of a refused login or certificate is preferred to that of a server that
+        did not answer, since it is what the user has to repair.
     """
     refused: StreamsError | None = None
     unreachable: RetryableError | None = None

@@ -45,7 +45,7 @@ class OAuthBearerLogin:
     """A token that a function of the user gives (RFC 7628, KIP-255).
 
     The function is librdkafka's ``oauth_cb``: it takes ``sasl.oauthbearer.config`` (``None`` if there is none) and
-    returns the token, when it expires, and if it likes the principal and a mapping of extensions.
+    returns the token, its time of expiry, and optionally the principal and a mapping of extensions.
     """
 
     oauth_cb: Callable[[Any], tuple[Any, ...]] = field(repr=False)
@@ -77,7 +77,7 @@ class OAuthBearerLogin:
 def login_of(settings: Mapping[str, Any]) -> Login:
     """Returns the login that the settings under ``sasl.`` describe.
 
-    :raises ConfigError: if a setting is missing, or the mechanism is none that is spoken here.
+    :raises ConfigError: if a setting is missing, or the mechanism is not supported here.
     """
     given = settings.get("sasl.mechanism") or settings.get("sasl.mechanisms") or _LIBRDKAFKAS_DEFAULT
     mechanism = str(given).upper()

@@ -1,7 +1,7 @@
 """TLS, from librdkafka's settings.
 
 The trust is librdkafka's: the certificates of the settings, or else those of the system, and the host's name must be in
-the broker's certificate unless the settings say otherwise. What cannot be honoured is refused rather than passed over.
+the broker's certificate unless the settings say otherwise. A setting that cannot be applied is refused and not ignored.
 """
 
 from __future__ import annotations

@@ -113,7 +113,9 @@ class Shape:
 def draw_shape(chance: Random, *, workers: int, threads: int, wraps: bool) -> Shape:
     """Draws the shape of a run.
 
-    :param workers: at most so many at the start. :param threads: at most so many of each."""
+    :param workers: at most so many at the start.
+    :param threads: at most so many of each.
+    """
     return Shape(
         workers=chance.randint(1, workers),
         threads=chance.randint(1, threads),

@@ -51,7 +51,9 @@ class World:
     def run(self) -> None:
         """Runs the schedule and checks the outcome.
 
-        :raises Broken: if something happened that must not. :raises AssertionError: of the checks."""
+        :raises Broken: if something happened that must not.
+        :raises AssertionError: if a check fails.
+        """
         self.scheduler.on_step = self._acts.on_step
         self.scheduler.on_crash = self._crashed
         self.scheduler.run(self._direct)
