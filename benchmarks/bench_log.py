@@ -3,7 +3,7 @@
     python -m benchmarks log
 
 Batches of rows of 12 and 100 bytes in any order, into a database that grows by them; milliseconds a batch, the median,
-and microseconds a row. The two take turns, so that what else the machine does meets both.
+and microseconds a row. The two take turns, so that other work of the machine affects both.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     python -m benchmarks stores [ROWS]
 
 Figures are the best of several rounds, in time of the thread (a pause is wall-clock time). `floor` is rocksdict itself,
-with the options of our stores: get and put of a row's bytes, and a batch written without our buffers. A miss is a
-row that is in no buffer, read through a cache that is full; its floor is the same rows read by rocksdict.
+with the options of our stores: get and put of a row's bytes, and a batch written without our buffers. A miss is a read
+of a row that is in no buffer, through a full cache; its floor is the same rows read by rocksdict.
 """
 
 from __future__ import annotations

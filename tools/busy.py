@@ -1,7 +1,7 @@
 """Runs a command several times while every core is busy: ``python -m tools.busy 3 pytest tests/app``.
 
-For tests that pass on a machine at rest and wait too short for one that is not. Each run prints its result; the first
-that fails does not end the others.
+It finds tests that pass on an idle machine, but wait too short a time on a busy one. Each run prints its result; the
+first that fails does not end the others.
 """
 
 from __future__ import annotations

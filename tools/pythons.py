@@ -2,8 +2,8 @@
 
 The supported versions are those of the classifiers. An interpreter is looked for as ``python3.N`` on the search path
 and among the versions of pyenv, and gets a virtual environment of its own, ``.venv-3.N``, with what ``constraints.txt``
-says. Nothing is compiled: where a dependency has no wheel for a version, that is said and the version is not tested.
-So is a version that is not on this machine. It fails if tests do, or if none ran.
+says. Nothing is compiled: a version for which a dependency has no wheel is reported and not tested. The same holds for
+a version that is not on this machine. It fails if tests do, or if none ran.
 """
 
 from __future__ import annotations

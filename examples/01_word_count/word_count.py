@@ -1,6 +1,6 @@
 """Counts words: every line that comes to `lines` sends the new counts of its words to `counts`.
 
-The processor API: two processors, with a repartition topic between them, so that one task gets all of a word.
+The processor API: two processors, with a repartition topic between them, so that one task gets all records of a word.
 """
 
 from streams import (

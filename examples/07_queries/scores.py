@@ -1,7 +1,7 @@
 """Adds up the points of players, and answers questions about them from the store while it does.
 
-There is no database behind it and no topic for the answers: what is asked is read from the store of the running
-application, by a thread of its own.
+It needs no database and no topic for the answers: a thread of its own reads them from the store of the running
+application.
 """
 
 from datetime import timedelta

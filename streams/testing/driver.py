@@ -2,7 +2,7 @@
 
 As Kafka Streams' driver does, a piped record is processed to the end before the call returns, internal topics and user
 topics that are read again included, with a commit after each record that the task processes; wall-clock time moves only
-by a call. It runs the runtime's own task code; what stands for Kafka is `streams/testing/driver_log.py`.
+by a call. It runs the runtime's own task code, with the topics of `streams/testing/driver_log.py` in place of Kafka.
 """
 
 from __future__ import annotations
@@ -428,7 +428,7 @@ class TopologyTestDriver:
         :param topics: only records of these topics (``trace.topics``).
         :raises ConfigError: if the arguments cannot be read, or contradict each other.
         :raises TopologyError: if no source reads one of the topics.
-        :raises StreamsError: if the driver has worked already.
+        :raises StreamsError: if the driver was used already.
         """
         self._check_open()
         if self._trace is not None and keys is None and every is None and topics is None:

@@ -1,8 +1,8 @@
 """The test driver's engine of persistent stores: rows stay in memory until they are many, then go to RocksDB.
 
 A driver's database lives as long as the driver, so no row has to outlive the process, and most tests never fill a
-page: opening RocksDB would be most of what they wait for, and one write batch for each record most of the rest. What a
-store sees is the same (`tests/state/test_engine.py` runs on it): byte order, snapshots of iterators, atomic batches.
+page: opening RocksDB would be most of their time, and one write batch for each record most of the rest. A store sees
+the same behaviour (`tests/state/test_engine.py` runs on it): byte order, snapshots of iterators, atomic batches.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ class DriverFamily:
 class DriverEngine:
     """An engine whose rows stay in memory until they are many, then go to RocksDB.
 
-    :param open_below: opens the database that takes what is too much for the memory; called at most once.
-    :param most_bytes: how much may wait in memory.
+    :param open_below: opens the database for the rows that are too many for the memory; called at most once.
+    :param most_bytes: the bytes of rows that may be in memory.
     """
 
     persistent = True

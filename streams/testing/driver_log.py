@@ -1,7 +1,8 @@
 """The topics of the test driver, each with one partition, and the producer that writes to them.
 
 A cluster has brokers that refuse, groups and transactions; a driver has one task that reads everything and never fails
-to write. What it needs of Kafka is here, so that a piped record costs little more than its processing.
+to write. This module has only the parts of Kafka that it needs, so that a piped record costs little more than its
+processing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A group in memory that hands out tasks, without topics, consumers and timeouts.
 
-It stands for `streams.kafka.group.Membership` where a test wants to say who owns what, and is the shortest
+It stands for `streams.kafka.group.Membership` where a test decides which member owns which task, and is the shortest
 implementation of that port that keeps its contract (`streams.testing.contracts.membership`).
 """
 
@@ -46,10 +46,9 @@ def spread(tasks: frozenset[TaskId], owned: Owned) -> dict[str, set[TaskId]]:
 
 
 class FakeGroup:
-    """A group in memory for one application. Its members may live on several threads. Its members may live on several
-    threads.
+    """A group in memory for one application. Its members may run on several threads.
 
-    :param place: says who shall own what, whenever a member polls; :func:`spread` by default.
+    :param place: decides which member shall own which tasks, whenever a member polls; :func:`spread` by default.
     """
 
     def __init__(self, place: Place = spread) -> None:

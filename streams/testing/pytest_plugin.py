@@ -1,7 +1,7 @@
 """Fixtures for pytest: a test driver, a broker in memory, and applications on it (docs/testing.md).
 
-The distribution registers it, so that its fixtures are there without an import; what they need is loaded when a test
-asks for one. Everything that a fixture opened is closed at the end of the test.
+The distribution registers it, so that its fixtures are available without an import; their modules are loaded when a
+test uses one. Everything that a fixture opened is closed at the end of the test.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ TITLES = ("record", "us", "step", "node", "place", "key", "value", "old", "note"
 class RecordTrace:
     """The steps of the records that a :class:`TopologyTestDriver` follows, in order. Prints as a table.
 
-    Made by :meth:`TopologyTestDriver.trace`; it goes on to grow while the driver works.
+    Made by :meth:`TopologyTestDriver.trace`; it grows while the driver is used.
     """
 
     def __init__(self, rules: TraceRules, clock: Clock) -> None:

@@ -176,7 +176,7 @@ class TestInputTopic:
 class TestOutputTopic:
     """A reader of records from a topic, made by :meth:`TopologyTestDriver.create_output_topic`.
 
-    Two readers of one topic share what was not read.
+    Two readers of one topic share the unread records.
     """
 
     __test__ = False

@@ -63,7 +63,7 @@ class BrokerError(RuntimeError):
 class Broker:
     """One node, its ports and its data.
 
-    `stop` and `kill` end the process and keep port and data, so that `start` goes on where it was, as after an outage.
+    `stop` and `kill` end the process and keep port and data, so that `start` continues with them, as after an outage.
     `close` also removes the data, unless the folder was given. As a context manager it is started and closed.
     """
 

@@ -1,7 +1,7 @@
 """The right of one process at a time to run a broker on a folder.
 
-Two brokers on the same data damage it. The lock belongs to an open file that the broker inherits, so that it lasts as
-long as the broker does, also when the program that started it was killed.
+Two brokers on the same data would damage it. The lock belongs to an open file that the broker inherits, so that it
+lasts as long as the broker does, also when the program that started it was killed.
 """
 
 import fcntl

@@ -40,7 +40,8 @@ class Cluster:
 
     :param let_time_pass: ``let_time_pass(seconds)`` moves the cluster's time; with a real one it waits.
     :param patience_s: how long a condition may take to come true.
-    :param clean: ``clean(topic)`` has the cluster compact and delete what is due, unless it does so by itself.
+    :param clean: ``clean(topic)`` makes the cluster compact and delete records that are due, if it does not do so by
+        itself.
     """
 
     def __init__(

@@ -61,7 +61,7 @@ class EngineKit:
     def open_engine(self, path: Path) -> Engine:
         """Opens an engine with the families of `FAMILIES`, in ``path``, which may not exist yet.
 
-        A second call with the same path opens what the first one, which is closed by then, has left there.
+        A second call with the same path opens the files of the first engine, which is closed by then.
         """
         raise AssertionError("give open_engine of the contract a body")
 

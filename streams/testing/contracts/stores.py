@@ -242,7 +242,7 @@ class _StoreContract:
 
 
 class CustomStoreContract(_StoreContract):
-    """The rules of a store that brings everything of its own, as tests. See the module's text."""
+    """The rules of a store that brings everything of its own, as tests."""
 
     def builder(self) -> StoreBuilder[Any, Any]:
         return Stores.custom(NAME, self.make_store)
@@ -313,7 +313,7 @@ BOUNDS = (None, b"", b"a", b"aa", b"b", b"z")
 
 
 class KeyValueBytesStoreContract(_StoreContract):
-    """The rules of a byte store of keys and values, as tests. See the module's text."""
+    """The rules of a byte store of keys and values, as tests."""
 
     def builder(self) -> StoreBuilder[Any, Any]:
         class Supplier:

@@ -1,8 +1,7 @@
 """The disks of a simulation: databases in memory that outlive their process, and fail when the schedule says so.
 
 A database belongs to a directory by a small file in it, so that the database is deleted or moved with the directory.
-What was written survives the death of the process; a power loss takes back what was written since the last flush, from
-the newest on.
+Writes survive the end of the process; a power loss takes back writes since the last flush, from the newest on.
 """
 
 from __future__ import annotations
@@ -106,7 +105,8 @@ class Disk:
         return found
 
     def opens_once(self) -> bool:
-        """Checks that no task is open in two processes. One that was replaced has its own open until it finds out."""
+        """Checks that no task is open in two processes. A worker that was replaced may have its own open until it
+        notices that."""
         held = [image.holder for image in self._images.values() if image.holder is not None]
         tasks = [one.directory.name for one in held if one.process.alive and one.directory.parent.name != "global"]
         return len(tasks) == len(set(tasks))

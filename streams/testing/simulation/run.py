@@ -100,9 +100,9 @@ def simulate(
     """Runs an application with some workers on a broker in memory, once for each seed, and lets things go wrong.
 
     A seed decides which thread goes on after each call of a client, a clock or a disk, and what happens meanwhile
-    (:data:`KINDS` has the list). After that everything heals, all input is processed, and the checks look at what came
-    out. What must never happen in any application is checked besides (docs/simulation.md). The same seed does the same
-    each time.
+    (:data:`KINDS` has the list). After that all faults end, all input is processed, and the checks get the output.
+    Rules that hold for every application are checked too (docs/simulation.md). The same seed gives the same run each
+    time.
 
     :param topology: makes the topology, or a builder; called by each worker when it starts.
     :param inputs: records by topic; they are written bit by bit while the workers run.
@@ -260,7 +260,7 @@ def _simpler(shape: Shape) -> Iterator[dict[str, Any]]:
 def _failure(scenario: Scenario, run: Run, drawn: Sequence[Action] | None, name: str = "") -> SimulationFailure:
     """Returns the error that describes a run that failed.
 
-    :param drawn: what the seed drew, if its actions are to be found in it."""
+    :param drawn: the actions that the seed drew, to name those of the run by their numbers."""
     best = shorten(scenario, run)
     shape = best.shape
     lines = [

@@ -70,10 +70,10 @@ class Scenario:
     :param topology: makes the topology; called by each worker.
     :param inputs: records by topic, written in this order while the workers run.
     :param checks: what has to hold at the end.
-    :param topics: partitions of the topics that are there at the start; those of the inputs have one, unless it is
-        switched off.
+    :param topics: partitions of the topics that are there at the start; input topics that are not named have one
+        partition.
     :param settings: of the application.
-    :param restores: whether state that is restored from the changelogs must equal the state there is.
+    :param restores: whether state that is restored from the changelogs must equal the state of the workers.
     """
 
     topology: Callable[[], Any]

@@ -1,8 +1,8 @@
 """The scheduler of a simulation: one thread at a time, one clock.
 
-Simulated threads are threads of the operating system that hand a baton on. Who has it runs until its next step, which
-is a call of a port, or until it waits; the scheduler then picks the next one by the seed and by the number of the step,
-so that a seed replays exactly. When all threads wait, the clock jumps to the next time at which one wakes.
+Simulated threads are threads of the operating system that hand a baton on. The thread that has it runs until its next
+step, which is a call of a port, or until it waits; the scheduler then picks the next one by the seed and by the number
+of the step, so that a seed replays exactly. When all threads wait, the clock jumps to the next time at which one wakes.
 
 A process is a group of threads that can be frozen and killed. Threads of a killed process run to their ends at once:
 each of their steps raises `ProcessKilled`, so that nothing they do reaches the outside.

@@ -99,7 +99,7 @@ class Worker:
         self.die()
 
     def die(self) -> None:
-        """Ends the process at once. What it had sent arrives, or not; nothing else of it does."""
+        """Ends the process at once. Records that it had sent arrive, or not; it has no other effect any more."""
         stage = self._stage
         stage.clients.before_freeze(self.process)
         stage.clients.killed(self.process)
