@@ -145,7 +145,7 @@ class Member:
         self.membership.poll()
 
     def restart(self, *, stay: bool) -> None:
-        self.membership.leave(stay=stay)
+        self.membership.leave(remain=stay)
         self.owned = frozenset()
         self._join()
 

@@ -132,20 +132,20 @@ class Threaded(Processor[str, str, str, str]):
 
 
 @pytest.mark.parametrize(
-    ("processor", "call", "advice"),
+    ("processor", "call", "hint"),
     [
         (Timed, "time", "take the time from the record"),
         (Sleeping, "sleep", "schedule a punctuation"),
-        (Threaded, "start_new_thread", "start no threads"),
+        (Threaded, "start_new_thread", "do not start threads"),
     ],
 )
-def test_user_code_that_looks_at_the_real_world_is_refused(processor: Any, call: str, advice: str) -> None:
+def test_user_code_that_looks_at_the_real_world_is_refused(processor: Any, call: str, hint: str) -> None:
     with pytest.raises(SimulationError) as caught:
         simulate(of_processor(processor, "in"), INPUTS, topics={"out": 1}, settings=SETTINGS, seeds=range(1))
     text = str(caught.value)
     assert f"{processor.__name__}.process calls {call}" in text
     assert "test_simulation.py:" in text
-    assert advice in text
+    assert hint in text
 
 
 class Random(Processor[str, str, str, str]):
