@@ -15,6 +15,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar, overload
 
 from dsl.branch import BranchedKStream
+from dsl.joins import stream_table
+from dsl.joins.arguments import JoinArguments, JoinKind
+from dsl.joins.options import Joined
 from dsl.options import Grouped, Materialized, NamedLike, Produced, Repartitioned
 from dsl.plan import group_nodes, stream_nodes, suppress_nodes, table_nodes
 from dsl.plan.builder import Place
@@ -31,6 +34,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
+V3 = TypeVar("V3")
 
 
 class KStream(Generic[K, V]):
@@ -191,6 +195,42 @@ class KStream(Generic[K, V]):
     ) -> KStream[K, V2]:
         """Runs a processor that cannot change keys, so that no repartition follows; otherwise as :meth:`process`."""
         return KStream(stream_nodes.process(self._place, supplier, stores, True, name))
+
+    # ------------------------------------------------------------------ joins
+
+    def join(
+        self,
+        other: KTable[K, V2],
+        joiner: Callable[[V, V2], V3 | None],
+        *,
+        joined: Joined[K, V, V2] | str | None = None,
+    ) -> KStream[K, V3]:
+        """Joins each record with the row of its key, into ``joiner(value, row)``; without a row it is dropped.
+
+        ::
+
+            from streams import StreamsBuilder, TopologyTestDriver
+
+            builder = StreamsBuilder()
+            cities = builder.table("cities")
+            builder.stream("orders").join(cities, lambda order, city: f"{order} to {city}").to("addressed")
+
+            settings = {"default.key.serde": "string", "default.value.serde": "string"}
+            with TopologyTestDriver(builder.build(), settings) as driver:
+                driver.create_input_topic("cities").pipe_input("ann", "Oslo")
+                driver.create_input_topic("orders").pipe_key_values([("ann", "tea"), ("bob", "milk")])
+                assert driver.create_output_topic("addressed").read_key_values() == [("ann", "tea to Oslo")]
+
+        :raises TopologyError: if the other side comes from another builder, or an argument does not belong to it.
+        """
+        return self._join(other, JoinKind(), JoinArguments(joiner=joiner, joined=joined))
+
+    def _join(self, other: Any, kind: JoinKind, given: JoinArguments) -> KStream[Any, Any]:
+        match other:
+            case KTable():
+                return KStream(stream_table.join(self._place, other._place, kind, given))
+            case _:
+                raise TopologyError(f"a stream is joined with a stream, a table or a global table, not with {other!r}")
 
     # ------------------------------------------------------------------ tables and groups
 
