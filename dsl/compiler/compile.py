@@ -13,6 +13,7 @@ from dsl.compiler.explicit_names import check_explicit_names
 from dsl.compiler.merge_repartitions import merge_repartitions
 from dsl.compiler.merge_sources import merge_sources
 from dsl.compiler.null_keys import repartitions_with_null_keys
+from dsl.compiler.self_joins import single_store_self_joins
 from dsl.compiler.table_metadata import TableMetadata, table_metadata
 from dsl.compiler.table_views import table_view
 from dsl.plan.materialization import buffer_builder, key_value_builder
@@ -51,6 +52,8 @@ def compile_plan(plan: Plan, settings: BuildSettings) -> Topology:
     plan = merge_sources(plan)
     if settings.merge_repartition_topics:
         plan = merge_repartitions(plan)
+    if settings.single_store_self_join:
+        plan = single_store_self_joins(plan)
     if settings.explicit_names:
         check_explicit_names(plan, metadata)
     writer = _Writer(plan, metadata, settings)

@@ -39,6 +39,12 @@ class JoinBuffer(Buffer):
                 self.index.count(row_size(key, read_row(row, self.name)))
         self.min_timestamp = self.index.min_timestamp()
 
+    def observe(self, timestamp: int) -> None:
+        """Moves stream time to that of a record, whether the record is then put or not."""
+        if timestamp > self.index.stream_time:
+            self.index.stream_time = timestamp
+            self.index.pending = True
+
     def put(self, key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> bool:
         """Buffers a record at its timestamp; ``False``: it is too late for that, and nothing has changed.
 

@@ -110,6 +110,23 @@ class TimedRows:
         if time > segments.stream_time and (not self.rows.cached or row in self.rows.dirty):
             segments.observe(time)  # else a full cache has drained it, and knows better
 
+    def add(self, key: bytes, time: int, value: Any, timestamp: int, headers: HeaderList | None = None) -> int | None:
+        """Adds a row beside those of the same key and time, in a store that keeps duplicates; returns its number.
+
+        A null is logged under a number of its own and changes nothing else, but for the time in memory (semantics 125).
+        """
+        segments = self.segments
+        number = segments.peek_sequence()
+        if value is None:
+            self.log_only(key, time, number, None, timestamp, headers)
+            if not self.rows.engine.persistent and time > segments.stream_time:
+                segments.observe(time)
+            segments.take_sequence(number, value=False)
+            return None
+        self.put(key, time, number, value, timestamp, headers)
+        segments.take_sequence(number, value=True)
+        return number
+
     def log_only(
         self, key: bytes, time: int, rest: int, value: Any, timestamp: int, headers: HeaderList | None = None
     ) -> None:

@@ -43,22 +43,10 @@ class WindowFacade(TimedFacade):
         data, start = self._write_key(key), self._time(window_start, "start of the window")
         value, timestamp = self._shown.parts(value)
         if self._duplicates:
-            self._add(data, start, value, timestamp)
+            number = self._timed.add(data, start, value, timestamp, self._rows.cursor.headers)
+            self._last_put = self._last_put if number is None else number
         else:
             self._timed.put(data, start, 0, value, timestamp, self._rows.cursor.headers)
-
-    def _add(self, key: bytes, start: int, value: Any, timestamp: int) -> None:
-        """A null is logged under a number of its own and changes nothing else, but for the time in memory."""
-        timed, segments = self._timed, self._timed.segments
-        number = segments.peek_sequence()
-        if value is None:
-            timed.log_only(key, start, number, None, timestamp, self._rows.cursor.headers)
-            if not self.persistent and start > segments.stream_time:
-                segments.observe(start)
-        else:
-            timed.put(key, start, number, value, timestamp, self._rows.cursor.headers)
-            self._last_put = number
-        segments.take_sequence(number, value=value is not None)
 
     # ------------------------------------------------------------------ reads
 

@@ -21,7 +21,8 @@ NULL = "null key or value"
 class StreamTableJoin:
     """Joins each record with the row of its key: the latest, or in a versioned table that of the record's time.
 
-    Without a row an inner join drops the record, and a left join calls the joiner with ``None``.
+    Without a row an inner join drops the record, and a left join calls the joiner with ``None``. With a buffer, records
+    wait in it until stream time has passed them by its grace period (semantics 65).
     """
 
     joiner: Callable[..., Any] = field(metadata=USER_FUNCTION)
@@ -29,12 +30,17 @@ class StreamTableJoin:
     left: bool
     views: tuple[TableView, ...] = ()
     """The table's; set by the compiler."""
+    buffer: str | None = None
+    """The store in which records wait."""
 
     def bind(self, context: OperatorContext) -> Forward:
         """Returns the function for the records of one task."""
         view = self.views[0]
         as_of = view.bind_as_of(context)
         join = self._latest(context, view) if as_of is None else self._as_of(context, as_of)
+        return self._at_once(context, join) if self.buffer is None else self._buffered(context, join, self.buffer)
+
+    def _at_once(self, context: OperatorContext, join: Forward) -> Forward:
         drop, left = context.drop, self.left
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
@@ -42,6 +48,30 @@ class StreamTableJoin:
                 drop(NULL, key)
             else:
                 join(key, value, timestamp, headers)
+
+        return process
+
+    def _buffered(self, context: OperatorContext, join: Forward, name: str) -> Forward:
+        """A record without a key has no row to wait for, and is joined at once."""
+        buffer = context.store(name)
+        observe, put, evict_while = buffer.observe, buffer.put, buffer.evict_while
+        drop, fail, left = context.drop, context.fail, self.left
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            observe(timestamp)
+            if value is None or (key is None and not left):
+                drop(NULL, key)
+                return
+            waits = False
+            if key is not None:
+                try:
+                    waits = put(key, value, timestamp, headers)
+                except Exception as error:
+                    fail(error, key, value, timestamp, headers)
+                    return
+            if not waits:
+                join(key, value, timestamp, headers)
+            evict_while(_always, join)
 
         return process
 
@@ -84,3 +114,7 @@ class StreamTableJoin:
             forward(key, joined, timestamp, headers)
 
         return join
+
+
+def _always() -> bool:
+    return True

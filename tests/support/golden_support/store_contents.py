@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from golden_support.typed_values import plain
+from processor_api.record import NO_TIMESTAMP
 
 __all__ = ["READERS", "read_store"]
 
@@ -55,6 +56,32 @@ def _timestamped_window(store: Any, recorded: Mapping[str, Any]) -> dict[str, An
         }
 
 
+def _window_of_join(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """The store keeps values alone; Java shows it as one of values with headers and no timestamp."""
+    with store.all() as rows:
+        return {
+            "entries": [
+                {**_windowed(key), "value": plain(value), "timestamp": NO_TIMESTAMP, "headers": []}
+                for key, value in rows
+            ]
+        }
+
+
+def _outer_join(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    with store.all() as rows:
+        return {
+            "entries": [
+                {
+                    "timestamp": key.timestamp,
+                    "side": "left" if key.left else "right",
+                    "key": plain(key.key),
+                    "value": plain(value),
+                }
+                for key, (value, _) in rows
+            ]
+        }
+
+
 def _windowed(key: Any) -> dict[str, Any]:
     return {"key": plain(key.key), "start": key.window.start, "end": key.window.end}
 
@@ -81,7 +108,10 @@ def _unread(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
 
 READERS: Mapping[str, Reader] = {
     "headers-kv": _key_value_with_headers,
+    "headers-window": _window_of_join,
+    "join-grace-buffer": _buffer,
     "kv": _key_value,
+    "outer-join": _outer_join,
     "timestamped-kv": _timestamped_key_value,
     "suppress-buffer": _buffer,
     "unread": _unread,
