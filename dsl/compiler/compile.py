@@ -186,8 +186,9 @@ class _Writer:
                 node=node.name,
             )
         for store in node.own_stores:
-            self.topology.add_state_store(store.builder(self._settings), node.name)
-        stores = (*node.stores, *(store for view in views for store in view.stores))
+            self.topology.add_state_store(store.builder(self._settings))
+        read = (store for view in views for store in view.stores)
+        stores = (*node.stores, *(store.name for store in node.own_stores), *read)
         if stores:
             self._stores_of[node.name] = stores
 

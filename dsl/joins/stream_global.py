@@ -26,8 +26,7 @@ def join(stream: Place, table: GlobalTable, kind: JoinKind, given: JoinArguments
             f"a join with the global table {table.name!r} needs key_selector, which says where to look: for the"
             " record's own key, key_selector=lambda key, value: key"
         )
-    prefix = "KSTREAM-LEFTJOIN-" if kind.keeps_left else "KSTREAM-JOIN-"
-    name = stream.plan_builder.names.choose(name_of(given.name), prefix)
+    name = stream.plan_builder.names.choose(name_of(given.name), "KSTREAM-LEFTJOIN-")  # inner or not, as in Java
     operator = StreamGlobalJoin(
         key_selector=given.key_selector,
         joiner=given.joiner,

@@ -132,6 +132,15 @@ class TimedOperator:
         self._window_of = window_of
         self._on_flush = timed.rows.on_flush
 
+    def add(self, key: bytes, time: int, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+        """Adds a row to a store that keeps duplicates; the changelog record has the headers (joins of streams)."""
+        timed = self.timed
+        timed.logged_headers = headers
+        try:
+            timed.add(key, time, value, timestamp, headers)
+        finally:
+            timed.logged_headers = None
+
     def on_flush(self, callback: FlushCallback, *, old_values: bool) -> None:
         """Sets who is told of cached changes when they are drained; keys are :class:`Windowed`."""
         key_of, parts, window_of = self._key_of, self._parts, self._window_of

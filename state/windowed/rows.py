@@ -37,6 +37,8 @@ class TimedRows:
 
     def __init__(self, opening: Opening, layout: KeyFirst | TimeFirst, retention: Retention) -> None:
         self.layout: RowLayout = layout
+        self.logged_headers: HeaderList | None = None
+        """The headers that changelog records get, while an operator sets them."""
         self.log = self._logged_as(layout, opening.log, caching=opening.builder.caching)
         numbered = opening.builder.supplier.parameters.get("retain_duplicates", False)  # no key is put twice
         log_each = opening.log_each or numbered
@@ -64,13 +66,16 @@ class TimedRows:
             return (_Swept(self.segments, (self.rows,)),)
         return self._index, _Swept(self.segments, (self.rows, self._index.rows))  # what has expired is deleted last
 
-    def _logged_as(self, layout: RowLayout, log: Log | None, *, caching: bool) -> Log | None:
+    def _logged_as(self, layout: RowLayout, log: Callable[..., None] | None, *, caching: bool) -> Log | None:
         """Logs rows under the keys that the changelog has for them; of a cache, notes their times."""
         write, parts = layout.keys.write, layout.parts
 
         def logged(row: bytes, value: bytes | None, timestamp: int) -> None:
             assert log is not None
-            log(write(*parts(row)), value, timestamp)
+            if self.logged_headers is None:
+                log(write(*parts(row)), value, timestamp)
+            else:
+                log(write(*parts(row)), value, timestamp, self.logged_headers)
 
         def logged_by_cache(row: bytes, value: bytes | None, timestamp: int) -> None:
             key, time, rest = parts(row)

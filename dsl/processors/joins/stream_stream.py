@@ -30,7 +30,7 @@ class StreamJoinStore:
     def bind(self, context: OperatorContext) -> Forward:
         """Returns the function for the records of one task."""
         store = context.store(self.store)
-        add, write_key, forward, fail = store.timed.add, store.write_key, context.forward, context.fail
+        add, write_key, forward, fail = store.add, store.write_key, context.forward, context.fail
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             forward(key, value, timestamp, headers)

@@ -54,11 +54,10 @@ class StreamTableJoin:
     def _buffered(self, context: OperatorContext, join: Forward, name: str) -> Forward:
         """A record without a key has no row to wait for, and is joined at once."""
         buffer = context.store(name)
-        observe, put, evict_while = buffer.observe, buffer.put, buffer.evict_while
+        put, evict_while = buffer.put, buffer.evict_while
         drop, fail, left = context.drop, context.fail, self.left
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
-            observe(timestamp)
             if value is None or (key is None and not left):
                 drop(NULL, key)
                 return

