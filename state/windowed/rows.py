@@ -118,14 +118,18 @@ class TimedRows:
     def add(self, key: bytes, time: int, value: Any, timestamp: int, headers: HeaderList | None = None) -> int | None:
         """Adds a row beside those of the same key and time, in a store that keeps duplicates; returns its number.
 
-        A null is logged under a number of its own and changes nothing else, but for the time in memory (semantics 125).
+        A null is logged under a number of its own and changes nothing else (semantics 125), but that in memory it moves
+        the store's time, or counts as dropped if it is late.
         """
         segments = self.segments
         number = segments.peek_sequence()
         if value is None:
             self.log_only(key, time, number, None, timestamp, headers)
-            if not self.rows.engine.persistent and time > segments.stream_time:
-                segments.observe(time)
+            if not self.rows.engine.persistent:
+                if time > segments.stream_time:
+                    segments.observe(time)
+                elif time < segments.dropped_before:
+                    segments.drop(time)
             segments.take_sequence(number, value=False)
             return None
         self.put(key, time, number, value, timestamp, headers)

@@ -57,11 +57,17 @@ def _timestamped_window(store: Any, recorded: Mapping[str, Any]) -> dict[str, An
 
 
 def _window_of_join(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
-    """The store keeps values alone; Java shows it as one of values with headers and no timestamp."""
+    """The store keeps values alone. Java shows it as one of values with headers, and with no timestamp, or in memory
+    with the start of the window as one."""
     with store.all() as rows:
         return {
             "entries": [
-                {**_windowed(key), "value": plain(value), "timestamp": NO_TIMESTAMP, "headers": []}
+                {
+                    **_windowed(key),
+                    "value": plain(value),
+                    "timestamp": NO_TIMESTAMP if store.persistent else key.window.start,
+                    "headers": [],
+                }
                 for key, value in rows
             ]
         }
