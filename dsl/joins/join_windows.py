@@ -83,5 +83,5 @@ class JoinWindows:
 
     @property
     def retention_ms(self) -> int:
-        """How long a record is kept to be met, in ms: size plus grace (semantics 55)."""
-        return self.size_ms + self.grace_ms
+        """How long a record is kept to be met, in ms: size plus grace, but at least 1 (semantics 55)."""
+        return max(self.size_ms + self.grace_ms, 1)
