@@ -34,6 +34,8 @@ class JoinWindows:
     before_ms: int
     after_ms: int
     grace_ms: int = 0
+    emits_early: bool = False
+    """Whether unmatched records are forwarded as soon as they come; see :meth:`emitting_early`."""
 
     def __post_init__(self) -> None:
         if self.before_ms + self.after_ms < 0:
@@ -75,6 +77,14 @@ class JoinWindows:
         :param difference: a ``timedelta`` or integer milliseconds; a negative one asks that it be earlier.
         """
         return replace(self, after_ms=to_ms(difference, "after"))
+
+    def emitting_early(self) -> JoinWindows:
+        """Returns the same window, for joins that forward an unmatched record at once, and once more with each partner.
+
+        This is what Kafka Streams does with its deprecated ``JoinWindows.of``; a left or outer join has no third store
+        then. Without it a record is forwarded either with its partners or, later, without one (semantics 56, 63).
+        """
+        return replace(self, emits_early=True)
 
     @property
     def size_ms(self) -> int:

@@ -71,7 +71,7 @@ class _Sides:
         )
 
     def unmatched_store(self, this_store: JoinWindowStore) -> UnmatchedStore | None:
-        if not self.kind.keeps_left:
+        if not self.kind.keeps_left or self.windows.emits_early:
             return None
         supplier = self.how.this_store_supplier
         given = self.how.store_name if supplier is None else supplier.name
@@ -163,10 +163,15 @@ def _add(sides: _Sides, given: JoinArguments, windowed: tuple[str, str], merge: 
     results = Process(
         name=merge,
         parents=(builder.add(this_join), builder.add(other_join)),
-        supplier=JoinResults(alone=alone if alone.meets_itself or not kind.keeps_left else None),
+        supplier=JoinResults(alone=alone if _can_do_with_one_store(alone, windows) else None),
         copartitions=True,
     )
     return left.then(results, sources=left.sources | sides.right.sources, value_serde=None)
+
+
+def _can_do_with_one_store(join: SelfJoin, windows: JoinWindows) -> bool:
+    """Whether no record has to wait for a partner, since it is its own."""
+    return not join.keeps_left or (join.meets_itself and not windows.emits_early)
 
 
 def _side(

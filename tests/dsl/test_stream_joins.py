@@ -172,6 +172,29 @@ def test_one_store_for_a_self_join_gives_what_two_give(
     assert found[0] == found[1]
 
 
+@settings(max_examples=40, deadline=None)
+@given(records, windows, st.sampled_from(["left_join", "outer_join"]))
+def test_early_results_come_at_once_and_again_with_each_partner(
+    given_records: list[Given], over: JoinWindows, kind: str
+) -> None:
+    """Each record of a kept side is forwarded alone unless one of its pairs is there when it comes."""
+    given_records = numbered(given_records)
+    found = results(topology(kind, over.emitting_early()), given_records)
+    matched = pairs(given_records, over)
+    assert Counter(result for result in found if None not in result[1]) == matched
+    came = [record.value for record in given_records]
+    alone = set()
+    for record in given_records:
+        if record.value is None or not (record.left or kind == "outer_join"):
+            continue
+        side = 0 if record.left else 1
+        partners = [values[1 - side] for _, values, _ in matched if values[side] == record.value]
+        if not any(came.index(other) < came.index(record.value) for other in partners):
+            values = (record.value, None) if record.left else (None, record.value)
+            alone.add((record.key, values, record.timestamp))
+    assert Counter(result for result in found if None in result[1]) == Counter(alone)
+
+
 def test_a_left_self_join_in_one_store_keeps_records_without_a_key() -> None:
     builder = StreamsBuilder()
     stream: KStream[str, str] = builder.stream("left")

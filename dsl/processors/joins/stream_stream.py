@@ -51,7 +51,8 @@ class StreamJoinSide:
     :param from_left: whether the records that come are those of the left stream.
     :param keeps: whether a record of this side is forwarded without a partner too.
     :param before_ms: how much earlier a partner may be; so ``after_ms``.
-    :param unmatched: what a left or outer join knows of its third store; ``None`` for an inner join.
+    :param unmatched: what a left or outer join knows of its third store; ``None`` for an inner join, and for one that
+        forwards what has no partner at once.
     """
 
     joiner: Callable[..., Any] = field(metadata=USER_FUNCTION)
@@ -69,7 +70,7 @@ class StreamJoinSide:
         if not self.from_left:
             joiner = reversed_joiner(joiner)
         if self.unmatched is None:
-            return self._inner(context, joiner)
+            return self._early(context, joiner) if self.keeps else self._inner(context, joiner)
         return self._outer(context, joiner, self.unmatched)
 
     def _inner(self, context: OperatorContext, joiner: Callable[[Any, Any, Any], Any]) -> Forward:
@@ -89,6 +90,31 @@ class StreamJoinSide:
                 return
             for joined, time in results:
                 forward(key, joined, time if time > timestamp else timestamp, headers)
+
+        return process
+
+    def _early(self, context: OperatorContext, joiner: Callable[[Any, Any, Any], Any]) -> Forward:
+        inner, other = self._inner(context, joiner), context.store(self.other_store)
+        of_key, write_key, before, after = other.timed.of_key, other.write_key, self.before_ms, self.after_ms
+        forward, fail = context.forward, context.fail
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            if value is None:
+                inner(key, value, timestamp, headers)
+                return
+            try:
+                alone = key is None
+                if not alone:
+                    partners = of_key(write_key(key), timestamp - before, timestamp + after, reverse=False)
+                    alone = next(partners, None) is None
+                joined = joiner(key, value, None) if alone else None
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            if alone:
+                forward(key, joined, timestamp, headers)
+            else:
+                inner(key, value, timestamp, headers)
 
         return process
 

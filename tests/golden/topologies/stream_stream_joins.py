@@ -258,6 +258,7 @@ CASES: dict[str, Build] = {
     "self-join-optimized": self_join(with_grace(10, 10)),
     "self-join-optimized-asymmetric": self_join(no_grace().before(2).after(9), upper),
     "self-join-plain": self_join(with_grace(10, 10)),
+    "stream-stream-deprecated-of": outer(with_grace(10, 20).emitting_early()),
     "stream-stream-in-memory": outer(with_grace(10, 5), IN_MEMORY),
     "stream-stream-inner": inner(no_grace()),
     "stream-stream-inner-asymmetric": inner(with_grace(10, 5).before(3).after(12)),
