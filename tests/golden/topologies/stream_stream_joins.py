@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dsl import (
+    Consumed,
     Grouped,
     JoinWindows,
     KStream,
@@ -240,6 +241,48 @@ def window_without_time(config: Any) -> Topology:
     return builder.build(config)
 
 
+READ: Consumed[str, str] = Consumed(key_serde=S, value_serde=S)
+WRITTEN: Produced[str, str] = Produced(key_serde=S, value_serde=S)
+
+
+def bar(left: Any, right: Any) -> str:
+    """The joiner of the recordings of internal topics."""
+    return f"{text(left)}|{text(right)}"
+
+
+def of_internal_topics(kind: str) -> Build:
+    """The recordings of names, settings and records of internal topics."""
+
+    def build(config: Any) -> Topology:
+        builder = StreamsBuilder()
+        left, right = builder.stream("left", READ), builder.stream("right", READ)
+        over, how = with_grace(60, 40), named("join", "join")
+        if kind == "outer":
+            left.outer_join(right, bar, windows=over, joined=how).to("output", WRITTEN)
+        else:
+            left.join(right, bar, windows=over, joined=how).to("output", WRITTEN)
+        return builder.build(config)
+
+    return build
+
+
+def repartitioned(name: str | None) -> Build:
+    """The recordings of names of repartition topics."""
+
+    def build(config: Any) -> Topology:
+        builder = StreamsBuilder()
+        left = builder.stream("left", READ).select_key(value_of)
+        right = builder.stream("right", READ).select_key(value_of)
+        over = no_grace(1000)
+        if name is None:
+            left.join(right, bar, windows=over, joined=STRINGS).to("output", WRITTEN)
+        else:
+            left.left_join(right, bar, windows=over, joined=named(name)).to("output", WRITTEN)
+        return builder.build(config)
+
+    return build
+
+
 IN_MEMORY: StreamJoined[str, str, str] = StreamJoined(
     store_type=BuiltInDslStoreSuppliers.IN_MEMORY, key_serde=S, value_serde=S, other_value_serde=S, logging=False
 )
@@ -255,6 +298,9 @@ CASES: dict[str, Build] = {
     "describe-stream-stream-join-repartition": describe_repartition,
     "describe-stream-stream-joins": describe,
     "describe-stream-stream-joins-named": describe_named,
+    "join_repartition": repartitioned(None),
+    "join_repartition_named": repartitioned("j"),
+    "outer_join": of_internal_topics("outer"),
     "self-join-optimized": self_join(with_grace(10, 10)),
     "self-join-optimized-asymmetric": self_join(no_grace().before(2).after(9), upper),
     "self-join-plain": self_join(with_grace(10, 10)),
@@ -277,4 +323,5 @@ CASES: dict[str, Build] = {
     "stream-stream-retention-big": inner(with_grace(20_000, 40_000)),
     "stream-stream-three-way": three_way,
     "stream-stream-zero-window": inner(with_grace(0, 10)),
+    "stream_join": of_internal_topics("inner"),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dsl import Consumed, Joined, KStream, KTable, Materialized, StreamsBuilder
+from dsl import Consumed, Joined, KStream, KTable, Materialized, Produced, StreamsBuilder
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.topology import Topology
@@ -172,11 +172,24 @@ def describe_global(config: Any) -> Topology:
     return builder.build(config)
 
 
+def of_internal_topics(config: Any) -> Topology:
+    """The recording of names, settings and records of internal topics."""
+    builder = StreamsBuilder()
+    strings: Consumed[str, str] = Consumed(key_serde=S, value_serde=S)
+    stream = builder.stream("left", strings)
+    table = builder.table("right", strings, materialized=ver("versions", 500))
+    how: Joined[str, str, str] = Joined(name="join", key_serde=S, value_serde=S, other_value_serde=S, grace=100)
+    joined = stream.join(table, lambda left, right: f"{left}|{right}", joined=how)
+    joined.to("output", Produced(key_serde=S, value_serde=S))
+    return builder.build(config)
+
+
 CASES: dict[str, Build] = {
     "build-grace-join-plain-table": grace_on_plain_table,
     "describe-global-joins": describe_global,
     "describe-stream-table-grace": describe_grace,
     "describe-stream-table-joins": describe,
+    "grace_join": of_internal_topics,
     "stream-global-inner": global_inner,
     "stream-global-left": global_left,
     "stream-table-filtered": filtered,
