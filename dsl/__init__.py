@@ -19,6 +19,8 @@ from __future__ import annotations
 from dsl.branch import BranchedKStream
 from dsl.builder import StreamsBuilder
 from dsl.global_ktable import GlobalKTable
+from dsl.joins.join_windows import JoinWindows
+from dsl.joins.options import Joined, StreamJoined
 from dsl.options import Branched, Consumed, Grouped, Materialized, Named, Produced, Repartitioned
 from dsl.streams import KGroupedStream, KGroupedTable, KStream, KTable
 from dsl.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
@@ -31,6 +33,8 @@ __all__ = [
     "EagerBufferConfig",
     "GlobalKTable",
     "Grouped",
+    "JoinWindows",
+    "Joined",
     "KGroupedStream",
     "KGroupedTable",
     "KStream",
@@ -39,6 +43,7 @@ __all__ = [
     "Named",
     "Produced",
     "Repartitioned",
+    "StreamJoined",
     "StreamsBuilder",
     "StrictBufferConfig",
     "Suppressed",

@@ -26,6 +26,11 @@ class GlobalKTable(Generic[K, V]):
         self._table = table
 
     @property
+    def planned(self) -> GlobalTable:
+        """The table in the builder's plan, for joins with it."""
+        return self._table
+
+    @property
     def queryable_store_name(self) -> str | None:
         """The name under which the table can be queried; ``None`` if the user did not name its store."""
         return self._table.store if self._table.queryable else None

@@ -15,6 +15,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar, overload
 
 from dsl.branch import BranchedKStream
+from dsl.global_ktable import GlobalKTable
+from dsl.joins import stream_global, stream_stream, stream_table
+from dsl.joins.arguments import JoinArguments, JoinKind
+from dsl.joins.join_windows import JoinWindows
+from dsl.joins.options import Joined, StreamJoined
 from dsl.options import Grouped, Materialized, NamedLike, Produced, Repartitioned
 from dsl.plan import group_nodes, stream_nodes, suppress_nodes, table_nodes
 from dsl.plan.builder import Place
@@ -31,6 +36,13 @@ K = TypeVar("K")
 V = TypeVar("V")
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
+V3 = TypeVar("V3")
+
+Joiner = Callable[[V, V2], V3 | None]
+KeyJoiner = Callable[[K, V, V2], V3 | None]
+Selector = Callable[[K, V], K2 | None]
+StreamOptions = StreamJoined[K, V, V2] | str | None
+TableOptions = Joined[K, V, V2] | str | None
 
 
 class KStream(Generic[K, V]):
@@ -191,6 +203,244 @@ class KStream(Generic[K, V]):
     ) -> KStream[K, V2]:
         """Runs a processor that cannot change keys, so that no repartition follows; otherwise as :meth:`process`."""
         return KStream(stream_nodes.process(self._place, supplier, stores, True, name))
+
+    # ------------------------------------------------------------------ joins
+
+    @overload
+    def join(
+        self,
+        other: KStream[K, V2],
+        joiner: Joiner[V, V2, V3],
+        *,
+        windows: JoinWindows,
+        joined: StreamOptions[K, V, V2] = None,
+    ) -> KStream[K, V3]: ...
+    @overload
+    def join(
+        self,
+        other: KTable[K, V2],
+        joiner: Joiner[V, V2, V3],
+        *,
+        joined: TableOptions[K, V, V2] = None,
+    ) -> KStream[K, V3]: ...
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[K2, V2],
+        joiner: Joiner[V, V2, V3],
+        *,
+        key_selector: Callable[[K, V], K2 | None],
+        name: NamedLike = None,
+    ) -> KStream[K, V3]: ...
+    def join(
+        self,
+        other: Any,
+        joiner: Callable[..., Any],
+        *,
+        windows: JoinWindows | None = None,
+        joined: Any = None,
+        key_selector: Callable[..., Any] | None = None,
+        name: NamedLike = None,
+    ) -> KStream[Any, Any]:
+        """Joins each record with its partners of the other side: ``joiner(value, other)`` for each of them.
+
+        * With a **stream**: the records of the same key that are at most so far away in time as ``windows`` say. The
+          result has the larger of the two timestamps (semantics 54 to 61).
+        * With a **table**: the row of the record's key, as it is now, or in a versioned table as it was at the record's
+          time. Only the stream's records cause results, which have their timestamps (semantics 40, 64, 65).
+        * With a **global table**: the row of the key that ``key_selector(key, value)`` returns.
+
+        A record without a partner is dropped. Both sides need the same number of partitions, except for a global
+        table; where keys have changed, records go through an internal topic first.
+
+        ::
+
+            from streams import JoinWindows, StreamsBuilder, TopologyTestDriver
+
+            builder = StreamsBuilder()
+            paid = builder.stream("payments")
+            within = JoinWindows.of_time_difference_with_no_grace(1000)
+            builder.stream("orders").join(paid, lambda order, payment: f"{order}: {payment}", windows=within).to("done")
+
+            settings = {"default.key.serde": "string", "default.value.serde": "string"}
+            with TopologyTestDriver(builder.build(), settings) as driver:
+                driver.create_input_topic("orders").pipe_input("ann", "tea", timestamp=0)
+                driver.create_input_topic("payments").pipe_input("ann", "3 EUR", timestamp=700)
+                assert driver.create_output_topic("done").read_key_value() == ("ann", "tea: 3 EUR")
+
+        :param windows: for a stream: how far apart two records may be.
+        :param joined: names, serdes and stores; for a stream a ``StreamJoined``, for a table a ``Joined``. A plain
+            string is the operator's name.
+        :param key_selector: for a global table: where to look.
+        :param name: for a global table: the operator's name.
+        :raises TopologyError: if the other side comes from another builder, or an argument does not belong to it.
+        """
+        given = JoinArguments(joiner=joiner, windows=windows, joined=joined, key_selector=key_selector, name=name)
+        return self._join(other, JoinKind(), given)
+
+    @overload
+    def join_with_key(
+        self,
+        other: KStream[K, V2],
+        joiner: KeyJoiner[K, V, V2, V3],
+        *,
+        windows: JoinWindows,
+        joined: StreamOptions[K, V, V2] = None,
+    ) -> KStream[K, V3]: ...
+    @overload
+    def join_with_key(
+        self,
+        other: KTable[K, V2],
+        joiner: KeyJoiner[K, V, V2, V3],
+        *,
+        joined: TableOptions[K, V, V2] = None,
+    ) -> KStream[K, V3]: ...
+    @overload
+    def join_with_key(
+        self,
+        other: GlobalKTable[K2, V2],
+        joiner: KeyJoiner[K, V, V2, V3],
+        *,
+        key_selector: Callable[[K, V], K2 | None],
+        name: NamedLike = None,
+    ) -> KStream[K, V3]: ...
+    def join_with_key(
+        self,
+        other: Any,
+        joiner: Callable[..., Any],
+        *,
+        windows: JoinWindows | None = None,
+        joined: Any = None,
+        key_selector: Callable[..., Any] | None = None,
+        name: NamedLike = None,
+    ) -> KStream[Any, Any]:
+        """Joins as :meth:`join` does, with ``joiner(key, value, other)``; the key is that of this stream."""
+        given = JoinArguments(joiner=joiner, windows=windows, joined=joined, key_selector=key_selector, name=name)
+        return self._join(other, JoinKind(takes_key=True), given)
+
+    @overload
+    def left_join(
+        self,
+        other: KStream[K, V2],
+        joiner: Joiner[V, V2 | None, V3],
+        *,
+        windows: JoinWindows,
+        joined: StreamOptions[K, V, V2] = None,
+    ) -> KStream[K, V3]: ...
+    @overload
+    def left_join(
+        self,
+        other: KTable[K, V2],
+        joiner: Joiner[V, V2 | None, V3],
+        *,
+        joined: TableOptions[K, V, V2] = None,
+    ) -> KStream[K, V3]: ...
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[K2, V2],
+        joiner: Joiner[V, V2 | None, V3],
+        *,
+        key_selector: Callable[[K, V], K2 | None],
+        name: NamedLike = None,
+    ) -> KStream[K, V3]: ...
+    def left_join(
+        self,
+        other: Any,
+        joiner: Callable[..., Any],
+        *,
+        windows: JoinWindows | None = None,
+        joined: Any = None,
+        key_selector: Callable[..., Any] | None = None,
+        name: NamedLike = None,
+    ) -> KStream[Any, Any]:
+        """Joins as :meth:`join` does, and keeps each record of this stream: ``joiner(value, None)`` without a partner.
+
+        In a join with a stream such a result comes when the record's window has closed and the grace period is over,
+        and a later record has shown that (semantics 56, 57). A record without a key has no partner.
+        """
+        given = JoinArguments(joiner=joiner, windows=windows, joined=joined, key_selector=key_selector, name=name)
+        return self._join(other, JoinKind(keeps_left=True), given)
+
+    @overload
+    def left_join_with_key(
+        self,
+        other: KStream[K, V2],
+        joiner: KeyJoiner[K, V, V2 | None, V3],
+        *,
+        windows: JoinWindows,
+        joined: StreamOptions[K, V, V2] = None,
+    ) -> KStream[K, V3]: ...
+    @overload
+    def left_join_with_key(
+        self,
+        other: KTable[K, V2],
+        joiner: KeyJoiner[K, V, V2 | None, V3],
+        *,
+        joined: TableOptions[K, V, V2] = None,
+    ) -> KStream[K, V3]: ...
+    @overload
+    def left_join_with_key(
+        self,
+        other: GlobalKTable[K2, V2],
+        joiner: KeyJoiner[K, V, V2 | None, V3],
+        *,
+        key_selector: Callable[[K, V], K2 | None],
+        name: NamedLike = None,
+    ) -> KStream[K, V3]: ...
+    def left_join_with_key(
+        self,
+        other: Any,
+        joiner: Callable[..., Any],
+        *,
+        windows: JoinWindows | None = None,
+        joined: Any = None,
+        key_selector: Callable[..., Any] | None = None,
+        name: NamedLike = None,
+    ) -> KStream[Any, Any]:
+        """Joins as :meth:`left_join` does, with ``joiner(key, value, other)``; the key may be ``None``."""
+        given = JoinArguments(joiner=joiner, windows=windows, joined=joined, key_selector=key_selector, name=name)
+        return self._join(other, JoinKind(keeps_left=True, takes_key=True), given)
+
+    def outer_join(
+        self,
+        other: KStream[K, V2],
+        joiner: Joiner[V | None, V2 | None, V3],
+        *,
+        windows: JoinWindows,
+        joined: StreamOptions[K, V, V2] = None,
+    ) -> KStream[K, V3]:
+        """Joins with a stream as :meth:`join` does, and keeps each record of either side.
+
+        Without a partner it is ``joiner(value, None)`` for a record of this stream and ``joiner(None, other)`` for one
+        of the other, when the record's window has closed (semantics 56, 57).
+        """
+        given = JoinArguments(joiner=joiner, windows=windows, joined=joined)
+        return self._join(other, JoinKind(keeps_left=True, keeps_right=True), given)
+
+    def outer_join_with_key(
+        self,
+        other: KStream[K, V2],
+        joiner: KeyJoiner[K, V | None, V2 | None, V3],
+        *,
+        windows: JoinWindows,
+        joined: StreamOptions[K, V, V2] = None,
+    ) -> KStream[K, V3]:
+        """Joins as :meth:`outer_join` does, with ``joiner(key, value, other)``; the key may be ``None``."""
+        given = JoinArguments(joiner=joiner, windows=windows, joined=joined)
+        return self._join(other, JoinKind(keeps_left=True, keeps_right=True, takes_key=True), given)
+
+    def _join(self, other: Any, kind: JoinKind, given: JoinArguments) -> KStream[Any, Any]:
+        match other:
+            case KStream():
+                return KStream(stream_stream.join(self._place, other._place, kind, given))
+            case KTable() if not kind.keeps_right:
+                return KStream(stream_table.join(self._place, other._place, kind, given))
+            case GlobalKTable() if not kind.keeps_right:
+                return KStream(stream_global.join(self._place, other.planned, kind, given))
+            case _:
+                wanted = "a stream" if kind.keeps_right else "a stream, a table or a global table"
+                raise TopologyError(f"a stream is joined with {wanted}, not with {other!r}")
 
     # ------------------------------------------------------------------ tables and groups
 

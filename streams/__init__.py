@@ -26,6 +26,8 @@ if TYPE_CHECKING:
         EagerBufferConfig,
         GlobalKTable,
         Grouped,
+        Joined,
+        JoinWindows,
         KGroupedStream,
         KGroupedTable,
         KStream,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
         Named,
         Produced,
         Repartitioned,
+        StreamJoined,
         StreamsBuilder,
         StrictBufferConfig,
         Suppressed,
@@ -224,6 +227,8 @@ __all__ = [
     "InvalidStateStoreError",
     "InvalidStateStorePartitionError",
     "IsolationLevel",
+    "JoinWindows",
+    "Joined",
     "KGroupedStream",
     "KGroupedTable",
     "KStream",
@@ -299,6 +304,7 @@ __all__ = [
     "StoreQueryParameters",
     "StoreSupplier",
     "Stores",
+    "StreamJoined",
     "StreamPartitioner",
     "StreamThreadExceptionResponse",
     "StreamsBuilder",
@@ -423,9 +429,9 @@ _HOMES = {
     "processor_api.stores.windowed": "Window Windowed",
     "state.formats.windowed_serdes": "WindowedSerdes",
     "dsl": (
-        "Branched BranchedKStream BufferConfig Consumed EagerBufferConfig GlobalKTable Grouped KGroupedStream "
-        "KGroupedTable KStream KTable Materialized Named Produced Repartitioned StreamsBuilder StrictBufferConfig "
-        "Suppressed"
+        "Branched BranchedKStream BufferConfig Consumed EagerBufferConfig GlobalKTable Grouped JoinWindows "
+        "Joined KGroupedStream KGroupedTable KStream KTable Materialized Named Produced Repartitioned StreamJoined "
+        "StreamsBuilder StrictBufferConfig Suppressed"
     ),
     "streams.app.kafka_streams": "KafkaStreams",
     "streams.app.states": "ClientState StateListener",

@@ -19,6 +19,8 @@ class PlanBuilder:
 
     def __init__(self) -> None:
         self.names = Names()
+        self.shared_repartitions: dict[int, int] = {}
+        """The repartition of a stream for its joins that give no name, by the number of the stream's node."""
         self._nodes: dict[int, PlanNode] = {}
         self._turns: dict[int, int] = {}
         self._turn = 0

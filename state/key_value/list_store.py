@@ -11,9 +11,11 @@ from dataclasses import replace
 from typing import Any, Self
 
 from processor_api.errors import StoreError
+from processor_api.record import NO_TIMESTAMP, HeaderList
 from processor_api.serde import Serde, Serdes
 from state.formats.list_value import add_item, read_items
 from state.key_value.live_view import KeyValueView
+from state.write_buffer.buffer import Rows
 from state.write_buffer.checked_serdes import key_writer, prefix_bounds, reader, value_writer
 from state.write_buffer.fast_path import Put, make_get, make_put, refusing_put
 from state.write_buffer.iterators import OpenIterators, RowIterator
@@ -22,7 +24,7 @@ from state.write_buffer.row_reader import RowReader
 from state.write_buffer.store_kind import Opening, OpenStore, StoreKind, open_rows
 from state.write_buffer.stored_rows import StoredFamily, StoredRow
 
-__all__ = ["KINDS", "ListFacade"]
+__all__ = ["KINDS", "ListFacade", "ListOperator", "SharedTime"]
 
 
 class ListFacade:
@@ -114,16 +116,79 @@ class ListFacade:
                 yield key, self._read_value(item)
 
     def _read(self, function: Any, *row: Any) -> Any:
-        try:
-            return function(*row)
-        except ValueError as error:
-            raise StoreError(f"store {self.name!r} has a damaged row: {error}", store=self.name) from error
+        return _checked(self.name, function, *row)
+
+
+class SharedTime:
+    """The time that the operators of a join share, for as long as their task runs."""
+
+    __slots__ = ("next_emit_ms", "oldest", "stream_time")
+
+    def __init__(self) -> None:
+        self.stream_time = NO_TIMESTAMP
+        """The largest timestamp that reached one of them, in ms."""
+        self.oldest: int | None = None
+        """The time from which on rows may wait, in ms; ``None`` until somebody has looked."""
+        self.next_emit_ms = 0
+        """The wall-clock time before which nothing that waits is looked at."""
+
+
+class ListOperator:
+    """The form of the store for operators: keys decoded, lists only when they are asked for."""
+
+    cached = False
+
+    def __init__(self, rows: Rows, opening: Opening) -> None:
+        self.name = rows.name
+        self.time = SharedTime()
+        self._rows = rows
+        self._get, self._put = make_get(rows), make_put(rows)
+        self._write_key = key_writer(opening.key_serde, rows.name)
+        self._read_key = reader(opening.key_serde, "key", rows.name)
+        self._write_value = value_writer(opening.value_serde, rows.name)
+        self._read_value = reader(opening.value_serde, "value", rows.name)
+
+    def put(self, key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
+        """Adds a value to the key's list, or deletes the list with ``None``.
+
+        :param timestamp: the time of the changelog record, in ms; so ``headers``.
+        """
+        raw, item = self._write_key(key), self._write_value(value)
+        row = None
+        if item is not None:
+            found = self._get(raw)
+            row = _checked(self.name, add_item, None if found is None else found[0], item)
+        self._put(raw, row, timestamp, headers)
+
+    def delete_present(self, key: Any, timestamp: int, headers: HeaderList | None = None) -> None:
+        """Deletes the key's list, if there is one."""
+        raw = self._write_key(key)
+        if self._get(raw) is not None:
+            self._put(raw, None, timestamp, headers)
+
+    def rows(self) -> Iterator[tuple[Any, bytes]]:
+        """Yields each key with its list as it is stored, in order, as they are now: rows may be deleted meanwhile."""
+        read_key = self._read_key
+        return ((read_key(raw), entry[0]) for raw, entry in self._rows.range(None, None, reverse=False))
+
+    def items(self, row: bytes) -> list[Any]:
+        """Returns the values of a stored list."""
+        return [self._read_value(item) for item in _checked(self.name, read_items, row)]
+
+
+def _checked(store: str, function: Any, *row: Any) -> Any:
+    try:
+        return function(*row)
+    except ValueError as error:
+        raise StoreError(f"store {store!r} has a damaged row: {error}", store=store) from error
 
 
 def _open(opening: Opening) -> OpenStore:
     rows = open_rows(replace(opening, value_serde=Serdes.BYTES), key_serde=Serdes.BYTES, log_each=opening.log_each)
     facade = ListFacade(rows, make_put(rows), opening.key_serde, opening.value_serde)
-    return OpenStore(kind=opening.kind, builder=opening.builder, rows=rows, facade=facade, operator=facade)
+    return OpenStore(
+        kind=opening.kind, builder=opening.builder, rows=rows, facade=facade, operator=ListOperator(rows, opening)
+    )
 
 
 def _stored(key: bytes, row: bytes) -> StoredRow:

@@ -27,6 +27,7 @@ __all__ = ["KINDS", "JoinBuffer"]
 
 FAMILY = "join-buffer"
 MAX_SEQUENCE = 0x7FFFFFFF
+TIME_BYTES = 8
 
 
 class JoinBuffer(Buffer):
@@ -37,7 +38,7 @@ class JoinBuffer(Buffer):
         self._grace: int = opening.builder.supplier.parameters["grace_ms"]
         if not self.index.counted:
             for key, row in self.rows.family.range(*ENTRIES):
-                self.index.count(row_size(key, read_row(row, self.name)))
+                self.index.count(_size(key, read_row(row, self.name)))
         self.min_timestamp = self.index.min_timestamp()
 
     def put(self, key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> bool:
@@ -57,7 +58,7 @@ class JoinBuffer(Buffer):
         row = BufferValue(self._context(timestamp, headers), None, None, data, 0)
         self._put(entry, written(row), NO_TIMESTAMP)
         index.sequence = sequence
-        index.add(entry, row_size(entry, row))
+        index.add(entry, _size(entry, row))
         if timestamp > index.stream_time:
             index.stream_time = timestamp
         if timestamp < self.min_timestamp:
@@ -76,9 +77,14 @@ class JoinBuffer(Buffer):
             key = self._read_key(read_window_key_by_time(entry)[0])
             self._hand_out(callback, key, self._read_value(value.new), value.context)
             self._put(entry, None, NO_TIMESTAMP)
-            index.remove_first(entry, row_size(entry, value))
+            index.remove_first(entry, _size(entry, value))
             first = index.first() if index.num_records else None
             self.min_timestamp = index.min_timestamp() if first is None else time_of(first)
+
+
+def _size(key: bytes, value: BufferValue) -> int:
+    """What Kafka Streams counts for a row here, in bytes: the time is in the key, and not counted twice."""
+    return row_size(key, value) - TIME_BYTES
 
 
 def _logged(log: Callable[..., None] | None) -> Log | None:

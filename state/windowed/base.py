@@ -153,6 +153,10 @@ class TimedOperator:
         self._window_of = window_of
         self._on_flush = timed.rows.on_flush
 
+    def add(self, key: bytes, time: int, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+        """Adds a row to a store that keeps duplicates; the changelog record has the headers (joins of streams)."""
+        self.timed.add_with_headers(key, time, value, timestamp, headers)
+
     def on_flush(self, callback: FlushCallback, *, old_values: bool) -> None:
         """Sets the function that is called with each cached change when it is drained; keys are :class:`Windowed`."""
         key_of, parts, window_of = self._key_of, self._parts, self._window_of

@@ -151,7 +151,8 @@ class TimedRows(TimedReads):
         name = opening.builder.name
         family = opening.engine.family(f"{name}.{opening.codec.family_suffix}")
         segments = Segments(name, family, retention, opening.drop)
-        self.log = _logged_as(layout, opening.log, segments, caching=opening.builder.caching)
+        self._logged_headers = _LoggedHeaders()
+        self.log = _logged_as(layout, opening.log, segments, None if opening.builder.caching else self._logged_headers)
         numbered = opening.builder.supplier.parameters.get("retain_duplicates", False)  # no key is put twice
         log_each = opening.log_each or numbered
         rows = open_rows(opening, key_serde=Serdes.BYTES, log=self.log, log_each=log_each, when_logged=segments.settle)
@@ -194,6 +195,35 @@ class TimedRows(TimedReads):
         if time > segments.stream_time and (not self.rows.cached or row in self.rows.dirty):
             segments.observe(time)  # else a full cache has drained it, and knows better
 
+    def add(self, key: bytes, time: int, value: Any, timestamp: int, headers: HeaderList | None = None) -> int | None:
+        """Adds a row beside those of the same key and time, in a store that keeps duplicates; returns its number.
+
+        A null is logged under a number of its own and changes nothing else (semantics 125), but that in memory it moves
+        the store's time, or counts as dropped if it is late.
+        """
+        segments = self.segments
+        number = segments.peek_sequence()
+        if value is None:
+            self.log_only(key, time, number, None, timestamp, headers)
+            if not self.rows.persistent:
+                if time > segments.stream_time:
+                    segments.observe(time)
+                elif time < segments.dropped_before:
+                    segments.drop(time)
+            segments.take_sequence(number, value=False)
+            return None
+        self.put(key, time, number, value, timestamp, headers)
+        segments.take_sequence(number, value=True)
+        return number
+
+    def add_with_headers(self, key: bytes, time: int, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+        """Adds a row as :meth:`add` does; its changelog record has the headers, as in joins of streams."""
+        self._logged_headers.now = headers
+        try:
+            self.add(key, time, value, timestamp, headers)
+        finally:
+            self._logged_headers.now = None
+
     def log_only(
         self, key: bytes, time: int, rest: int, value: Any, timestamp: int, headers: HeaderList | None = None
     ) -> None:
@@ -203,13 +233,27 @@ class TimedRows(TimedReads):
             self.log(self.layout.row(0, key, time, rest), data, timestamp)
 
 
-def _logged_as(layout: RowLayout, log: Log | None, segments: Segments, *, caching: bool) -> Log | None:
-    """Logs rows under the keys that the changelog has for them; of a cache, notes their times."""
+class _LoggedHeaders:
+    """Holds the headers that changelog records get, while an operator sets them."""
+
+    __slots__ = ("now",)
+
+    def __init__(self) -> None:
+        self.now: HeaderList | None = None
+
+
+def _logged_as(
+    layout: RowLayout, log: Callable[..., None] | None, segments: Segments, headers: _LoggedHeaders | None
+) -> Log | None:
+    """Logs rows under the keys that the changelog has for them; of a cache, which has no headers, notes their times."""
     write, parts = layout.keys.write, layout.parts
 
     def logged(row: bytes, value: bytes | None, timestamp: int) -> None:
         assert log is not None
-        log(write(*parts(row)), value, timestamp)
+        if headers is None or headers.now is None:
+            log(write(*parts(row)), value, timestamp)
+        else:
+            log(write(*parts(row)), value, timestamp, headers.now)
 
     def logged_by_cache(row: bytes, value: bytes | None, timestamp: int) -> None:
         key, time, rest = parts(row)
@@ -217,7 +261,7 @@ def _logged_as(layout: RowLayout, log: Log | None, segments: Segments, *, cachin
             log(write(key, time, rest), value, timestamp)
         segments.reach(time)
 
-    if caching:
+    if headers is None:
         return logged_by_cache
     return None if log is None else logged
 

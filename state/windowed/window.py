@@ -94,22 +94,11 @@ class WindowFacade(WindowReads):
         data, start = self._write_key(key), self._time(window_start, "start of the window")
         value, timestamp = self._shown.parts(value)
         if self.numbers is not None:
-            self._add(self.numbers, data, start, value, timestamp)
+            number = self._timed.add(data, start, value, timestamp, self._timed.rows.cursor.headers)
+            if number is not None:
+                self.numbers.last = number
         else:
             self._timed.put(data, start, 0, value, timestamp, self._timed.rows.cursor.headers)
-
-    def _add(self, numbers: PutNumbers, key: bytes, start: int, value: Any, timestamp: int) -> None:
-        """A null is logged under a number of its own and changes nothing else, but for the time in memory."""
-        timed, segments = self._timed, self._timed.segments
-        number = segments.peek_sequence()
-        if value is None:
-            timed.log_only(key, start, number, None, timestamp, self._timed.rows.cursor.headers)
-            if not self.persistent and start > segments.stream_time:
-                segments.observe(start)
-        else:
-            timed.put(key, start, number, value, timestamp, self._timed.rows.cursor.headers)
-            numbers.last = number
-        segments.take_sequence(number, value=value is not None)
 
 
 def _open_with(values: Values, time_ordered: bool) -> Callable[[Opening], OpenStore]:

@@ -450,8 +450,8 @@ KEYS: tuple[Key, ...] = (
         "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__",
         "outer_join_emit_interval_ms",
         "1000",
-        IGNORED,
-        "there are no stream-stream joins yet",
+        WORKS,
+        "how often, by the wall clock, a left or outer join of streams looks for records whose windows have closed",
     ),
     Key(
         "__emit.interval.ms.kstreams.windowed.aggregation__",

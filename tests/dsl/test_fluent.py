@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 PROGRAM = """
-from dsl import Consumed, Grouped, KStream, KTable, Materialized, Produced, StreamsBuilder
+from dsl import Consumed, Grouped, JoinWindows, KStream, KTable, Materialized, Produced, StreamsBuilder
 from processor_api.processor import FixedKeyProcessor, Processor
 from processor_api.record import FixedKeyRecord, Record
 from processor_api.serde import Serdes
@@ -48,6 +48,13 @@ reveal_type(table.to_stream(lambda k, v: len(v)))
 reveal_type(table.group_by(lambda k, v: (len(v), v)).count())
 reveal_type(stream.to_table(materialized=Materialized(name="x", value_serde=Serdes.LONG)))
 reveal_type(builder.stream("plain"))
+over = JoinWindows.of_time_difference_with_no_grace(5)
+everywhere = builder.global_table("g", Consumed(key_serde=Serdes.LONG, value_serde=Serdes.STRING))
+reveal_type(stream.join(table, lambda n, text: text * n))
+reveal_type(stream.left_join(table, lambda n, text: n + len(text or "")))
+reveal_type(stream.join(stream.map_values(str), lambda n, text: (n, text), windows=over))
+reveal_type(stream.outer_join(stream, lambda a, b: (a or 0) + (b or 0), windows=over))
+reveal_type(stream.left_join_with_key(everywhere, lambda k, n, t: k + (t or ""), key_selector=lambda k, n: n))
 lines: KStream[str, str] = builder.stream("lines")
 stream.to("out", Produced(value_serde=Serdes.LONG))
 stream.group_by(lambda k, v: v, Grouped(key_serde=Serdes.LONG))
@@ -59,6 +66,11 @@ stream.to("out", Produced(value_serde=Serdes.STRING))
 stream.merge(table.to_stream())
 table.group_by(lambda k, v: v)
 stream.process(Length)
+stream.join(table, lambda n, text: text + n)
+stream.left_join(table, lambda n, text: text.upper())
+stream.join(stream, lambda a, b: a + b)
+stream.join(table.to_stream(), lambda n, text: n.upper(), windows=over)
+stream.join(everywhere, lambda n, text: text, key_selector=lambda k, n: k)
 """
 
 REVEALED = [
@@ -83,8 +95,13 @@ REVEALED = [
     "dsl.streams.KTable[int, int]",
     "dsl.streams.KTable[str, int]",
     "dsl.streams.KStream[Any, Any]",
+    "dsl.streams.KStream[str, str]",
+    "dsl.streams.KStream[str, int]",
+    "dsl.streams.KStream[str, tuple[int, str]]",
+    "dsl.streams.KStream[str, int]",
+    "dsl.streams.KStream[str, str]",
 ]
-MISTAKES = 7
+MISTAKES = 12
 
 
 def test_a_user_s_functions_are_checked(tmp_path: Path) -> None:

@@ -199,7 +199,7 @@ class JoinMachine(Machine):
         self.time = self.saved_time
 
     def size(self, row: Row) -> int:
-        return context_size(row) + 13 + len(row["key"].encode()) + len(row["value"])
+        return context_size(row) + 5 + len(row["key"].encode()) + len(row["value"])
 
 
 @pytest.mark.parametrize("machine", [ChangeMachine, JoinMachine])

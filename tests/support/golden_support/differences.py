@@ -34,7 +34,8 @@ What is expected is a result only where a recording is of a scenario, which is t
 of random calls are drawn anew, and an entry about them is a rule. One of these stands in every entry:
 
 * ``ours``: JSON, where a string ``text:...`` means the hex of that text; or ``absent = true``;
-* ``rule``: the name of a function in ``golden_support.difference_rules`` that makes it of what was recorded;
+* ``rule``: the name of a function in ``golden_support.difference_rules`` that makes it of what was recorded; of a whole
+  run with ``field = "steps"``;
 * ``as_on = "memory"``: what the recording of the same trace on that engine has there; with ``order = "rocksdb"`` in the
   order of rows of that engine;
 * ``ends = true``, of a trace: of what a cache forwarded and logged only how it ends is compared (``cache_ends``);
@@ -237,7 +238,7 @@ def _by_rule(document: Any, entry: Difference, source: Any) -> bool:
     changed = False
     for place in list(_chosen(document, entry)):
         container, key = _container(document, place)
-        expected = RULES[entry.rule](container[key], source[place[0]][place[1]])
+        expected = RULES[entry.rule](container[key], source[place[0]][place[1]] if place[1:] else source)
         changed = changed or expected != container[key]
         container[key] = expected
     return changed

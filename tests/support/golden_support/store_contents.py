@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from golden_support.typed_values import plain
+from processor_api.record import NO_TIMESTAMP
 
 __all__ = ["READERS", "read_store"]
 
@@ -55,6 +56,38 @@ def _timestamped_window(store: Any, recorded: Mapping[str, Any]) -> dict[str, An
         }
 
 
+def _window_of_join(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """The store keeps values alone. Java shows it as one of values with headers, and with no timestamp, or in memory
+    with the start of the window as one."""
+    with store.all() as rows:
+        return {
+            "entries": [
+                {
+                    **_windowed(key),
+                    "value": plain(value),
+                    "timestamp": NO_TIMESTAMP if store.persistent else key.window.start,
+                    "headers": [],
+                }
+                for key, value in rows
+            ]
+        }
+
+
+def _outer_join(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    with store.all() as rows:
+        return {
+            "entries": [
+                {
+                    "timestamp": key.timestamp,
+                    "side": "left" if key.left else "right",
+                    "key": plain(key.key),
+                    "value": plain(value),
+                }
+                for key, (value, _) in rows
+            ]
+        }
+
+
 def _windowed(key: Any) -> dict[str, Any]:
     return {"key": plain(key.key), "start": key.window.start, "end": key.window.end}
 
@@ -75,13 +108,25 @@ def _buffer(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
     return {"records": store.num_records(), "bytes": store.buffer_size(), "min_timestamp": store.min_timestamp()}
 
 
+def _grace_buffer(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Java's smallest time is a bound: that up to which records have left. Here it is that of the next record."""
+    found = _buffer(store, recorded)
+    bound = recorded["min_timestamp"]
+    if bound is not None and found["min_timestamp"] is not None and bound <= found["min_timestamp"]:
+        found["min_timestamp"] = bound
+    return found
+
+
 def _unread(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
 READERS: Mapping[str, Reader] = {
     "headers-kv": _key_value_with_headers,
+    "headers-window": _window_of_join,
+    "join-grace-buffer": _grace_buffer,
     "kv": _key_value,
+    "outer-join": _outer_join,
     "timestamped-kv": _timestamped_key_value,
     "suppress-buffer": _buffer,
     "unread": _unread,

@@ -1,0 +1,97 @@
+"""The windows of joins of two streams."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from processor_api.durations import Duration, to_ms
+from processor_api.errors import TopologyError
+
+__all__ = ["JoinWindows"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinWindows:
+    """The window of a join: how far apart in time two records may be.
+
+    A left record at time t meets the right records from t minus ``before_ms`` to t plus ``after_ms``, both included
+    (semantics 54). The grace period says how late records may come: an unmatched record of a left or outer join is
+    forwarded when its window has closed and that has passed.
+
+    ::
+
+        from datetime import timedelta
+
+        from streams import JoinWindows
+
+        windows = JoinWindows.of_time_difference_and_grace(timedelta(minutes=5), timedelta(minutes=1))
+        assert (windows.before_ms, windows.after_ms, windows.grace_ms) == (300_000, 300_000, 60_000)
+        assert windows.before(0).size_ms == 300_000
+
+    :raises TopologyError: if the grace period is negative, or no time is left between ``before`` and ``after``.
+    """
+
+    before_ms: int
+    after_ms: int
+    grace_ms: int = 0
+    emits_early: bool = False
+    """Whether unmatched records are forwarded as soon as they come; see :meth:`emitting_early`."""
+
+    def __post_init__(self) -> None:
+        if self.before_ms + self.after_ms < 0:
+            raise TopologyError(
+                f"a window from {self.before_ms} ms before to {self.after_ms} ms after a record contains no time: their"
+                " sum must not be negative"
+            )
+        if self.grace_ms < 0:
+            raise TopologyError(f"the grace period of a join must not be negative, got {self.grace_ms} ms")
+
+    @classmethod
+    def of_time_difference_with_no_grace(cls, difference: Duration) -> JoinWindows:
+        """Returns the window of records at most ``difference`` apart, without time for late ones.
+
+        :param difference: a ``timedelta`` or integer milliseconds.
+        """
+        return cls.of_time_difference_and_grace(difference, 0)
+
+    @classmethod
+    def of_time_difference_and_grace(cls, difference: Duration, grace: Duration) -> JoinWindows:
+        """Returns the window of records at most ``difference`` apart, with time for late ones.
+
+        :param difference: a ``timedelta`` or integer milliseconds.
+        :param grace: how long a window takes records after its end, seen from stream time: likewise.
+        """
+        span = to_ms(difference, "difference")
+        return cls(before_ms=span, after_ms=span, grace_ms=to_ms(grace, "grace"))
+
+    def before(self, difference: Duration) -> JoinWindows:
+        """Returns the same window but for its beginning: how much earlier a right record may be than a left one.
+
+        :param difference: a ``timedelta`` or integer milliseconds; a negative one asks that it be later.
+        """
+        return replace(self, before_ms=to_ms(difference, "before"))
+
+    def after(self, difference: Duration) -> JoinWindows:
+        """Returns the same window but for its end: how much later a right record may be than a left one.
+
+        :param difference: a ``timedelta`` or integer milliseconds; a negative one asks that it be earlier.
+        """
+        return replace(self, after_ms=to_ms(difference, "after"))
+
+    def emitting_early(self) -> JoinWindows:
+        """Returns the same window, for joins that forward an unmatched record at once, and once more with each partner.
+
+        This is what Kafka Streams does with its deprecated ``JoinWindows.of``; a left or outer join has no third store
+        then. Without it a record is forwarded either with its partners or, later, without one (semantics 56, 63).
+        """
+        return replace(self, emits_early=True)
+
+    @property
+    def size_ms(self) -> int:
+        """The length of the window in ms."""
+        return self.before_ms + self.after_ms
+
+    @property
+    def retention_ms(self) -> int:
+        """The time in ms for which a record is kept to be met: size plus grace, but at least 1 (semantics 55)."""
+        return max(self.size_ms + self.grace_ms, 1)

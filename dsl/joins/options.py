@@ -1,0 +1,115 @@
+"""Options of joins: names, serdes, stores, grace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from dsl.naming import validate_name
+from processor_api.checks import check_fields
+from processor_api.durations import Duration, to_ms
+from processor_api.errors import TopologyError
+from processor_api.serde import Serde
+from processor_api.stores.defaults import DslStoreSuppliers
+from processor_api.stores.suppliers import StoreSupplier, as_supplier
+from state.engine.registry import check_engine
+
+__all__ = ["Joined", "StreamJoined"]
+
+K = TypeVar("K")
+V1 = TypeVar("V1")
+V2 = TypeVar("V2")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Joined(Generic[K, V1, V2]):
+    """Options of a join of a stream with a table.
+
+    A ``name`` is the operator's, and gives the repartition topic the name ``<name>-repartition``, should one be needed.
+
+    :raises TopologyError: if the grace period is negative.
+    """
+
+    name: str | None = None
+    key_serde: Serde[K] | None = None
+    value_serde: Serde[V1] | None = None
+    """The serde of the stream's values."""
+    other_value_serde: Serde[V2] | None = None
+    """The serde of the table's values; the table's store has its own."""
+    grace: Duration | None = None
+    """How long a record waits for late updates of the table, a ``timedelta`` or integer milliseconds; ``None``: not at
+    all. It takes a versioned table (KIP-923)."""
+
+    def __post_init__(self) -> None:
+        if self.name is not None:
+            validate_name(self.name)
+        check_fields(self, type(self).__name__)
+        if self.grace is not None and to_ms(self.grace, "grace") < 0:
+            raise TopologyError(f"the grace period of a join must not be negative, got {self.grace!r}")
+
+    @classmethod
+    def as_(cls, name: str) -> Joined[Any, Any, Any]:
+        """Returns options with a name, and nothing else set (Java: ``Joined.as``)."""
+        return Joined(name=name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamJoined(Generic[K, V1, V2]):
+    """Options of a join of two streams.
+
+    :raises TopologyError: if settings contradict each other.
+    """
+
+    name: str | None = None
+    """The beginning of the names of the join's nodes, and of its repartition topics: ``<name>-left-repartition``."""
+    store_name: str | None = None
+    """The beginning of the names of its stores, such as ``<store_name>-this-join-store``."""
+    key_serde: Serde[K] | None = None
+    value_serde: Serde[V1] | None = None
+    """The serde of the left stream's values."""
+    other_value_serde: Serde[V2] | None = None
+    """The serde of the right stream's values."""
+    this_store_supplier: StoreSupplier | None = None
+    """The window store of the left stream: it keeps duplicates, for the window's size plus grace."""
+    other_store_supplier: StoreSupplier | None = None
+    """The window store of the right stream."""
+    store_type: DslStoreSuppliers | str | None = None
+    """The choice of the stores, such as ``BuiltInDslStoreSuppliers.IN_MEMORY``, or the name of an engine; ``None`` is
+    the application's default."""
+    logging: bool = True
+    """Whether the stores' changes go to changelog topics, from which they are restored on another worker."""
+    topic_config: Mapping[str, str] = field(default_factory=dict)
+    """Settings of the changelog topics, over the built-in ones."""
+
+    def __post_init__(self) -> None:
+        for name in (self.name, self.store_name):
+            if name is not None:
+                validate_name(name)
+        check_fields(self, type(self).__name__)
+        for supplier in ("this_store_supplier", "other_store_supplier"):
+            given = getattr(self, supplier)
+            if given is not None:
+                object.__setattr__(self, supplier, as_supplier(given))
+        this, other = self.this_store_supplier, self.other_store_supplier
+        if this is not None and other is not None and this.name == other.name:
+            raise TopologyError(
+                f"both suppliers of a join make a store named {this.name!r}; give each side a name of its own",
+                store=this.name,
+            )
+        if isinstance(self.store_type, str):
+            check_engine(self.store_type, self.store_name)
+        elif self.store_type is not None and not isinstance(self.store_type, DslStoreSuppliers):
+            raise TopologyError(
+                f"store_type must be the name of an engine or a DslStoreSuppliers, got {self.store_type!r}",
+                store=self.store_name,
+            )
+        if self.topic_config and not self.logging:
+            raise TopologyError(
+                "topic_config is for the changelogs, which logging=False turns off", store=self.store_name
+            )
+
+    @classmethod
+    def as_(cls, store_name: str) -> StreamJoined[Any, Any, Any]:
+        """Returns options with a name for the stores, and nothing else set (Java: ``StreamJoined.as``)."""
+        return StreamJoined(store_name=store_name)

@@ -1,0 +1,147 @@
+"""The stores that joins bring along: a window store for each side, and one for what waits without a partner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dsl.joins.join_windows import JoinWindows
+from dsl.joins.outer_join_serdes import SideValueSerde, TimedSideKeySerde
+from dsl.settings import BuildSettings
+from processor_api.errors import StreamsError, TopologyError
+from processor_api.serde import Serde
+from processor_api.stores.buffers import join_buffer_builder
+from processor_api.stores.defaults import DslStoreSuppliers, DslWindowParams, on_engine
+from processor_api.stores.factory import StoreBuilder, Stores
+from processor_api.stores.suppliers import StoreSupplier, as_supplier
+
+__all__ = ["GraceBuffer", "JoinWindowStore", "UnmatchedStore", "check_supplier"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinWindowStore:
+    """The window store of one side of a join."""
+
+    name: str
+    named: bool
+    windows: JoinWindows
+    key_serde: Serde[Any] | None = None
+    value_serde: Serde[Any] | None = None
+    supplier: StoreSupplier | None = None
+    store_type: DslStoreSuppliers | str | None = None
+    logging: bool = True
+    topic_config: Mapping[str, str] = field(default_factory=dict)
+
+    def builder(self, settings: BuildSettings) -> StoreBuilder[Any, Any]:
+        """Returns the builder of the store: by its supplier, else by the join's or the application's choice."""
+        supplier = self.chosen_supplier(settings)
+        builder: StoreBuilder[Any, Any] = Stores.window_store_builder(supplier, self.key_serde, self.value_serde)
+        return _logged(builder, self.logging, self.topic_config)
+
+    def chosen_supplier(self, settings: BuildSettings) -> StoreSupplier:
+        """Returns the supplier of the store.
+
+        :raises TopologyError: if the user's suppliers fail, or give no supplier of this store.
+        """
+        if self.supplier is not None:
+            return self.supplier
+        chosen = self.store_type or settings.suppliers or settings.engine
+        suppliers = on_engine(chosen) if isinstance(chosen, str) else chosen
+        params = DslWindowParams(
+            name=self.name,
+            retention_period_ms=self.windows.retention_ms,
+            window_size_ms=self.windows.size_ms,
+            retain_duplicates=True,
+            is_timestamped=False,
+        )
+        found = _asked(self.name, suppliers, lambda: suppliers.window_store(params))
+        check_supplier(found, self.windows)
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnmatchedStore:
+    """The store of a left or outer join in which records wait that have no partner yet.
+
+    It is on the engine of the left side's window store.
+    """
+
+    name: str
+    named: bool
+    left: JoinWindowStore
+    key_serde: Serde[Any] | None = None
+    right_value_serde: Serde[Any] | None = None
+
+    @property
+    def logging(self) -> bool:
+        """Whether it has a changelog, as the window stores have."""
+        return self.left.logging
+
+    def builder(self, settings: BuildSettings) -> StoreBuilder[Any, Any]:
+        """Returns the builder of the store."""
+        supplier = StoreSupplier(name=self.name, kind="list", engine=self.left.chosen_supplier(settings).engine)
+        builder: StoreBuilder[Any, Any] = StoreBuilder(
+            supplier=supplier,
+            key_serde=TimedSideKeySerde(self.key_serde),
+            value_serde=SideValueSerde(self.left.value_serde, self.right_value_serde),
+        )
+        return _logged(builder, self.left.logging, self.left.topic_config)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraceBuffer:
+    """The store of a join with a table in which the stream's records wait for late updates."""
+
+    name: str
+    named: bool
+    grace_ms: int
+    key_serde: Serde[Any] | None = None
+    value_serde: Serde[Any] | None = None
+    logging: bool = True
+
+    def builder(self, settings: BuildSettings) -> StoreBuilder[Any, Any]:
+        """Returns the builder of the store, on the application's engine."""
+        return join_buffer_builder(self.name, self.grace_ms, self.key_serde, self.value_serde, engine=settings.engine)
+
+
+def check_supplier(supplier: StoreSupplier, windows: JoinWindows) -> None:
+    """Checks that a window store that the user supplies does for a join.
+
+    :raises TopologyError: if it replaces duplicates, or is for other windows.
+    """
+    name, given = supplier.name, supplier.parameters
+    if not supplier.kind.endswith("window"):
+        raise TopologyError(f"store {name!r} of a join must be a window store, not a {supplier.kind} store", store=name)
+    if not given.get("retain_duplicates"):
+        raise TopologyError(
+            f"store {name!r} of a join must keep duplicates, since each record counts: give its supplier"
+            " retain_duplicates=True",
+            store=name,
+        )
+    if (given["window_size_ms"], given["retention_ms"]) != (windows.size_ms, windows.retention_ms):
+        raise TopologyError(
+            f"store {name!r} has windows of {given['window_size_ms']} ms, kept for {given['retention_ms']} ms; the join"
+            f" needs {windows.size_ms} ms, kept for {windows.retention_ms} ms",
+            store=name,
+        )
+
+
+def _asked(store: str, suppliers: Any, ask: Callable[[], Any]) -> StoreSupplier:
+    try:
+        supplier = as_supplier(ask())
+    except StreamsError as error:
+        raise error.locate(store=store)  # noqa: B904 - the same error, with its place
+    except Exception as error:
+        raise TopologyError(
+            f"window_store of {suppliers!r} failed for store {store!r}: {type(error).__name__}: {error}", store=store
+        ) from error
+    if supplier.name != store:
+        raise TopologyError(
+            f"window_store of {suppliers!r} was asked for store {store!r} and gave {supplier.name!r}", store=store
+        )
+    return supplier
+
+
+def _logged(builder: StoreBuilder[Any, Any], logging: bool, topic_config: Mapping[str, str]) -> StoreBuilder[Any, Any]:
+    return builder.with_logging_enabled(topic_config) if logging else builder.with_logging_disabled()

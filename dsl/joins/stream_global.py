@@ -1,0 +1,38 @@
+"""The nodes that joins of a stream with a global table add to the plan."""
+
+from __future__ import annotations
+
+from dsl.joins.arguments import JoinArguments, JoinKind
+from dsl.options import name_of
+from dsl.plan.builder import Place
+from dsl.plan.global_nodes import GlobalTable
+from dsl.plan.nodes import Process
+from dsl.processors.joins.stream_global import StreamGlobalJoin
+from processor_api.errors import TopologyError
+
+__all__ = ["join"]
+
+
+def join(stream: Place, table: GlobalTable, kind: JoinKind, given: JoinArguments) -> Place:
+    """Adds a join of a stream with a global table; equal keys need not be in one place for it.
+
+    :raises TopologyError: if the table comes from another builder, or no key is selected.
+    """
+    given.only("a global table", "key_selector", "name")
+    if table.plan_builder is not stream.plan_builder:
+        raise TopologyError(f"{stream.name!r} and {table.name!r} come from different builders; use one StreamsBuilder")
+    if given.key_selector is None:
+        raise TopologyError(
+            f"a join with the global table {table.name!r} needs key_selector, which says where to look: for the"
+            " record's own key, key_selector=lambda key, value: key"
+        )
+    name = stream.plan_builder.names.choose(name_of(given.name), "KSTREAM-LEFTJOIN-")  # inner or not, as in Java
+    operator = StreamGlobalJoin(
+        key_selector=given.key_selector,
+        joiner=given.joiner,
+        takes_key=kind.takes_key,
+        left=kind.keeps_left,
+        store=table.store,
+    )
+    node = Process(name=name, parents=(stream.node,), supplier=operator, takes_null_keys=kind.keeps_left)
+    return stream.then(node, value_serde=None)

@@ -1,0 +1,100 @@
+"""The operator that joins a stream with itself in one store (KIP-862, semantics 62), and what stands in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from dsl.processors.joins.joiners import with_key
+from dsl.processors.joins.stream_stream import NULL
+from dsl.user_functions import USER_FUNCTION
+from processor_api.context import OperatorContext
+from processor_api.record import Forward, HeaderList
+
+__all__ = ["JoinResults", "SelfJoin"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfJoin:
+    """Joins each record with those before it, as the left one and as the right one, and with itself.
+
+    :param before_ms: how much earlier than the left record the right one may be; so ``after_ms``.
+    :param keeps_left: whether a left record is forwarded without a partner too; so ``keeps_right``.
+    """
+
+    joiner: Callable[..., Any] = field(metadata=USER_FUNCTION)
+    takes_key: bool
+    store: str
+    before_ms: int
+    after_ms: int
+    keeps_left: bool = False
+    keeps_right: bool = False
+
+    @property
+    def meets_itself(self) -> bool:
+        """Whether a record is in the window of itself."""
+        return self.before_ms >= 0 and self.after_ms >= 0
+
+    def bind(self, context: OperatorContext) -> Forward:
+        """Returns the function for the records of one task."""
+        store = context.store(self.store)
+        of_key, write_key, segments = store.timed.of_key, store.write_key, store.timed.segments
+        joiner, before, after = with_key(self.joiner, self.takes_key), self.before_ms, self.after_ms
+        keeps_left, keeps_right, meets_itself = self.keeps_left, self.keeps_right, self.meets_itself
+        forward, drop, fail = context.forward, context.drop, context.fail
+
+        def matches(key: Any, value: Any, timestamp: int) -> list[tuple[Any, int]]:
+            raw = write_key(key)
+            later = of_key(raw, timestamp - before, timestamp + after, reverse=False)
+            found = [(joiner(key, value, other[3]), max(timestamp, other[1])) for other in later]
+            as_left = len(found)
+            itself = meets_itself and (timestamp > segments.stream_time or timestamp >= segments.live_from)
+            place = len(found)
+            for other in of_key(raw, timestamp - after, timestamp + before, reverse=False):
+                found.append((joiner(key, other[3], value), max(timestamp, other[1])))
+                if other[1] <= timestamp:
+                    place = len(found)
+            as_right = len(found) - as_left
+            if itself:
+                found.insert(place, (joiner(key, value, value), timestamp))
+                return found
+            if keeps_left and as_left == 0:
+                found.append((joiner(key, value, None), timestamp))
+            if keeps_right and as_right == 0:
+                found.append((joiner(key, None, value), timestamp))
+            return found
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            if value is None or (key is None and not keeps_left):
+                drop(NULL, key)
+                return
+            try:
+                if key is not None:
+                    results = matches(key, value, timestamp)
+                else:
+                    results = [(joiner(key, value, None), timestamp)]
+                    if keeps_right:
+                        results.append((joiner(key, None, value), timestamp))
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            for joined, time in results:
+                forward(key, joined, time, headers)
+
+        return process
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinResults:
+    """Passes the results of both sides on.
+
+    :param alone: what takes the place of both sides if they turn out to be the same stream and the application wants
+        one store for that; ``None`` if the join cannot do with one.
+    """
+
+    alone: SelfJoin | None = None
+
+    def bind(self, context: OperatorContext) -> Forward:
+        """Returns the function for the records of one task."""
+        return context.forward

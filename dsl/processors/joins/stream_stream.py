@@ -1,0 +1,168 @@
+"""The operators of a join of two streams (semantics 54 to 61).
+
+Each side has two: one that keeps the records of the side, and one that looks for their partners among those of the
+other. A record is joined before it is kept, so that a stream joined with itself meets each record once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from dsl.processors.joins.joiners import reversed_joiner, with_key
+from dsl.processors.joins.unmatched import Unmatched, release
+from dsl.user_functions import USER_FUNCTION
+from processor_api.context import OperatorContext
+from processor_api.record import Forward, HeaderList
+
+__all__ = ["NULL", "StreamJoinSide", "StreamJoinStore"]
+
+NULL = "null key or value"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamJoinStore:
+    """Passes the records of one side on to be joined, and then keeps those that have a key for the other side."""
+
+    store: str
+
+    def bind(self, context: OperatorContext) -> Forward:
+        """Returns the function for the records of one task."""
+        store = context.store(self.store)
+        add, write_key, forward, fail = store.add, store.write_key, context.forward, context.fail
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            forward(key, value, timestamp, headers)
+            if key is None:
+                return
+            try:
+                add(write_key(key), timestamp, value, timestamp, headers)
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+
+        return process
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamJoinSide:
+    """Joins the records of one side with those that the other side has kept.
+
+    :param from_left: whether the records that come are those of the left stream.
+    :param keeps: whether a record of this side is forwarded without a partner too.
+    :param before_ms: how much earlier a partner may be; so ``after_ms``.
+    :param unmatched: what a left or outer join knows of its third store; ``None`` for an inner join, and for one that
+        forwards what has no partner at once.
+    """
+
+    joiner: Callable[..., Any] = field(metadata=USER_FUNCTION)
+    takes_key: bool
+    from_left: bool
+    keeps: bool
+    before_ms: int
+    after_ms: int
+    other_store: str
+    unmatched: Unmatched | None = None
+
+    def bind(self, context: OperatorContext) -> Forward:
+        """Returns the function for the records of one task."""
+        joiner = with_key(self.joiner, self.takes_key)
+        if not self.from_left:
+            joiner = reversed_joiner(joiner)
+        if self.unmatched is None:
+            return self._early(context, joiner) if self.keeps else self._inner(context, joiner)
+        return self._outer(context, joiner, self.unmatched)
+
+    def _inner(self, context: OperatorContext, joiner: Callable[[Any, Any, Any], Any]) -> Forward:
+        other = context.store(self.other_store)
+        of_key, write_key, before, after = other.timed.of_key, other.write_key, self.before_ms, self.after_ms
+        forward, drop, fail = context.forward, context.drop, context.fail
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            if key is None or value is None:
+                drop(NULL, key)
+                return
+            try:
+                partners = of_key(write_key(key), timestamp - before, timestamp + after, reverse=False)
+                results = [(joiner(key, value, partner[3]), partner[1]) for partner in partners]
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            for joined, time in results:
+                forward(key, joined, time if time > timestamp else timestamp, headers)
+
+        return process
+
+    def _early(self, context: OperatorContext, joiner: Callable[[Any, Any, Any], Any]) -> Forward:
+        inner, other = self._inner(context, joiner), context.store(self.other_store)
+        of_key, write_key, before, after = other.timed.of_key, other.write_key, self.before_ms, self.after_ms
+        forward, fail = context.forward, context.fail
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            if value is None:
+                inner(key, value, timestamp, headers)
+                return
+            try:
+                alone = key is None
+                if not alone:
+                    partners = of_key(write_key(key), timestamp - before, timestamp + after, reverse=False)
+                    alone = next(partners, None) is None
+                joined = joiner(key, value, None) if alone else None
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            if alone:
+                forward(key, joined, timestamp, headers)
+            else:
+                inner(key, value, timestamp, headers)
+
+        return process
+
+    def _outer(self, context: OperatorContext, joiner: Callable[[Any, Any, Any], Any], unmatched: Unmatched) -> Forward:
+        other, waiting = context.store(self.other_store), context.store(unmatched.store)
+        of_key, write_key, before, after = other.timed.of_key, other.write_key, self.before_ms, self.after_ms
+        wait, delete_present, shared = waiting.put, waiting.delete_present, waiting.time
+        shared.stream_time = max(shared.stream_time, other.timed.segments.stream_time)
+        forward, drop, fail = context.forward, context.drop, context.fail
+        let_go = release(context, unmatched, with_key(self.joiner, self.takes_key), from_left=self.from_left)
+        from_left, keeps = self.from_left, self.keeps
+
+        def alone(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            try:
+                joined = joiner(key, value, None)
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            forward(key, joined, timestamp, headers)
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            if timestamp > shared.stream_time:
+                shared.stream_time = timestamp
+            if value is None or (key is None and not keeps):
+                drop(NULL, key)
+                return
+            if key is None:
+                alone(key, value, timestamp, headers)
+                return
+            if timestamp == shared.stream_time:
+                let_go(timestamp, headers)
+            try:
+                partners = of_key(write_key(key), timestamp - before, timestamp + after, reverse=False)
+                results = [(joiner(key, value, partner[3]), partner[1]) for partner in partners]
+                for _, time in results:
+                    delete_present((key, time, not from_left), timestamp, headers)
+                waits = keeps and not results and timestamp + after >= shared.stream_time
+                if waits:
+                    wait((key, timestamp, from_left), (value, from_left), timestamp, headers)
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            if waits:
+                if shared.oldest is not None and timestamp < shared.oldest:
+                    shared.oldest = timestamp
+            elif keeps and not results:
+                alone(key, value, timestamp, headers)
+            for joined, time in results:
+                forward(key, joined, time if time > timestamp else timestamp, headers)
+
+        return process
