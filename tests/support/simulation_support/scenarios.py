@@ -19,6 +19,7 @@ from processor_api.serde import Serdes
 from processor_api.stores.factory import StoreBuilder, Stores
 from processor_api.stores.windowed import Window, Windowed
 from processor_api.topology import Topology
+from simulation_support.join_scenarios import outer_joined, table_joined
 from streams import AutoOffsetReset, Consumed, Produced, StreamsBuilder
 from streams.testing.simulation.scenario import InputRecord, Outcome, Scenario
 
@@ -537,6 +538,8 @@ SCENARIOS: dict[str, Callable[[Random], Scenario]] = {
     "dead-letters": dead_letters,
     "global-table": global_table,
     "pattern": pattern,
+    "outer-joined": outer_joined,
+    "table-joined": table_joined,
 }
 
 
