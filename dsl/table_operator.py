@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dsl.table_view import TableView
 from processor_api.context import OperatorContext
+from processor_api.errors import InternalError
 from processor_api.record import Forward, HeaderList
 from processor_api.stores.contracts import PUT_RETURN_CODE_NOT_PUT, PUT_RETURN_CODE_VALID_TO_UNDEFINED
 
@@ -31,6 +33,13 @@ class TableOperator(ABC):
     @abstractmethod
     def bind(self, context: OperatorContext) -> Forward:
         """Returns the function for the records of one task; see :class:`processor_api.processor.Operator`."""
+
+    def view(self, above: Sequence[TableView]) -> TableView:
+        """Returns the view of the table while it has no store, from the views of the tables above it.
+
+        :raises InternalError: if tables of this operator always have a store.
+        """
+        raise InternalError(f"the table of a {type(self).__name__} has a store of its own, which is to be read")
 
 
 def send_on_flush(context: OperatorContext, store: Any, old_values: bool) -> bool:

@@ -8,10 +8,13 @@ from dataclasses import replace
 from typing import assert_never
 
 from dsl.change import ChangeSerde
+from dsl.compiler.copartition import copartition_groups
 from dsl.compiler.explicit_names import check_explicit_names
 from dsl.compiler.merge_repartitions import merge_repartitions
 from dsl.compiler.merge_sources import merge_sources
+from dsl.compiler.null_keys import repartitions_with_null_keys
 from dsl.compiler.table_metadata import TableMetadata, table_metadata
+from dsl.compiler.table_views import table_view
 from dsl.plan.materialization import buffer_builder, key_value_builder
 from dsl.plan.nodes import (
     GlobalSource,
@@ -27,7 +30,7 @@ from dsl.plan.nodes import (
     TableSource,
     TableStep,
 )
-from dsl.processors.stateless import DropNullKeys
+from dsl.processors.stateless import DropNullKeys, PassThrough
 from dsl.processors.table_aggregate import TableGroupBy
 from dsl.settings import BuildSettings
 from dsl.table_operator import TableOperator
@@ -53,6 +56,7 @@ def compile_plan(plan: Plan, settings: BuildSettings) -> Topology:
     writer = _Writer(plan, metadata, settings)
     for number in _in_order(plan):
         writer.write(number, plan.nodes[number])
+    writer.connect()
     if settings.wrapper is None:
         return writer.topology
     return writer.topology.wrapped_by(settings.wrapper, settings.values)
@@ -79,6 +83,15 @@ class _Writer:
         self._plan = plan
         self._metadata = metadata
         self._settings = settings
+        self._with_null_keys = repartitions_with_null_keys(plan)
+        self._stores_of: dict[str, tuple[str, ...]] = {}
+
+    def connect(self) -> None:
+        """Connects nodes with stores of other nodes, and demands equal numbers of partitions, when all is written."""
+        for name, stores in self._stores_of.items():
+            self.topology.connect_processor_and_state_stores(name, *stores)
+        for sources in copartition_groups(self._plan):
+            self.topology.copartition(sources)
 
     def write(self, number: int, node: PlanNode) -> None:
         match node:
@@ -95,7 +108,7 @@ class _Writer:
             case TableStep():
                 self._table_step(number, node)
             case Repartition():
-                self._repartition(node)
+                self._repartition(number, node)
             case TableRepartition():
                 self._table_repartition(node)
             case Sink():
@@ -157,6 +170,9 @@ class _Writer:
         supplier = node.supplier
         if isinstance(supplier, TableGroupBy) and number in self._metadata.read_versioned:
             supplier = replace(supplier, versioned=True)
+        views = tuple(table_view(self._plan, self._metadata, table) for table in node.reads)
+        if views:
+            supplier = replace(supplier, views=views)
         self.topology.add_processor(node.name, supplier, *self._parents(node))
         added = self.topology.nodes[node.name]
         if node.fixed_key is not None and isinstance(added, ProcessorNode) and added.fixed_key is not node.fixed_key:
@@ -166,8 +182,11 @@ class _Writer:
                 else f"the supplier of {node.name!r} makes a FixedKeyProcessor; use process_values",
                 node=node.name,
             )
-        if node.stores:
-            self.topology.connect_processor_and_state_stores(node.name, *node.stores)
+        for store in node.own_stores:
+            self.topology.add_state_store(store.builder(self._settings), node.name)
+        stores = (*node.stores, *(store for view in views for store in view.stores))
+        if stores:
+            self._stores_of[node.name] = stores
 
     def _table_step(self, number: int, node: TableStep) -> None:
         store = node.store if number in self._metadata.materialized else None
@@ -188,9 +207,10 @@ class _Writer:
     def _add_store(self, store: Materialization, processor: str) -> None:
         self.topology.add_state_store(key_value_builder(store, self._settings), processor)
 
-    def _repartition(self, node: Repartition) -> None:
+    def _repartition(self, number: int, node: Repartition) -> None:
         self.topology.add_repartition_topic(RepartitionTopic(name=node.topic, partitions=node.partitions))
-        self.topology.add_processor(node.filter, DropNullKeys(), *self._parents(node))
+        keys = PassThrough() if number in self._with_null_keys else DropNullKeys()
+        self.topology.add_processor(node.filter, keys, *self._parents(node))
         self.topology.add_sink(
             node.sink,
             node.topic,

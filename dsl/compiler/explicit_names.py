@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from dsl.compiler.table_metadata import TableMetadata
-from dsl.plan.nodes import Plan, Repartition, TableRepartition, TableSource, TableStep
+from dsl.plan.nodes import Plan, Process, Repartition, TableRepartition, TableSource, TableStep
 from processor_api.errors import TopologyError
 
 __all__ = ["check_explicit_names"]
@@ -31,18 +31,27 @@ def check_explicit_names(plan: Plan, metadata: TableMetadata) -> None:
         for node in plan.nodes.values()
         if isinstance(node, TableStep) and node.buffer is not None and node.buffer.logging and not node.buffer.named
     ]
+    kept = [
+        store.name
+        for node in plan.nodes.values()
+        if isinstance(node, Process)
+        for store in node.own_stores
+        if store.logging and not store.named
+    ]
     topics = [
         node.topic
         for node in plan.nodes.values()
         if isinstance(node, Repartition | TableRepartition) and _GENERATED.fullmatch(node.topic)
     ]
-    if not stores and not buffers and not topics:
+    if not stores and not buffers and not kept and not topics:
         return
     parts = []
     if stores:
         parts.append(f"the stores {', '.join(stores)} (name them with Materialized)")
     if buffers:
         parts.append(f"the buffers {', '.join(buffers)} (name them with Suppressed.with_name)")
+    if kept:
+        parts.append(f"the stores of joins {', '.join(kept)} (name them with StreamJoined, or Joined)")
     if topics:
         parts.append(
             f"the repartition topics {', '.join(topics)} (name them with Grouped, Repartitioned or the operator)"

@@ -39,8 +39,11 @@ def table_metadata(plan: Plan) -> TableMetadata:
                 asking.enter(number, _has_store(node))
                 if node.asks is not Ask.NOTHING and asking.ask(node.parents[0], node.asks is Ask.FORCE):
                     asking.old_values.add(number)
-            case Process() if node.asks is not Ask.NOTHING:
-                asking.ask(node.parents[0], node.asks is Ask.FORCE)
+            case Process():
+                if node.asks is not Ask.NOTHING:
+                    asking.ask(node.parents[0], node.asks is Ask.FORCE)
+                for table in node.reads:
+                    asking.need_values(table)
             case _:
                 pass
     return TableMetadata(frozenset(asking.materialized), frozenset(asking.old_values), _read_versioned(plan))
@@ -102,6 +105,17 @@ class _Asking:
             self.old_values.add(number)
             return True
         return False
+
+    def need_values(self, number: int) -> None:
+        """Somebody looks up values of a table: the nearest store above is read, or made."""
+        if number in self.materialized:
+            return
+        node = self._plan.nodes[number]
+        if isinstance(node, TableStep) and node.answers is Answer.OWN_STORE_OR_PARENT:
+            for parent in node.parents:
+                self.need_values(parent)
+        else:
+            self.materialized.add(number)
 
     def _can(self, number: int, force: bool) -> bool:
         if number in self.materialized:

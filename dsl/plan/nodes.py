@@ -12,9 +12,10 @@ import enum
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from dsl.options import Consumed, Produced
+from dsl.settings import BuildSettings
 from dsl.table_operator import TableOperator
 from processor_api.nodes import TopicNameExtractor
 from processor_api.partitioner import StreamPartitioner
@@ -29,6 +30,7 @@ __all__ = [
     "BufferStore",
     "GlobalSource",
     "Materialization",
+    "OwnStore",
     "Plan",
     "PlanNode",
     "Process",
@@ -71,6 +73,29 @@ class BufferStore:
     value_serde: Serde[Any] | None = None
     logging: bool = True
     topic_config: Mapping[str, str] = field(default_factory=dict)
+
+
+class OwnStore(Protocol):
+    """A store that an operator of a stream brings along, to be made for the application's settings."""
+
+    @property
+    def name(self) -> str:
+        """The name of the store."""
+        ...
+
+    @property
+    def named(self) -> bool:
+        """Whether the user named it."""
+        ...
+
+    @property
+    def logging(self) -> bool:
+        """Whether it has a changelog."""
+        ...
+
+    def builder(self, settings: BuildSettings) -> StoreBuilder[Any, Any]:
+        """Returns the builder of the store."""
+        ...
 
 
 class Ask(enum.Enum):
@@ -171,13 +196,21 @@ class Process:
     supplier: Any
     """An :class:`~processor_api.processor.Operator`, or a supplier of processors."""
     stores: tuple[str, ...] = ()
-    """Stores added elsewhere."""
+    """Stores added elsewhere, also further down in the plan."""
     fixed_key: bool | None = None
     """Which kind of processor the supplier must make; ``None`` for operators."""
     changes_key: bool = False
     changes_value: bool = False
     merges: bool = False
     asks: Ask = Ask.NOTHING
+    own_stores: tuple[OwnStore, ...] = ()
+    """Stores that are added with the node, which other nodes may name in their ``stores``."""
+    reads: tuple[int, ...] = ()
+    """Tables in which the operator looks values up; their views become its field ``views``."""
+    copartitions: bool = False
+    """Whether what its parents read, and the tables that it reads, must have equal numbers of partitions."""
+    takes_null_keys: bool = False
+    """Whether it has a use for records without a key, which repartition topics above it let through then."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,11 +5,12 @@ Without a store the old value is computed from the parent's old value; with one 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from dsl.table_operator import TableOperator, keeping_lateness, marking_late_puts, send_on_flush
+from dsl.table_view import ComputedView, TableView
 from dsl.user_functions import USER_FUNCTION
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
@@ -31,6 +32,12 @@ class TableFilter(TableOperator):
     negate: bool = False
 
     def bind(self, context: OperatorContext) -> Forward:
+        return _bind(context, self, self._compute(), skip_nothing=not self.versioned)
+
+    def view(self, above: Sequence[TableView]) -> TableView:
+        return ComputedView(above[0], self._compute())
+
+    def _compute(self) -> Compute:
         predicate, negate = self.predicate, self.negate
 
         def compute(key: Any, value: Any) -> Any:
@@ -38,7 +45,7 @@ class TableFilter(TableOperator):
                 return None
             return value
 
-        return _bind(context, self, compute, skip_nothing=not self.versioned)
+        return compute
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +56,12 @@ class TableMapValues(TableOperator):
     with_key: bool = False
 
     def bind(self, context: OperatorContext) -> Forward:
+        return _bind(context, self, self._compute(), skip_nothing=False)
+
+    def view(self, above: Sequence[TableView]) -> TableView:
+        return ComputedView(above[0], self._compute())
+
+    def _compute(self) -> Compute:
         mapper = self.mapper
 
         def compute(key: Any, value: Any) -> Any:
@@ -57,7 +70,7 @@ class TableMapValues(TableOperator):
         def compute_with_key(key: Any, value: Any) -> Any:
             return None if value is None else mapper(key, value)
 
-        return _bind(context, self, compute_with_key if self.with_key else compute, skip_nothing=False)
+        return compute_with_key if self.with_key else compute
 
 
 def _bind(context: OperatorContext, operator: TableOperator, compute: Compute, *, skip_nothing: bool) -> Forward:

@@ -1,0 +1,28 @@
+"""The user's joiners, in one form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["reversed_joiner", "with_key"]
+
+
+def with_key(joiner: Callable[..., Any], takes_key: bool) -> Callable[[Any, Any, Any], Any]:
+    """Returns a function ``(key, left, right)``, whether the user's joiner takes the key or not."""
+    if takes_key:
+        return joiner
+
+    def join(key: Any, left: Any, right: Any) -> Any:
+        return joiner(left, right)
+
+    return join
+
+
+def reversed_joiner(joiner: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
+    """Returns a function ``(key, right, left)`` of a joiner that takes ``(key, left, right)``."""
+
+    def join(key: Any, right: Any, left: Any) -> Any:
+        return joiner(key, left, right)
+
+    return join
