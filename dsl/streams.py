@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar, overload
 
 from dsl.branch import BranchedKStream
+from dsl.joins import table_table
 from dsl.options import Grouped, Materialized, NamedLike, Produced, Repartitioned
 from dsl.plan import group_nodes, stream_nodes, suppress_nodes, table_nodes
 from dsl.plan.builder import Place
@@ -31,6 +32,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
+VO = TypeVar("VO")
 
 
 class KStream(Generic[K, V]):
@@ -308,6 +310,68 @@ class KTable(Generic[K, V]):
         """Replaces each value by ``mapper(key, value)``; ``None`` deletes the row."""
         return KTable(table_nodes.map_values(self._place, mapper, True, materialized, name))
 
+    # ------------------------------------------------------------------ joins
+
+    def join(
+        self,
+        other: KTable[K, VO],
+        joiner: Callable[[V, VO], V2 | None],
+        *,
+        name: NamedLike = None,
+        materialized: Materialized[K, V2] | str | None = None,
+    ) -> KTable[K, V2]:
+        """Joins the rows of both tables that have the same key: ``joiner(value, other_value)``; ``None`` deletes.
+
+        A change of either table changes the result, whose timestamp is the larger of the two rows'. Both topics must
+        have the same number of partitions. Both tables get a store, if they have none above.
+
+        ::
+
+            from streams import StreamsBuilder, TopologyTestDriver
+
+            builder = StreamsBuilder()
+            names, cities = builder.table("names"), builder.table("cities")
+            names.join(cities, lambda name, city: f"{name} from {city}").to_stream().to("people")
+
+            settings = {"default.key.serde": "string", "default.value.serde": "string"}
+            with TopologyTestDriver(builder.build(), settings) as driver:
+                driver.create_input_topic("names").pipe_input("7", "Ann")
+                driver.create_input_topic("cities").pipe_key_values([("7", "Oslo"), ("7", None)])
+                people = driver.create_output_topic("people").read_key_values()
+                assert people == [("7", "Ann from Oslo"), ("7", None)]
+
+        :raises TopologyError: if ``other`` is no table, or comes from another builder.
+        """
+        return KTable(table_table.join(self._place, _table(other, "join"), joiner, materialized, name))
+
+    def left_join(
+        self,
+        other: KTable[K, VO],
+        joiner: Callable[[V, VO | None], V2 | None],
+        *,
+        name: NamedLike = None,
+        materialized: Materialized[K, V2] | str | None = None,
+    ) -> KTable[K, V2]:
+        """Joins as :meth:`join`, and keeps the rows of this table without a partner: ``joiner(value, None)``."""
+        right = _table(other, "left_join")
+        return KTable(table_table.join(self._place, right, joiner, materialized, name, keeps_left=True))
+
+    def outer_join(
+        self,
+        other: KTable[K, VO],
+        joiner: Callable[[V | None, VO | None], V2 | None],
+        *,
+        name: NamedLike = None,
+        materialized: Materialized[K, V2] | str | None = None,
+    ) -> KTable[K, V2]:
+        """Joins as :meth:`join`, and keeps the rows of both tables; the value that is missing is ``None``."""
+        right = _table(other, "outer_join")
+        return KTable(
+            table_table.join(self._place, right, joiner, materialized, name, keeps_left=True, keeps_right=True)
+        )
+
+    # ------------------------------------------------------------------ time, streams, groups
+
     def suppress(self, suppressed: Suppressed) -> KTable[K, V]:
         """Holds changes back: until some time has passed, or until their windows close (KIP-328).
 
@@ -343,6 +407,12 @@ class KTable(Generic[K, V]):
         group. A row whose new key or value is ``None`` is in no group.
         """
         return KGroupedTable(table_nodes.group_by(self._place, selector, grouped))
+
+
+def _table(other: object, call: str) -> Place:
+    if not isinstance(other, KTable):
+        raise TopologyError(f"{call} of a table takes another table, got {other!r}")
+    return other._place
 
 
 class KGroupedStream(Generic[K, V]):

@@ -31,9 +31,8 @@ from dsl.plan.nodes import (
     TableStep,
 )
 from dsl.processors.stateless import DropNullKeys, PassThrough
-from dsl.processors.table_aggregate import TableGroupBy
 from dsl.settings import BuildSettings
-from dsl.table_operator import TableOperator
+from dsl.table_operator import ChangeReader, TableOperator
 from processor_api.errors import TopologyError
 from processor_api.nodes import ProcessorNode, RepartitionTopic
 from processor_api.timestamps import fail_on_invalid_timestamp
@@ -168,8 +167,10 @@ class _Writer:
 
     def _process(self, number: int, node: Process) -> None:
         supplier = node.supplier
-        if isinstance(supplier, TableGroupBy) and number in self._metadata.read_versioned:
+        if isinstance(supplier, ChangeReader) and number in self._metadata.read_versioned:
             supplier = replace(supplier, versioned=True)
+        if number in self._metadata.old_values:
+            supplier = replace(supplier, old_values=True)
         views = tuple(table_view(self._plan, self._metadata, table) for table in node.reads)
         if views:
             supplier = replace(supplier, views=views)

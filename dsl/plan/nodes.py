@@ -117,6 +117,8 @@ class Answer(enum.Enum):
     """From a store that it gets if it is named, or for this purpose."""
     OWN_STORE_OR_PARENT = enum.auto()
     """From its store if it is named, else computed from its parent's old values."""
+    BOTH_PARENTS = enum.auto()
+    """From the two operators above, which compute them of the old values of the tables that they join."""
 
 
 @dataclass(frozen=True, kw_only=True)
