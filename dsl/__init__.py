@@ -19,6 +19,7 @@ from __future__ import annotations
 from dsl.branch import BranchedKStream
 from dsl.builder import StreamsBuilder
 from dsl.global_ktable import GlobalKTable
+from dsl.joins.foreign_key import TableJoined
 from dsl.options import Branched, Consumed, Grouped, Materialized, Named, Produced, Repartitioned
 from dsl.streams import KGroupedStream, KGroupedTable, KStream, KTable
 from dsl.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
@@ -42,4 +43,5 @@ __all__ = [
     "StreamsBuilder",
     "StrictBufferConfig",
     "Suppressed",
+    "TableJoined",
 ]

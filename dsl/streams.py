@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar, overload
 
 from dsl.branch import BranchedKStream
-from dsl.joins import table_table
+from dsl.joins import foreign_key, table_table
+from dsl.joins.foreign_key import TableJoined
 from dsl.options import Grouped, Materialized, NamedLike, Produced, Repartitioned
 from dsl.plan import group_nodes, stream_nodes, suppress_nodes, table_nodes
 from dsl.plan.builder import Place
@@ -32,6 +33,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
+KO = TypeVar("KO")
 VO = TypeVar("VO")
 
 
@@ -368,6 +370,106 @@ class KTable(Generic[K, V]):
         right = _table(other, "outer_join")
         return KTable(
             table_table.join(self._place, right, joiner, materialized, name, keeps_left=True, keeps_right=True)
+        )
+
+    def foreign_key_join(
+        self,
+        other: KTable[KO, VO],
+        extractor: Callable[[V], KO | None],
+        joiner: Callable[[V, VO], V2 | None],
+        *,
+        joined: TableJoined[K, KO] | str | None = None,
+        materialized: Materialized[K, V2] | str | None = None,
+    ) -> KTable[K, V2]:
+        """Joins each row with the row of ``other`` whose key is ``extractor(value)``: ``joiner(value, other_value)``.
+
+        Many rows may refer to one of ``other``; a change there changes them all. A row without a foreign key
+        (``None``), or whose foreign key is not there, has no result. It goes through two internal topics, so that the
+        numbers of partitions of the two tables may differ. Both tables get a store, and the subscriptions of this
+        table's rows are kept in one of their own (semantics 66 to 69).
+
+        ::
+
+            from streams import StreamsBuilder, TopologyTestDriver
+
+            builder = StreamsBuilder()
+            orders, customers = builder.table("orders"), builder.table("customers")  # an order: "customer:product"
+            shown = orders.foreign_key_join(
+                customers, lambda order: order.split(":")[0], lambda order, name: f"{order.split(':')[1]} for {name}"
+            )
+            shown.to_stream().to("shown")
+
+            settings = {"default.key.serde": "string", "default.value.serde": "string"}
+            with TopologyTestDriver(builder.build(), settings) as driver:
+                driver.create_input_topic("orders").pipe_key_values([("1", "ann:tea"), ("2", "ann:milk")])
+                driver.create_input_topic("customers").pipe_input("ann", "Ann Lee")
+                rows = driver.create_output_topic("shown").read_key_values()
+                assert rows == [("1", "tea for Ann Lee"), ("2", "milk for Ann Lee")]
+
+        :param joined: the name of the join, and partitioners for tables that were not written with Kafka's
+            default; a plain string is the name.
+        :raises TopologyError: if ``other`` is no table, or comes from another builder.
+        """
+        return self._foreign_key_join(other, extractor, joiner, joined, materialized, False, False)
+
+    def foreign_key_join_with_key(
+        self,
+        other: KTable[KO, VO],
+        extractor: Callable[[K, V], KO | None],
+        joiner: Callable[[V, VO], V2 | None],
+        *,
+        joined: TableJoined[K, KO] | str | None = None,
+        materialized: Materialized[K, V2] | str | None = None,
+    ) -> KTable[K, V2]:
+        """Joins as :meth:`foreign_key_join`; the foreign key is ``extractor(key, value)``."""
+        return self._foreign_key_join(other, extractor, joiner, joined, materialized, True, False)
+
+    def foreign_key_left_join(
+        self,
+        other: KTable[KO, VO],
+        extractor: Callable[[V], KO | None],
+        joiner: Callable[[V, VO | None], V2 | None],
+        *,
+        joined: TableJoined[K, KO] | str | None = None,
+        materialized: Materialized[K, V2] | str | None = None,
+    ) -> KTable[K, V2]:
+        """Joins as :meth:`foreign_key_join`, and keeps rows without a partner: ``joiner(value, None)``."""
+        return self._foreign_key_join(other, extractor, joiner, joined, materialized, False, True)
+
+    def foreign_key_left_join_with_key(
+        self,
+        other: KTable[KO, VO],
+        extractor: Callable[[K, V], KO | None],
+        joiner: Callable[[V, VO | None], V2 | None],
+        *,
+        joined: TableJoined[K, KO] | str | None = None,
+        materialized: Materialized[K, V2] | str | None = None,
+    ) -> KTable[K, V2]:
+        """Joins as :meth:`foreign_key_left_join`; the foreign key is ``extractor(key, value)``."""
+        return self._foreign_key_join(other, extractor, joiner, joined, materialized, True, True)
+
+    def _foreign_key_join(
+        self,
+        other: object,
+        extractor: Callable[..., Any],
+        joiner: Callable[..., Any],
+        joined: TableJoined[K, KO] | str | None,
+        materialized: Materialized[K, V2] | str | None,
+        with_key: bool,
+        left_join: bool,
+    ) -> KTable[K, V2]:
+        right = _table(other, "a foreign-key join")
+        return KTable(
+            foreign_key.join(
+                self._place,
+                right,
+                extractor,
+                joiner,
+                joined,
+                materialized,
+                with_key=with_key,
+                left_join=left_join,
+            )
         )
 
     # ------------------------------------------------------------------ time, streams, groups

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         StreamsBuilder,
         StrictBufferConfig,
         Suppressed,
+        TableJoined,
     )
     from processor_api.context import FixedKeyProcessorContext, ProcessingContext, ProcessorContext
     from processor_api.durations import Duration
@@ -311,6 +312,7 @@ __all__ = [
     "StreamsUncaughtExceptionHandler",
     "StrictBufferConfig",
     "Suppressed",
+    "TableJoined",
     "TaskId",
     "TaskMetadata",
     "TaskMigratedError",
@@ -425,7 +427,7 @@ _HOMES = {
     "dsl": (
         "Branched BranchedKStream BufferConfig Consumed EagerBufferConfig GlobalKTable Grouped KGroupedStream "
         "KGroupedTable KStream KTable Materialized Named Produced Repartitioned StreamsBuilder StrictBufferConfig "
-        "Suppressed"
+        "Suppressed TableJoined"
     ),
     "streams.app.kafka_streams": "KafkaStreams",
     "streams.app.states": "ClientState StateListener",

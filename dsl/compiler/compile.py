@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import assert_never
 
-from dsl.change import ChangeSerde
 from dsl.compiler.copartition import copartition_groups
 from dsl.compiler.explicit_names import check_explicit_names
 from dsl.compiler.merge_repartitions import merge_repartitions
@@ -229,16 +228,20 @@ class _Writer:
         )
 
     def _table_repartition(self, node: TableRepartition) -> None:
-        changes = ChangeSerde(node.value_serde)
         self.topology.add_repartition_topic(RepartitionTopic(name=node.topic))
         self.topology.add_sink(
-            node.sink, node.topic, *self._parents(node), key_serde=node.key_serde, value_serde=changes
+            node.sink,
+            node.topic,
+            *self._parents(node),
+            key_serde=node.key_serde,
+            value_serde=node.value_serde,
+            partitioner=node.partitioner,
         )
         self.topology.add_source(
             node.name,
             node.topic,
             key_serde=node.key_serde,
-            value_serde=changes,
+            value_serde=node.value_serde,
             timestamp_extractor=fail_on_invalid_timestamp,
         )
 

@@ -249,14 +249,15 @@ class Repartition:
 
 @dataclass(frozen=True, kw_only=True)
 class TableRepartition:
-    """The internal topic of a grouped table: changes, without a filter for null keys."""
+    """An internal topic between tables, of changes or of messages of a join: without a filter for null keys."""
 
     name: str
     parents: tuple[int, ...]
     topic: str
     sink: str
-    key_serde: Serde[Any] | None = None
-    value_serde: Serde[Any] | None = None
+    key_serde: Serde[Any] | None
+    value_serde: Serde[Any]
+    partitioner: StreamPartitioner | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

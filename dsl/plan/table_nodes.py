@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dsl.change import ChangeSerde
 from dsl.naming import REPARTITION_SUFFIX
 from dsl.options import Consumed, NamedLike, chosen, name_of
 from dsl.plan.builder import Place, PlanBuilder
@@ -233,7 +234,7 @@ def _repartitioned(grouping: TableGrouping, sink: str, source: str, topic: str) 
         topic=topic,
         sink=sink,
         key_serde=place.key_serde,
-        value_serde=place.value_serde,
+        value_serde=ChangeSerde(place.value_serde),
     )
     below = place.then(node, sources=frozenset((source,)))
     if grouping.name is not None:

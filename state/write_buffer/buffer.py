@@ -102,6 +102,8 @@ class RowsSettings:
     caching: bool
     log_each: bool
     """Whether each put of a store without a cache is logged when it happens, not the last of each key at the drain."""
+    logs_headers: bool = False
+    """Whether a put that is logged when it happens is logged with its headers."""
 
 
 class Rows:
@@ -138,6 +140,7 @@ class Rows:
         self._log_many = settings.log_many or (log and _one_by_one(log))
         self.cached = settings.caching and budget.cache_limit > 0
         self.log_each = settings.log_each and not self.cached
+        self.logs_headers = settings.logs_headers
         self.dirty: dict[Any, Entry] = {}
         self.clean: dict[Any, Entry] = {}
         self.drained: dict[Any, tuple[bytes, bytes | None, int]] = {}

@@ -187,6 +187,7 @@ def open_rows(
     :param log: in place of the changelog, for rows whose keys stand otherwise on it.
     :param log_each: logs each put of a store without caching when it happens, not the last of each key at the drain.
     """
+    logs_headers = opening.builder.logs_headers and log is None  # others know what to log
     log_many = opening.log_many if log is None else None
     log = log or opening.log
     trace = opening.cursor.row_trace
@@ -204,5 +205,6 @@ def open_rows(
         log_many=log_many,
         log_each=log_each,
         caching=opening.builder.caching,
+        logs_headers=logs_headers,
     )
     return opening.make_rows(settings)
