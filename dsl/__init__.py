@@ -23,6 +23,7 @@ from dsl.joins.foreign_key import TableJoined
 from dsl.options import Branched, Consumed, Grouped, Materialized, Named, Produced, Repartitioned
 from dsl.streams import KGroupedStream, KGroupedTable, KStream, KTable
 from dsl.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
+from dsl.value_transformer import ValueTransformerWithKey
 
 __all__ = [
     "Branched",
@@ -44,4 +45,5 @@ __all__ = [
     "StrictBufferConfig",
     "Suppressed",
     "TableJoined",
+    "ValueTransformerWithKey",
 ]

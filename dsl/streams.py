@@ -23,6 +23,7 @@ from dsl.plan.builder import Place
 from dsl.plan.group_nodes import Grouping
 from dsl.plan.table_nodes import TableGrouping
 from dsl.suppressed import Suppressed
+from dsl.value_transformer import ValueTransformerWithKey
 from processor_api.errors import TopologyError
 from processor_api.nodes import TopicNameExtractor
 from processor_api.processor import FixedKeyProcessor, Processor
@@ -311,6 +312,23 @@ class KTable(Generic[K, V]):
     ) -> KTable[K, V2]:
         """Replaces each value by ``mapper(key, value)``; ``None`` deletes the row."""
         return KTable(table_nodes.map_values(self._place, mapper, True, materialized, name))
+
+    def transform_values(
+        self,
+        supplier: Callable[[], ValueTransformerWithKey[K, V, V2]],
+        *stores: str,
+        name: NamedLike = None,
+        materialized: Materialized[K, V2] | str | None = None,
+    ) -> KTable[K, V2]:
+        """Replaces each value by what a transformer returns, which ``supplier()`` makes for each task.
+
+        It is connected to the named stores. Unlike the function of :meth:`map_values` it is called for deletions too
+        (semantics 29). Where rows are looked up, as in a join, and the result has no store, each reader has a
+        transformer of its own: name the result by ``materialized`` if its values depend on what it saw before.
+
+        :raises TopologyError: if the supplier makes no transformers, or the same one twice.
+        """
+        return KTable(table_nodes.transform_values(self._place, supplier, stores, materialized, name))
 
     # ------------------------------------------------------------------ joins
 

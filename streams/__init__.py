@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         StrictBufferConfig,
         Suppressed,
         TableJoined,
+        ValueTransformerWithKey,
     )
     from processor_api.context import FixedKeyProcessorContext, ProcessingContext, ProcessorContext
     from processor_api.durations import Duration
@@ -341,6 +342,7 @@ __all__ = [
     "UserCodeError",
     "ValueAndTimestamp",
     "ValueTimestampHeaders",
+    "ValueTransformerWithKey",
     "VersionedBytesStore",
     "VersionedBytesStoreSupplier",
     "VersionedKeyQuery",
@@ -427,7 +429,7 @@ _HOMES = {
     "dsl": (
         "Branched BranchedKStream BufferConfig Consumed EagerBufferConfig GlobalKTable Grouped KGroupedStream "
         "KGroupedTable KStream KTable Materialized Named Produced Repartitioned StreamsBuilder StrictBufferConfig "
-        "Suppressed TableJoined"
+        "Suppressed TableJoined ValueTransformerWithKey"
     ),
     "streams.app.kafka_streams": "KafkaStreams",
     "streams.app.states": "ClientState StateListener",

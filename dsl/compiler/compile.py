@@ -193,6 +193,8 @@ class _Writer:
         self.topology.add_processor(node.name, self._completed(number, node.operator, store), *self._parents(node))
         if store is not None:
             self._add_store(store, node.name)
+        if node.stores:
+            self._stores_of[node.name] = node.stores
         if node.buffer is not None:
             self.topology.add_state_store(buffer_builder(node.buffer, self._settings), node.name)
 

@@ -225,6 +225,8 @@ class TableStep:
     store: Materialization | None
     answers: Answer
     asks: Ask = Ask.NOTHING
+    stores: tuple[str, ...] = ()
+    """Stores that the operator uses and that were added elsewhere."""
     buffer: BufferStore | None = None
     grace_ms: int | None = None
     """Of a windowed aggregation: how long a window takes records after its end; of sessions, the gap and that."""

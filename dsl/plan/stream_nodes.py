@@ -142,14 +142,18 @@ def process(
     prefix = "KSTREAM-PROCESSVALUES-" if fixed_key else "KSTREAM-PROCESSOR-"
     name = name_of(named) or place.plan_builder.names.processor(prefix)
     check_supplier(name, supplier)
-    _check_store_names(name, stores)
+    check_store_names(name, stores)
     node = Process(name=name, parents=(place.node,), supplier=supplier, stores=stores, fixed_key=fixed_key)
     if fixed_key:
         return place.then(node, value_serde=None)
     return place.then(node, key_serde=None, value_serde=None, repartition_required=True)
 
 
-def _check_store_names(name: str, stores: tuple[Any, ...]) -> None:
+def check_store_names(name: str, stores: tuple[Any, ...]) -> None:
+    """Checks that a processor is connected to stores by their names.
+
+    :raises TopologyError: if something else is given.
+    """
     for store in stores:
         if not isinstance(store, str):
             raise TopologyError(
