@@ -21,6 +21,7 @@ from dsl.builder import StreamsBuilder
 from dsl.global_ktable import GlobalKTable
 from dsl.joins.foreign_key import TableJoined
 from dsl.options import Branched, Consumed, Grouped, Materialized, Named, Produced, Repartitioned
+from dsl.printed import Printed
 from dsl.streams import KGroupedStream, KGroupedTable, KStream, KTable
 from dsl.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
 from dsl.value_transformer import ValueTransformerWithKey
@@ -39,6 +40,7 @@ __all__ = [
     "KTable",
     "Materialized",
     "Named",
+    "Printed",
     "Produced",
     "Repartitioned",
     "StreamsBuilder",

@@ -22,6 +22,7 @@ from dsl.plan import group_nodes, stream_nodes, suppress_nodes, table_nodes
 from dsl.plan.builder import Place
 from dsl.plan.group_nodes import Grouping
 from dsl.plan.table_nodes import TableGrouping
+from dsl.printed import Printed
 from dsl.suppressed import Suppressed
 from dsl.value_transformer import ValueTransformerWithKey
 from processor_api.errors import TopologyError
@@ -132,6 +133,14 @@ class KStream(Generic[K, V]):
     def foreach(self, action: Callable[[K, V], object], *, name: NamedLike = None) -> None:
         """Calls ``action(key, value)`` for each record; the stream ends here."""
         stream_nodes.foreach(self._place, action, name)
+
+    def print(self, printed: Printed[K, V] | None = None) -> None:
+        """Prints a line ``[label]: key, value`` for each record; the stream ends here.
+
+        :param printed: a label, a function for the text, and a file; left out, the standard output with the name of the
+            stream's node as label. To go on with the stream, use :meth:`peek`.
+        """
+        stream_nodes.print_(self._place, printed)
 
     # ------------------------------------------------------------------ several streams, and topics
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         KTable,
         Materialized,
         Named,
+        Printed,
         Produced,
         Repartitioned,
         StreamsBuilder,
@@ -246,6 +247,7 @@ __all__ = [
     "Named",
     "Position",
     "PositionBound",
+    "Printed",
     "ProcessingContext",
     "ProcessingError",
     "ProcessingExceptionHandler",
@@ -428,8 +430,8 @@ _HOMES = {
     "state.formats.windowed_serdes": "WindowedSerdes",
     "dsl": (
         "Branched BranchedKStream BufferConfig Consumed EagerBufferConfig GlobalKTable Grouped KGroupedStream "
-        "KGroupedTable KStream KTable Materialized Named Produced Repartitioned StreamsBuilder StrictBufferConfig "
-        "Suppressed TableJoined ValueTransformerWithKey"
+        "KGroupedTable KStream KTable Materialized Named Printed Produced Repartitioned StreamsBuilder "
+        "StrictBufferConfig Suppressed TableJoined ValueTransformerWithKey"
     ),
     "streams.app.kafka_streams": "KafkaStreams",
     "streams.app.states": "ClientState StateListener",

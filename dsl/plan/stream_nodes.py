@@ -14,6 +14,8 @@ from dsl.options import Consumed, NamedLike, Produced, Repartitioned, chosen, na
 from dsl.plan.builder import Place, PlanBuilder
 from dsl.plan.materialization import MaterializedLike, materialize
 from dsl.plan.nodes import Answer, Process, Repartition, Sink, StreamSource, TableStep
+from dsl.printed import Printed
+from dsl.processors.printer import Print, pair
 from dsl.processors.stateless import (
     Filter,
     FlatMap,
@@ -119,6 +121,14 @@ def foreach(place: Place, action: Callable[[Any, Any], object], named: NamedLike
     """Adds a node that calls a function for each record and ends the stream."""
     name = place.plan_builder.names.choose(name_of(named), "KSTREAM-FOREACH-")
     place.plan_builder.add(Process(name=name, parents=(place.node,), supplier=Foreach(action)))
+
+
+def print_(place: Place, printed: Printed[Any, Any] | None) -> None:
+    """Adds a node that prints each record and ends the stream."""
+    how: Printed[Any, Any] = chosen(printed, Printed)
+    name = place.plan_builder.names.choose(how.name, "KSTREAM-PRINTER-")
+    operator = Print(label=how.label or place.name, mapper=how.mapper or pair, path=how.path)
+    place.plan_builder.add(Process(name=name, parents=(place.node,), supplier=operator))
 
 
 def merge(place: Place, other: Place, named: NamedLike) -> Place:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dsl.processors.table_stateless import bind_computed
 from dsl.table_operator import TableOperator
 from dsl.table_view import LookUp, LookUpAsOf, Row, TableView
+from dsl.user_functions import USER_FUNCTION
 from dsl.value_transformer import ValueTransformerWithKeySupplier
 from processor_api.context import OperatorContext
 from processor_api.errors import ProcessingError, StreamsError, TopologyError
@@ -23,7 +24,7 @@ __all__ = ["TableTransformValues"]
 class TableTransformValues(TableOperator):
     """Replaces each value of a table by the one that a transformer returns; it sees deletions too."""
 
-    supplier: ValueTransformerWithKeySupplier
+    supplier: ValueTransformerWithKeySupplier = field(metadata=USER_FUNCTION)
     connected: tuple[str, ...] = ()
     """The stores that the transformer uses and that were added elsewhere."""
 
@@ -46,7 +47,7 @@ class TransformedView:
     """The view of a transformed table without a store: it transforms at each look-up, also where there is no value."""
 
     above: TableView
-    supplier: ValueTransformerWithKeySupplier
+    supplier: ValueTransformerWithKeySupplier = field(metadata=USER_FUNCTION)
     used: tuple[str, ...]
     """The stores that the transformer uses."""
 

@@ -245,6 +245,8 @@ def test_options_and_functions_of_the_wrong_kind_are_refused() -> None:
         left.foreign_key_join(right, fk, plus, joined=Materialized(name="m"))  # type: ignore[arg-type]
     with pytest.raises(TopologyError, match="extractor"):
         left.foreign_key_join(right, "key", plus)  # type: ignore[arg-type]
+    with pytest.raises(TopologyError, match="TableJoined takes a function as its other_partitioner, got 3"):
+        TableJoined(other_partitioner=3)  # type: ignore[arg-type]
     with pytest.raises(TopologyError, match="'a b' contains a character"):
         TableJoined(name="a b")
 

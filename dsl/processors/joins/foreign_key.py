@@ -8,9 +8,10 @@ formats 12). The operators are in ``foreign_key_left`` and ``foreign_key_right``
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from dsl.user_functions import USER_FUNCTION
 from processor_api.context import OperatorContext
 from processor_api.errors import ConfigError
 from processor_api.partitioner import StreamPartitioner
@@ -76,7 +77,7 @@ class AnswerSerde(Serde[Any]):
 class KeyPartitioner:
     """Chooses the partition of a message of the join by a user's partitioner, which gets its key and no value."""
 
-    partitioner: StreamPartitioner
+    partitioner: StreamPartitioner = field(metadata=USER_FUNCTION)
 
     def __call__(
         self, topic: str, key: Any, value: Any, headers: HeaderList | None, total: int

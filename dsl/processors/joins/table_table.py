@@ -85,7 +85,7 @@ def _reversed(joiner: Joiner) -> Joiner:
 class TableJoinResult(TableOperator):
     """Holds the result of a join of tables: puts what both sides send into the store, if there is one."""
 
-    joiner: Joiner
+    joiner: Joiner = field(metadata=USER_FUNCTION)
     needs_left: bool
     """Whether there is no row without a value of the left table."""
     needs_right: bool
@@ -122,7 +122,7 @@ class JoinView:
 
     left: TableView
     right: TableView
-    joiner: Joiner
+    joiner: Joiner = field(metadata=USER_FUNCTION)
     needs_left: bool
     needs_right: bool
 
