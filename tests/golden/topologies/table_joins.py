@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dsl import Grouped, KTable, Materialized, Produced, StreamsBuilder
+from dsl import BufferConfig, Grouped, KTable, Materialized, Produced, StreamsBuilder, Suppressed
 from processor_api.serde import Serde, Serdes
 from processor_api.stores.factory import Stores
 from processor_api.topology import Topology
@@ -159,6 +159,13 @@ def versioned_result(b: StreamsBuilder) -> KTable[str, str]:
     return left.join(right, plus, materialized=ver("jv", 100))
 
 
+def of_suppressed(b: StreamsBuilder) -> KTable[str, str]:
+    right: KTable[str, str] = b.table("right", materialized=kv("r"))
+    left: KTable[str, str] = b.table("input", materialized=kv("t"))
+    waiting = Suppressed.until_time_limit(10, BufferConfig.unbounded()).with_name("sup")
+    return left.suppress(waiting).join(right, plus, materialized=kv("joined"))
+
+
 def described_versioned(b: StreamsBuilder) -> KTable[str, str]:
     left: KTable[str, str] = b.table("l", materialized=ver("vl", DAY_MS))
     right: KTable[str, str] = b.table("r", materialized=ver("vr", HOUR_MS))
@@ -202,6 +209,7 @@ CASES: dict[str, Build] = {
     "describe-table-table-joins": described,
     "describe-tables-optimized": described_optimized,
     "describe-versioned": of(described_versioned),
+    "suppress-join-with-table": of(of_suppressed),
     "table-table-chain-inner": of(chain_inner),
     "table-table-chain-left-outer": of(chain_left_outer),
     "table-table-chain-outer-inner": of(chain_outer_inner),
