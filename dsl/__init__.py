@@ -19,11 +19,14 @@ from __future__ import annotations
 from dsl.branch import BranchedKStream
 from dsl.builder import StreamsBuilder
 from dsl.global_ktable import GlobalKTable
+from dsl.joins.foreign_key import TableJoined
 from dsl.joins.join_windows import JoinWindows
 from dsl.joins.options import Joined, StreamJoined
 from dsl.options import Branched, Consumed, Grouped, Materialized, Named, Produced, Repartitioned
+from dsl.printed import Printed
 from dsl.streams import KGroupedStream, KGroupedTable, KStream, KTable
 from dsl.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
+from dsl.value_transformer import ValueTransformerWithKey
 
 __all__ = [
     "Branched",
@@ -41,10 +44,13 @@ __all__ = [
     "KTable",
     "Materialized",
     "Named",
+    "Printed",
     "Produced",
     "Repartitioned",
     "StreamJoined",
     "StreamsBuilder",
     "StrictBufferConfig",
     "Suppressed",
+    "TableJoined",
+    "ValueTransformerWithKey",
 ]

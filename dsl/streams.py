@@ -16,8 +16,9 @@ from typing import Any, Generic, TypeVar, overload
 
 from dsl.branch import BranchedKStream
 from dsl.global_ktable import GlobalKTable
-from dsl.joins import stream_global, stream_stream, stream_table
+from dsl.joins import foreign_key, stream_global, stream_stream, stream_table, table_table
 from dsl.joins.arguments import JoinArguments, JoinKind
+from dsl.joins.foreign_key import TableJoined
 from dsl.joins.join_windows import JoinWindows
 from dsl.joins.options import Joined, StreamJoined
 from dsl.options import Grouped, Materialized, NamedLike, Produced, Repartitioned
@@ -25,7 +26,9 @@ from dsl.plan import group_nodes, stream_nodes, suppress_nodes, table_nodes
 from dsl.plan.builder import Place
 from dsl.plan.group_nodes import Grouping
 from dsl.plan.table_nodes import TableGrouping
+from dsl.printed import Printed
 from dsl.suppressed import Suppressed
+from dsl.value_transformer import ValueTransformerWithKey
 from processor_api.errors import TopologyError
 from processor_api.nodes import TopicNameExtractor
 from processor_api.processor import FixedKeyProcessor, Processor
@@ -37,6 +40,8 @@ V = TypeVar("V")
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
 V3 = TypeVar("V3")
+KO = TypeVar("KO")
+VO = TypeVar("VO")
 
 Joiner = Callable[[V, V2], V3 | None]
 KeyJoiner = Callable[[K, V, V2], V3 | None]
@@ -139,6 +144,14 @@ class KStream(Generic[K, V]):
     def foreach(self, action: Callable[[K, V], object], *, name: NamedLike = None) -> None:
         """Calls ``action(key, value)`` for each record; the stream ends here."""
         stream_nodes.foreach(self._place, action, name)
+
+    def print(self, printed: Printed[K, V] | None = None) -> None:
+        """Prints a line ``[label]: key, value`` for each record; the stream ends here.
+
+        :param printed: a label, a function for the text, and a file; left out, the standard output with the name of the
+            stream's node as label. To go on with the stream, use :meth:`peek`.
+        """
+        stream_nodes.print_(self._place, printed)
 
     # ------------------------------------------------------------------ several streams, and topics
 
@@ -509,6 +522,12 @@ class KTable(Generic[K, V]):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._place.name})"
 
+    @staticmethod
+    def _place_of(other: object, call: str) -> Place:
+        if not isinstance(other, KTable):
+            raise TopologyError(f"{call} of a table takes another table, got {other!r}")
+        return other._place
+
     @property
     def queryable_store_name(self) -> str | None:
         """The name under which the table can be queried; ``None`` if the user did not name its store."""
@@ -557,6 +576,185 @@ class KTable(Generic[K, V]):
     ) -> KTable[K, V2]:
         """Replaces each value by ``mapper(key, value)``; ``None`` deletes the row."""
         return KTable(table_nodes.map_values(self._place, mapper, True, materialized, name))
+
+    def transform_values(
+        self,
+        supplier: Callable[[], ValueTransformerWithKey[K, V, V2]],
+        *stores: str,
+        name: NamedLike = None,
+        materialized: Materialized[K, V2] | str | None = None,
+    ) -> KTable[K, V2]:
+        """Replaces each value by what a transformer returns, which ``supplier()`` makes for each task.
+
+        It is connected to the named stores. Unlike the function of :meth:`map_values` it is called for deletions too
+        (semantics 29). Where rows are looked up, as in a join, and the result has no store, each reader has a
+        transformer of its own: name the result by ``materialized`` if its values depend on what it saw before.
+
+        :raises TopologyError: if the supplier makes no transformers, or the same one twice.
+        """
+        return KTable(table_nodes.transform_values(self._place, supplier, stores, materialized, name))
+
+    # ------------------------------------------------------------------ joins
+
+    def join(
+        self,
+        other: KTable[K, VO],
+        joiner: Callable[[V, VO], V2 | None],
+        *,
+        name: NamedLike = None,
+        materialized: Materialized[K, V2] | str | None = None,
+    ) -> KTable[K, V2]:
+        """Joins the rows of both tables that have the same key: ``joiner(value, other_value)``; ``None`` deletes.
+
+        A change of either table changes the result, whose timestamp is the larger of the two rows'. Both topics must
+        have the same number of partitions. Both tables get a store, if they have none above.
+
+        ::
+
+            from streams import StreamsBuilder, TopologyTestDriver
+
+            builder = StreamsBuilder()
+            names, cities = builder.table("names"), builder.table("cities")
+            names.join(cities, lambda name, city: f"{name} from {city}").to_stream().to("people")
+
+            settings = {"default.key.serde": "string", "default.value.serde": "string"}
+            with TopologyTestDriver(builder.build(), settings) as driver:
+                driver.create_input_topic("names").pipe_input("7", "Ann")
+                driver.create_input_topic("cities").pipe_key_values([("7", "Oslo"), ("7", None)])
+                people = driver.create_output_topic("people").read_key_values()
+                assert people == [("7", "Ann from Oslo"), ("7", None)]
+
+        :raises TopologyError: if ``other`` is no table, or comes from another builder.
+        """
+        return KTable(table_table.join(self._place, self._place_of(other, "join"), joiner, materialized, name))
+
+    def left_join(
+        self,
+        other: KTable[K, VO],
+        joiner: Callable[[V, VO | None], V2 | None],
+        *,
+        name: NamedLike = None,
+        materialized: Materialized[K, V2] | str | None = None,
+    ) -> KTable[K, V2]:
+        """Joins as :meth:`join`, and keeps the rows of this table without a partner: ``joiner(value, None)``."""
+        right = self._place_of(other, "left_join")
+        return KTable(table_table.join(self._place, right, joiner, materialized, name, keeps_left=True))
+
+    def outer_join(
+        self,
+        other: KTable[K, VO],
+        joiner: Callable[[V | None, VO | None], V2 | None],
+        *,
+        name: NamedLike = None,
+        materialized: Materialized[K, V2] | str | None = None,
+    ) -> KTable[K, V2]:
+        """Joins as :meth:`join`, and keeps the rows of both tables; the value that is missing is ``None``."""
+        right = self._place_of(other, "outer_join")
+        return KTable(
+            table_table.join(self._place, right, joiner, materialized, name, keeps_left=True, keeps_right=True)
+        )
+
+    def foreign_key_join(
+        self,
+        other: KTable[KO, VO],
+        extractor: Callable[[V], KO | None],
+        joiner: Callable[[V, VO], V2 | None],
+        *,
+        joined: TableJoined[K, KO] | str | None = None,
+        materialized: Materialized[K, V2] | str | None = None,
+    ) -> KTable[K, V2]:
+        """Joins each row with the row of ``other`` whose key is ``extractor(value)``: ``joiner(value, other_value)``.
+
+        Many rows may refer to one of ``other``; a change there changes them all. A row without a foreign key
+        (``None``), or whose foreign key is not there, has no result. It goes through two internal topics, so that the
+        numbers of partitions of the two tables may differ. Both tables get a store, and the subscriptions of this
+        table's rows are kept in one of their own (semantics 66 to 69).
+
+        ::
+
+            from streams import StreamsBuilder, TopologyTestDriver
+
+            builder = StreamsBuilder()
+            orders, customers = builder.table("orders"), builder.table("customers")  # an order: "customer:product"
+            shown = orders.foreign_key_join(
+                customers, lambda order: order.split(":")[0], lambda order, name: f"{order.split(':')[1]} for {name}"
+            )
+            shown.to_stream().to("shown")
+
+            settings = {"default.key.serde": "string", "default.value.serde": "string"}
+            with TopologyTestDriver(builder.build(), settings) as driver:
+                driver.create_input_topic("orders").pipe_key_values([("1", "ann:tea"), ("2", "ann:milk")])
+                driver.create_input_topic("customers").pipe_input("ann", "Ann Lee")
+                rows = driver.create_output_topic("shown").read_key_values()
+                assert rows == [("1", "tea for Ann Lee"), ("2", "milk for Ann Lee")]
+
+        :param joined: the name of the join, and partitioners for tables that were not written with Kafka's
+            default; a plain string is the name.
+        :raises TopologyError: if ``other`` is no table, or comes from another builder.
+        """
+        return self._foreign_key_join(other, extractor, joiner, joined, materialized, False, False)
+
+    def foreign_key_join_with_key(
+        self,
+        other: KTable[KO, VO],
+        extractor: Callable[[K, V], KO | None],
+        joiner: Callable[[V, VO], V2 | None],
+        *,
+        joined: TableJoined[K, KO] | str | None = None,
+        materialized: Materialized[K, V2] | str | None = None,
+    ) -> KTable[K, V2]:
+        """Joins as :meth:`foreign_key_join`; the foreign key is ``extractor(key, value)``."""
+        return self._foreign_key_join(other, extractor, joiner, joined, materialized, True, False)
+
+    def foreign_key_left_join(
+        self,
+        other: KTable[KO, VO],
+        extractor: Callable[[V], KO | None],
+        joiner: Callable[[V, VO | None], V2 | None],
+        *,
+        joined: TableJoined[K, KO] | str | None = None,
+        materialized: Materialized[K, V2] | str | None = None,
+    ) -> KTable[K, V2]:
+        """Joins as :meth:`foreign_key_join`, and keeps rows without a partner: ``joiner(value, None)``."""
+        return self._foreign_key_join(other, extractor, joiner, joined, materialized, False, True)
+
+    def foreign_key_left_join_with_key(
+        self,
+        other: KTable[KO, VO],
+        extractor: Callable[[K, V], KO | None],
+        joiner: Callable[[V, VO | None], V2 | None],
+        *,
+        joined: TableJoined[K, KO] | str | None = None,
+        materialized: Materialized[K, V2] | str | None = None,
+    ) -> KTable[K, V2]:
+        """Joins as :meth:`foreign_key_left_join`; the foreign key is ``extractor(key, value)``."""
+        return self._foreign_key_join(other, extractor, joiner, joined, materialized, True, True)
+
+    def _foreign_key_join(
+        self,
+        other: object,
+        extractor: Callable[..., Any],
+        joiner: Callable[..., Any],
+        joined: TableJoined[K, KO] | str | None,
+        materialized: Materialized[K, V2] | str | None,
+        with_key: bool,
+        left_join: bool,
+    ) -> KTable[K, V2]:
+        right = self._place_of(other, "a foreign-key join")
+        return KTable(
+            foreign_key.join(
+                self._place,
+                right,
+                extractor,
+                joiner,
+                joined,
+                materialized,
+                with_key=with_key,
+                left_join=left_join,
+            )
+        )
+
+    # ------------------------------------------------------------------ time, streams, groups
 
     def suppress(self, suppressed: Suppressed) -> KTable[K, V]:
         """Holds changes back: until some time has passed, or until their windows close (KIP-328).

@@ -4,18 +4,37 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dsl.table_view import TableView
 from processor_api.context import OperatorContext
 from processor_api.errors import InternalError
+from processor_api.processor import Operator
 from processor_api.record import Forward, HeaderList
 from processor_api.stores.contracts import PUT_RETURN_CODE_NOT_PUT, PUT_RETURN_CODE_VALID_TO_UNDEFINED
 
-__all__ = ["TableOperator", "keeping_lateness", "marking_late_puts", "send_on_flush"]
+__all__ = [
+    "NOT_LATEST",
+    "ChangeReader",
+    "TableOperator",
+    "dropping_late_changes",
+    "keeping_lateness",
+    "marking_late_puts",
+    "send_on_flush",
+]
+
+NOT_LATEST = "an update of a versioned table that is not its latest"
 
 Process = Callable[[Any, Any, int, HeaderList | None], None]
+
+
+@dataclass(frozen=True)
+class ChangeReader(Operator):
+    """The base of operators that read the changes of a table and are not the table below it."""
+
+    versioned: bool = field(default=False, kw_only=True)
+    """Whether the table is versioned: changes may be out of order (semantics 38). Set by the compiler."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +102,19 @@ def marking_late_puts(store: Any, forward: Forward) -> tuple[Callable[..., None]
             forward(key, (change[0], change[1], False), timestamp, headers)
 
     return put, send
+
+
+def dropping_late_changes(context: OperatorContext, process: Process) -> Process:
+    """Returns a process function that drops, and counts, changes of a versioned table that are not the latest."""
+    drop = context.drop
+
+    def latest_only(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+        if len(value) == 2:
+            process(key, value, timestamp, headers)
+        else:
+            drop(NOT_LATEST, key)
+
+    return latest_only
 
 
 def keeping_lateness(bind: Callable[[Forward], Process], forward: Forward) -> Process:

@@ -159,6 +159,13 @@ class OperatorContext(Protocol):
         """Schedules a punctuation as :meth:`ProcessingContext.schedule` does."""
         ...
 
+    def through(self, forward: Callable[..., None]) -> OperatorContext:
+        """Returns the same context, but whatever goes to the children goes through ``forward`` as a record.
+
+        :param forward: the call of a user's context: ``(record)`` or ``(record, child)``.
+        """
+        ...
+
     def processing_context(self) -> ProcessorContext[Any, Any]:
         """Returns the context that users' processors get, for operators that run one."""
         ...

@@ -2,13 +2,14 @@
 
 Kafka orders the nodes of a subtopology by the size of the tree below them, largest first, then by name. Neighbours of a
 node are kept in trees sorted by that same size while the sizes still grow, in the order of a Java hash map, so that the
-text depends on both; `java_hash_order` and the insertion below repeat that.
+text depends on both; `java_hash_order` and :mod:`processor_api.java_tree` repeat that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from processor_api.java_tree import JavaTree
 from processor_api.nodes import Node, ProcessorNode, SourceNode
 from processor_api.subtopology import Subtopology, subtopologies
 from processor_api.topology_data import TopologyData
@@ -60,7 +61,7 @@ def _subtopology(topology: TopologyData, part: Subtopology) -> str:
     return "\n".join(lines) + ("\n" if part.is_global else "\n\n")
 
 
-def _names(names: list[str]) -> str:
+def _names(names: Iterable[str]) -> str:
     return ", ".join(names) or "none"
 
 
@@ -83,29 +84,16 @@ class _Order:
 
     def __init__(self, topology: TopologyData, part: Subtopology) -> None:
         self._size = dict.fromkeys(part.nodes, 1)
-        self.predecessors: dict[str, list[str]] = {name: [] for name in part.nodes}
-        self.successors: dict[str, list[str]] = {name: [] for name in part.nodes}
+        self.predecessors: dict[str, JavaTree] = {name: JavaTree(self.rank) for name in part.nodes}
+        self.successors: dict[str, JavaTree] = {name: JavaTree(self.rank) for name in part.nodes}
         for name in java_hash_order(java_hash_order(part.nodes)):
             for parent in topology.nodes[name].parents:
-                self._insert(self.predecessors[name], parent)
-                self._insert(self.successors[parent], name)
+                self.predecessors[name].add(parent)
+                self.successors[parent].add(name)
                 self._grow(parent, self._size[name])
 
     def rank(self, name: str) -> tuple[int, str]:
         return -self._size[name], name
-
-    def _insert(self, names: list[str], name: str) -> None:
-        if name in names:
-            return
-        rank = self.rank(name)
-        low, high = 0, len(names)
-        while low < high:
-            middle = (low + high) // 2
-            if self.rank(names[middle]) < rank:
-                low = middle + 1
-            else:
-                high = middle
-        names.insert(low, name)
 
     def _grow(self, name: str, by: int) -> None:
         self._size[name] += by

@@ -34,12 +34,15 @@ if TYPE_CHECKING:
         KTable,
         Materialized,
         Named,
+        Printed,
         Produced,
         Repartitioned,
         StreamJoined,
         StreamsBuilder,
         StrictBufferConfig,
         Suppressed,
+        TableJoined,
+        ValueTransformerWithKey,
     )
     from processor_api.context import FixedKeyProcessorContext, ProcessingContext, ProcessorContext
     from processor_api.durations import Duration
@@ -249,6 +252,7 @@ __all__ = [
     "Named",
     "Position",
     "PositionBound",
+    "Printed",
     "ProcessingContext",
     "ProcessingError",
     "ProcessingExceptionHandler",
@@ -317,6 +321,7 @@ __all__ = [
     "StreamsUncaughtExceptionHandler",
     "StrictBufferConfig",
     "Suppressed",
+    "TableJoined",
     "TaskId",
     "TaskMetadata",
     "TaskMigratedError",
@@ -345,6 +350,7 @@ __all__ = [
     "UserCodeError",
     "ValueAndTimestamp",
     "ValueTimestampHeaders",
+    "ValueTransformerWithKey",
     "VersionedBytesStore",
     "VersionedBytesStoreSupplier",
     "VersionedKeyQuery",
@@ -430,8 +436,8 @@ _HOMES = {
     "state.formats.windowed_serdes": "WindowedSerdes",
     "dsl": (
         "Branched BranchedKStream BufferConfig Consumed EagerBufferConfig GlobalKTable Grouped JoinWindows "
-        "Joined KGroupedStream KGroupedTable KStream KTable Materialized Named Produced Repartitioned StreamJoined "
-        "StreamsBuilder StrictBufferConfig Suppressed"
+        "Joined KGroupedStream KGroupedTable KStream KTable Materialized Named Printed Produced Repartitioned "
+        "StreamJoined StreamsBuilder StrictBufferConfig Suppressed TableJoined ValueTransformerWithKey"
     ),
     "streams.app.kafka_streams": "KafkaStreams",
     "streams.app.states": "ClientState StateListener",

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import assert_never
 
-from dsl.change import ChangeSerde
 from dsl.compiler.copartition import copartition_groups
 from dsl.compiler.explicit_names import check_explicit_names
 from dsl.compiler.merge_repartitions import merge_repartitions
@@ -32,9 +31,8 @@ from dsl.plan.nodes import (
     TableStep,
 )
 from dsl.processors.stateless import DropNullKeys, PassThrough
-from dsl.processors.table_aggregate import TableGroupBy
 from dsl.settings import BuildSettings
-from dsl.table_operator import TableOperator
+from dsl.table_operator import ChangeReader, TableOperator
 from processor_api.errors import TopologyError
 from processor_api.nodes import ProcessorNode, RepartitionTopic
 from processor_api.timestamps import fail_on_invalid_timestamp
@@ -171,8 +169,10 @@ class _Writer:
 
     def _process(self, number: int, node: Process) -> None:
         supplier = node.supplier
-        if isinstance(supplier, TableGroupBy) and number in self._metadata.read_versioned:
+        if isinstance(supplier, ChangeReader) and number in self._metadata.read_versioned:
             supplier = replace(supplier, versioned=True)
+        if number in self._metadata.old_values:
+            supplier = replace(supplier, old_values=True)
         views = tuple(table_view(self._plan, self._metadata, table) for table in node.reads)
         if views:
             supplier = replace(supplier, views=views)
@@ -197,6 +197,8 @@ class _Writer:
         self.topology.add_processor(node.name, self._completed(number, node.operator, store), *self._parents(node))
         if store is not None:
             self._add_store(store, node.name)
+        if node.stores:
+            self._stores_of[node.name] = node.stores
         if node.buffer is not None:
             self.topology.add_state_store(buffer_builder(node.buffer, self._settings), node.name)
 
@@ -232,16 +234,20 @@ class _Writer:
         )
 
     def _table_repartition(self, node: TableRepartition) -> None:
-        changes = ChangeSerde(node.value_serde)
         self.topology.add_repartition_topic(RepartitionTopic(name=node.topic))
         self.topology.add_sink(
-            node.sink, node.topic, *self._parents(node), key_serde=node.key_serde, value_serde=changes
+            node.sink,
+            node.topic,
+            *self._parents(node),
+            key_serde=node.key_serde,
+            value_serde=node.value_serde,
+            partitioner=node.partitioner,
         )
         self.topology.add_source(
             node.name,
             node.topic,
             key_serde=node.key_serde,
-            value_serde=changes,
+            value_serde=node.value_serde,
             timestamp_extractor=fail_on_invalid_timestamp,
         )
 

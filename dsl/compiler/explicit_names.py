@@ -10,7 +10,7 @@ from processor_api.errors import TopologyError
 
 __all__ = ["check_explicit_names"]
 
-_GENERATED = re.compile(r".*-[0-9]{10}-repartition")
+_GENERATED = re.compile(r".*-[0-9]{10}-(repartition|topic)")
 
 
 def check_explicit_names(plan: Plan, metadata: TableMetadata) -> None:
@@ -51,10 +51,11 @@ def check_explicit_names(plan: Plan, metadata: TableMetadata) -> None:
     if buffers:
         parts.append(f"the buffers {', '.join(buffers)} (name them with Suppressed.with_name)")
     if kept:
-        parts.append(f"the stores of joins {', '.join(kept)} (name them with StreamJoined, or Joined)")
+        parts.append(f"the stores of joins {', '.join(kept)} (name them with StreamJoined, Joined or TableJoined)")
     if topics:
         parts.append(
-            f"the repartition topics {', '.join(topics)} (name them with Grouped, Repartitioned or the operator)"
+            f"the repartition topics {', '.join(topics)} (name them with Grouped, Repartitioned, TableJoined or the"
+            " operator)"
         )
     raise TopologyError(
         f"ensure.explicit.internal.resource.naming is on, but these names are generated: {'; '.join(parts)}"

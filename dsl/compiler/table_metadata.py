@@ -83,7 +83,7 @@ def _has_store(node: TableStep) -> bool:
     match node.answers:
         case Answer.ALWAYS:
             return True
-        case Answer.OWN_STORE | Answer.OWN_STORE_OR_PARENT:
+        case Answer.OWN_STORE | Answer.OWN_STORE_OR_PARENT | Answer.BOTH_PARENTS:
             return node.store is not None and node.store.queryable
 
 
@@ -111,16 +111,23 @@ class _Asking:
         if number in self.materialized:
             return
         node = self._plan.nodes[number]
-        if isinstance(node, TableStep) and node.answers is Answer.OWN_STORE_OR_PARENT:
+        if isinstance(node, Process):
+            self.need_values(node.parents[0])
+        elif isinstance(node, TableStep) and node.answers in (Answer.OWN_STORE_OR_PARENT, Answer.BOTH_PARENTS):
             for parent in node.parents:
                 self.need_values(parent)
         else:
             self.materialized.add(number)
 
     def _can(self, number: int, force: bool) -> bool:
+        node = self._plan.nodes[number]
+        if isinstance(node, TableStep) and node.answers is Answer.BOTH_PARENTS:
+            for side in node.parents:
+                self.old_values.add(side)
+                self.ask(self._plan.nodes[side].parents[0], force=True)
+            return True
         if number in self.materialized:
             return True
-        node = self._plan.nodes[number]
         if isinstance(node, TableStep) and node.answers is Answer.OWN_STORE_OR_PARENT:
             return self.ask(node.parents[0], force)
         if isinstance(node, TableSource | TableStep):

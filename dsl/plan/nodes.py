@@ -117,6 +117,8 @@ class Answer(enum.Enum):
     """A store of its own, which it gets if it is named, or for this purpose."""
     OWN_STORE_OR_PARENT = enum.auto()
     """Its store if it is named, else values computed from its parent's old ones."""
+    BOTH_PARENTS = enum.auto()
+    """The two operators above, which compute them of the old values of the tables that they join."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,6 +225,8 @@ class TableStep:
     store: Materialization | None
     answers: Answer
     asks: Ask = Ask.NOTHING
+    stores: tuple[str, ...] = ()
+    """Stores that the operator uses and that were added elsewhere."""
     buffer: BufferStore | None = None
     grace_ms: int | None = None
     """The time that a window of an aggregation takes records after its end; for sessions, the gap and that."""
@@ -247,14 +251,15 @@ class Repartition:
 
 @dataclass(frozen=True, kw_only=True)
 class TableRepartition:
-    """The internal topic of a grouped table: changes, without a filter for null keys."""
+    """An internal topic between tables, of changes or of messages of a join: without a filter for null keys."""
 
     name: str
     parents: tuple[int, ...]
     topic: str
     sink: str
-    key_serde: Serde[Any] | None = None
-    value_serde: Serde[Any] | None = None
+    key_serde: Serde[Any] | None
+    value_serde: Serde[Any]
+    partitioner: StreamPartitioner | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,8 @@ from dsl.options import Consumed, NamedLike, Produced, Repartitioned, chosen, na
 from dsl.plan.builder import Place, PlanBuilder
 from dsl.plan.materialization import MaterializedLike, materialize
 from dsl.plan.nodes import Answer, Process, Repartition, Sink, StreamSource, TableStep
+from dsl.printed import Printed
+from dsl.processors.printer import Print, pair
 from dsl.processors.stateless import (
     Filter,
     FlatMap,
@@ -121,6 +123,14 @@ def foreach(place: Place, action: Callable[[Any, Any], object], named: NamedLike
     place.plan_builder.add(Process(name=name, parents=(place.node,), supplier=Foreach(action)))
 
 
+def print_(place: Place, printed: Printed[Any, Any] | None) -> None:
+    """Adds a node that prints each record and ends the stream."""
+    how: Printed[Any, Any] = chosen(printed, Printed)
+    name = place.plan_builder.names.choose(how.name, "KSTREAM-PRINTER-")
+    operator = Print(label=how.label or place.name, mapper=how.mapper or pair, path=how.path)
+    place.plan_builder.add(Process(name=name, parents=(place.node,), supplier=operator))
+
+
 def merge(place: Place, other: Place, named: NamedLike) -> Place:
     """Adds a node that joins the records of two streams into one."""
     place.same_builder(other)
@@ -142,14 +152,18 @@ def process(
     prefix = "KSTREAM-PROCESSVALUES-" if fixed_key else "KSTREAM-PROCESSOR-"
     name = name_of(named) or place.plan_builder.names.processor(prefix)
     check_supplier(name, supplier)
-    _check_store_names(name, stores)
+    check_store_names(name, stores)
     node = Process(name=name, parents=(place.node,), supplier=supplier, stores=stores, fixed_key=fixed_key)
     if fixed_key:
         return place.then(node, value_serde=None)
     return place.then(node, key_serde=None, value_serde=None, repartition_required=True)
 
 
-def _check_store_names(name: str, stores: tuple[Any, ...]) -> None:
+def check_store_names(name: str, stores: tuple[Any, ...]) -> None:
+    """Checks that a processor is connected to stores by their names.
+
+    :raises TopologyError: if something else is given.
+    """
     for store in stores:
         if not isinstance(store, str):
             raise TopologyError(

@@ -6,19 +6,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dsl.change import ChangeSerde
 from dsl.naming import REPARTITION_SUFFIX
 from dsl.options import Consumed, NamedLike, chosen, name_of
 from dsl.plan.builder import Place, PlanBuilder
 from dsl.plan.group_nodes import GroupedLike, as_grouped
 from dsl.plan.materialization import MaterializedLike, as_materialized, materialize, materialize_if_named
 from dsl.plan.nodes import Answer, Ask, Materialization, Process, TableRepartition, TableSource, TableStep
-from dsl.plan.stream_nodes import SINK, SOURCE
+from dsl.plan.stream_nodes import SINK, SOURCE, check_store_names
 from dsl.processors.stateless import ToStream
 from dsl.processors.table_aggregate import TableAggregate, TableGroupBy, TableReduce
 from dsl.processors.table_source import TableSourceOperator
 from dsl.processors.table_stateless import TableFilter, TableMapValues
+from dsl.processors.table_transform import TableTransformValues
 from dsl.table_operator import TableOperator
-from processor_api.errors import TopologyError
+from dsl.value_transformer import ValueTransformerWithKey
+from processor_api.errors import StreamsError, TopologyError
 from processor_api.serde import Serdes
 
 __all__ = [
@@ -31,10 +34,12 @@ __all__ = [
     "reduce",
     "table",
     "to_stream",
+    "transform_values",
 ]
 
 FILTER = "KTABLE-FILTER-"
 MAPVALUES = "KTABLE-MAPVALUES-"
+TRANSFORMVALUES = "KTABLE-TRANSFORMVALUES-"
 AGGREGATE = "KTABLE-AGGREGATE-"
 REDUCE = "KTABLE-REDUCE-"
 TABLE_SOURCE = "KTABLE-SOURCE-"
@@ -112,6 +117,63 @@ def map_values(
         key_serde=given.key_serde or place.key_serde,
         value_serde=given.value_serde,
     )
+
+
+def transform_values(
+    place: Place,
+    supplier: Callable[[], Any],
+    stores: tuple[str, ...],
+    materialized: MaterializedLike,
+    named: NamedLike,
+) -> Place:
+    """Adds a node that transforms a table's values by a user's transformer.
+
+    :raises TopologyError: if the supplier makes no transformers, or the same one twice.
+    """
+    given = as_materialized(materialized)
+    store = None
+    if given.store_name is not None:
+        store = materialize(materialized, place.plan_builder, TRANSFORMVALUES, key_serde=place.key_serde)
+    name = place.plan_builder.names.choose(name_of(named), TRANSFORMVALUES)
+    _check_transformers(supplier, name)
+    check_store_names(name, stores)
+    node = TableStep(
+        name=name,
+        parents=(place.node,),
+        operator=TableTransformValues(supplier=supplier, connected=stores),
+        store=store,
+        answers=Answer.OWN_STORE_OR_PARENT,
+        stores=stores,
+    )
+    return place.then(
+        node,
+        key_serde=given.key_serde or place.key_serde,
+        value_serde=given.value_serde,
+        store=None if store is None else store.name,
+    )
+
+
+def _check_transformers(supplier: Any, name: str) -> None:
+    if isinstance(supplier, ValueTransformerWithKey) or not callable(supplier):
+        raise TopologyError(
+            f"{name!r} needs a supplier: a class or function that makes a new ValueTransformerWithKey at each call, not"
+            f" {supplier!r}",
+            node=name,
+        )
+    try:
+        first, second = supplier(), supplier()
+    except StreamsError as error:
+        raise error.locate(node=name)  # noqa: B904 - the same error, with its place
+    except Exception as error:
+        raise TopologyError(f"the supplier of {name!r} failed: {type(error).__name__}: {error}", node=name) from error
+    if not isinstance(first, ValueTransformerWithKey):
+        raise TopologyError(f"the supplier of {name!r} made {first!r}, which is no ValueTransformerWithKey", node=name)
+    if first is second:
+        raise TopologyError(
+            f"the supplier of {name!r} returned the same object twice; it must make a new one at each call, since"
+            " every task has its own",
+            node=name,
+        )
 
 
 def _step(
@@ -233,7 +295,7 @@ def _repartitioned(grouping: TableGrouping, sink: str, source: str, topic: str) 
         topic=topic,
         sink=sink,
         key_serde=place.key_serde,
-        value_serde=place.value_serde,
+        value_serde=ChangeSerde(place.value_serde),
     )
     below = place.then(node, sources=frozenset((source,)))
     if grouping.name is not None:

@@ -6,11 +6,12 @@ Streams.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dsl.table_operator import TableOperator
+from dsl.table_view import LookUp, LookUpAsOf, Row, TableView
 from processor_api.context import OperatorContext
 from processor_api.errors import StateError
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
@@ -67,6 +68,10 @@ class Suppress(TableOperator):
 
         return process
 
+    def view(self, above: Sequence[TableView]) -> TableView:
+        """Returns a view of what those below know: the value from before the changes that wait, else the row above."""
+        return SuppressedView(above[0], self.buffer)
+
     def _overflow(self, node: str, buffer: Any) -> StateError:
         return StateError(
             f"the buffer of node {node!r} is full: {buffer.num_records} of {_shown(self.record_limit)} records,"
@@ -74,6 +79,38 @@ class Suppress(TableOperator):
             node=node,
             store=buffer.name,
         )
+
+
+@dataclass(frozen=True)
+class SuppressedView:
+    """The view of a suppressed table: rows as they were before the changes that wait.
+
+    :param buffer: the store of the changes that wait.
+    """
+
+    above: TableView
+    buffer: str
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The buffer, and those of the table above."""
+        return (self.buffer, *self.above.stores)
+
+    def bind(self, context: OperatorContext) -> LookUp:
+        """Returns a look-up in the buffer and the table above; what was before a change has no known timestamp."""
+        above, prior = self.above.bind(context), context.store(self.buffer).prior_value_for_buffered
+
+        def look_up(key: Any) -> Row | None:
+            waits, value = prior(key)
+            if not waits:
+                return above(key)
+            return None if value is None else (value, NO_TIMESTAMP)
+
+        return look_up
+
+    def bind_as_of(self, context: OperatorContext) -> LookUpAsOf | None:
+        """Returns ``None``: no versioned table is suppressed."""
+        return None
 
 
 def _shown(limit: int) -> str:

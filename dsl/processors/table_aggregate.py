@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsl.table_operator import TableOperator, marking_late_puts, send_on_flush
+from dsl.table_operator import ChangeReader, TableOperator, marking_late_puts, send_on_flush
 from dsl.user_functions import USER_FUNCTION
 from processor_api.context import OperatorContext
-from processor_api.processor import Operator
 from processor_api.record import Forward, HeaderList
 
 __all__ = ["TableAggregate", "TableGroupBy", "TableReduce"]
@@ -19,17 +18,15 @@ OLDER_READERS = ("0.", "1.", "2.", "3.0", "3.1", "3.2", "3.3", "3.4")
 
 
 @dataclass(frozen=True)
-class TableGroupBy(Operator):
+class TableGroupBy(ChangeReader):
     """Sends the removal of the old value and the addition of the new one to their groups.
 
     Within one group they are one change; else two, the removal first. A half whose new key or value is null is left
-    out.
+    out. So are changes of a versioned table that are not the latest, which as in Kafka Streams are not counted as
+    dropped (semantics 38).
     """
 
     selector: Callable[[Any, Any], tuple[Any, Any]] = field(metadata=USER_FUNCTION)
-    versioned: bool = False
-    """Whether the table is versioned: then changes that are not the latest are left out (semantics 38),
-    and as in Kafka Streams not counted as dropped."""
 
     def bind(self, context: OperatorContext) -> Forward:
         process = self._bind(context)

@@ -15,9 +15,10 @@ from dsl.user_functions import USER_FUNCTION
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 
-__all__ = ["TableFilter", "TableMapValues"]
+__all__ = ["Compute", "TableFilter", "TableMapValues", "bind_computed"]
 
 Compute = Callable[[Any, Any], Any]
+"""``(key, value above)`` to the value."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +33,7 @@ class TableFilter(TableOperator):
     negate: bool = False
 
     def bind(self, context: OperatorContext) -> Forward:
-        return _bind(context, self, self._compute(), skip_nothing=not self.versioned)
+        return bind_computed(context, self, self._compute(), skip_nothing=not self.versioned)
 
     def view(self, above: Sequence[TableView]) -> TableView:
         return ComputedView(above[0], self._compute())
@@ -56,7 +57,7 @@ class TableMapValues(TableOperator):
     with_key: bool = False
 
     def bind(self, context: OperatorContext) -> Forward:
-        return _bind(context, self, self._compute(), skip_nothing=False)
+        return bind_computed(context, self, self._compute(), skip_nothing=False)
 
     def view(self, above: Sequence[TableView]) -> TableView:
         return ComputedView(above[0], self._compute())
@@ -73,7 +74,13 @@ class TableMapValues(TableOperator):
         return compute_with_key if self.with_key else compute
 
 
-def _bind(context: OperatorContext, operator: TableOperator, compute: Compute, *, skip_nothing: bool) -> Forward:
+def bind_computed(
+    context: OperatorContext, operator: TableOperator, compute: Compute, *, skip_nothing: bool
+) -> Forward:
+    """Returns the function of a table whose values are computed from those of the one above.
+
+    :param skip_nothing: whether a change without a value, before and after, is left out.
+    """
     if operator.store is not None:
         return _with_store(context, operator.store, operator.old_values, compute, skip_nothing)
 

@@ -33,6 +33,9 @@ class StoreBuilder(Generic[K, V]):
     topic_config: Mapping[str, str] = field(default_factory=dict)
     caching: bool = False
     time_to_live: TimeToLive | None = None
+    logs_headers: bool = False
+    """Whether the changelog's records have the headers of the records for which they were put, where each put is logged
+    by itself. A restore does not need them."""
 
     @property
     def name(self) -> str:

@@ -59,12 +59,14 @@ _HEADERS = itemgetter(2)
 class Logging:
     """How the rows of a store reach its changelog."""
 
-    log: Log | None
-    """``None`` without a changelog."""
+    log: Callable[..., None] | None
+    """``(key, value or None, timestamp_ms)``, and the headers where it logs them; ``None`` without a changelog."""
     log_many: LogMany | None = None
     """As `log`, for many rows; ``None`` if there is only `log`."""
     each: bool = False
     """Whether a store without a cache logs each put when it happens, or the last of each key at the drain."""
+    headers: bool = False
+    """Whether a put that is logged when it happens is logged with its headers."""
 
 
 UNLOGGED = Logging(log=None)
@@ -138,6 +140,7 @@ class Rows(RowReader):
         self._log_many = logging.log_many or (logging.log and _one_by_one(logging.log))
         self.cached = caching and budget.cache_limit > 0
         self.log_each = logging.each and not self.cached
+        self.logs_headers = logging.headers
         self._when_logged = when_logged if self.cached else None
         self._uncommitted = shared.uncommitted
         self._read_through = _make_read_through(self)

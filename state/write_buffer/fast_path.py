@@ -201,7 +201,9 @@ def _direct_put(rows: Rows) -> Put:
 
 
 def _logged_put(rows: Rows) -> Put:
-    clean, drained, log, note_logged = rows.clean, rows.drained, rows.log, rows.note_logged
+    clean, drained, note_logged = rows.clean, rows.drained, rows.note_logged
+    log = None if rows.logs_headers else rows.log
+    log_with_headers: Callable[..., None] | None = rows.log if rows.logs_headers else None
     format, uncommitted = rows.format, rows.shared.uncommitted
     clean_get, row_key, keep, plain = clean.get, row_key_maker(format), make_keep(format), format.plain_keys
     write_key, write_value = format.write_key, format.write_value
@@ -219,6 +221,8 @@ def _logged_put(rows: Rows) -> Put:
         raw_key = write_key(key)
         if log is not None:
             log(raw_key, data, timestamp)
+        elif log_with_headers is not None:
+            log_with_headers(raw_key, data, timestamp, headers)
         new = uncommitted.fresh is None or key not in drained
         clean[key] = (value, timestamp)
         note_logged(key, value, known)

@@ -102,13 +102,13 @@ class RowTrace:
     def logging(self, store: str, log: Callable[..., None]) -> Callable[..., None]:
         """The changelog of a buffer, reported by row keys."""
 
-        def traced_log(row_key: bytes, value: bytes | None, timestamp: int) -> None:
+        def traced_log(row_key: bytes, value: bytes | None, timestamp: int, *headers: Any) -> None:
             if threading.get_ident() != self._thread:
-                log(row_key, value, timestamp)
+                log(row_key, value, timestamp, *headers)
                 return
             self._logging(store, row_key)
             try:
-                log(row_key, value, timestamp)
+                log(row_key, value, timestamp, *headers)
             finally:
                 self._logging(store, None)
 

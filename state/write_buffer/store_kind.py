@@ -264,6 +264,7 @@ def open_rows(
     :param log_each: logs each put of a store without caching when it happens, not the last of each key at the drain.
     :param when_logged: see :class:`~state.write_buffer.buffer.Rows`.
     """
+    logs_headers = opening.builder.logs_headers and log is None  # others know what to log
     log_many = opening.log_many if log is None else None
     log = log or opening.log
     trace = opening.cursor.row_trace
@@ -273,7 +274,7 @@ def open_rows(
     return opening.make_rows(
         share_rows(format, opening.engine, opening.cursor),
         budget=opening.budget,
-        logging=Logging(log=log, log_many=log_many, each=log_each),
+        logging=Logging(log=log, log_many=log_many, each=log_each, headers=logs_headers),
         caching=opening.builder.caching,
         when_logged=when_logged,
     )

@@ -279,7 +279,9 @@ def test_generated_names_of_buffers_are_refused_where_names_must_be_given() -> N
     """KIP-1111."""
     builder, stream = both()
     stream.join(builder.table("t", materialized=versioned()), told, joined=Joined(grace=1))
-    with pytest.raises(TopologyError, match=r"KSTREAM-JOIN-0000000003-Buffer .*name them with StreamJoined, or Joined"):
+    with pytest.raises(
+        TopologyError, match=r"KSTREAM-JOIN-0000000003-Buffer .*name them with StreamJoined, Joined or TableJoined"
+    ):
         builder.build({**CONFIG, "ensure.explicit.internal.resource.naming": True})
 
 

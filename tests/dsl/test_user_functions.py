@@ -17,7 +17,7 @@ from processor_api.errors import TopologyError
 
 
 def operators() -> Iterator[type[Any]]:
-    for module in pkgutil.iter_modules(dsl.processors.__path__, "dsl.processors."):
+    for module in pkgutil.walk_packages(dsl.processors.__path__, "dsl.processors."):
         for found in vars(importlib.import_module(module.name)).values():
             if isinstance(found, type) and is_dataclass(found) and found.__module__ == module.name:
                 yield found

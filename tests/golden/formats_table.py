@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import math
+import struct
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,7 +20,7 @@ from processor_api.partitioner import murmur2, partition_for_key
 from processor_api.serde import Serde, Serdes
 from processor_api.stores.windowed import Window, Windowed
 from processor_api.task_id import TaskId, TopicPartition
-from state.formats import headers_value, keys, outer_join, position, value_and_timestamp
+from state.formats import foreign_keys, headers_value, keys, outer_join, position, value_and_timestamp
 from state.formats.checkpoint import read_checkpoint, write_checkpoint
 from state.formats.windowed_serdes import TimeWindowedSerde, WindowedSerdes
 from streams.kafka.offset_metadata import TopicPartitionMetadata
@@ -198,6 +199,46 @@ def _indexed(given: Input) -> Fields:
     return _hex(row)
 
 
+def _subscription_key(given: Input) -> Fields:
+    return _hex(foreign_keys.subscription_key(_key_bytes(given["foreign"]), _key_bytes(given["primary"])))
+
+
+def _subscription_prefix(given: Input) -> Fields:
+    return _hex(foreign_keys.subscription_prefix(_key_bytes(given["foreign"])))
+
+
+def _key_bytes(key: str | int) -> bytes:
+    return (Serdes.STRING if isinstance(key, str) else Serdes.LONG).serialize(key)
+
+
+def _hash(pair: list[int] | None) -> bytes | None:
+    return None if pair is None else struct.pack(">qq", *pair)
+
+
+def _subscription(given: Input) -> Fields:
+    """Written as recorded, and read back; ``upgrade.from`` makes it version 0."""
+    is_older = given["version"] == 0 or "upgrade_from" in given
+    key, hash_ = _key_bytes(given["primary"]), _hash(given["hash"])
+    partition = None if is_older else given["primary_partition"]
+    data = foreign_keys.subscription(given["instruction_byte"], hash_, key, partition)
+    assert foreign_keys.read_subscription(data) == (given["instruction_byte"], hash_, key, partition)
+    return _hex(data)
+
+
+def _subscription_response(given: Input) -> Fields:
+    return _hex(foreign_keys.response(_hash(given["hash"]), _utf8(given["value"])))
+
+
+def _subscription_response_read(given: Input) -> Fields:
+    hash_, value = foreign_keys.read_response(bytes.fromhex(given["hex"]))
+    pair = None if hash_ is None else list(struct.unpack(">qq", hash_))
+    return {"output": {"version": 0, "hash": pair, "value": None if value is None else value.decode()}}
+
+
+def _murmur3(given: Input) -> Fields:
+    return {"output": list(struct.unpack(">qq", foreign_keys.murmur3_128(bytes.fromhex(given["hex"]))))}
+
+
 def _outer_join_key(given: Input) -> Fields:
     key, timestamp, left = Serdes.STRING.serialize(given["key"]), given["timestamp"], given["side"] == "left"
     row = outer_join.outer_join_key(key, timestamp, left)
@@ -341,6 +382,12 @@ FORMATS: Mapping[str, Callable[[Input], Fields]] = {
     "session key read back": _session_key_read,
     "time-ordered and key-ordered rows of an indexed store": _indexed,
     "outer-join store key": _outer_join_key,
+    "foreign-key subscription store key": _subscription_key,
+    "prefix of all subscriptions of a foreign key": _subscription_prefix,
+    "subscription": _subscription,
+    "subscription response": _subscription_response,
+    "subscription response read back": _subscription_response_read,
+    "murmur3 128 of a value": _murmur3,
     "change on a repartition topic": _change,
     "change read back": _change_read,
     "murmur2": _murmur2,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dsl import Consumed, Grouped, KTable, Materialized, Produced, StreamsBuilder
+from dsl import Consumed, Grouped, KTable, Materialized, Produced, StreamsBuilder, ValueTransformerWithKey
 from processor_api.serde import Serde, Serdes
 from processor_api.stores.factory import Stores
 from processor_api.topology import Topology
@@ -124,6 +124,28 @@ def headers_store(config: Any) -> Topology:
     return builder.build(config)
 
 
+class Seen(ValueTransformerWithKey[str, str, str]):
+    """Numbers its calls."""
+
+    calls = 0
+
+    def transform(self, key: str, value: str | None) -> str | None:
+        self.calls += 1
+        return None if key == "c" else f"{'null' if value is None else value}#{self.calls}"
+
+
+def transform_values(config: Any) -> Topology:
+    builder = StreamsBuilder()
+    text_table(builder, kv("t", S)).transform_values(Seen, materialized=kv("tv", S)).to_stream().to("output")
+    return builder.build(config)
+
+
+def transform_values_unmaterialized(config: Any) -> Topology:
+    builder = StreamsBuilder()
+    text_table(builder).transform_values(Seen).filter(lambda k, v: v[0] != "q").to_stream().to("output")
+    return builder.build(config)
+
+
 CASES: dict[str, Build] = {
     "table-filter": filter_,
     "table-filter-materialized": filter_materialized,
@@ -139,5 +161,7 @@ CASES: dict[str, Build] = {
     "table-source-materialized-nocache": source(kv("t", S, caching=False)),
     "table-source-nocache-nolog": source_nocache_nolog,
     "table-source-optimized": source_optimized,
+    "table-transformvalues": transform_values,
+    "table-transformvalues-unmaterialized": transform_values_unmaterialized,
     "table-tostream-keymapper": to_stream_key_mapper,
 }

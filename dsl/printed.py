@@ -1,0 +1,54 @@
+"""Options of printing: where the records of a stream go as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from dsl.naming import validate_name
+from processor_api.checks import check_fields
+from processor_api.errors import TopologyError
+
+__all__ = ["Printed"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Printed(Generic[K, V]):
+    """Options of :meth:`KStream.print <dsl.streams.KStream.print>`: where the lines go, and what they say.
+
+    A line is ``[label]: key, value``.
+
+    :raises TopologyError: if the name is illegal, or the path is no path.
+    """
+
+    path: str | Path | None = None
+    """The file to whose end the lines are added; ``None`` is the standard output."""
+    label: str | None = None
+    """The text in front of each line; ``None`` is the name of the stream's node."""
+    mapper: Callable[[K, V], object] | None = None
+    """``mapper(key, value)`` is printed in place of ``key, value``."""
+    name: str | None = None
+    """The name of the node that prints."""
+
+    def __post_init__(self) -> None:
+        if self.name is not None:
+            validate_name(self.name)
+        check_fields(self, type(self).__name__)
+        given: object = self.path
+        if given is not None and (not isinstance(given, str | Path) or not str(given)):
+            raise TopologyError(f"records are printed to the path of a file, got {given!r}")
+
+    @classmethod
+    def to_sys_out(cls) -> Printed[Any, Any]:
+        """Returns options that print to the standard output (Java: ``Printed.toSysOut``)."""
+        return Printed()
+
+    @classmethod
+    def to_file(cls, path: str | Path) -> Printed[Any, Any]:
+        """Returns options that print to the end of a file (Java: ``Printed.toFile``, which empties the file first)."""
+        return Printed(path=path)

@@ -1,0 +1,122 @@
+"""The shared parts of the operators of foreign-key joins of tables: instructions, serdes of messages, partitioners.
+
+A change of the left table goes as a subscription to the task of its foreign key, is kept there, and is answered with
+the value of the right row; the answer goes back to the left row's task, where it is joined (semantics 66 to 69,
+formats 12). The operators are in ``foreign_key_left`` and ``foreign_key_right``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+from dsl.user_functions import USER_FUNCTION
+from processor_api.context import OperatorContext
+from processor_api.errors import ConfigError
+from processor_api.partitioner import StreamPartitioner
+from processor_api.record import HeaderList
+from processor_api.serde import Serde
+from state.formats.foreign_keys import read_response, response
+
+__all__ = [
+    "ANSWER_ALWAYS",
+    "ANSWER_IF_FOUND",
+    "DELETE_AND_ANSWER",
+    "DELETE_SILENTLY",
+    "Answer",
+    "AnswerPartitioner",
+    "AnswerSerde",
+    "KeyPartitioner",
+    "bound_serde",
+]
+
+DELETE_SILENTLY, DELETE_AND_ANSWER, ANSWER_ALWAYS, ANSWER_IF_FOUND = range(4)
+"""Instructions of a subscription."""
+
+Answer = tuple[bytes | None, Any, int | None]
+"""The hash of the left value, the right value, and the partition of the left task; read back without the last."""
+
+
+class AnswerSerde(Serde[Any]):
+    """The serde of answers to subscriptions.
+
+    :param inner: the serde of the right table's values; ``None`` is the application's default.
+    """
+
+    __slots__ = ("inner",)
+
+    def __init__(self, inner: Serde[Any] | None) -> None:
+        self.inner = inner
+        name = "answer" if inner is None else f"answer with {inner.name}"
+        super().__init__(self._write, self._read, name=name)
+
+    def with_default(self, default: Serde[Any]) -> Serde[Any]:
+        """Returns the serde with the default one in place of an inner serde of ``None``."""
+        return AnswerSerde(default if self.inner is None else self.inner.with_default(default))
+
+    def bind(self, topic: str, *, is_key: bool) -> Serde[Any]:
+        """Returns the serde with its inner serde bound to the topic."""
+        return self if self.inner is None else AnswerSerde(self.inner.bind(topic, is_key=is_key))
+
+    def _write(self, answer: Answer) -> bytes:
+        value = answer[1]
+        return response(answer[0], None if value is None else self._known().serialize(value))
+
+    def _read(self, data: bytes) -> tuple[bytes | None, Any]:
+        hash_, value = read_response(data)
+        return hash_, None if value is None else self._known().deserialize(value)
+
+    def _known(self) -> Serde[Any]:
+        if self.inner is None:
+            raise ValueError("the values of the right table have no serde; set one with Consumed, or a default one")
+        return self.inner
+
+
+@dataclass(frozen=True)
+class KeyPartitioner:
+    """Chooses the partition of a message of the join by a user's partitioner, which gets its key and no value."""
+
+    partitioner: StreamPartitioner = field(metadata=USER_FUNCTION)
+
+    def __call__(
+        self, topic: str, key: Any, value: Any, headers: HeaderList | None, total: int
+    ) -> Collection[int] | None:
+        chosen = self.partitioner(topic, key, None, headers, total)
+        if chosen is not None and len(chosen) != 1:
+            raise ValueError(
+                f"a partitioner of a foreign-key join chooses exactly one partition, or None for Kafka's default, got"
+                f" {chosen!r}"
+            )
+        return chosen
+
+
+class AnswerPartitioner:
+    """Sends an answer to the partition that its subscription came from."""
+
+    def __call__(
+        self, topic: str, key: Any, value: Any, headers: HeaderList | None, total: int
+    ) -> Collection[int] | None:
+        partition = value[2]
+        return None if partition is None else (partition,)
+
+
+def bound_serde(
+    context: OperatorContext, given: Serde[Any] | None, topic: str, *, is_key: bool, whose: str
+) -> Serde[Any]:
+    """Returns a serde, or the application's default one, bound to a topic of the join.
+
+    :param topic: without the application's id.
+    :param whose: for the error, such as "the left table".
+    :raises ConfigError: if there is neither.
+    """
+    application = context.processing_context()
+    default = application.key_serde if is_key else application.value_serde
+    serde = default if given is None else given if default is None else given.with_default(default)
+    if serde is None:
+        part = "key" if is_key else "value"
+        raise ConfigError(
+            f"the foreign-key join at node {context.node!r} needs the {part} serde of {whose}, and the application has"
+            f" no default: give {part}_serde there, or set default.{part}.serde"
+        )
+    return serde.bind(f"{application.application_id}-{topic}", is_key=is_key)

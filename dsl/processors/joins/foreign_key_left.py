@@ -1,0 +1,149 @@
+"""The operators of a foreign-key join on the side of the left table: subscribing, and joining the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from dsl.processors.joins.foreign_key import (
+    ANSWER_ALWAYS,
+    ANSWER_IF_FOUND,
+    DELETE_AND_ANSWER,
+    DELETE_SILENTLY,
+    bound_serde,
+)
+from dsl.table_operator import ChangeReader, dropping_late_changes
+from dsl.table_view import TableView
+from dsl.user_functions import USER_FUNCTION
+from processor_api.context import OperatorContext
+from processor_api.processor import Operator
+from processor_api.record import Forward, HeaderList
+from processor_api.serde import Serde
+from state.formats.foreign_keys import murmur3_128, subscription
+
+__all__ = ["ForeignKeyAnswers", "ForeignKeySubscribe"]
+
+NULL_FOREIGN_KEY = "null foreign key"
+CHANGED_MEANWHILE = "an answer to an older value of the left row"
+
+Instructions = Callable[[Any, Any, Any, Any], list[tuple[Any, int]]]
+"""``(new value, new foreign key, old value, old foreign key)`` to foreign keys and what to do at each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForeignKeySubscribe(ChangeReader):
+    """Turns the changes of the left table into subscriptions to the rows of the right one (semantics 27, 67, 68).
+
+    The results have the foreign key as key, which is null where a left join has none, and bytes as value.
+    """
+
+    extractor: Callable[..., Any] = field(metadata=USER_FUNCTION)
+    with_key: bool
+    """Whether the extractor takes the left row's key too."""
+    left_join: bool
+    topic: str
+    """The topic of subscriptions, without the application's id."""
+    key_serde: Serde[Any] | None
+    value_serde: Serde[Any] | None
+    foreign_key_serde: Serde[Any] | None
+
+    def bind(self, context: OperatorContext) -> Forward:
+        """Returns the function for the changes of one task."""
+        process = self._bind(context)
+        return dropping_late_changes(context, process) if self.versioned else process
+
+    def _bind(self, context: OperatorContext) -> Forward:
+        forward, fail, drop = context.forward, context.fail, context.drop
+        extractor, with_key, counts_null = self.extractor, self.with_key, not self.left_join
+        write_key, write_value = self._writers(context)
+        instructions, partition = self._instructions(context), context.processing_context().task_id.partition
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            new, old = value[0], value[1]
+            new_key = old_key = hash_ = None
+            try:
+                if new is not None:
+                    new_key = extractor(key, new) if with_key else extractor(new)
+                    hash_ = murmur3_128(write_value(new))
+                if old is not None:
+                    old_key = extractor(key, old) if with_key else extractor(old)
+                raw_key = write_key(key)
+                orders = instructions(new, new_key, old, old_key)
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            if counts_null and new_key is None and new is not None:
+                drop(NULL_FOREIGN_KEY, key)
+            for foreign_key, instruction in orders:
+                forward(foreign_key, subscription(instruction, hash_, raw_key, partition), timestamp, headers)
+
+        return process
+
+    def _writers(self, context: OperatorContext) -> tuple[Callable[[Any], bytes], Callable[[Any], bytes]]:
+        """The writers of the left table's keys, and of its values for their hashes."""
+        keys = bound_serde(context, self.key_serde, f"{self.topic}-pk", is_key=True, whose="the left table")
+        values = bound_serde(context, self.value_serde, f"{self.topic}-vh", is_key=False, whose="the left table")
+        return keys.serialize, values.serialize
+
+    def _instructions(self, context: OperatorContext) -> Instructions:
+        write = bound_serde(
+            context, self.foreign_key_serde, f"{self.topic}-fk", is_key=True, whose="the right table"
+        ).serialize
+
+        def differ(new_key: Any, old_key: Any) -> bool:
+            return write(new_key) != write(old_key)
+
+        def inner(new: Any, new_key: Any, old: Any, old_key: Any) -> list[tuple[Any, int]]:
+            if new_key is None:
+                return [] if old_key is None else [(old_key, DELETE_AND_ANSWER)]
+            if old_key is None or not differ(new_key, old_key):
+                return [(new_key, ANSWER_IF_FOUND)]
+            return [(old_key, DELETE_SILENTLY), (new_key, ANSWER_ALWAYS)]
+
+        def left(new: Any, new_key: Any, old: Any, old_key: Any) -> list[tuple[Any, int]]:
+            if new is None and old is None:
+                return []
+            if old_key is not None and (new_key is None or differ(new_key, old_key)):
+                return [(old_key, DELETE_SILENTLY), (new_key, ANSWER_ALWAYS)]
+            return [(new_key, ANSWER_ALWAYS)]
+
+        return left if self.left_join else inner
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForeignKeyAnswers(Operator):
+    """Joins the answers with the rows of the left table, unless those have changed meanwhile (semantics 66, 69)."""
+
+    joiner: Callable[[Any, Any], Any] = field(metadata=USER_FUNCTION)
+    left_join: bool
+    topic: str
+    """The topic of subscriptions, without the application's id."""
+    value_serde: Serde[Any] | None
+    views: tuple[TableView, ...] = ()
+    """The left table's; set by the compiler."""
+
+    def bind(self, context: OperatorContext) -> Forward:
+        """Returns the function for the answers of one task."""
+        get, forward, fail, drop = self.views[0].bind(context), context.forward, context.fail, context.drop
+        joiner, left_join = self.joiner, self.left_join
+        write_value = bound_serde(
+            context, self.value_serde, f"{self.topic}-vh", is_key=False, whose="the left table"
+        ).serialize
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            hash_, right = value
+            joined = None
+            try:
+                found = get(key)
+                if (None if found is None else murmur3_128(write_value(found[0]))) != hash_:
+                    drop(CHANGED_MEANWHILE, key)
+                    return
+                if found is not None and (left_join or right is not None):
+                    joined = joiner(found[0], right)
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            forward(key, joined, timestamp, headers)
+
+        return process

@@ -1,0 +1,57 @@
+"""The operator that prints the records of a stream."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dsl.user_functions import USER_FUNCTION
+from processor_api.context import OperatorContext
+from processor_api.errors import ConfigError
+from processor_api.processor import Operator
+from processor_api.record import Forward, HeaderList
+
+__all__ = ["Print"]
+
+
+def pair(key: Any, value: Any) -> str:
+    """Returns the text of a record without a mapper."""
+    return f"{key}, {value}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Print(Operator):
+    """Prints a line for each record, to the standard output or to the end of a file, which each task opens."""
+
+    label: str
+    mapper: Callable[[Any, Any], object] = field(default=pair, metadata=USER_FUNCTION)
+    path: str | Path | None = None
+
+    def bind(self, context: OperatorContext) -> Forward:
+        """Returns the function for the records of one task."""
+        write, mapper, fail = self._writer(context), self.mapper, context.fail
+        front = f"[{self.label}]: "
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            try:
+                write(f"{front}{mapper(key, value)}\n")
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+
+        return process
+
+    def _writer(self, context: OperatorContext) -> Callable[[str], object]:
+        if self.path is None:
+            return lambda line: sys.stdout.write(line)
+        try:
+            file = Path(self.path).open("a", encoding="utf-8", buffering=1)  # noqa: SIM115 - closed with the task
+        except OSError as error:
+            raise ConfigError(
+                f"node {context.node!r} cannot print to the file {str(self.path)!r}: {error.strerror}; its directory"
+                " must be there, and the application must be allowed to write there"
+            ) from error
+        context.on_close(file.close)
+        return file.write

@@ -1,0 +1,105 @@
+"""The operator that transforms a table's values by a user's transformer, which may use stores (semantics 29)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dsl.processors.table_stateless import bind_computed
+from dsl.table_operator import TableOperator
+from dsl.table_view import LookUp, LookUpAsOf, Row, TableView
+from dsl.user_functions import USER_FUNCTION
+from dsl.value_transformer import ValueTransformerWithKeySupplier
+from processor_api.context import OperatorContext
+from processor_api.errors import ProcessingError, StreamsError, TopologyError
+from processor_api.processor import connected_stores
+from processor_api.record import Forward
+from processor_api.stores.factory import StoreBuilder
+
+__all__ = ["TableTransformValues"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableTransformValues(TableOperator):
+    """Replaces each value of a table by the one that a transformer returns; it sees deletions too."""
+
+    supplier: ValueTransformerWithKeySupplier = field(metadata=USER_FUNCTION)
+    connected: tuple[str, ...] = ()
+    """The stores that the transformer uses and that were added elsewhere."""
+
+    def bind(self, context: OperatorContext) -> Forward:
+        """Returns the function for the changes of one task."""
+        return bind_computed(context, self, _transform(context, self.supplier), skip_nothing=False)
+
+    def stores(self) -> Iterable[StoreBuilder[Any, Any]]:
+        """Returns the builders of the stores that the supplier brings along."""
+        return connected_stores(self.supplier, "transform_values")
+
+    def view(self, above: Sequence[TableView]) -> TableView:
+        """Returns a view with a transformer of its own, as in Kafka Streams."""
+        brought = tuple(builder.name for builder in self.stores())
+        return TransformedView(above[0], self.supplier, (*self.connected, *brought))
+
+
+@dataclass(frozen=True)
+class TransformedView:
+    """The view of a transformed table without a store: it transforms at each look-up, also where there is no value."""
+
+    above: TableView
+    supplier: ValueTransformerWithKeySupplier = field(metadata=USER_FUNCTION)
+    used: tuple[str, ...]
+    """The stores that the transformer uses."""
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """Those of the table above and of the transformer."""
+        return tuple(dict.fromkeys((*self.above.stores, *self.used)))
+
+    def bind(self, context: OperatorContext) -> LookUp:
+        """Returns a look-up that transforms."""
+        above, transform = self.above.bind(context), _transform(context, self.supplier)
+
+        def look_up(key: Any) -> Row | None:
+            return _row(above(key), key, transform)
+
+        return look_up
+
+    def bind_as_of(self, context: OperatorContext) -> LookUpAsOf | None:
+        """Returns a look-up that transforms the row of that time."""
+        above = self.above.bind_as_of(context)
+        if above is None:
+            return None
+        transform = _transform(context, self.supplier)
+
+        def look_up(key: Any, as_of: int) -> Row | None:
+            return _row(above(key, as_of), key, transform)
+
+        return look_up
+
+
+def _row(found: Row | None, key: Any, transform: Callable[[Any, Any], Any]) -> Row | None:
+    value = transform(key, None if found is None else found[0])
+    return None if value is None else (value, -1 if found is None else found[1])
+
+
+def _transform(context: OperatorContext, supplier: ValueTransformerWithKeySupplier) -> Callable[[Any, Any], Any]:
+    """Makes a transformer for one task, prepares it, and has it closed with the task."""
+    transformer = supplier()
+    _called(lambda: transformer.init(context.through(_refuse).processing_context()), "initialised", context.node)
+    context.on_close(lambda: _called(transformer.close, "closed", context.node))
+    return transformer.transform
+
+
+def _refuse(*_: Any) -> None:
+    raise TopologyError("a transformer of values cannot forward: it returns the new value; see KStream.process")
+
+
+def _called(call: Callable[[], None], what: str, node: str) -> None:
+    try:
+        call()
+    except StreamsError as error:
+        raise error.locate(node=node)  # noqa: B904 - the same error, with its place
+    except Exception as error:
+        failed = f"the transformer of node {node!r} could not be {what}: {type(error).__name__}: {error}"
+        raise ProcessingError(failed, node=node) from error
