@@ -138,6 +138,7 @@ def test_a_topic_of_a_pattern_that_is_gone_again_at_once_ends_nothing() -> None:
         (20174, "count"),
         (20216, "cut"),
         (98, "stateless"),
+        (128, "outer-joined"),  # a clock was set back, and records without a partner waited for it to catch up
     ],
 )
 def test_seeds_that_found_something_find_nothing_now(seed: int, application: str) -> None:

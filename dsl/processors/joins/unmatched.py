@@ -53,7 +53,7 @@ def release(
         if shared.oldest != NEVER and shared.oldest + own_wait >= shared.stream_time:
             return
         now = time_ms()
-        if now < shared.next_emit_ms:
+        if shared.next_emit_ms - interval_ms <= now < shared.next_emit_ms:  # else the clock was set back
             return
         shared.next_emit_ms = now + interval_ms
         through_store(timestamp, headers)
