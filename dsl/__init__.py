@@ -20,8 +20,16 @@ from dsl.branch import BranchedKStream
 from dsl.builder import StreamsBuilder
 from dsl.global_ktable import GlobalKTable
 from dsl.options import Branched, Consumed, Grouped, Materialized, Named, Produced, Repartitioned
-from dsl.streams import KGroupedStream, KGroupedTable, KStream, KTable
+from dsl.streams import KGroupedStream, KGroupedTable, KStream, KTable, SessionWindowedKStream, TimeWindowedKStream
 from dsl.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
+from dsl.windows.definitions import (
+    EmitStrategy,
+    SessionWindows,
+    SlidingWindows,
+    TimeWindows,
+    UnlimitedWindows,
+    Windows,
+)
 
 __all__ = [
     "Branched",
@@ -29,6 +37,7 @@ __all__ = [
     "BufferConfig",
     "Consumed",
     "EagerBufferConfig",
+    "EmitStrategy",
     "GlobalKTable",
     "Grouped",
     "KGroupedStream",
@@ -39,7 +48,14 @@ __all__ = [
     "Named",
     "Produced",
     "Repartitioned",
+    "SessionWindowedKStream",
+    "SessionWindows",
+    "SlidingWindows",
     "StreamsBuilder",
     "StrictBufferConfig",
     "Suppressed",
+    "TimeWindowedKStream",
+    "TimeWindows",
+    "UnlimitedWindows",
+    "Windows",
 ]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         BufferConfig,
         Consumed,
         EagerBufferConfig,
+        EmitStrategy,
         GlobalKTable,
         Grouped,
         KGroupedStream,
@@ -34,9 +35,16 @@ if TYPE_CHECKING:
         Named,
         Produced,
         Repartitioned,
+        SessionWindowedKStream,
+        SessionWindows,
+        SlidingWindows,
         StreamsBuilder,
         StrictBufferConfig,
         Suppressed,
+        TimeWindowedKStream,
+        TimeWindows,
+        UnlimitedWindows,
+        Windows,
     )
     from processor_api.context import FixedKeyProcessorContext, ProcessingContext, ProcessorContext
     from processor_api.durations import Duration
@@ -210,6 +218,7 @@ __all__ = [
     "DslWindowParams",
     "Duration",
     "EagerBufferConfig",
+    "EmitStrategy",
     "ErrorHandlerContext",
     "FailureReason",
     "FixedKeyProcessor",
@@ -283,6 +292,9 @@ __all__ = [
     "SerializationExceptionOrigin",
     "SessionStore",
     "SessionStoreWithHeaders",
+    "SessionWindowedKStream",
+    "SessionWindows",
+    "SlidingWindows",
     "Stat",
     "StateDirectoryError",
     "StateError",
@@ -316,6 +328,8 @@ __all__ = [
     "TaskMigratedError",
     "ThreadMetadata",
     "TimeToLive",
+    "TimeWindowedKStream",
+    "TimeWindows",
     "TimestampExtractor",
     "TimestampType",
     "TimestampedBytesStore",
@@ -336,6 +350,7 @@ __all__ = [
     "TopologyError",
     "TopologyTestDriver",
     "UnknownStateStoreError",
+    "UnlimitedWindows",
     "UserCodeError",
     "ValueAndTimestamp",
     "ValueTimestampHeaders",
@@ -352,6 +367,7 @@ __all__ = [
     "WindowStoreIterator",
     "Windowed",
     "WindowedSerdes",
+    "Windows",
     "__version__",
     "dead_letter_queue_records",
     "default_production",
@@ -423,9 +439,10 @@ _HOMES = {
     "processor_api.stores.windowed": "Window Windowed",
     "state.formats.windowed_serdes": "WindowedSerdes",
     "dsl": (
-        "Branched BranchedKStream BufferConfig Consumed EagerBufferConfig GlobalKTable Grouped KGroupedStream "
-        "KGroupedTable KStream KTable Materialized Named Produced Repartitioned StreamsBuilder StrictBufferConfig "
-        "Suppressed"
+        "Branched BranchedKStream BufferConfig Consumed EagerBufferConfig EmitStrategy GlobalKTable Grouped "
+        "KGroupedStream KGroupedTable KStream KTable Materialized Named Produced Repartitioned "
+        "SessionWindowedKStream SessionWindows SlidingWindows StreamsBuilder StrictBufferConfig Suppressed "
+        "TimeWindowedKStream TimeWindows UnlimitedWindows Windows"
     ),
     "streams.app.kafka_streams": "KafkaStreams",
     "streams.app.states": "ClientState StateListener",

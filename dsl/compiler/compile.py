@@ -27,6 +27,7 @@ from dsl.plan.nodes import (
     TableSource,
     TableStep,
 )
+from dsl.plan.window_stores import window_store_builder
 from dsl.processors.stateless import DropNullKeys
 from dsl.processors.table_aggregate import TableGroupBy
 from dsl.settings import BuildSettings
@@ -172,7 +173,9 @@ class _Writer:
     def _table_step(self, number: int, node: TableStep) -> None:
         store = node.store if number in self._metadata.materialized else None
         self.topology.add_processor(node.name, self._completed(number, node.operator, store), *self._parents(node))
-        if store is not None:
+        if store is not None and node.shares_store:
+            self.topology.connect_processor_and_state_stores(node.name, store.name)
+        elif store is not None:
             self._add_store(store, node.name)
         if node.buffer is not None:
             self.topology.add_state_store(buffer_builder(node.buffer, self._settings), node.name)
@@ -186,7 +189,11 @@ class _Writer:
         )
 
     def _add_store(self, store: Materialization, processor: str) -> None:
-        self.topology.add_state_store(key_value_builder(store, self._settings), processor)
+        if store.windows is None:
+            builder = key_value_builder(store, self._settings)
+        else:
+            builder = window_store_builder(store, store.windows, self._settings)
+        self.topology.add_state_store(builder, processor)
 
     def _repartition(self, node: Repartition) -> None:
         self.topology.add_repartition_topic(RepartitionTopic(name=node.topic, partitions=node.partitions))
