@@ -1,4 +1,4 @@
-"""Many stores: a database for each, or one for each task with a column family for each store.
+"""Compares a database for each store with one for each task that has a column family for each store.
 
 200 stores as 200 databases, and as 20 databases of 10 families: time to open them empty, time to open them again with
 a row in each, file descriptors and resident memory. Each case runs in a process of its own.

@@ -1,4 +1,4 @@
-"""Time to live: what it costs a put, a get and a commit, and two ways to find what has expired.
+"""The cost of a time to live for a put, a get and a commit, and two ways to find what has expired.
 
     python -m benchmarks expiry [KEYS]
 
@@ -35,7 +35,7 @@ pack, unpack = TIME.pack, TIME.unpack_from
 
 
 def best(call: Callable[[], Any], per: int) -> float:
-    """Microseconds."""
+    """Returns the best time of several rounds, in microseconds."""
     seen = []
     for _ in range(ROUNDS):
         begin = time.thread_time()
@@ -134,7 +134,7 @@ def once(call: Callable[[], Any], per: int) -> float:
 
 
 class Nothing:
-    """Nothing is ever deleted."""
+    """Never deletes anything."""
 
     families = ("rows",)
 
@@ -147,7 +147,7 @@ class Nothing:
 
 
 class Scan(Nothing):
-    """A piece of the store with each commit, whenever half of the time to live has passed."""
+    """Scans a piece of the store with each commit, whenever half of the time to live has passed."""
 
     at: bytes | None = b""
     began = 0
@@ -166,11 +166,11 @@ class Scan(Nothing):
 
 
 class Index(Nothing):
-    """A row for each key and 64th of the time to live, looked at when it is over."""
+    """Keeps a row for each key and 64th of the time to live, which is read when that is over."""
 
     families = ("rows", "index")
     at: bytes | None = None
-    """Behind the last one removed: what was deleted is still in the way of a seek."""
+    """The key behind the last one removed: a seek would pass all deleted rows before it."""
 
     def __init__(self, engine: Any, length: int) -> None:
         super().__init__(engine, length)
@@ -195,9 +195,10 @@ class Index(Nothing):
 
 
 def ways(keys: int, root: Path) -> None:
-    """Every commit puts a thousand keys; a key is put once and gone, or put again every quarter of its time."""
+    """Measures each way: every commit puts a thousand keys; a key is put once and gone, or put again every quarter of
+    its time."""
     print("us a put, with its share of commits and removal; rows left (live ones)")
-    length = keys // PUTS * 1000  # as many commits as it takes to put all keys, a second each
+    length = keys // PUTS * 1000  # enough commits to put all keys, one each second
     for persistent in (True, False):
         for label, spread in (("each key once", None), ("the same keys again", keys // 4)):
             for way in (Nothing, Scan, Index):

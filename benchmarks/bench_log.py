@@ -1,9 +1,9 @@
-"""Commits to RocksDB with its log, which is how the stores write, and without.
+"""Measures commits to RocksDB with its log, which is how the stores write, and without.
 
     python -m benchmarks log
 
 Batches of rows of 12 and 100 bytes in any order, into a database that grows by them; milliseconds a batch, the median,
-and microseconds a row. The two take turns, so that what else the machine does meets both.
+and microseconds a row. The two take turns, so that other work of the machine affects both.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def measure(rows: int, rounds: int) -> dict[str, float]:
 def main() -> int:
     for rows, rounds in CASES.items():
         found = measure(rows, rounds)
-        told = (f"{how}: {s * 1e3:.3f} ms, {s / rows * 1e6:.2f} us a row" for how, s in found.items())
-        print(f"{rows} rows; {'; '.join(told)}; {found['log'] / found['none']:.2f} times")
+        results = (f"{how}: {s * 1e3:.3f} ms, {s / rows * 1e6:.2f} us a row" for how, s in found.items())
+        print(f"{rows} rows; {'; '.join(results)}; {found['log'] / found['none']:.2f} times")
     return 0
 
 

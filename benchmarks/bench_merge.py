@@ -1,4 +1,4 @@
-"""What a record of a task with several inputs costs, by the number of inputs and of those with records.
+"""The cost of a record of a task with several inputs, by the number of inputs and of those with records.
 
     python -m benchmarks merge
     python -m benchmarks.bench_merge [RECORDS]
@@ -81,7 +81,7 @@ def round_of(task: Task, filled: int, records: int) -> float:
     begin = time.thread_time()
     while left:
         left -= task.process(2000, idle)
-        for queue in queues[:filled]:  # no end is left out where a queue ran empty
+        for queue in queues[:filled]:  # also the ends of queues that ran empty
             queue.caught_up = True
     return (time.thread_time() - begin) / records * 1e6
 

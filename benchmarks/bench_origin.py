@@ -1,4 +1,4 @@
-"""What the origin check adds to `import streams`: it should stay well under a millisecond."""
+"""The time that the origin check adds to `import streams`: it should stay well under a millisecond."""
 
 import statistics
 import subprocess

@@ -1,4 +1,4 @@
-"""Restoring a RocksDB store from its changelog: write batches of several sizes, and sorted files that are ingested.
+"""Restores a RocksDB store from its changelog, by write batches of several sizes and by sorted files that are ingested.
 
     python -m benchmarks restore [RECORDS]
 
@@ -75,7 +75,7 @@ class Message:
 
 
 class Feed:
-    """A consumer of so many records, a batch at a time."""
+    """A consumer of so many records, which gives them a batch at a time."""
 
     partition_eof = -191
 
@@ -123,7 +123,7 @@ def batches(engine: RocksEngine, builder: StoreBuilder[Any, Any], feed: Feed, re
 
 
 def files(engine: RocksEngine, builder: StoreBuilder[Any, Any], feed: Feed, size: int, folder: Path) -> None:
-    """As a restorer would: the offset goes behind each file, in a write of its own."""
+    """Ingests sorted files, as a restorer would: the offset is written behind each file, in a write of its own."""
     table = engine.family(family_of(builder))._table
     write, number = TIMESTAMPED.write, 0
     moving = IngestExternalFileOptions()

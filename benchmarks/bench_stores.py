@@ -1,10 +1,10 @@
-"""Every kind of store beside the bare engine, for the same bytes in the same run.
+"""Measures every kind of store beside the bare engine, for the same bytes in the same run.
 
     python -m benchmarks stores [ROWS]
 
 Figures are the best of several rounds, in time of the thread (a pause is wall-clock time). `floor` is rocksdict itself,
-with the options of our stores: get and put of a row's bytes, and a batch written without our buffers. A miss is a
-row that is in no buffer, read through a cache that is full; its floor is the same rows read by rocksdict.
+with the options of our stores: get and put of a row's bytes, and a batch written without our buffers. A miss is a read
+of a row that is in no buffer, through a full cache; its floor is the same rows read by rocksdict.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Bench:
         return self.store.facade
 
     def load(self, keys: list[str], times: range = range(1)) -> None:
-        """As a restore does, so that reads go to the engine."""
+        """Loads rows as a restore does, so that reads go to the engine."""
         restore, value = restore_of(self.builder, self.engine), VALUE.encode()
         rows = [(key.encode(), at) for at in times for key in keys]
         for start in range(0, len(rows), 10_000):
@@ -118,7 +118,7 @@ class Bench:
 
 
 def timed(call: Callable[[Any], Any], arguments: list[Any]) -> float:
-    """Microseconds of one call."""
+    """Returns the time of one call, in microseconds."""
     begin = time.thread_time()
     for argument in arguments:
         call(argument)
@@ -130,7 +130,7 @@ def best(call: Callable[[Any], Any], arguments: list[Any], rounds: int = ROUNDS)
 
 
 def nothing(argument: Any) -> None:
-    """What a loop over arguments costs."""
+    """Returns the time of a loop over arguments."""
 
 
 def get_of(kind: str, facade: Any) -> Callable[[str], Any]:
@@ -163,14 +163,14 @@ def put_of(kind: str, facade: Any) -> Callable[[str], Any]:
 
 
 class Floor:
-    """rocksdict with the options of our stores, and nothing else."""
+    """The floor of the measures: rocksdict with the options of our stores, and nothing else."""
 
     def __init__(self, root: Path, memory: SharedMemory) -> None:
         self.db = Rdict(str(root), memory.options(), column_families={"s": memory.options()})
         self.table, self.handle = self.db.get_column_family("s"), self.db.get_column_family_handle("s")
 
-    def settle(self) -> None:
-        """As after a long time without writes."""
+    def compact(self) -> None:
+        """Compacts the database, as it would be after a long time without writes."""
         self.table.flush(True)
         self.table.compact_range(None, None)
 
@@ -195,12 +195,12 @@ def floors(keys: list[str], floor: Floor) -> dict[str, float]:
         begin = time.thread_time()
         floor.write(rows)
         spent.append((time.thread_time() - begin) / len(rows) * 1e6)
-    floor.settle()
+    floor.compact()
     asked = [key.encode() for key in random.Random(1).sample(keys, min(CALLS, len(keys)))]
     found = {"batch": min(spent), "get": best(floor.table.get, asked) - best(nothing, asked)}
     put = floor.table.put
     found["put"] = best(lambda key: put(key, value), asked) - best(nothing, asked)
-    floor.settle()  # else they are found in memory
+    floor.compact()  # otherwise the reads would find the rows in memory
     iterated = []
     for _ in range(ROUNDS):
         begin = time.thread_time()
@@ -211,7 +211,8 @@ def floors(keys: list[str], floor: Floor) -> dict[str, float]:
 
 
 def misses(kind: str, bench: Bench, get: Any, asked: list[str], floor: Floor) -> dict[str, float]:
-    """By turns with the floor, since machines have slow moments; operators of the DSL get pairs, no objects."""
+    """Measures reads that go to the engine, in turn with the floor, since machines have slow moments; operators of the
+    DSL get pairs, no objects."""
     calls = {"miss": (get, asked), "floor": (floor.table.get, [key.encode() for key in asked])}
     if kind == "timestamped":
         calls["operator's miss"] = bench.store.operator.get, asked
@@ -261,7 +262,7 @@ def measure(
 
 
 def newest_ten(kind: str, engine: str, root: Path, memory: SharedMemory, rows: int) -> tuple[float, float]:
-    """Of a history of 100 rows and of many, in microseconds."""
+    """Measures the newest ten rows of a history of 100 rows and of many, in microseconds."""
     seen = []
     for size in (100, rows):
         bench = Bench(kind, engine, root / f"newest {kind} {engine} {size}", memory)
@@ -288,7 +289,7 @@ def newest_ten(kind: str, engine: str, root: Path, memory: SharedMemory, rows: i
 
 
 class Pauses(threading.Thread):
-    """Wakes up all the time, and keeps the longest time between two of its wake-ups."""
+    """A thread that wakes up all the time, and keeps the longest time between two of its wake-ups."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -303,14 +304,14 @@ class Pauses(threading.Thread):
             last = now
 
     def stop(self) -> float:
-        """Milliseconds."""
+        """Ends the thread, and returns the longest pause in milliseconds."""
         self._over.set()
         self.join()
         return self.longest * 1e3
 
 
 def large_commit(root: Path, memory: SharedMemory, count: int = 100_000) -> None:
-    """A commit of so many dirty keys, and the longest pause it causes in another thread of the process."""
+    """Measures a commit of so many dirty keys, and the longest pause it causes in another thread of the process."""
     keys = [f"key-{i:08d}" for i in random.Random(3).sample(range(count), count)]
     bench = Bench("timestamped", "rocksdb", root / "commit", memory)
     put = put_of("timestamped", bench.open(BIG))
@@ -320,7 +321,7 @@ def large_commit(root: Path, memory: SharedMemory, count: int = 100_000) -> None
             put(key)
         idle = Pauses()
         idle.start()
-        threading.Event().wait(0.1)  # about as long as a commit takes, with nothing going on
+        threading.Event().wait(0.1)  # about the time of a commit, without one
         quiet.append(idle.stop())
         pauses = Pauses()
         pauses.start()
@@ -350,7 +351,8 @@ def large_commit(root: Path, memory: SharedMemory, count: int = 100_000) -> None
 
 
 def against_direct_writes(keys: list[str], root: Path, memory: SharedMemory) -> None:
-    """KIP-892's claim: a store whose writes wait for the commit is no slower than one that writes each."""
+    """Measures the claim of KIP-892: a store whose writes wait for the commit is no slower than one that writes
+    each."""
     bench, value = Bench("timestamped", "rocksdb", root / "transactional", memory), VALUE.encode()
     put = put_of("timestamped", bench.open(BIG))
     floor, pack = Floor(root / "direct", memory), (1).to_bytes(8, "big")

@@ -1,11 +1,11 @@
-"""Memory that waits for a commit: rows of a store until they are `statestore.uncommitted.max.bytes`, and their commit.
+"""Measures the memory of rows that wait for a commit, up to `statestore.uncommitted.max.bytes`, and their commit.
 
     python -m benchmarks uncommitted [MIB]
 
-Each case in a process of its own, on RocksDB, with keys of 12 bytes and values of 100, put once each. `counted` is what
-the limit is compared with; `held` is by how much the process has grown then, `peak` by how much it had at most during
-the commit that follows, and `after` by how much it is larger after it. `through` commits every thousand rows, as a
-store would that writes each through.
+Each case in a process of its own, on RocksDB, with keys of 12 bytes and values of 100, put once each. `counted` is the
+value that the limit is compared with; `held` is the growth of the process by then, `peak` the largest growth during the
+following commit, and `after` the growth after it. `through` commits every thousand rows, like a store that writes each
+row at once.
 """
 
 from __future__ import annotations

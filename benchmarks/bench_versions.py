@@ -1,4 +1,4 @@
-"""Versioned stores: reads of the newest version and of one deep in the history beside a key-value store, and puts.
+"""Measures versioned stores beside a key-value store: reads of the newest and of an old version, and puts.
 
     python -m benchmarks versions [KEYS]
 
@@ -74,7 +74,7 @@ class Bench:
 
 
 def builders(engine: str) -> tuple[StoreBuilder[Any, Any], StoreBuilder[Any, Any]]:
-    """A key-value store, and a versioned one."""
+    """Returns the builders of a key-value store and of a versioned one."""
     if engine == "rocksdb":
         plain, versioned = Stores.persistent_key_value_store, Stores.persistent_versioned_key_value_store
     else:
@@ -86,7 +86,7 @@ def builders(engine: str) -> tuple[StoreBuilder[Any, Any], StoreBuilder[Any, Any
 
 
 def best(call: Callable[[str], Any], keys: list[str]) -> float:
-    """Microseconds of one call."""
+    """Returns the best time of one call, in microseconds."""
     rounds = []
     for _ in range(ROUNDS):
         begin = time.thread_time()

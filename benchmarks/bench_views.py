@@ -1,4 +1,4 @@
-"""Views: what a read of a running store costs, what taking a moment costs, and what readers cost the writer.
+"""Measures views: the cost of a read of a running store, of taking a snapshot, and of readers for the writer.
 
     python -m benchmarks views [ROWS]
 
@@ -57,7 +57,7 @@ def commit(store: OpenStore, engine: Any) -> None:
 
 
 def best(call: Callable[[], Any], calls: int = 1) -> float:
-    """Microseconds a call."""
+    """Returns the best time of a call, in microseconds."""
     found = []
     for _ in range(ROUNDS):
         start = time.thread_time()
@@ -84,7 +84,7 @@ def reads(store: OpenStore, rows: int, level: IsolationLevel) -> None:
 
 
 def writes(store: OpenStore, engine: Any, rows: int, read: Callable[[], Any] | None, pause_s: float = 0.0) -> float:
-    """Puts a second, with a commit now and then, while another thread reads."""
+    """Returns the puts per second, with a commit now and then, while another thread reads."""
     stop, done = threading.Event(), [0]
 
     def reader() -> None:

@@ -1,4 +1,5 @@
-"""Window stores: the newest ten rows of a short and of a long history, puts beside a key-value store, and expiry.
+"""Measures window stores: the newest ten rows of a short and of a long history, puts beside a key-value store, and
+expiry.
 
     python -m benchmarks windows [ROWS]
 
@@ -32,7 +33,7 @@ VALUE = b"v" * 20
 
 
 def once(call: Callable[[], Any], calls: int = CALLS) -> float:
-    """Microseconds of one call, of this thread's time: what else the machine does counts little."""
+    """Returns the time of one call in microseconds of this thread, so that other work of the machine counts little."""
     begin = time.thread_time()
     for _ in range(calls):
         call()
@@ -54,7 +55,7 @@ class Bench:
         self.cursor.timestamp = 1
 
     def load(self, rows: int, keys: int) -> None:
-        """Rows a second apart, each of the next key."""
+        """Loads rows a second apart, each of the next key."""
         restore = restore_of(self.builder, self.engine)
         names = [b"key-%05d" % i for i in range(keys)]
         for start in range(0, rows, 10_000):
@@ -77,7 +78,7 @@ class Bench:
         )
 
     def commit(self, store: OpenStore) -> float:
-        """Seconds of this thread's time."""
+        """Commits, and returns the time in seconds of this thread."""
         begin = time.thread_time()
         store.drain()
         batch = self.engine.batch()

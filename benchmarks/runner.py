@@ -59,7 +59,7 @@ def say(**event: Any) -> None:
 
 
 class Restores:
-    """Tells the harness of restores."""
+    """Reports restores to the harness."""
 
     def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None:
         say(event="restoring", changelog=str(partition), start=start, end=end)

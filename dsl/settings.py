@@ -40,9 +40,9 @@ class BuildSettings:
     caching: bool = True
     """``False`` if the application has no memory for caches at all."""
     engine: str = ROCKSDB
-    """For stores that do not choose (``default.dsl.store``)."""
+    """The engine of stores that do not choose one (``default.dsl.store``)."""
     suppliers: DslStoreSuppliers | None = None
-    """In its place, if given (``dsl.store.suppliers.class``)."""
+    """The suppliers in place of the engine, if given (``dsl.store.suppliers.class``)."""
     headers: bool = False
     """Whether those stores keep the headers of records beside values (``dsl.store.format``, KIP-1271)."""
     wrapper: Any = None

@@ -23,7 +23,7 @@ def _limit(number: int, what: str) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class BufferConfig:
-    """How much may wait, and what happens when it is more.
+    """The limits of a buffer, and its strategy when it is full.
 
     It is made by :meth:`max_records`, :meth:`max_bytes` or :meth:`unbounded`. The other methods return a changed copy.
 
@@ -114,7 +114,7 @@ class Suppressed:
 
     buffer: BufferConfig
     wait_ms: int | None = None
-    """For how long a key's changes wait, in stream time; ``None``: until its window closes."""
+    """The time that a key's changes wait, in stream time; ``None``: until its window closes."""
     name: str | None = None
 
     def __post_init__(self) -> None:

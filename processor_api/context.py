@@ -35,7 +35,8 @@ class ProcessingContext(Protocol):
 
     @property
     def record_metadata(self) -> RecordMetadata | None:
-        """Where the current record came from; in a punctuation its topic is ``None``; ``None`` inside of ``init``."""
+        """The topic, partition and offset of the current record; in a punctuation the topic is ``None``; ``None``
+        inside of ``init``."""
         ...
 
     @property

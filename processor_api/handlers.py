@@ -60,7 +60,7 @@ class Result(enum.Enum):
 
 
 class SerializationExceptionOrigin(enum.Enum):
-    """Which part of a record could not be written."""
+    """The part of a record that could not be written."""
 
     KEY = "KEY"
     VALUE = "VALUE"
@@ -75,7 +75,7 @@ class ProducerRecord(NamedTuple):
     value: Any
     """Bytes; the value as the topology gave it, where it could not be written."""
     timestamp: int | None = None
-    """In ms; ``None`` is now."""
+    """The timestamp in ms; ``None`` is now."""
     headers: HeaderList | None = None
     partition: int | None = None
     """``None`` leaves the choice to Kafka's default partitioner."""
@@ -112,7 +112,7 @@ class Response:
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorHandlerContext:
-    """Where an error happened, and with which record (KIP-1033).
+    """The place where an error happened, and the record (KIP-1033).
 
     Topic, partition and offset are those of the source record. They are ``None``, -1 and -1 in a punctuation, and for a
     record that the broker refused, since by then others are being processed.
@@ -122,9 +122,9 @@ class ErrorHandlerContext:
     partition: int
     offset: int
     timestamp: int
-    """Of the record at the node, in ms; the time of a punctuation; -1 for a record that the broker refused."""
+    """The time of the record at the node, in ms; the time of a punctuation; -1 for a record that the broker refused."""
     headers: HeaderList
-    """Of the record at the node."""
+    """The headers of the record at the node."""
     processor_node_id: str
     """The node's name."""
     task_id: TaskId

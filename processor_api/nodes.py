@@ -33,7 +33,7 @@ class RecordContext(NamedTuple):
     partition: int
     offset: int
     timestamp: int
-    """In ms."""
+    """The timestamp in ms."""
     headers: HeaderList | None
 
 

@@ -1,4 +1,4 @@
-"""Where to start reading a partition that has no committed offset (KIP-1106)."""
+"""The start of a partition that has no committed offset (KIP-1106)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["AutoOffsetReset"]
 
 @dataclass(frozen=True)
 class AutoOffsetReset:
-    """Where to start without a committed offset: ``earliest()``, ``latest()``, ``none()`` or ``by_duration(...)``."""
+    """The start without a committed offset: ``earliest()``, ``latest()``, ``none()`` or ``by_duration(...)``."""
 
     policy: str
     duration_ms: int | None = None

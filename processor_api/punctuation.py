@@ -10,7 +10,7 @@ __all__ = ["Cancellable", "PunctuationType", "Punctuator"]
 
 
 class PunctuationType(enum.Enum):
-    """Which time a punctuation follows."""
+    """The time that a punctuation follows."""
 
     STREAM_TIME = "stream-time"
     """The task's stream time: the largest timestamp processed. It stands still without records."""

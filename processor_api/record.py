@@ -37,7 +37,7 @@ NO_TIMESTAMP = -1
 
 
 class TimestampType(enum.IntEnum):
-    """Which side set a record's timestamp (KIP-32)."""
+    """The side that set a record's timestamp (KIP-32)."""
 
     NOT_AVAILABLE = 0
     """Not known."""
@@ -75,7 +75,7 @@ class Headers(list[tuple[str, bytes | None]]):
 
 
 class RecordMetadata(NamedTuple):
-    """Where the record being processed came from.
+    """The topic, partition and offset of the current record.
 
     In a punctuation the topic is ``None``, partition and offset are -1 (semantics 20).
     """
@@ -84,7 +84,7 @@ class RecordMetadata(NamedTuple):
     partition: int
     offset: int
     timestamp_type: TimestampType = TimestampType.NOT_AVAILABLE
-    """Which of Kafka's two kinds of time the source record carried (KIP-32)."""
+    """The one of Kafka's two kinds of time that the source record carried (KIP-32)."""
     source_timestamp: int = NO_TIMESTAMP
     """The source record's own timestamp in ms, before any extractor; -1 when it had none."""
 

@@ -218,4 +218,4 @@ class Serdes:
     UUID: Serde[uuid_module.UUID] = Serde(_write_uuid, _read_uuid, name="uuid")
     """The 36-character text form, as Java writes it."""
     VOID: Serde[Any] = Serde(_write_void, _read_void, name="void")
-    """For keys or values that are always null."""
+    """The serde of keys or values that are always null."""

@@ -1,4 +1,4 @@
-"""How a topology falls into subtopologies (semantics 104).
+"""Divides a topology into subtopologies (semantics 104).
 
 Nodes belong together when one forwards to the other or when they share a store; internal topics cut. Ids follow the
 order in which nodes were added, so they are the same in every worker that builds the same topology.

@@ -34,7 +34,7 @@ class ConsumedRecord(NamedTuple):
     partition: int
     offset: int
     timestamp: int
-    """In ms; -1 if the record has none (KIP-32)."""
+    """The timestamp in ms; -1 if the record has none (KIP-32)."""
     key: Any
     value: Any
     headers: HeaderList | None

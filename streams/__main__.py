@@ -1,4 +1,4 @@
-"""`python -m streams` is the command `streams`."""
+"""Runs the command `streams` as `python -m streams`."""
 
 import signal
 import sys

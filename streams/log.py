@@ -1,6 +1,7 @@
-"""What a thread works on, for the lines that are logged meanwhile: ours, and those of the user's own code.
+"""The task that a thread works on, for the lines that are logged meanwhile, by this library and by the user's code.
 
-Set by the batch, not by the record. Who formats log lines may read it; without the command line nobody does.
+Set by the batch, not by the record. Formatters of log lines may read it; in this library only those of the command line
+do.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ class _InWork(threading.local):
 
 
 in_work = _InWork()
-"""Of the thread that asks."""
+"""The task that the calling thread works on."""
 
 
 @contextmanager
 def working_on(task: TaskId) -> Iterator[None]:
-    """Within it, this thread works on a task."""
+    """Marks the task that this thread works on, as a context manager."""
     before, in_work.task = in_work.task, task
     try:
         yield

@@ -1,4 +1,4 @@
-"""Says so when another `state`, `dsl` or `processor_api` hides ours.
+"""Reports when another `state`, `dsl` or `processor_api` hides ours.
 
 The four packages are top-level names. A script's own folder comes first on the import path, so a `state.py` or a
 `state/` next to it would be imported in place of ours and fail far away, with an error about a missing name. The check
@@ -32,7 +32,8 @@ def check_origin(home: str = HOME, siblings: Iterable[str] = SIBLINGS) -> None:
 
 
 def _location(name: str) -> str | None:
-    """Where `name` was or would be imported from: a package's folder, a module's file; None if there is no such."""
+    """Returns where `name` was or would be imported from: a package's folder, a module's file; ``None`` if it is not
+    found."""
     module = sys.modules.get(name)
     if module is not None:
         return _location_of_module(module)

@@ -1,4 +1,4 @@
-"""What an application takes from the machine it runs on, besides its Kafka clients."""
+"""The parts of the machine that an application needs besides its Kafka clients."""
 
 from __future__ import annotations
 
@@ -25,4 +25,4 @@ class Platform:
     threads: Threads = SYSTEM_THREADS
     file_locks: FileLocks = FileLock
     engines: Mapping[str, OpenEngine] = field(default_factory=dict)
-    """What opens the engines of these names, in place of the engines themselves."""
+    """The functions that open engines in place of the registered ones, by name."""

@@ -1,6 +1,6 @@
 """Threads, locks and events: a port, and its implementation by the operating system.
 
-Whatever waits for another thread takes them from here, so that a simulation (`streams.testing.simulation`) can decide
+Code that waits for another thread takes them from here, so that a simulation (`streams.testing.simulation`) can decide
 which thread runs next and for how long a wait lasts.
 """
 
@@ -26,13 +26,13 @@ __all__ = [
 
 
 class Thread(Protocol):
-    """A thread, as `threading.Thread`."""
+    """A thread, with the interface of `threading.Thread`."""
 
     name: str
 
     @property
     def ident(self) -> int | None:
-        """``None`` before the start."""
+        """The identifier of the thread; ``None`` before the start."""
         ...
 
     def start(self) -> None: ...
@@ -43,7 +43,7 @@ class Thread(Protocol):
 
 
 class Event(Protocol):
-    """A flag to wait for, as `threading.Event`."""
+    """A flag to wait for, with the interface of `threading.Event`."""
 
     def is_set(self) -> bool: ...
 
@@ -59,7 +59,7 @@ Lock = AbstractContextManager[Any]
 
 
 class Condition(Protocol):
-    """A lock with a queue of waiting threads, as `threading.Condition`."""
+    """A lock with a queue of waiting threads, with the interface of `threading.Condition`."""
 
     def __enter__(self) -> Any: ...
 
@@ -73,17 +73,18 @@ class Condition(Protocol):
 
 
 class Pending(Protocol):
-    """A call that a :class:`Helper` was given, as `concurrent.futures.Future`."""
+    """A call that a :class:`Helper` was given, with the interface of `concurrent.futures.Future`."""
 
     def done(self) -> bool: ...
 
     def result(self) -> Any:
-        """What it returned; raises what it raised."""
+        """Returns the result of the call, or raises its error."""
         ...
 
 
 class Helper(Protocol):
-    """One thread that makes calls one after the other, as `concurrent.futures.ThreadPoolExecutor`."""
+    """One thread that makes calls one after the other, with the interface of
+    `concurrent.futures.ThreadPoolExecutor`."""
 
     def submit(self, call: Callable[..., Any], /, *args: Any) -> Pending: ...
 
@@ -91,33 +92,35 @@ class Helper(Protocol):
 
 
 class Threads(Protocol):
-    """Makes threads and what they wait for each other with."""
+    """Makes threads, and the locks and events by which they wait for each other."""
 
     def thread(self, run: Callable[[], None], name: str) -> Thread:
-        """A daemon thread, not started."""
+        """Makes a daemon thread, not started."""
         ...
 
     def helper(self, name: str) -> Helper:
-        """A thread for calls that nobody waits for; it starts with the first."""
+        """Makes a thread for calls whose results are not waited for; it starts with the first."""
         ...
 
     def current(self) -> Any:
-        """The :class:`Thread` that calls; another object in a thread that was not made here."""
+        """Returns the :class:`Thread` that calls; another object in a thread that was not made here."""
         ...
 
     def lock(self) -> Lock:
-        """A lock that its holder may take again."""
+        """Makes a lock that its holder may take again."""
         ...
 
     def event(self) -> Event: ...
 
     def condition(self, lock: Any = None) -> Condition:
-        """:param lock: one of :meth:`lock`; its own if not given."""
+        """Makes a condition.
+
+        :param lock: one of :meth:`lock`; its own if not given."""
         ...
 
 
 class SystemThreads:
-    """Threads of the operating system."""
+    """Makes threads of the operating system."""
 
     def thread(self, run: Callable[[], None], name: str) -> Thread:
         return threading.Thread(target=run, name=name, daemon=True)

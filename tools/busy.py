@@ -1,7 +1,7 @@
 """Runs a command several times while every core is busy: ``python -m tools.busy 3 pytest tests/app``.
 
-For tests that pass on a machine at rest and wait too short for one that is not. Each run is told of; the first that
-fails does not end the others.
+It finds tests that pass on an idle machine, but wait too short a time on a busy one. Each run prints its result; the
+first that fails does not end the others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """How many runs failed.
+    """Runs the command, and returns how many runs failed.
 
     :param arguments: the number of runs, then the command.
     """

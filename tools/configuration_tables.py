@@ -53,7 +53,7 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def with_tables(text: str) -> str:
-    """The document with every table between its markers as it should be."""
+    """Returns the document with every table between its markers as it should be."""
     return _SECTION.sub(lambda section: section[1] + TABLES[section[2]]() + section[3], text)
 
 

@@ -15,7 +15,7 @@ FOREIGN = ("builtins", "typing", "enum", "abc", "pydantic", "collections")
 
 
 def public_names() -> Iterator[str]:
-    """`module.name`, and for classes `module.name.member`, sorted within each module."""
+    """Returns `module.name`, and for classes `module.name.member`, sorted within each module."""
     for module_name in MODULES:
         module = import_module(module_name)
         for name in sorted(module.__all__):

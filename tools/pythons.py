@@ -2,8 +2,8 @@
 
 The supported versions are those of the classifiers. An interpreter is looked for as ``python3.N`` on the search path
 and among the versions of pyenv, and gets a virtual environment of its own, ``.venv-3.N``, with what ``constraints.txt``
-says. Nothing is compiled: where a dependency has no wheel for a version, that is said and the version is not tested.
-So is a version that is not on this machine. It fails if tests do, or if none ran.
+says. Nothing is compiled: a version for which a dependency has no wheel is reported and not tested. The same holds for
+a version that is not on this machine. It fails if tests do, or if none ran.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ PASSED, FAILED, NO_WHEELS, MISSING = "passed", "failed", "no wheels", "not on th
 
 
 def supported(root: Path = ROOT) -> list[str]:
-    """Versions of Python that the classifiers name, such as ``3.11``."""
+    """Returns the versions of Python that the classifiers name, such as ``3.11``."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return [found[1] for each in project["classifiers"] if (found := CLASSIFIER.fullmatch(each))]
 
 
 def find(version: str, path: str | None = None) -> Path | None:
-    """An interpreter of this version that runs, the newest of pyenv's where it has several; ``None`` if there is none.
+    """Returns an interpreter of this version that runs, the newest of pyenv's where it has several; ``None`` if there
+    is none.
 
     :param path: the search path; that of this process if not given.
     """
@@ -54,7 +55,8 @@ def _candidates(version: str, path: str | None) -> Iterator[Path]:
 
 
 def _version_of(interpreter: Path) -> str | None:
-    """As the interpreter says; ``None`` for one that does not run, such as pyenv's stand-in for one not chosen."""
+    """Returns the version of an interpreter; ``None`` for one that does not run, such as pyenv's stand-in for one not
+    chosen."""
     code = "import sys; print('%d.%d' % sys.version_info[:2])"
     try:
         done = subprocess.run([interpreter, "-c", code], capture_output=True, text=True, check=False)
@@ -68,7 +70,7 @@ def _say(text: str) -> None:
 
 
 def _tested(version: str, arguments: Sequence[str]) -> tuple[str, str]:
-    """What became of a version, and the words for it."""
+    """Tests a version, and returns its outcome and the words for it."""
     interpreter = find(version)
     if interpreter is None:
         return MISSING, f"neither python{version} on the path nor {version} in pyenv"
@@ -88,7 +90,7 @@ def _tested(version: str, arguments: Sequence[str]) -> tuple[str, str]:
 
 
 def report(outcomes: Mapping[str, tuple[str, str]]) -> int:
-    """Says what became of each version, in words.
+    """Prints the outcome of each version, in words.
 
     :returns: 0 if all that could be tested passed, and something could.
     """
@@ -99,7 +101,7 @@ def report(outcomes: Mapping[str, tuple[str, str]]) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Tests each version in turn; as `report`.
+    """Tests each version in turn; prints and returns as `report`.
 
     :param arguments: for pytest.
     """

@@ -1,7 +1,7 @@
 """Runs seeds of the simulation over the applications of the tests: ``python -m tools.simulate --seeds 1000 --first 0``.
 
-Each seed has its application, its settings and its schedule. A seed that fails is made shorter and told step by step;
-the others go on.
+Each seed has its application, its settings and its schedule. A seed that fails is made shorter and printed step by
+step; the others go on.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ REPORTED_BLOCKS = 50
 
 
 def run_block(first: int, last: int, name: str | None) -> list[str]:
-    """What the seeds from ``first`` up to ``last`` found."""
+    """Returns what the seeds from ``first`` up to ``last`` found."""
     from simulation_support.scenarios import scenario_of
     from streams.testing.simulation import SimulationFailure
     from streams.testing.simulation.run import check_seed

@@ -129,7 +129,7 @@ def buffer_builder(store: BufferStore, settings: BuildSettings) -> StoreBuilder[
 
 
 def _default_supplier(store: Materialization, settings: BuildSettings) -> StoreSupplier:
-    """By what the table says, else the application: its suppliers, else its engine.
+    """Returns the supplier that the table names, else the application's: its suppliers, else its engine.
 
     :raises TopologyError: if the user's suppliers fail, or give no supplier of this store.
     """

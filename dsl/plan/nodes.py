@@ -100,14 +100,14 @@ class Ask(enum.Enum):
 
 
 class Answer(enum.Enum):
-    """Where a table can take old values from."""
+    """The source from which a table can take old values."""
 
     ALWAYS = enum.auto()
-    """It has a store in any case."""
+    """Its store, which it has in any case."""
     OWN_STORE = enum.auto()
-    """From a store that it gets if it is named, or for this purpose."""
+    """A store of its own, which it gets if it is named, or for this purpose."""
     OWN_STORE_OR_PARENT = enum.auto()
-    """From its store if it is named, else computed from its parent's old values."""
+    """Its store if it is named, else values computed from its parent's old ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +189,7 @@ class Process:
     stores: tuple[str, ...] = ()
     """Stores added elsewhere."""
     fixed_key: bool | None = None
-    """Which kind of processor the supplier must make; ``None`` for operators."""
+    """The kind of processor that the supplier must make; ``None`` for operators."""
     changes_key: bool = False
     changes_value: bool = False
     merges: bool = False
@@ -210,7 +210,7 @@ class TableStep:
     shares_store: bool = False
     """Whether another node, written before, has added its store."""
     grace_ms: int | None = None
-    """Of a windowed aggregation: how long a window takes records after its end; of sessions, the gap and that."""
+    """The time that a window of an aggregation takes records after its end; for sessions, the gap and that."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The same by the DSL, which finds out by itself that words have to be repartitioned."""
+"""Counts words by the DSL, which finds out by itself that words have to be repartitioned."""
 
 from streams import Consumed, Grouped, KafkaStreams, Materialized, Produced, Serdes, StreamsBuilder
 

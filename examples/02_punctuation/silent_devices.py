@@ -1,8 +1,8 @@
-"""Tells which devices have gone silent: each reading in `readings` is remembered, and twice a minute those devices are
-looked for that have sent nothing for a minute.
+"""Reports which devices have gone silent: each reading in `readings` is remembered, and twice a minute a punctuation
+looks for devices that have sent nothing for a minute.
 
-A punctuation does the looking. It follows the wall clock: a punctuation by stream time would stand still when nobody
-sends anything, just when it is needed.
+The punctuation follows the wall clock: a punctuation by stream time would stand still when no device sends anything,
+just when it is needed.
 """
 
 from datetime import timedelta

@@ -1,7 +1,7 @@
 """Orders as pydantic models: the turnover of each customer, from `orders` to `turnovers`.
 
-The models are the schema: what does not fit is refused when it is read, and a field that is misspelt in this file is
-found by the type checker. Amounts are decimals, written as text, so that no cent is lost.
+The models are the schema: a value that does not fit is refused when it is read, and the type checker finds a misspelt
+field in this file. Amounts are decimals, written as text, so that no cent is lost.
 """
 
 from decimal import Decimal

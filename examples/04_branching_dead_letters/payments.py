@@ -1,7 +1,7 @@
 """Payments are split by their size; those that cannot be read or worked out go to a dead letter queue.
 
-Without handlers the first bad record stops the application, and is met again after each restart. With these it goes to
-topic `payments-dead`, byte for byte as it came, with headers that say what was wrong and where it lay.
+Without handlers the first bad record stops the application, and stops it again after each restart. With these handlers
+it goes to topic `payments-dead`, with unchanged bytes, and headers with the error and its topic, partition and offset.
 """
 
 from typing import Any
@@ -23,7 +23,9 @@ CONFIG: dict[str, Any] = {
 
 
 def in_euros(payment: dict[str, Any]) -> dict[str, Any]:
-    """:raises KeyError: if the currency is not known, or something is missing."""
+    """Returns the amount of a payment in euros.
+
+    :raises KeyError: if the currency is not known, or something is missing."""
     return {**payment, "euros": payment["amount"] * RATES[payment["currency"]]}
 
 

@@ -1,7 +1,7 @@
 """Counts the visits of each page, exactly once, in as many processes as there is work for.
 
-The code knows nothing of the cluster: where it is and how to log in stands in files of settings, which the command line
-reads. The same topology runs on a laptop without TLS, and in the test without Kafka.
+The code knows nothing of the cluster: its address and the login are in files of settings, which the command line reads.
+The same topology runs on a laptop without TLS, and in the test without Kafka.
 """
 
 from streams import Consumed, Grouped, Materialized, Produced, Serdes, StreamsBuilder, json_serde

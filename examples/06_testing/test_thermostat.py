@@ -9,7 +9,7 @@ from streams.testing import MockProcessorContext, TestRecord
 
 
 def test_the_mean_of_the_last_readings_counts() -> None:
-    """One processor alone: what it forwards, and what is in its store."""
+    """Tests one processor alone: what it forwards, and what is in its store."""
     context = MockProcessorContext(CONFIG, children=["alarms"], stores=Watch.stores())
     watch = Watch()
     watch.init(context)
@@ -34,7 +34,7 @@ def test_silence_is_looked_for_by_the_wall_clock() -> None:
 
 
 def test_rooms_are_watched_each_by_itself(streams_driver: Any) -> None:
-    """The whole topology, as bytes go in and out; time passes when the test says so."""
+    """Tests the whole topology, as bytes go in and out; time passes when the test says so."""
     driver = streams_driver(topology, CONFIG)
     readings = driver.create_input_topic("temperatures", auto_advance=1000)
     alarms = driver.create_output_topic("alarms")
@@ -47,7 +47,7 @@ def test_rooms_are_watched_each_by_itself(streams_driver: Any) -> None:
 
 
 def test_a_restart_remembers_the_readings(streams_kafka: Any, streams_application: Any) -> None:
-    """The running application on a broker in memory, twice."""
+    """Tests the running application on a broker in memory, twice."""
     streams_kafka.create_topics("temperatures", "alarms", partitions=2)
     serdes = CONFIG["default.key.serde"], CONFIG["default.value.serde"]
     readings = streams_kafka.create_input_topic("temperatures", *serdes)

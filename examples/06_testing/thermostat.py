@@ -1,7 +1,7 @@
 """Rooms that get too warm: an alarm when the mean of a room's last readings is too high, and one when a room is silent.
 
-There is something to test in each part: the mean is a processor with a store, silence comes by the wall clock.
-`test_thermostat.py` has the tests, from the quickest to the one on a broker.
+Each part needs a test: the mean comes from a processor with a store, silence is found by the wall clock.
+`test_thermostat.py` has the tests, from the fastest to the one on a broker.
 """
 
 from datetime import timedelta

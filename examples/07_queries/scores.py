@@ -1,7 +1,7 @@
 """Adds up the points of players, and answers questions about them from the store while it does.
 
-There is no database behind it and no topic for the answers: what is asked is read from the store of the running
-application, by a thread of its own.
+It needs no database and no topic for the answers: a thread of its own reads them from the store of the running
+application.
 """
 
 from datetime import timedelta
@@ -37,16 +37,16 @@ def topology() -> StreamsBuilder:
 
 
 def best(app: KafkaStreams, count: int) -> list[tuple[str, int]]:
-    """The players with the most points, of those whose partitions are in this process."""
+    """Returns the players with the most points, of those whose partitions are in this process."""
     totals = app.store(StoreQueryParameters.from_name_and_type("totals", QueryableStoreTypes.key_value_store()))
     with totals.all() as players:
         return nlargest(count, players, key=lambda player: player[1])
 
 
 def total_after(app: KafkaStreams, player: str, partition: int, offset: int) -> int | None:
-    """A player's points, with those of the record at ``offset``; ``None`` while it is not counted yet.
+    """Returns a player's points, with those of the record at ``offset``; ``None`` while it is not counted yet.
 
-    Whoever wrote that record knows where it went, and so reads what it wrote itself.
+    The writer of that record knows its offset, and so reads a total that counts it.
     """
     bound = PositionBound.at(Position({"points": {partition: offset}}))
     request = StateQueryRequest.in_store("totals").with_query(KeyQuery(player))

@@ -17,7 +17,7 @@ from streams import ChangelogRecord, CustomStateStore, StateStoreContext, TopicP
 
 
 class SetsStore(CustomStateStore):
-    """Texts by texts. A value once added stays."""
+    """A store of sets of texts, by texts. A value once added stays."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -29,7 +29,7 @@ class SetsStore(CustomStateStore):
     # ------------------------------------------------------------------ for processors
 
     def add(self, key: str, value: str) -> bool:
-        """Adds a value; tells whether it is new."""
+        """Adds a value; returns whether it is new."""
         values = self._rows.setdefault(key, set())
         if value in values:
             return False
@@ -79,7 +79,7 @@ class SetsStore(CustomStateStore):
             self._uncommitted += len(record.key)
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Writes everything anew, beside the old file, and puts it in its place."""
+        """Writes everything to a new file, beside the old one, and puts it in its place."""
         self._offsets.update(offsets)
         rows = {key: sorted(values) for key, values in self._rows.items()}
         aside = self._file.with_suffix(".tmp")

@@ -30,7 +30,7 @@ FIRST_PIECE, PIECE = 16, 256
 
 
 class Batch:
-    """Statements in order."""
+    """A batch of statements, in order."""
 
     def __init__(self) -> None:
         self.statements: list[tuple[str, tuple[Any, ...]]] = []
@@ -46,7 +46,7 @@ class Batch:
 
 
 def select(family: str, low: bytes | None, high: bytes | None, count: int, reverse: bool) -> tuple[str, list[Any]]:
-    """The statement of a piece of a range."""
+    """Returns the statement that reads a piece of a range."""
     where, given = "family = ?", [family, *(bound for bound in (low, high) if bound is not None), count]
     where += " AND key >= ?" if low is not None else ""
     where += " AND key < ?" if high is not None else ""
@@ -54,7 +54,7 @@ def select(family: str, low: bytes | None, high: bytes | None, count: int, rever
 
 
 class Readers:
-    """Connections that only read; those given back serve again."""
+    """Connections that only read; those given back are used again."""
 
     def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
         self._connect = connect
@@ -75,7 +75,7 @@ class Readers:
                 self._idle.append(reader)
 
     def close(self) -> None:
-        """Those that are taken are closed when they are given back."""
+        """Closes the connections; those that are taken are closed when they are given back."""
         with self._lock:
             self._closed = True
             while self._idle:
@@ -83,10 +83,11 @@ class Readers:
 
 
 class Snapshot:
-    """The rows of now: a read transaction on a connection of its own, which the log that is written ahead serves.
+    """The rows as they are now, in a read transaction on a connection of its own, which SQLite serves from its
+    write-ahead log.
 
     A long one lets that file grow. Rows are read a piece at a time, each under a lock, so that any thread may read, and
-    nobody who closes it waits for more than a piece.
+    a close waits for one piece at most.
     """
 
     def __init__(self, engine: SqliteEngine) -> None:
@@ -160,7 +161,7 @@ class Family:
         return found
 
     def range(self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False) -> Iterator[Row]:
-        """Of a snapshot, which lasts as long as somebody holds the range."""
+        """Returns a range of a snapshot, which lasts as long as the range is held."""
         return self._engine.snapshot([self.name]).family(self.name).range(low, high, reverse=reverse)
 
     def approximate_count(self) -> int:
@@ -168,7 +169,7 @@ class Family:
 
 
 class SqliteEngine:
-    """See the module's text.
+    """A storage engine on one SQLite file, for a task.
 
     :raises StateError: if the file is damaged, of a newer format, or cannot be opened.
     """
@@ -194,7 +195,7 @@ class SqliteEngine:
 
     def connect(self) -> sqlite3.Connection:
         made = sqlite3.connect(self.file, isolation_level=None, check_same_thread=False)
-        made.execute("PRAGMA synchronous = NORMAL")  # outlives the process, and goes back to a whole commit otherwise
+        made.execute("PRAGMA synchronous = NORMAL")  # durable for the process; a power loss sets it back
         return made
 
     @contextmanager
@@ -213,7 +214,7 @@ class SqliteEngine:
         return self.first("SELECT 1 FROM rows WHERE family = ? LIMIT 1", (name,)) is not None
 
     def snapshot(self, families: Collection[str]) -> Snapshot:
-        """Of all families: they are in one table."""
+        """Returns a snapshot of all families, which are in one table."""
         with self.lock, self.explained("read"):
             if self._closed:
                 raise StateError(f"the store at {self.file} is closed")
@@ -222,7 +223,7 @@ class SqliteEngine:
             return taken
 
     def first(self, statement: str, given: tuple[Any, ...]) -> Any:
-        """The first row found; never one of a batch that is being written."""
+        """Returns the first row found; never one of a batch that is being written."""
         with self.lock, self.explained("read"):
             return self._writer.execute(statement, given).fetchone()
 
@@ -237,7 +238,7 @@ class SqliteEngine:
     load = write
 
     def flush(self) -> None:
-        """What was loaded was written."""
+        """Does nothing: what was loaded was written."""
 
     def clear(self, families: Collection[str]) -> None:
         self._apply([("DELETE FROM rows WHERE family = ?", (name,)) for name in families])

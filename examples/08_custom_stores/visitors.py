@@ -19,7 +19,7 @@ register_engine("sqlite", SqliteEngine)
 
 
 class Count(Processor[str, str, str, str]):
-    """Records are visitors of pages."""
+    """Counts records, which are visitors of pages."""
 
     def init(self, context: ProcessorContext[str, str]) -> None:
         self.context = context
@@ -31,8 +31,8 @@ class Count(Processor[str, str, str, str]):
         visits = (self.visits.get(page) or 0) + 1
         self.visits.put(page, visits)
         self.visitors.add(page, visitor)
-        told = f"{visits} visits of {len(self.visitors.values(page))} visitors"
-        self.context.forward(Record(page, told, record.timestamp))
+        summary = f"{visits} visits of {len(self.visitors.values(page))} visitors"
+        self.context.forward(Record(page, summary, record.timestamp))
 
 
 def topology() -> Topology:
@@ -43,5 +43,5 @@ def topology() -> Topology:
         .add_processor("count", Count, "pages")
         .add_state_store(Stores.key_value_store_builder(visits, TEXT, NUMBER), "count")
         .add_state_store(Stores.custom("visitors", lambda: SetsStore("visitors")), "count")
-        .add_sink("told", "visits-told", "count", key_serde=TEXT, value_serde=TEXT)
+        .add_sink("summaries", "visits-and-visitors", "count", key_serde=TEXT, value_serde=TEXT)
     )

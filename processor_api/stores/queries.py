@@ -1,7 +1,7 @@
 """Queries for ``KafkaStreams.query`` (KIP-796): frozen values, each with its result's type.
 
-Times are in ms; both ends of a range are included, ``None`` is open, and from above to gives nothing. Results that are
-iterators are context managers and must be closed.
+Times are in ms; both ends of a range are included, ``None`` is open, and a range whose start is above its end is empty.
+Results that are iterators are context managers and must be closed.
 """
 
 from __future__ import annotations
@@ -134,8 +134,8 @@ class _OfRange(Generic[K]):
 class RangeQuery(_OfRange[K], Query[KeyValueIterator[K, V]], Generic[K, V]):
     """A query for the keys from ``lower`` to ``upper`` with their values.
 
-    It reads below a cache, so that what is not forwarded yet is left out, as in Kafka Streams; so do the other queries
-    of ranges of keys.
+    It does not read the cache, as in Kafka Streams: changes that were not forwarded yet are left out. The other queries
+    of ranges of keys do the same.
     """
 
 

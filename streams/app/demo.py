@@ -32,7 +32,6 @@ class SplitLines(Processor[str | None, str, str, str]):
     """Forwards each word of a line, as key and as value."""
 
     def process(self, record: Record[str | None, str]) -> None:
-        """Splits a line."""
         for word in record.value.lower().split():
             self.context.forward(Record(word, word, record.timestamp))
 
@@ -42,17 +41,14 @@ class CountWords(Processor[str, str, str, int]):
 
     @classmethod
     def stores(cls) -> list[StoreBuilder[str, int]]:
-        """Returns the store of the counts, to be connected to the processor."""
         store = Stores.persistent_timestamped_key_value_store("word-counts")
         return [Stores.timestamped_key_value_store_builder(store, Serdes.STRING, Serdes.LONG)]
 
     def init(self, context: ProcessorContext[str, int]) -> None:
-        """Gets the store."""
         super().init(context)
         self.counts: TimestampedKeyValueStore[str, int] = context.get_state_store("word-counts")
 
     def process(self, record: Record[str, str]) -> None:
-        """Counts a word."""
         known = self.counts.get(record.key)
         count = 1 if known is None else known.value + 1
         self.counts.put(record.key, ValueAndTimestamp(count, record.timestamp))
@@ -60,7 +56,6 @@ class CountWords(Processor[str, str, str, int]):
 
 
 def topology() -> Topology:
-    """Returns the topology of the demo."""
     text, number = Serdes.STRING, Serdes.LONG
     made = Topology()
     made.add_source("lines", "lines", key_serde=text, value_serde=text)

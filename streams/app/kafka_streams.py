@@ -100,7 +100,7 @@ class KafkaStreams:
         self.topology = made if wrapper is None else made.wrapped_by(wrapper, self.config.dotted())
         check_engines(self.topology)
         self.failure: Exception | None = None
-        """What ended the application, or failed while it closed; ``None`` if nothing did."""
+        """The error that ended the application, or the close; ``None`` if there was none."""
         self._platform = platform or Platform(clock=clock or SystemClock())
         self._clock, threads = self._platform.clock, self._platform.threads
         self._clients = clients or _librdkafka(self._clock)
@@ -509,7 +509,9 @@ class KafkaStreams:
 
 
 def _seconds(timeout: Duration | None) -> float | None:
-    """:raises ValueError: if it is negative."""
+    """Converts a duration in ms to seconds.
+
+    :raises ValueError: if it is negative."""
     if timeout is None:
         return None
     ms = to_ms(timeout, "timeout")

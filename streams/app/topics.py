@@ -16,7 +16,7 @@ from streams.kafka.group_topology import GroupTopology, control_topic
 from streams.kafka.internal_topics import (
     DAY_MS,
     LONGEST_MS,
-    RESET_ADVICE,
+    RESET_HINT,
     check_existing_topics,
     internal_topic_counts,
     internal_topics,
@@ -154,7 +154,7 @@ class TopicFitter:
                 raise TopologyError(
                     f"subtopology {number} has stores and was made for {before} tasks (topic {topic!r}), but"
                     f" {', '.join(f'{name!r} has {plan.tasks}' for name in wide)} partitions: keys may lie in other"
-                    f" partitions than the state that was made of them. {RESET_ADVICE}",
+                    f" partitions than the state that was made of them. {RESET_HINT}",
                     topic=topic,
                 )
 

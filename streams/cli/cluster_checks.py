@@ -1,4 +1,4 @@
-"""What `streams doctor` looks at on the cluster: brokers, the group, transactions, topics and rights."""
+"""The checks of `streams doctor` on the cluster: brokers, the group, transactions, topics and rights."""
 
 from __future__ import annotations
 
@@ -29,32 +29,33 @@ OWN_PROTOCOLS = ("", "cooperative-sticky")
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where to look, and for what."""
+    """The cluster to check, and the application to check it for."""
 
     consumer: Mapping[str, Any]
     """The settings of the application's consumers."""
     make_admin: Callable[[], Admin]
     settings: Mapping[str, Any]
-    """Those of the application, under Kafka's names."""
+    """The settings of the application, under Kafka's names."""
     group: str | None
     """``None`` if the application has no name yet."""
     topology: Topology | None
     timeout_s: float = 10.0
     read_rights: Callable[[Collection[str], Collection[str]], RightsOfClient] | None = None
-    """On topics, the second of which are to be made, and on the cluster; ``None`` does not look at rights."""
+    """Reads the rights on topics, the second of which are to be created, and on the cluster; ``None`` skips the check
+    of rights."""
 
 
 def check_cluster(cluster: Cluster) -> Iterable[Finding]:
-    """Brokers first; if none can be asked, nothing else is looked at.
+    """Checks the brokers first; if none can be asked, nothing else is checked.
 
-    Our own connection is asked before librdkafka: it answers at once, with a reason. A login that only librdkafka has
-    is left to it.
+    The library's own connection is asked before librdkafka, since it answers at once and with a reason. A login that
+    only librdkafka has is checked by librdkafka.
     """
     try:
         ClientSettings.of(cluster.consumer)
         alone = True
     except ConfigError as error:
-        yield warn("broker", f"{error}; librdkafka is asked in its place")
+        yield warn("broker", f"{error}; librdkafka is asked instead")
         alone = False
     if alone:
         brokers = list(_brokers(cluster))
@@ -87,7 +88,7 @@ def _group(cluster: Cluster) -> Iterable[Finding]:
 
 
 def _transactions(cluster: Cluster) -> Iterable[Finding]:
-    """Whether the coordinator of the application's transactions may be asked for; nothing is begun."""
+    """Checks whether the coordinator of the application's transactions may be asked for; none is begun."""
     if cluster.group is None or cluster.settings.get("processing.guarantee") != "exactly_once_v2":
         return []
     own = f"{cluster.group}-"
@@ -95,20 +96,20 @@ def _transactions(cluster: Cluster) -> Iterable[Finding]:
         find_transaction_coordinator(cluster.consumer, f"{own}doctor", timeout_s=cluster.timeout_s)
     except StreamsError as error:
         refused = error_codes.described(error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED) in str(error)
-        advice = f"; allow WRITE on transactional ids with the prefix {own!r}" if refused else ""
-        return [fail("transactions", f"{error}{advice}")]
+        hint = f"; allow WRITE on transactional ids with the prefix {own!r}" if refused else ""
+        return [fail("transactions", f"{error}{hint}")]
     return [ok("transactions", f"transactional ids with the prefix {own!r} may be used")]
 
 
 def group_finding(group: str, found: GroupDescription) -> Finding:
-    """Whether an application may join its group as it is."""
+    """Checks whether an application may join its group as it is."""
     if found.may_read is False:
         return fail("group", f"{group!r} may be described but not joined: allow READ on it")
     if found.members and found.protocol not in OWN_PROTOCOLS:
         return fail(
             "group",
-            f"{group!r} has {found.members} members that assign by {found.protocol!r}, which is not our way: end them,"
-            " or set another application.id",
+            f"{group!r} has {found.members} members that assign by {found.protocol!r}, which this library does not"
+            " use: stop them, or set another application.id",
         )
     return ok("group", f"{group!r} may be joined and described; {found.members} members")
 
@@ -124,7 +125,7 @@ def _by_librdkafka(cluster: Cluster, group: str | None) -> Iterable[Finding]:
     except StreamsError as error:
         yield from fails("librdkafka", error)
         return
-    yield ok("librdkafka", f"reaches the cluster; {len(existing)} topics are to be seen")
+    yield ok("librdkafka", f"reaches the cluster; {len(existing)} topics are visible")
     if members is not None:
         yield ok("group", f"{group!r} may be described; {members} members")
     if cluster.topology is not None:
@@ -152,7 +153,7 @@ def topic_findings(
     existing: Mapping[str, int],
     hidden: Collection[str] | None = None,
 ) -> Iterable[Finding]:
-    """Whether a topology fits the topics that exist, by their partition counts.
+    """Checks whether a topology fits the topics that exist, by their partition counts.
 
     :param hidden: topics that may not be seen, whether they exist or not; ``None`` if that is not known.
     """
@@ -171,7 +172,8 @@ def topic_findings(
     for name in sinks:
         if name not in existing and name not in topology.repartition_topics and name not in (hidden or ()):
             yield warn(
-                "topics", f"output topic {name!r} does not exist: it is made by writing only if brokers allow that"
+                "topics",
+                f"output topic {name!r} does not exist: it is created by writing only if the brokers allow that",
             )
     if missing:
         return
@@ -184,7 +186,7 @@ def topic_findings(
         return
     if expected:
         text = f"{len(expected) - len(new)} internal topics exist"
-        yield ok("topics", f"{text}; to be made at the start: {', '.join(new)}" if new else text)
+        yield ok("topics", f"{text}; to be created at the start: {', '.join(new)}" if new else text)
 
 
 def _named(groups: Iterable[Collection[str]]) -> list[str]:

@@ -1,7 +1,7 @@
 """`streams completion`: a script that has a shell complete this command.
 
-The script is made from the parser, so it knows every command and option of this version, and it is static: a press of
-the key starts no Python. A library for it would be one more dependency, and would not know the names of settings.
+The script is made from the parser, so it knows every command and option of this version, and it is static: completing
+starts no Python. A library for completion would be one more dependency, and would not know the names of settings.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class Option:
-    """An option, or with no flags an argument by place."""
+    """An option, or with no flags a positional argument."""
 
     flags: tuple[str, ...]
     help: str
     value: str
-    """Of what kind it is: ``""`` (it takes none), ``file``, ``setting``, ``module``, ``any``, or ``words``."""
+    """The kind of its value: ``""`` (it takes none), ``file``, ``setting``, ``module``, ``any``, or ``words``."""
     words: tuple[str, ...] = ()
 
 
@@ -71,7 +71,7 @@ class Command:
 
 
 def commands_of(parser: CommandParser) -> list[Command]:
-    """All commands of a parser, each before those below it."""
+    """Returns all commands of a parser, each before those below it."""
     return list(_commands(parser, (), parser.description or ""))
 
 

@@ -12,7 +12,7 @@ from streams.cli.settings_options import add_settings_options, given_settings
 __all__ = ["add_parser", "run"]
 
 _STAND_INS = {"application.id": "missing", "bootstrap.servers": "missing:9092"}
-"""With these the settings that are given can be checked and shown before there are all."""
+"""Values for required settings, so that the others can be checked and shown while these are missing."""
 
 
 def add_parser(commands: Any) -> None:

@@ -1,4 +1,4 @@
-"""`streams doctor`: looks at everything that an application needs, and says what is wrong."""
+"""`streams doctor`: checks everything that an application needs, and reports what is wrong."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streams.cli.findings import Finding, Verdict, fails, warn
 from streams.cli.settings_options import add_settings_options, given_settings
 from streams.cli.topology_function import load_topology
 
-if TYPE_CHECKING:  # pydantic is not needed to look at the help
+if TYPE_CHECKING:  # pydantic is not needed to print the help
     from streams.config import StreamsConfig
 
 __all__ = ["add_parser", "run"]
@@ -27,7 +27,7 @@ _CLIENT_ID = "streams-doctor"
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "doctor",
-        help="look at what an application needs, and say what is wrong",
+        help="check what an application needs, and report what is wrong",
         description="Looks at this machine and, as far as settings are given, at the cluster: versions, limits, the"
         " state directory, brokers, the group, transactions, and the topics of MODULE:FUNCTION with the rights on them."
         " Changes nothing. A line for each: ok, warn or fail. Exit status: 1 if anything fails, else 0.",
@@ -39,7 +39,7 @@ def add_parser(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints findings as they come; returns the exit status."""
-    logging.getLogger("streams").addHandler(logging.NullHandler())  # the findings tell what clients would log
+    logging.getLogger("streams").addHandler(logging.NullHandler())  # the findings say what clients would log
     status = CLEAN
     for finding in _findings(arguments):
         sys.stdout.write(f"{finding}\n")
@@ -69,11 +69,11 @@ def _findings(arguments: argparse.Namespace) -> Iterable[Finding]:
         except (StreamsError, CannotRun) as error:
             yield from fails("topology", error)
     if not named:
-        yield warn("settings", "application.id is not given, so the group is not looked at")
+        yield warn("settings", "application.id is not given, so the group is not checked")
     if "bootstrap.servers" in given:
         yield from _on_the_cluster(config, topology, named=named)
     else:
-        yield warn("settings", "bootstrap.servers is not given, so no broker is looked at")
+        yield warn("settings", "bootstrap.servers is not given, so no broker is checked")
 
 
 def _config(given: dict[str, Any]) -> StreamsConfig:

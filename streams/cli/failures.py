@@ -1,4 +1,4 @@
-"""What a command says when it cannot go on: one line that a person can act on, and an exit status.
+"""The report of a command that fails: one line that a person can act on, and an exit status.
 
 0 is a clean end, 1 a failure while running, 2 something that will not run however often it is tried: wrong usage, a
 wrong configuration, a topology that cannot be loaded.
@@ -46,9 +46,10 @@ class CannotRun(Exception):
 
 
 def described(error: BaseException) -> str:
-    """An error in one line, with what caused it; one of the user's own settings and code may list several, one a line.
+    """Returns an error in one line, with its cause; one of the user's own settings and code may list several, one a
+    line.
 
-    What comes from data or peers is escaped and cut (:mod:`processor_api.texts`).
+    Text from data or from other programs is escaped and cut (:mod:`processor_api.texts`).
     """
     if isinstance(error, (CannotRun, ConfigError, TopologyError)):
         text = printable(cut(str(error), MOST_MESSAGE), keep="\n")
@@ -63,15 +64,16 @@ def described(error: BaseException) -> str:
 
 
 def trace_of(error: BaseException, *, indent: str = "") -> str:
-    """The plain traceback of an error, as Python prints it and without local variables, escaped and cut in its middle.
+    """Returns the plain traceback of an error, as Python prints it and without local variables, escaped and cut in its
+    middle.
 
-    :param indent: in front of each line, so that no text inside of it is taken for a line of the log.
+    :param indent: in front of each line, so that no text inside of it looks like a line of the log.
     """
     return indented("".join(traceback.format_exception(error)), indent)
 
 
 def indented(text: str, indent: str) -> str:
-    """Several lines, escaped, cut in their middle, and each with something in front."""
+    """Returns several lines, escaped, cut in their middle, and each with something in front."""
     text = text.rstrip("\n")
     if len(text) > MOST_TRACE:
         half = MOST_TRACE // 2
@@ -80,7 +82,8 @@ def indented(text: str, indent: str) -> str:
 
 
 def place_of(error: BaseException) -> str:
-    """File and line where the user's code raised an error, for the end of a sentence; empty if that is unknown."""
+    """Returns file and line where the user's code raised an error, for the end of a sentence; empty if that is
+    unknown."""
     if isinstance(error, SyntaxError) and error.filename:
         return f" ({os.path.basename(error.filename)}, line {error.lineno})"
     trace: TracebackType | None = error.__traceback__
@@ -89,7 +92,7 @@ def place_of(error: BaseException) -> str:
 
 
 def kind_and_text(error: BaseException) -> str:
-    """What an error is and says, on one line."""
+    """Returns the class and the text of an error, on one line."""
     text = shown(" ".join(cut(str(error), MOST_TEXT).split()))
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

@@ -1,4 +1,4 @@
-"""What `streams doctor` finds: one line each."""
+"""The findings of `streams doctor`, one line each."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["Finding", "Verdict", "fail", "fails", "ok", "warn"]
 
 
 class Verdict(enum.StrEnum):
-    """Whether an application will run."""
+    """The verdict of a check: whether an application will run."""
 
     OK = "ok"
     WARN = "warn"
-    """It runs, but look at it; or it could not be looked at."""
+    """The application runs, but this deserves attention; or it could not be checked."""
     FAIL = "fail"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     verdict: Verdict
     what: str
@@ -45,7 +45,8 @@ def fail(what: str, text: str) -> Finding:
 
 
 def fails(what: str, error: BaseException) -> list[Finding]:
-    """What an error says: a finding for each complaint, when it lists several. Errors of ours need no cause told."""
+    """Returns the findings of an error: one for each complaint, when it lists several. Errors of this library need no
+    cause."""
     text = str(error) if isinstance(error, StreamsError) else described(error)
     first, *more = (line.strip() for line in text.splitlines())
     return [fail(what, line) for line in more or [first]]

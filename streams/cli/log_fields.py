@@ -1,4 +1,4 @@
-"""What becomes of the fields of a log line: errors in words, texts that are fit for a line."""
+"""Prepares the fields of a log line: errors become words, texts are escaped and cut."""
 
 from __future__ import annotations
 
@@ -66,6 +66,6 @@ def _bounded(value: Any) -> Any:
         return shown(value if isinstance(value, str) else str(value))
     try:
         text = json.dumps(value, default=str)
-    except (TypeError, ValueError):  # keys that JSON has not, or a value that holds itself
+    except (TypeError, ValueError):  # keys of a type that JSON does not have, or a value that contains itself
         return shown(repr(value))
     return value if len(text) <= MOST_TEXT else shown(text)

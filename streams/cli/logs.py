@@ -1,4 +1,4 @@
-"""Logs of the commands, on standard error: one line an event, as text for people or JSON for machines."""
+"""The logs of the commands, on standard error: one line for each event, as text for people or JSON for machines."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ LEVELS = ("debug", "info", "warning", "error")
 def configure(log_format: str, level: str, stream: TextIO | None = None) -> None:
     """Sends what any module logs to ``stream`` (standard error); replaces what was configured before.
 
-    The packages log by the standard library, with fields in ``extra``; they come out as fields here. Every line has the
-    application, the thread and the task; in JSON they are null where there is none. Texts are escaped and cut
+    The packages log by the standard library, with fields in ``extra``, which become fields of the line. Every line has
+    the application, the thread and the task; in JSON they are null where there is none. Texts are escaped and cut
     (:mod:`streams.cli.log_fields`), and tracebacks are shown at level ``debug`` only.
     """
     target = stream or sys.stderr
@@ -31,7 +31,7 @@ def configure(log_format: str, level: str, stream: TextIO | None = None) -> None
     if log_format == "json":
         renderer = structlog.processors.JSONRenderer(default=str)
     else:
-        # The formatter of exceptions is named, since the default one changes with what else is installed.
+        # The formatter of exceptions is named, since the default depends on the packages that are installed.
         renderer = structlog.dev.ConsoleRenderer(
             colors=target.isatty(), pad_event_to=0, exception_formatter=structlog.dev.plain_traceback
         )
@@ -63,7 +63,7 @@ def configure(log_format: str, level: str, stream: TextIO | None = None) -> None
 
 class _Handler(logging.StreamHandler[TextIO]):
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is logging's
-        """One line; the standard library would print the arguments of the line and the stack."""
+        """Prints one line; the standard library would print the arguments of the line and the stack."""
         error = sys.exc_info()[1]
         if isinstance(error, BrokenPipeError) or error is None:
             return
@@ -76,12 +76,13 @@ _application: list[str | None] = [None]
 
 
 def name_application(name: str | None) -> None:
-    """From now on, every line tells this as its application."""
+    """Adds this application to every line from now on."""
     _application[0] = name
 
 
 def _with_place(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Application, thread and task of a line; the task is the one it names, else the one its thread works on."""
+    """Returns application, thread and task of a line; the task is the one it names, else the one its thread works
+    on."""
     record = event.get("_record")
     event["application"] = _application[0]
     event["thread"] = record.threadName if isinstance(record, logging.LogRecord) else None

@@ -23,7 +23,7 @@ def configure_logs(arguments: argparse.Namespace) -> None:
 
 
 def name_application(name: str) -> None:
-    """From now on, every line tells which application it is of. Without effect before the logs are set up."""
+    """Adds the application to every line from now on. Without effect before the logs are set up."""
     logs = sys.modules.get("streams.cli.logs")
     if logs is not None:
         logs.name_application(name)

@@ -1,4 +1,4 @@
-"""What `streams doctor` looks at on this machine: versions, limits and the state directory."""
+"""The checks of `streams doctor` on this machine: versions, limits and the state directory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ NO_SPACE_BYTES = 64 << 20
 
 
 def check_versions() -> Iterable[Finding]:
-    """Of Python, of this library and of the two native libraries, which are loaded to see whether they can be."""
+    """Checks the versions of Python, of this library and of the two native libraries, which are loaded to see whether
+    they can be."""
     python = ".".join(map(str, sys.version_info[:3]))
     try:
         refuse_free_threading(getattr(sys, "_is_gil_enabled", lambda: True))
@@ -36,7 +37,7 @@ def check_versions() -> Iterable[Finding]:
 def _version(what: str, find: Callable[[], str]) -> list[Finding]:
     try:
         return [ok(what, find())]
-    except Exception as error:  # a native library fails in many ways to load
+    except Exception as error:  # a native library may fail to load with any error
         return fails(what, error)
 
 
@@ -58,13 +59,13 @@ def _rocksdict_version() -> str:
 
 
 def check_open_files() -> Iterable[Finding]:
-    """How many files a process may have open; nothing on platforms without such a limit."""
+    """Checks how many files a process may have open; there is no finding on platforms without such a limit."""
     limits = open_file_limits()
     return [] if limits is None else [open_files(*limits)]
 
 
 def open_files(soft: int | None, hard: int | None) -> Finding:
-    """What the limits mean, ``None`` for one that is not there."""
+    """Returns the finding for a process with these limits; one that does not exist is ``None``."""
     limit = reachable_open_files(soft, hard)
     if limit is None or soft is None:
         return ok("open files", "no limit")
@@ -79,7 +80,8 @@ def open_files(soft: int | None, hard: int | None) -> Finding:
 
 
 def check_state_directory(path: Path) -> Iterable[Finding]:
-    """Whether a directory can be written, or made, and how much room there is. It is not made, and stays as it is."""
+    """Checks whether a directory can be written, or made, and how much space is free. The check does not create or
+    change the directory."""
     what = "state directory"
     place = path
     while not place.exists() and place != place.parent:
@@ -89,13 +91,13 @@ def check_state_directory(path: Path) -> Iterable[Finding]:
             pass
         free = shutil.disk_usage(place).free
     except OSError as error:
-        trouble = f"{path} cannot be written" if place == path else f"{path} cannot be made in {place}"
-        return [fail(what, f"{trouble}: {error.strerror or error}; set state.dir")]
-    return [space(str(path) if place == path else f"{path}, which will be made", free)]
+        failure = f"{path} cannot be written" if place == path else f"{path} cannot be made in {place}"
+        return [fail(what, f"{failure}: {error.strerror or error}; set state.dir")]
+    return [space(str(path) if place == path else f"{path}, which will be created", free)]
 
 
 def space(where: str, free_bytes: int) -> Finding:
-    """Whether the free space is enough to start with."""
+    """Returns the finding for the free space."""
     what, text = "state directory", f"{where}: {_shown(free_bytes)} free"
     if free_bytes < NO_SPACE_BYTES:
         return fail(what, f"{text}, which is too little: make room, or set state.dir")

@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None, *, runner: run.Runner | None = 
         status: int = parsed.command(parsed)
         sys.stdout.flush()
         return status
-    except BrokenPipeError:  # the reader of a pipe has seen enough
+    except BrokenPipeError:  # the reader of the pipe has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return CLEAN
     except KeyboardInterrupt:
@@ -43,9 +43,10 @@ def main(arguments: Sequence[str] | None = None, *, runner: run.Runner | None = 
 
 
 def parser(words: Sequence[str] | None = None) -> CommandParser:
-    """The parser of the command line.
+    """Makes the parser of the command line.
 
-    :param words: those it is for; commands that they cannot mean are left empty. ``None`` leaves out nothing.
+    :param words: the words of the command line; commands that they cannot name are left empty. ``None`` leaves out
+        nothing.
     """
     top = CommandParser(prog="streams", description="Kafka Streams for Python.", epilog="Each command has --help.")
     top.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")

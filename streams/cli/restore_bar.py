@@ -1,6 +1,6 @@
 """Shows how far stores are restored: one line on a terminal that is drawn over and over.
 
-Elsewhere the runtime's own log lines tell the same.
+Elsewhere the runtime's own log lines say the same.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `streams doctor` looks at among the rights (ACLs) of an application."""
+"""The checks of `streams doctor` on the rights (ACLs) of an application."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["RightsOfClient", "needed_rights", "right_findings"]
 Operations = frozenset[str] | None
 
 _OF_ROLE = {
-    TopicRole.REPARTITION: {"READ", "WRITE", "DELETE"},  # what was read is deleted from it
+    TopicRole.REPARTITION: {"READ", "WRITE", "DELETE"},  # processed records are deleted from it
     TopicRole.CHANGELOG: {"READ", "WRITE"},
 }
 
 
 class RightsOfClient(Protocol):
-    """As :class:`streams.kafka.confluent.rights.Rights`."""
+    """The rights of a client, as :class:`streams.kafka.confluent.rights.Rights` has them."""
 
     @property
     def topics(self) -> Mapping[str, Operations]: ...
@@ -41,7 +41,7 @@ class RightsOfClient(Protocol):
 def needed_rights(
     topology: Topology, settings: Mapping[str, Any], existing: Mapping[str, int]
 ) -> tuple[dict[str, set[str]], list[str]]:
-    """What the application does with each topic, and the topics that it has to make."""
+    """Returns the operations that the application needs on each topic, and the topics that it has to create."""
     needed: dict[str, set[str]] = {}
     internal = internal_topics(topology, settings)
     prefix = topic_prefix(settings)
@@ -65,7 +65,7 @@ def needed_rights(
 
 
 def _control_topics(topology: Topology, prefix: str) -> dict[str, set[str]]:
-    """Those that the group shares its tasks by; they grow where a pattern is read."""
+    """Returns the control topics by which the group shares its tasks; they grow where a pattern is read."""
     found = {}
     for part in task_subtopologies(topology):
         nodes = [topology.nodes[name] for name in part.sources]
@@ -80,10 +80,10 @@ def right_findings(
     rights: RightsOfClient,
     prefix: str,
 ) -> list[Finding]:
-    """Whether the application may do what it has to.
+    """Checks whether the application has the rights it needs.
 
     :param needed: operations by topic; of topics that do not exist, only whether they could be seen is known.
-    :param prefix: what the names of its own topics start with.
+    :param prefix: the start of the names of its own topics.
     """
     what, findings = "rights", []
     usable = 0
@@ -96,7 +96,7 @@ def right_findings(
         elif topic not in rights.topics:
             continue
         elif found is None:
-            findings.append(warn(what, f"the broker does not tell what may be done with topic {topic!r}"))
+            findings.append(warn(what, f"the broker does not report the rights on topic {topic!r}"))
         elif lacking := sorted(operations - found):
             words = " and ".join(lacking)
             findings.append(fail(what, f"topic {topic!r} may not be used as needed: allow {words} on it"))
@@ -104,9 +104,9 @@ def right_findings(
             usable += 1
     if rights.refused:
         names = ", ".join(sorted(rights.refused))
-        advice = f"allow CREATE on topics with the prefix {prefix!r}, or on the cluster"
-        findings.append(fail(what, f"topics may not be made: {advice}: {names}"))
+        hint = f"allow CREATE on topics with the prefix {prefix!r}, or on the cluster"
+        findings.append(fail(what, f"topics may not be created: {hint}: {names}"))
     if not findings:
-        made = f"; those to be made ({len(to_be_made)}) may be made" if to_be_made else ""
+        made = f"; those to be created ({len(to_be_made)}) may be created" if to_be_made else ""
         findings.append(ok(what, f"{usable} topics may be used as needed{made}"))
     return findings

@@ -19,7 +19,7 @@ from streams.cli.supervision import SupervisorLine
 from streams.cli.topology_function import load_topology
 from streams.cli.worker import Application, Stopped, StopRequest, run_until_stopped, stop_with_supervisor
 
-if TYPE_CHECKING:  # pydantic is not needed to look at the help
+if TYPE_CHECKING:  # pydantic is not needed to print the help
     from streams.config import StreamsConfig
 
 __all__ = ["Runner", "add_parser", "keep_files_private", "refuse_free_threading", "run"]
@@ -35,7 +35,7 @@ _STOP_MARGIN_S = 10.0
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "run",
-        help="run an application until it is told to stop",
+        help="run an application until it is asked to stop",
         description="Runs the topology that MODULE:FUNCTION makes. The function takes nothing or the configuration,"
         " and returns a topology or a StreamsBuilder. SIGTERM or Ctrl-C closes it cleanly, whatever it does; a second"
         " Ctrl-C ends it at once. Exit status: 0 after a clean close, 1 after a failure, 2 if it cannot run as asked,"
@@ -69,7 +69,7 @@ def run(
 ) -> int:
     """Runs the command; returns the exit status.
 
-    :param hard_exit: ends the process when threads of the application did not close.
+    :param hard_exit: ends the process if threads of the application did not close.
     :param shared_state: whether this platform lets processes share a state directory.
     """
     refuse_free_threading(getattr(sys, "_is_gil_enabled", lambda: True))
@@ -82,7 +82,7 @@ def run(
     if arguments.supervised_by is not None:
         line = SupervisorLine(arguments.supervised_by)
         settings = line.settings()
-        if settings is None:  # the supervisor died in the same moment
+        if settings is None:  # the supervisor died at the same time
             return CLEAN
         arguments.set = settings
         stop_with_supervisor(line, stop, close_timeout_ms=arguments.close_timeout_ms)
@@ -95,7 +95,7 @@ def run(
 
 
 def _run_here(arguments: argparse.Namespace, stop: StopRequest, line: SupervisorLine | None) -> int:
-    """In this process; returns the exit status."""
+    """Runs the application in this process; returns the exit status."""
     try:
         with stop.loading():
             application = _load(arguments)
@@ -116,8 +116,8 @@ def _run_here(arguments: argparse.Namespace, stop: StopRequest, line: Supervisor
 
 
 def keep_files_private(*, group_write: bool) -> None:
-    """What this process makes from now on, the files of databases too, others may neither read nor write, and the group
-    may only read unless the setting lets it write."""
+    """Sets the mask of new files, those of databases too: others may neither read nor write, and the group may only
+    read unless the setting lets it write."""
     before = os.umask(0o077)
     os.umask((before | 0o007) & ~0o070 if group_write else before | 0o027)
 
@@ -137,7 +137,7 @@ def _config(arguments: argparse.Namespace) -> StreamsConfig:
     given = given_settings(arguments)
     remarks = logging.getLogger("streams.config")
     if arguments.supervised_by is not None:
-        remarks.setLevel(logging.ERROR)  # the supervisor has made them
+        remarks.setLevel(logging.ERROR)  # the supervisor has logged them
     config = StreamsConfig.of(given.settings)
     remarks.setLevel(logging.NOTSET)
     name_application(config.application_id)
@@ -158,10 +158,10 @@ def _supervise(arguments: argparse.Namespace) -> int:
     command, settings = worker_command(arguments.words), arguments.set
     supervisor = Supervisor(command, arguments.workers, stop_timeout_s=stop_timeout_s, settings=settings)
     with on_stop_signals(supervisor.on_signal):
-        _config(arguments)  # what is wrong is told once, not by each worker
+        _config(arguments)  # errors are printed once, not by each worker
         status = supervisor.run()
     if supervisor.failure is not None:
-        sys.stderr.write(f"error: none of {arguments.workers} workers came to run: {supervisor.failure}\n")
+        sys.stderr.write(f"error: none of {arguments.workers} workers started: {supervisor.failure}\n")
         sys.stderr.flush()
     return status
 
@@ -177,7 +177,9 @@ def _kafka_streams(topology: Topology, config: StreamsConfig) -> Application:
 
 
 def refuse_free_threading(is_gil_enabled: Callable[[], bool]) -> None:
-    """:raises CannotRun: if this Python runs without the GIL."""
+    """Checks that this Python has the GIL.
+
+    :raises CannotRun: if this Python runs without the GIL."""
     if not is_gil_enabled():
         raise CannotRun(
             "this Python runs without the GIL, for which the Kafka client and RocksDB are not built: use the ordinary"

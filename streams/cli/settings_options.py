@@ -1,4 +1,5 @@
-"""The options by which commands take settings: a file, single settings, and a few that have options of their own."""
+"""The options by which commands take settings: a file, single settings, and some settings with an option of their
+own."""
 
 from __future__ import annotations
 
@@ -24,14 +25,14 @@ _OPTIONS = {
 
 
 class Given:
-    """Settings under Kafka's names, and where each was given."""
+    """The settings under Kafka's names, and where each was given."""
 
     def __init__(self) -> None:
         self.settings: dict[str, Any] = {}
         self.origins: dict[str, str] = {}
 
     def add(self, name: str, value: Any, origin: str) -> None:
-        """Later ones win."""
+        """Adds settings; later ones win."""
         dotted = kafka_name(name)
         self.settings[dotted] = value
         self.origins[dotted] = origin
@@ -55,7 +56,7 @@ def add_settings_options(parser: argparse.ArgumentParser) -> None:
 
 
 def given_settings(arguments: argparse.Namespace) -> Given:
-    """What the options say, not yet checked.
+    """Returns the settings of the options, not yet checked.
 
     :raises ConfigError: if a file cannot be read.
     :raises CannotRun: if a ``-c`` is not ``key=value``.

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT (Ctrl-C) as requests to stop."""
+"""Handles SIGTERM and SIGINT (Ctrl-C) as requests to stop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ __all__ = ["on_stop_signals"]
 
 @contextmanager
 def on_stop_signals(handler: Callable[[signal.Signals], None]) -> Iterator[None]:
-    """Within it, ``handler`` is called for each of them, on the main thread; on any other, nothing is changed."""
+    """Calls ``handler`` for each stop signal, as a context manager on the main thread; on any other thread, nothing is
+    changed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,8 +1,9 @@
-"""What a supervisor and a worker tell each other, over a pair of sockets that only the two have.
+"""The messages of a supervisor and its worker, over a pair of sockets that only the two have.
 
-The supervisor sends one line: the settings that were given by ``-c``, which may be secrets and so are in no worker's
-arguments, where every user of the machine could read them. After it, nothing more is sent; when the supervisor dies,
-however it does, the worker reads the end. The worker sends a line when it runs, and one about the error that ends it.
+The supervisor sends one line: the settings that were given by ``-c``, which may be secrets and so are not among the
+arguments of the worker, where every user of the machine could read them. It sends nothing after that; when the
+supervisor dies, in whatever way, the worker reads the end of the stream. The worker sends a line when it runs, and one
+about the error that ends it.
 
 A line is a JSON object.
 """
@@ -25,15 +26,15 @@ _CHUNK = 65536
 
 
 class SupervisorLine:
-    """The worker's end."""
+    """The worker's end of the sockets."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._told_running = False
+        self._reported_running = False
 
     def settings(self) -> list[str] | None:
-        """The pairs ``key=value`` that were given to the supervisor; ``None`` if it has died. To be asked for once,
-        before anything else."""
+        """Returns the pairs ``key=value`` that were given to the supervisor; ``None`` if it has died. To be called
+        once, before anything else."""
         line = bytearray()
         while not line.endswith(b"\n"):
             part = self._read(1)
@@ -49,14 +50,14 @@ class SupervisorLine:
             pass
 
     def running(self) -> None:
-        """The application runs; told once."""
-        if not self._told_running:
-            self._told_running = True
-            self._tell({"state": "RUNNING"})
+        """Reports, once, that the application runs."""
+        if not self._reported_running:
+            self._reported_running = True
+            self._report({"state": "RUNNING"})
 
     def failed(self, error: BaseException) -> None:
-        """It ends by this error."""
-        self._tell({"error": described(error), "passes": isinstance(error, RetryableError)})
+        """Reports the error by which the application ends."""
+        self._report({"error": described(error), "passes": isinstance(error, RetryableError)})
 
     def _read(self, count: int) -> bytes:
         try:
@@ -64,55 +65,55 @@ class SupervisorLine:
         except ConnectionError:
             return b""
 
-    def _tell(self, fields: Mapping[str, Any]) -> None:
+    def _report(self, fields: Mapping[str, Any]) -> None:
         with contextlib.suppress(OSError):  # the supervisor has died
             os.write(self._descriptor, json.dumps(fields).encode() + b"\n")
 
 
 class WorkerLine:
-    """The supervisor's end of one worker's life."""
+    """The supervisor's end of the sockets, for one process of a worker."""
 
     def __init__(self) -> None:
         self._own, self._theirs = socket.socketpair()
         self.ran = False
-        """Whether the worker has told that it runs."""
+        """Whether the worker has reported that it runs."""
         self.error: str | None = None
-        """What ended it, unless it may have passed by itself."""
+        """The error that ended the process, unless trying again may help."""
         self._received = bytearray()
 
     @property
     def descriptor(self) -> int:
-        """The one that the worker inherits."""
+        """Returns the descriptor that the worker inherits."""
         return self._theirs.fileno()
 
     def send_settings(self, settings: Sequence[str]) -> None:
-        """To the worker, which has started."""
+        """Sends the settings to the worker, which has started."""
         self._theirs.close()
-        with contextlib.suppress(OSError):  # it has ended already
+        with contextlib.suppress(OSError):  # the worker has ended already
             self._own.sendall(json.dumps({"settings": list(settings)}).encode() + b"\n")
         self._own.setblocking(False)
 
     def listen(self) -> None:
-        """Takes what the worker has told meanwhile; does not wait."""
+        """Reads the messages that have come from the worker; does not wait."""
         with contextlib.suppress(OSError):
             while part := self._own.recv(_CHUNK):
                 self._received += part
         *lines, rest = bytes(self._received).split(b"\n")
         self._received = bytearray(rest)
         for line in lines:
-            told = json.loads(line)
-            self.ran = self.ran or told.get("state") == "RUNNING"
-            if "error" in told and not told["passes"]:
-                self.error = str(told["error"])
+            message = json.loads(line)
+            self.ran = self.ran or message.get("state") == "RUNNING"
+            if "error" in message and not message["passes"]:
+                self.error = str(message["error"])
 
     def close(self) -> None:
-        """May be called again."""
+        """Closes the socket; may be called again."""
         self._theirs.close()
         self._own.close()
 
 
 def without_settings(words: Sequence[str]) -> list[str]:
-    """The arguments of a command but for ``-c KEY=VALUE``, however it is written."""
+    """Returns the arguments of a command without ``-c KEY=VALUE``, however it is written."""
     found: list[str] = []
     skip = False
     for word in words:

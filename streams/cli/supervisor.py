@@ -1,8 +1,8 @@
 """Keeps a number of worker processes running: one application on several cores (docs/design.md#decisions).
 
-Workers are started anew, never forked. Each inherits one end of a pair of sockets whose other end only the supervisor
-has (:mod:`streams.cli.supervision`): when the supervisor dies, however it does, each worker sees the end of it and
-closes. Which slot a worker has is not decided here but by the locks of the state directory.
+Workers are started as new processes, never forked. Each inherits one end of a pair of sockets whose other end only the
+supervisor has (:mod:`streams.cli.supervision`): when the supervisor dies, in whatever way, each worker reads the end of
+the stream and closes. The locks of the state directory decide which slot a worker has, not the supervisor.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ log = logging.getLogger("streams.cli.supervisor")
 _SLICE_S = 0.05
 
 Command = Callable[[int], Sequence[str]]
-"""From the descriptor that a worker inherits to its command."""
+"""A function that returns the command of a worker, by the descriptor that it inherits."""
 
 
 @dataclass(frozen=True)
 class RestartPolicy:
-    """How often a worker that died is started again, and how soon."""
+    """The limits of restarts: how often a worker that died is started again, and how soon."""
 
     most_restarts: int = 5
-    """In the window; one more death ends everything."""
+    """Most restarts within the window; one more death ends everything."""
     window_s: float = 300.0
     first_delay_s: float = 1.0
     """Doubles with each restart in the window."""
@@ -48,17 +48,17 @@ class _Worker:
     number: int
     process: subprocess.Popen[bytes] | None = None
     start_at: float = 0.0
-    """When to start it, if it has no process and is not done."""
+    """The time to start it, if it has no process and is not done."""
     deaths: deque[float] = field(default_factory=deque)
     done: bool = False
     line: WorkerLine | None = None
-    """To its process."""
+    """The sockets to its process."""
     failed_early: str | None = None
-    """What its last life ended by before it ran, if that will not pass by itself."""
+    """The error by which its last process ended before it ran, if trying again does not help."""
 
 
 class Supervisor:
-    """Starts the workers, restarts those that die, passes signals on, and waits for all. Use it once."""
+    """Starts the workers, restarts those that die, passes signals on, and waits for all. To be used once."""
 
     def __init__(
         self,
@@ -70,12 +70,13 @@ class Supervisor:
         settings: Sequence[str] = (),
         clock: Clock | None = None,
     ) -> None:
-        """
+        """Makes a supervisor; nothing is started yet.
+
         :param stop_timeout_s: how long workers may take to close before they are killed.
         :param settings: pairs ``key=value`` that each worker gets, but not among its arguments.
         """
         self.failure: str | None = None
-        """The error that every worker ended by before it ran: to start them again would not help."""
+        """The error by which every worker ended before it ran: starting them again would not help."""
         self._command = command
         self._settings = settings
         self._policy = policy
@@ -86,7 +87,7 @@ class Supervisor:
         self._outcome = CLEAN
 
     def run(self) -> int:
-        """Runs until every worker has ended; returns the exit status. For the main thread."""
+        """Runs until every worker has ended; returns the exit status. To be called on the main thread."""
         try:
             with on_stop_signals(self.on_signal):
                 self._run()
@@ -102,7 +103,7 @@ class Supervisor:
     def stop(self, reason: str, *, at_once: bool = False) -> None:
         """Asks all workers to close. Safe from a signal handler, from any thread, and before it runs.
 
-        :param at_once: when they were asked before, does not wait for them any longer.
+        :param at_once: if they were asked before, does not wait for them any longer.
         """
         self._requests.append((reason, at_once))
 
@@ -124,7 +125,7 @@ class Supervisor:
                 elif at_once:
                     deadline = now
             for worker in self._workers:
-                self._look_after(worker, now, stopping=deadline is not None)
+                self._watch(worker, now, stopping=deadline is not None)
             running = [worker for worker in self._workers if worker.process is not None]
             if not running and all(worker.done for worker in self._workers):
                 return
@@ -132,7 +133,7 @@ class Supervisor:
                 self._kill(running)
             self._clock.wait(_SLICE_S)
 
-    def _look_after(self, worker: _Worker, now: float, *, stopping: bool) -> None:
+    def _watch(self, worker: _Worker, now: float, *, stopping: bool) -> None:
         if worker.done:
             return
         if worker.process is None:
@@ -148,7 +149,7 @@ class Supervisor:
         worker.process = None
         if stopping or status == CLEAN:
             worker.done = True
-            if status not in (CLEAN, -signal.SIGTERM):  # the signal itself: it was asked before it could listen
+            if status not in (CLEAN, -signal.SIGTERM):  # the signal came before the worker had set a handler
                 self._outcome = self._outcome or FAILED
             log.info("worker ended", extra={"worker": worker.number, "status": _status(status)})
         else:
@@ -163,7 +164,7 @@ class Supervisor:
         log.info("worker started", extra={"worker": worker.number, "pid": worker.process.pid})
 
     def _hear(self, worker: _Worker, *, ended: bool) -> None:
-        """What a worker tells; what it told last, when it has ended."""
+        """Reads the messages of a worker, also the last ones of one that has ended."""
         line = worker.line
         if line is None:
             return
@@ -176,7 +177,8 @@ class Supervisor:
             worker.line = None
 
     def _same_failure(self) -> str | None:
-        """The error that every worker ended by before it ran. Numbers may differ: each has tasks of its own."""
+        """Returns the error by which every worker ended before it ran. The numbers in it may differ, since each worker
+        has tasks of its own."""
         errors = [worker.failed_early for worker in self._workers]
         kinds = {None if error is None else re.sub(r"\d+", "0", error) for error in errors}
         return errors[0] if len(kinds) == 1 else None
@@ -222,6 +224,7 @@ def _status(status: int) -> str:
 
 
 def worker_command(arguments: Sequence[str]) -> Command:
-    """The command of a worker: this Python, and `streams run` with the same arguments but for settings by ``-c``."""
+    """Returns the command of a worker: this Python, and `streams run` with the same arguments except settings by
+    ``-c``."""
     own = [sys.executable, "-m", "streams", "run", *without_settings(arguments), "--workers", "1"]
     return lambda descriptor: [*own, "--supervised-by", str(descriptor)]

@@ -20,14 +20,14 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 
 def load_topology(path: str, config: Callable[[], Any]) -> Topology:
-    """The topology that the function at ``module:function`` makes.
+    """Returns the topology that the function at ``module:function`` makes.
 
-    The function takes nothing, or the configuration. It returns a topology, or something with ``build(config)``, as a
-    ``StreamsBuilder`` has. Modules are looked for in the current directory first.
+    The function takes nothing, or the configuration. It returns a topology, or an object with ``build(config)``, such
+    as a ``StreamsBuilder``. Modules are looked for in the current directory first.
 
     :param config: gives the configuration; called only if it is needed.
     :raises CannotRun: if there is no such function, or it fails, or returns something else.
-    :raises StreamsError: what the function or the configuration raises of these.
+    :raises StreamsError: if the function or the configuration raises one.
     """
     function = _function(path)
     made = _guarded(path, lambda: function(config()) if _takes_config(path, function) else function())

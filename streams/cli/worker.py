@@ -1,4 +1,4 @@
-"""Runs one application in this process until it is told to stop, fails, or loses its supervisor."""
+"""Runs one application in this process until it is asked to stop, fails, or loses its supervisor."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _START_GRACE_S = 2.0
 
 
 class Application(Protocol):
-    """What the command needs of `KafkaStreams`."""
+    """The part of `KafkaStreams` that the command needs."""
 
     @property
     def state(self) -> str: ...
@@ -36,20 +36,20 @@ class Application(Protocol):
     def start(self) -> None: ...
 
     def wait(self, timeout: int | None = None, /) -> bool:
-        """Whether it came to a terminal state within the time, in ms."""
+        """Returns whether it came to a terminal state within the time, in ms."""
         ...
 
     def close(self, timeout: int | None = None, /) -> bool:
-        """Whether it closed within the time, in ms."""
+        """Returns whether it closed within the time, in ms."""
         ...
 
 
 class Stopped(BaseException):
-    """Raised by a signal while there is nothing to be closed yet, wherever the main thread is."""
+    """Raised by a signal while there is nothing to close yet, at any place of the main thread."""
 
 
 class StopRequest:
-    """Made by a signal or by the supervisor's end; the main thread looks at it between slices of waiting."""
+    """A request to stop, made by a signal or by the end of the supervisor; the main thread checks it while it waits."""
 
     def __init__(self) -> None:
         self.asked = threading.Event()
@@ -59,7 +59,7 @@ class StopRequest:
         self._loading = False
 
     def ask(self, reason: str) -> None:
-        """The first reason counts."""
+        """Requests the stop; the first reason counts."""
         if not self.asked.is_set():
             self.reason = reason
             self.asked.set()
@@ -78,7 +78,7 @@ class StopRequest:
 
     @contextmanager
     def loading(self) -> Iterator[None]:
-        """Within it, the user's code is loaded, which takes as long as it takes; signals do not wait for that.
+        """Makes signals take effect at once while the user's code is loaded, which may take long; a context manager.
 
         :raises Stopped: if asked to stop, at the latest at the end.
         """
@@ -102,10 +102,10 @@ def run_until_stopped(
     close_timeout_ms: int,
     running: Callable[[], None] = lambda: None,
 ) -> None:
-    """Starts it and returns when it is closed, cleanly.
+    """Starts the application and returns when it is closed, cleanly.
 
     :param running: called when it runs, perhaps more than once.
-    :raises StreamsError: if it failed, or did not close in time; ``stop.closed`` tells whether threads still run.
+    :raises StreamsError: if it failed, or did not close in time; ``stop.closed`` is set if no thread runs any more.
     """
     if not _started(application, stop, close_timeout_ms):
         return
@@ -124,12 +124,13 @@ def run_until_stopped(
     if not stop.closed.is_set():
         raise StreamsError(f"the application did not close within {close_timeout_ms} ms and was ended hard")
     if application.state == "ERROR":
-        raise StreamsError("the application ended in state ERROR; its log tells why")
+        raise StreamsError("the application ended in state ERROR; its log says why")
 
 
 def _started(application: Application, stop: StopRequest, close_timeout_ms: int) -> bool:
-    """Whether it runs. On a thread of its own, since asking a broker that does not answer takes its time, during which
-    no signal would be seen; what is stopped before it started has nothing to close."""
+    """Starts the application, and returns whether it runs. It starts on a thread of its own, since requests to a broker
+    that does not answer take long, and no signal would be handled meanwhile. An application that is stopped before it
+    started has nothing to close."""
     failures: list[BaseException] = []
 
     def start() -> None:
@@ -143,7 +144,7 @@ def _started(application: Application, stop: StopRequest, close_timeout_ms: int)
     while thread.is_alive() and not stop.asked.is_set():
         thread.join(_SLICE_MS / 1000)
     if thread.is_alive():
-        application.close(0)  # a start that fills global stores ends then
+        application.close(0)  # this ends a start that fills global stores
     thread.join(_START_GRACE_S)
     if not thread.is_alive() and not failures:
         return True
@@ -160,7 +161,7 @@ def _started(application: Application, stop: StopRequest, close_timeout_ms: int)
 def stop_with_supervisor(
     line: SupervisorLine, stop: StopRequest, *, close_timeout_ms: int, end: Callable[[int], None] = os._exit
 ) -> threading.Thread:
-    """Asks to stop when the supervisor has died, however it did.
+    """Requests the stop when the supervisor has died.
 
     If the application is still open some time after that, the process is ended: no orphan holds a task.
     """

@@ -1,4 +1,4 @@
-"""What an application can be told: settings under Kafka's names, checked before anything starts.
+"""The configuration of an application: settings under Kafka's names, checked before anything starts.
 
 `StreamsConfig` is loaded when it is first asked for, since pydantic takes a tenth of a second to import.
 """

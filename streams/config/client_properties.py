@@ -1,4 +1,4 @@
-"""The settings librdkafka has: which client takes each, and what values it may have.
+"""The settings of librdkafka, with the clients that take each and the values it may have.
 
 A test compares this list with the installed library. Callbacks are left out: they are the adapter's.
 """

@@ -1,6 +1,7 @@
-"""One client setting at a time: from what was given, under Java's or librdkafka's name, to what librdkafka takes.
+"""Translates one client setting, given under Java's or librdkafka's name, to the settings that librdkafka takes.
 
-Every complaint is a ``ValueError`` that goes on after the setting's name ("must be ...", "has no counterpart ...").
+Every complaint is a ``ValueError`` whose text continues after the setting's name ("must be ...", "has no counterpart
+...").
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ CALLBACKS = frozenset({"oauth_cb"})
 
 KNOWN = frozenset({*PROPERTIES, *HANDLED, *OURS, *REFUSED, *RENAMED, *CALLBACKS})
 
-# What no application may change: the value it must have, when it must, and why.
+# Settings that no application may change: the value that each must have, when it must, and why.
 _DEMANDED: dict[str, tuple[object, str]] = {
     "acks": (-1, "a record counts as written when all replicas have it"),
     "allow.auto.create.topics": (False, "a missing source topic is an error"),
@@ -48,17 +49,17 @@ _RESETS = {
 
 
 def fits(name: str, scope: str) -> bool:
-    """Whether a client of this kind (``C``, ``P`` or ``A``) has the setting; what nobody has fits everywhere."""
+    """Whether a client of this kind (``C``, ``P`` or ``A``) has the setting; one that no kind has fits everywhere."""
     found = PROPERTIES.get(RENAMED.get(name, name))
     return found is None or found.scope in ("*", scope)
 
 
 def client_setting(name: str, value: Any, *, exactly_once: bool, scope: str = "*") -> Mapping[str, Any]:
-    """librdkafka's settings for one that was given; empty for those the runtime reads itself.
+    """Returns librdkafka's settings for one that was given; none for those the runtime reads itself.
 
     :param scope: the kind of client it was given for (``C``, ``P``, ``A``), or ``*`` for all.
 
-    :raises ValueError: if the setting cannot be had, may not be changed, or the value does not fit.
+    :raises ValueError: if the setting does not exist for this client, may not be changed, or the value does not fit.
     """
     if name in REFUSED:
         raise ValueError(f"has no counterpart in librdkafka: {REFUSED[name].replace('`', '')}")
@@ -73,8 +74,8 @@ def client_setting(name: str, value: Any, *, exactly_once: bool, scope: str = "*
         offset_reset(value)
         return {}
     target = RENAMED.get(name, name)
-    converted = _value(name, PROPERTIES[target], _before(name, value))
-    if not (name == "allow.auto.create.topics" and scope == "P"):  # output topics may be made by writing to them
+    converted = _value(name, PROPERTIES[target], _translated(name, value))
+    if not (name == "allow.auto.create.topics" and scope == "P"):  # writing to an output topic may create it
         _check_demands(name, converted, exactly_once)
     if name in HANDLED:
         return {}
@@ -84,7 +85,8 @@ def client_setting(name: str, value: Any, *, exactly_once: bool, scope: str = "*
 
 
 def offset_reset(value: Any) -> AutoOffsetReset:
-    """``auto.offset.reset`` as Java takes it since KIP-1106; librdkafka's other words for the same are taken too.
+    """Returns librdkafka's word for ``auto.offset.reset`` as Java takes it since KIP-1106; librdkafka's own words are
+    taken too.
 
     :raises ValueError: if it is none of these.
     """
@@ -102,8 +104,8 @@ def offset_reset(value: Any) -> AutoOffsetReset:
     raise ValueError(f"must be earliest, latest, none or by_duration:PnDTnHnMnS, got {value!r}")
 
 
-def _before(name: str, value: Any) -> Any:
-    """Values that Java has and librdkafka has not."""
+def _translated(name: str, value: Any) -> Any:
+    """Translates values that Java has and librdkafka has not."""
     text = str(value).strip().lower()
     if name in ("receive.buffer.bytes", "send.buffer.bytes") and text == "-1":
         return 0

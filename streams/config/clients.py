@@ -1,7 +1,7 @@
-"""What each client is made with, under librdkafka's names: pure functions of the configuration.
+"""The settings that each client is made with, under librdkafka's names: pure functions of the configuration.
 
 As in Kafka Streams, a setting under ``main.consumer.`` wins over one under ``consumer.``, and that over one without a
-prefix; what the runtime depends on wins over all and was refused when the configuration was made.
+prefix. Settings on which the runtime depends win over all; the configuration has refused other values of them.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _CONSUMER = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
-    # A full fetch queue is looked at again after this time; the default of a second starves a fast task.
+    # A full fetch queue is checked again after this time; the default of a second starves a fast task.
     "fetch.queue.backoff.ms": 5,
 }
 _PRODUCER = {
-    # The runtime counts what it sends, and asks about failures only.
+    # The runtime counts the records it sends, and needs reports of failures only.
     "delivery.report.only.error": True,
     "enable.idempotence": True,
     "linger.ms": 5,
@@ -58,13 +58,13 @@ _RETRY_BACKOFF_MS, _RETRY_BACKOFF_MAX_MS = 100, 1000
 
 
 def main_consumer(config: StreamsConfig, client_id: str, group_instance_id: str | None = None) -> dict[str, Any]:
-    """The consumer that joins the group and reads the input topics.
+    """Returns the settings of the consumer that joins the group and reads the input topics.
 
     :param group_instance_id: of this thread; ``None`` for dynamic membership.
     """
     found = _consumer(config, client_id, config.main_consumer)
     found["auto.offset.reset"] = "error"  # the client knows one policy for all topics: the runtime resets by source
-    if "heartbeat.interval.ms" not in found and "session.timeout.ms" in found:  # three of them in a session
+    if "heartbeat.interval.ms" not in found and "session.timeout.ms" in found:  # three heartbeats in a session
         found["heartbeat.interval.ms"] = max(1, min(_HEARTBEAT_MS, found["session.timeout.ms"] // 3))
     found["partition.assignment.strategy"] = "cooperative-sticky"
     if group_instance_id is not None:
@@ -73,9 +73,10 @@ def main_consumer(config: StreamsConfig, client_id: str, group_instance_id: str 
 
 
 def restore_consumer(config: StreamsConfig, client_id: str) -> dict[str, Any]:
-    """The consumer that reads changelogs. It joins no group; the client wants a group id all the same."""
+    """Returns the settings of the consumer that reads changelogs. It joins no group; the client wants a group id all
+    the same."""
     defaults = {
-        # The end of a changelog is told by an empty answer, which the broker holds back for this time.
+        # The end of a changelog is reported by an empty answer, which the broker holds back for this time.
         "fetch.wait.max.ms": 20,
         # A changelog is read as fast as it comes: half a second of it may wait in the client.
         "queued.min.messages": 200_000,
@@ -84,14 +85,15 @@ def restore_consumer(config: StreamsConfig, client_id: str) -> dict[str, Any]:
 
 
 def global_consumer(config: StreamsConfig, client_id: str) -> dict[str, Any]:
-    """The consumer of global stores. It joins no group; the client wants a group id all the same."""
+    """Returns the settings of the consumer of global stores. It joins no group; the client wants a group id all the
+    same."""
     return {**_consumer(config, client_id, config.global_consumer), "auto.offset.reset": "error"}
 
 
 def producer(config: StreamsConfig, client_id: str, transactional_id: str | None = None) -> dict[str, Any]:
-    """A producer, idempotent always; under exactly_once_v2 it has a transactional id.
+    """Returns the settings of a producer, idempotent always; under exactly_once_v2 it has a transactional id.
 
-    librdkafka lets no delivery outlive its transaction, so both timeouts end with it.
+    In librdkafka no delivery may last longer than its transaction, so both timeouts end with it.
     """
     defaults = _PRODUCER | (_EXACTLY_ONCE_PRODUCER if config.exactly_once else {})
     found = {**defaults, **_given(config, "P", config.producer), **_identity(config, client_id)}
@@ -105,44 +107,45 @@ def producer(config: StreamsConfig, client_id: str, transactional_id: str | None
 
 
 def admin(config: StreamsConfig, client_id: str) -> dict[str, Any]:
-    """The admin client, shared by the threads of a process."""
+    """Returns the settings of the admin client, shared by the threads of a process."""
     return {**_given(config, "A", config.admin), **_identity(config, client_id)}
 
 
 def topic_settings(config: StreamsConfig) -> dict[str, str]:
-    """Settings given for internal topics, as text; they win over the built-in ones (semantics 133)."""
+    """Returns the settings given for internal topics, as text; they win over the built-in ones (semantics 133)."""
     return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in config.topic.items()}
 
 
 def auto_offset_reset(config: StreamsConfig) -> AutoOffsetReset:
-    """Where to start a partition that has no committed offset, unless its source says otherwise (KIP-1106)."""
+    """Returns where a partition without a committed offset is read from, unless its source says otherwise
+    (KIP-1106)."""
     return offset_reset(_handled(config, "auto.offset.reset", "earliest"))
 
 
 def max_poll_records(config: StreamsConfig) -> int:
-    """How many records a stream thread takes from the consumer at once."""
+    """Returns how many records a stream thread takes from the consumer at once."""
     return int(_handled(config, "max.poll.records", _MAX_POLL_RECORDS))
 
 
 def max_poll_interval_ms(config: StreamsConfig) -> int:
-    """How long a stream thread may go without a call of its consumer."""
+    """Returns how long a stream thread may go without a call of its consumer."""
     return int(main_consumer(config, "").get("max.poll.interval.ms", _MAX_POLL_INTERVAL_MS))
 
 
 def topic_refresh_ms(config: StreamsConfig) -> int:
-    """How often the topics of the cluster are looked at for new ones (``metadata.max.age.ms``)."""
+    """Returns how often the runtime looks for new topics on the cluster (``metadata.max.age.ms``)."""
     found = main_consumer(config, "").get("topic.metadata.refresh.interval.ms", _METADATA_MAX_AGE_MS)
     return int(found) if int(found) > 0 else _METADATA_MAX_AGE_MS
 
 
 def retry_backoff_ms(config: StreamsConfig) -> tuple[int, int]:
-    """How long a stream thread waits before it tries again: the first wait and the longest, in ms."""
+    """Returns the shortest and the longest time in ms that a stream thread waits before it tries again."""
     shortest = int(_handled(config, "retry.backoff.ms", _RETRY_BACKOFF_MS))
     return shortest, max(shortest, int(_handled(config, "retry.backoff.max.ms", _RETRY_BACKOFF_MAX_MS)))
 
 
 def group_instance_id(config: StreamsConfig) -> str | None:
-    """The start of the group instance ids of this process; ``None`` for dynamic membership."""
+    """Returns the start of the group instance ids of this process; ``None`` for dynamic membership."""
     found = _handled(config, "group.instance.id", None)
     return None if found is None else str(found)
 
@@ -163,7 +166,7 @@ def _identity(config: StreamsConfig, client_id: str) -> dict[str, Any]:
 
 
 def _given(config: StreamsConfig, scope: str, *levels: Mapping[str, Any]) -> dict[str, Any]:
-    """The user's settings that this kind of client has, later levels over earlier ones."""
+    """Returns the user's settings that this kind of client has, later levels over earlier ones."""
     found: dict[str, Any] = {"enable.metrics.push": config.enable_metrics_push}
     for level in (config.clients, *levels):
         for name, value in level.items():

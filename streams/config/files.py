@@ -1,4 +1,4 @@
-"""Settings in files: TOML, or Java's ``.properties``."""
+"""Reads settings from files: TOML, or Java's ``.properties``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _SEPARATOR = re.compile(r"(?<!\\)(?:\\\\)*(?P<separator>[ \t\f]*[=:][ \t\f]*|[ \
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """The settings in a file, by name as written there: ``.properties`` as Java reads it, anything else as TOML.
+    """Returns the settings in a file, by name as written there: ``.properties`` is read as Java reads it, anything else
+    as TOML.
 
     In TOML, tables and dotted keys are the same: ``[consumer]`` above ``fetch.min.bytes = 1`` is
     ``consumer.fetch.min.bytes``.
@@ -57,7 +58,8 @@ def _properties(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines without comments and blanks; one that ends in an odd number of backslashes goes on in the next."""
+    """Yields the lines without comments and blanks; one that ends in an odd number of backslashes continues in the
+    next."""
     continued = ""
     for natural in re.split(r"\r\n|\r|\n", text):
         line = continued + natural.lstrip(" \t\f")

@@ -1,4 +1,4 @@
-"""Objects named in a configuration file or on the command line by where they are imported from."""
+"""Imports the objects that a configuration file or the command line names by module and name."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ __all__ = ["NoSuchObject", "import_object"]
 
 
 class NoSuchObject(ValueError):
-    """The path names nothing; the text goes on after what the path was given for."""
+    """Raised when a path names no object; the text continues after the name of the setting."""
 
 
 def import_object(path: str) -> Any:
-    """The object at ``module:name`` or ``module.name``; the name may have dots of its own.
+    """Returns the object at ``module:name`` or ``module.name``; the name may have dots of its own.
 
     Errors raised by the module itself while it is imported are passed on as they are.
 

@@ -1,4 +1,4 @@
-"""What settings of clients leave open to whoever is on the line between, to be warned of."""
+"""Finds client settings that let others on the network read or change data, so that they can be warned of."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["insecure"]
 
 
 class ClientLevels(Protocol):
-    """As :class:`streams.config.StreamsConfig`."""
+    """The client settings of a :class:`streams.config.StreamsConfig`."""
 
     @property
     def clients(self) -> Mapping[str, Any]: ...
@@ -28,7 +28,7 @@ class ClientLevels(Protocol):
 
 
 def insecure(config: ClientLevels) -> list[str]:
-    """A sentence for each thing, whichever client has it."""
+    """Returns a sentence for each insecure setting, whichever client has it."""
     common = config.clients
     consumers = [config.main_consumer, config.restore_consumer, config.global_consumer]
     found: dict[str, None] = {}
@@ -47,19 +47,19 @@ def _of_client(settings: Mapping[str, Any]) -> list[str]:
     if protocol == "sasl_plaintext" and mechanism in ("PLAIN", "OAUTHBEARER"):
         sent = "the password" if mechanism == "PLAIN" else "the token"
         return [
-            f"security.protocol SASL_PLAINTEXT with sasl.mechanism {mechanism} sends {sent} in clear: anybody on the"
-            " line can read it; use SASL_SSL"
+            f"security.protocol SASL_PLAINTEXT with sasl.mechanism {mechanism} sends {sent} in clear: anyone on the"
+            " network can read it; use SASL_SSL"
         ]
     if not protocol.endswith("ssl"):
         return []
     if str(settings.get("enable.ssl.certificate.verification", True)).strip().lower() == "false":
         return [
-            "enable.ssl.certificate.verification is false: anybody on the line can pass for a broker, read everything"
-            " and change it; set ssl.ca.location in its place"
+            "enable.ssl.certificate.verification is false: anyone on the network can pretend to be a"
+            " broker, read everything and change it; set ssl.ca.location instead"
         ]
     if str(settings.get("ssl.endpoint.identification.algorithm", "https")).strip().lower() != "https":
         return [
-            "ssl.endpoint.identification.algorithm is off: whoever has any certificate of the same authority can pass"
-            " for a broker"
+            "ssl.endpoint.identification.algorithm is off: anyone with a certificate of the same authority can"
+            " pretend to be a broker"
         ]
     return []

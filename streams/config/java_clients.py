@@ -1,7 +1,7 @@
 """Settings of Kafka's Java clients that librdkafka has under another name or not at all, as data.
 
-What is in none of these tables has the same name and meaning in both. docs/configuration.md shows them, and a test
-compares.
+A setting that is in none of these tables has the same name and meaning in both. docs/configuration.md shows them, and a
+test compares.
 """
 
 from __future__ import annotations

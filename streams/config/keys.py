@@ -1,4 +1,4 @@
-"""Every setting of Kafka Streams 4.3 and what becomes of it here, as data.
+"""Every setting of Kafka Streams 4.3 and its meaning in this library, as data.
 
 The model in `streams.config.model` has a field for each key that is not refused; a test compares the two and the table
 in docs/configuration.md.
@@ -22,7 +22,7 @@ _METRICS = "of sensors that processors add with `context.metrics()`, and of the 
 
 
 class Key(NamedTuple):
-    """One setting: its name in Kafka, its field here, its default as text, and what it does."""
+    """A setting: its name in Kafka, its field here, its default as text, and its description."""
 
     name: str
     field: str | None
@@ -38,7 +38,7 @@ class Prefix(NamedTuple):
     name: str
     field: str
     scope: str
-    """Which client settings fit: ``C`` consumer, ``P`` producer, ``A`` admin, ``T`` topic, ``-`` anything."""
+    """The client settings that fit: ``C`` consumer, ``P`` producer, ``A`` admin, ``T`` topic, ``-`` anything."""
     note: str
 
 
@@ -65,9 +65,9 @@ KEYS: tuple[Key, ...] = (
         "buffered_records_per_partition",
         "1000",
         WORKS,
-        "a partition of a task with several inputs that has more records waiting is paused until it has no more than"
-        " that; the client keeps what it had fetched of it, of all paused partitions together about"
-        " `queued.max.messages.kbytes` (64 MiB), counted with 256 bytes a record",
+        "most records of an input partition that wait in a task with several inputs; a partition with more is paused"
+        " until it has no more than that. The client keeps the records that it had fetched of paused partitions, for"
+        " all of them together about `queued.max.messages.kbytes` (64 MiB), counted with 256 bytes a record",
     ),
     Key("built.in.metrics.version", "built_in_metrics_version", "latest", IGNORED, "there is one version of metrics"),
     Key(
@@ -82,9 +82,9 @@ KEYS: tuple[Key, ...] = (
         "changelog_updates",
         "auto",
         WORKS,
-        "of key-value stores without caching, what the changelog gets: `each` put when it happens, as in Kafka Streams,"
-        " or the `last` of each key before a commit, which costs less and restores the same; `auto` is `last`, and"
-        " `each` in the TopologyTestDriver",
+        "the records that the changelog of a key-value store without caching gets: `each` put at once, as in Kafka"
+        " Streams, or the `last` put of each key before a commit, which costs less and restores the same; `auto` is"
+        " `last`, and `each` in the TopologyTestDriver",
     ),
     Key(
         "client.id", "client_id", "", WORKS, "start of all client ids; `<application.id>-<process id>-<slot>` if empty"
@@ -116,8 +116,8 @@ KEYS: tuple[Key, ...] = (
         "default_interactive_query_isolation_level",
         "READ_UNCOMMITTED; READ_COMMITTED under exactly_once_v2",
         WORKS,
-        "what queries see that do not say it: all that was put, or what is committed; also accepted as"
-        " `default.state.isolation.level`",
+        "isolation level of queries that do not choose one: all processed records, or only committed ones; also"
+        " accepted as `default.state.isolation.level`",
     ),
     Key(
         "default.key.serde",
@@ -190,8 +190,8 @@ KEYS: tuple[Key, ...] = (
         "input_buffer_max_bytes",
         "536870912",
         WORKS,
-        "of all threads of a process, in equal parts for the partitions read; a partition with more bytes of values"
-        " waiting is paused; -1 is no limit (KIP-770, which Kafka Streams has not released)",
+        "bytes that may wait for all threads of a process, divided equally among the partitions read; a partition"
+        " with more bytes of values waiting is paused; -1 is no limit (KIP-770, which Kafka Streams has not released)",
     ),
     Key(
         "log.summary.interval.ms",
@@ -324,9 +324,9 @@ KEYS: tuple[Key, ...] = (
         "rocksdb_sync_commits",
         "false",
         WORKS,
-        "each commit waits until the disk has the log of each task's database, for stores without a changelog, which a"
-        " power loss sets back: 0.3 ms and more for each task"
-        " ([what it means and costs](rocksdb.md#power-loss)); a setting of this library",
+        "each commit waits until the log of each task's database is on disk, which takes 0.3 ms and more for each"
+        " task; for stores without a changelog, which a power loss would set back to an earlier commit ([what it means"
+        " and costs](rocksdb.md#power-loss)); a setting of this library",
     ),
     Key(
         "rocksdb.write.buffers.bytes",
@@ -343,7 +343,8 @@ KEYS: tuple[Key, ...] = (
         "state_cleanup_delay_ms",
         "600000",
         WORKS,
-        "how long the directory of a task that moved away is kept, and the time between looks",
+        "how long the directory of a task that moved away is kept, and the interval at which such directories are"
+        " looked for",
     ),
     Key(
         "state.cleanup.dir.max.age.ms",
@@ -358,23 +359,25 @@ KEYS: tuple[Key, ...] = (
         "state_on_damage",
         "rebuild",
         WORKS,
-        "what becomes of state that is damaged on disk ([damaged state](versions.md#damaged-state)): `rebuild` takes it"
-        " out and restores it from its changelog; `fail` keeps it, and the thread that met it fails; a setting of this"
-        " library",
+        "what to do with state that is damaged on disk ([damaged state](versions.md#damaged-state)): `rebuild`"
+        " removes it and restores it from its changelog; `fail` keeps it, and the thread that found it fails; a"
+        " setting of this library",
     ),
     Key(
         "statestore.cache.max.bytes",
         "statestore_cache_max_bytes",
         "10485760",
         WORKS,
-        "of all threads of a process; beyond it the oldest cached entries are sent on",
+        "cache of all threads of a process; when it is full, rows without a waiting change are dropped, then the"
+        " waiting changes are forwarded",
     ),
     Key(
         "statestore.uncommitted.max.bytes",
         "statestore_uncommitted_max_bytes",
         "67108864",
         WORKS,
-        "of all threads of a process; beyond it, or about to be, a commit is due; -1 is no limit",
+        "uncommitted writes of all threads of a process; when they come to so many bytes, a commit is due; -1 is no"
+        " limit",
     ),
     Key(
         "task.assignor.class",

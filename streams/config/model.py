@@ -61,7 +61,7 @@ def _default_commit_interval_ms(known: dict[str, Any]) -> int:
 
 
 def _default_isolation_level(known: dict[str, Any]) -> Literal["READ_UNCOMMITTED", "READ_COMMITTED"]:
-    """Under exactly-once nobody should see what an abort takes back (KIP-892)."""
+    """Returns ``read_committed`` under exactly-once: readers should not see what an abort takes back (KIP-892)."""
     return "READ_COMMITTED" if known.get("processing_guarantee") == "exactly_once_v2" else "READ_UNCOMMITTED"
 
 
@@ -126,7 +126,7 @@ class StreamsConfig(BaseModel):
     state_cleanup_dir_max_age_ms: MsOrOff = -1
     """-1 keeps the directories."""
     state_on_damage: Annotated[Literal["rebuild", "fail"], PlainValidator(values.one_of("rebuild", "fail"))] = "rebuild"
-    """What becomes of state that is damaged on disk."""
+    """The treatment of state that is damaged on disk."""
     statestore_cache_max_bytes: Count = 10 * 1024 * 1024
     statestore_uncommitted_max_bytes: Annotated[int, PlainValidator(values.whole(-1))] = 64 * 1024 * 1024
     """-1 is no limit."""
@@ -198,7 +198,7 @@ class StreamsConfig(BaseModel):
 
     # Settings of clients and internal topics as they were given, under their own dotted names.
     clients: Settings = Field(default_factory=dict)
-    """Given without a prefix: each client takes those it has."""
+    """Client settings without a prefix; each client takes those it has."""
     consumer: Settings = Field(default_factory=dict)
     main_consumer: Settings = Field(default_factory=dict)
     restore_consumer: Settings = Field(default_factory=dict)
@@ -224,13 +224,15 @@ class StreamsConfig(BaseModel):
             log.warning(remark)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """:raises ValidationError: always, since it is frozen; pydantic's own would show the value."""
+        """Refuses every change.
+
+        :raises ValidationError: always, since it is frozen; pydantic's own would show the value."""
         line: InitErrorDetails = {"type": "frozen_instance", "loc": (name,), "input": None}
         raise ValidationError.from_exception_data(type(self).__name__, [line], hide_input=True)
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> StreamsConfig:
-        """From a mapping with Kafka's dotted names, snake case, or both.
+        """Returns the configuration of a mapping with Kafka's dotted names, snake case, or both.
 
         :raises ConfigError: with one sentence for each setting that is wrong.
         """
@@ -245,11 +247,12 @@ class StreamsConfig(BaseModel):
 
     @property
     def query_isolation_level(self) -> IsolationLevel:
-        """The isolation level of queries that have none: ``default_interactive_query_isolation_level``."""
+        """Returns the isolation level of queries that have none, which is
+        ``default_interactive_query_isolation_level``."""
         return IsolationLevel[self.default_interactive_query_isolation_level]
 
     def dotted(self) -> dict[str, Any]:
-        """Every setting in effect under Kafka's name, secrets included; ``None`` where there is none."""
+        """Returns every setting in effect under Kafka's name, secrets included; ``None`` where there is none."""
         found = {key.name: getattr(self, key.field) for key in KEYS if key.field is not None}
         found |= self.clients
         for prefix in PREFIXES:
@@ -257,11 +260,12 @@ class StreamsConfig(BaseModel):
         return found
 
     def shown(self) -> dict[str, str]:
-        """:meth:`dotted` as text, with secrets masked: for people to read."""
+        """Returns :meth:`dotted` as text for people to read, with secrets masked."""
         return {name: MASK if is_secret(name) and value else _shown(value) for name, value in self.dotted().items()}
 
     def origin(self, name: str) -> Literal["given", "default"]:
-        """Whether the value of a setting was given or is the default; the name may be dotted or in snake case."""
+        """Returns whether the value of a setting was given or is the default; the name may be dotted or in snake
+        case."""
         dotted = kafka_name(name)
         fields = {key.name: key.field for key in KEYS if key.field is not None}
         if dotted in fields:
@@ -269,14 +273,14 @@ class StreamsConfig(BaseModel):
         return "given" if dotted in self.dotted() else "default"
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """What was given, with secrets masked; the base for repr, str and the pretty printers."""
+        """Returns the settings that were given, with secrets masked; the base for repr, str and the pretty printers."""
         for name in type(self).model_fields:
             if name in self.model_fields_set:
                 value = getattr(self, name)
                 yield name, masked(value) if isinstance(value, dict) else value
 
     def _contradictions(self) -> list[str]:
-        """What each setting alone does not show."""
+        """Returns the errors that no setting shows alone."""
         problems = []
         limit = self._client("transaction.timeout.ms", self.producer, default=_TRANSACTION_TIMEOUT_MS)
         if self.exactly_once and self.commit_interval_ms > limit:
@@ -321,7 +325,7 @@ class StreamsConfig(BaseModel):
         return []
 
     def _client(self, name: str, *levels: Settings, default: int) -> int:
-        """A client setting as the last level that has it says."""
+        """Returns a client setting from the last level that has it."""
         found = default
         for level in (self.clients, *levels):
             if name in level:
@@ -337,7 +341,7 @@ REQUIRED = {
 
 
 def _sentences(error: ValidationError) -> list[str]:
-    """One sentence for each wrong field, under Kafka's name."""
+    """Returns one sentence for each wrong field, under Kafka's name."""
     names = {key.field: key.name for key in KEYS}
     sentences = []
     for found in error.errors(include_url=False, include_input=False):

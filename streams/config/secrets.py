@@ -1,4 +1,4 @@
-"""Which settings are secrets: they are never shown, logged or put into an error."""
+"""Decides which settings are secrets: they are never shown, logged or put into an error."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def is_secret(name: str) -> bool:
 
 
 def masked(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by name, with secrets masked."""
+    """Returns the settings by name, with secrets masked."""
     return {name: MASK if is_secret(name) and value else value for name, value in settings.items()}
 
 
 class SecretSettings(dict[str, Any]):
-    """Settings of clients, whose secrets are not in their text."""
+    """Client settings whose secrets do not appear in their text."""
 
     def __repr__(self) -> str:
         return repr(masked(self))

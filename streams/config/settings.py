@@ -1,6 +1,6 @@
 """Sorts what was given, under Kafka's dotted names or in snake case, into the fields of the model.
 
-Pure: it collects every problem and every remark rather than raising or logging at the first.
+The function is pure: it collects all problems and remarks, and neither raises nor logs at the first.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _FIXED_STARTS = ("restore.consumer.", "global.consumer.")
 
 
 class Place(NamedTuple):
-    """Where a setting belongs: a key of Kafka Streams, or a name under a prefix (``None``: for all clients)."""
+    """The place of a setting in the model: a key of Kafka Streams, or a name under a prefix (``None``: for all
+    clients)."""
 
     key: Key | None
     prefix: Prefix | None
@@ -43,7 +44,7 @@ class Place(NamedTuple):
 
 
 class SortedSettings:
-    """Values by field of the model, and what there is to say about them."""
+    """The values by field of the model, and the problems and remarks about them."""
 
     def __init__(self) -> None:
         self.fields: dict[str, Any] = {}
@@ -52,13 +53,13 @@ class SortedSettings:
 
 
 def kafka_name(name: str) -> str:
-    """Kafka's dotted name of a setting given in either form; an unknown one comes back as it is."""
+    """Returns Kafka's dotted name of a setting given in either form; an unknown one is returned as it is."""
     place = _locate(name)
     return place.kafka_name if place else name
 
 
 def sort_settings(given: Mapping[str, Any]) -> SortedSettings:
-    """Each setting to its field; see the class for what is collected."""
+    """Sorts each setting to its field; the class describes what is collected."""
     result = SortedSettings()
     places: dict[str, tuple[str, Place, Any]] = {}
     for name, value in _flat(given):
@@ -83,7 +84,8 @@ def sort_settings(given: Mapping[str, Any]) -> SortedSettings:
 
 
 def _flat(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Opens mappings given for a prefix as a whole: ``consumer={...}``, or ``clients={...}``."""
+    """Replaces a mapping that is given for a whole prefix, as ``consumer={...}`` or ``clients={...}``, by its
+    settings."""
     wholes = {prefix.field: prefix.name for prefix in PREFIXES} | {CLIENTS: ""}
     for name, value in given.items():
         start = wholes.get(name.replace(".", "_"))
@@ -114,7 +116,7 @@ def _dotted_client_name(name: str) -> str:
 
 
 def _identity(place: Place) -> str:
-    """The same for every spelling of one setting."""
+    """Returns the same for every spelling of one setting."""
     if place.key is not None:
         return place.key.name
     name = ALIASES.get(place.name, place.name)

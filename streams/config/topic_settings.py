@@ -1,5 +1,5 @@
-"""The settings of topics that Apache Kafka's brokers know. Others have more, so an unknown one is refused only when it
-looks like a misspelling of one of these."""
+"""The topic settings of Apache Kafka's brokers. Others have more, so an unknown one is refused only when it looks like
+a misspelling of one of these."""
 
 from __future__ import annotations
 

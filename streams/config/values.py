@@ -1,4 +1,4 @@
-"""How the value of each kind of setting is read. Complaints go on after the setting's name ("must be ...")."""
+"""Reads the value of each kind of setting. A complaint continues after the setting's name ("must be ...")."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ _OPTIMIZATIONS = ("reuse.ktable.source.topics", "merge.repartition.topics", "sin
 
 
 def whole(low: int, high: int = (1 << 63) - 1) -> Callable[[Any], int]:
-    """An integer, also as text."""
+    """Reads an integer, also as text."""
 
     def read(value: Any) -> int:
         number: int | None = None
@@ -119,7 +119,7 @@ def whole(low: int, high: int = (1 << 63) - 1) -> Callable[[Any], int]:
 
 
 def duration_ms(low: int = 0) -> Callable[[Any], int]:
-    """Milliseconds, as an integer, as text, or as a timedelta."""
+    """Reads a duration in ms, as an integer, as text, or as a timedelta."""
 
     def read(value: Any) -> int:
         if isinstance(value, str):
@@ -144,7 +144,7 @@ def _in_range(number: int, low: int, high: int, unit: str) -> int:
 
 
 def flag(value: Any) -> bool:
-    """A bool, also as the text ``true`` or ``false``."""
+    """Reads a bool, also as the text ``true`` or ``false``."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str) and value.strip().lower() in ("true", "false"):
@@ -159,7 +159,7 @@ def text(value: Any) -> str:
 
 
 def one_of(*choices: str, hints: dict[str, str] | None = None) -> Callable[[Any], Any]:
-    """One of a few words, upper or lower case; ``hints`` says why a value that looks right is not taken."""
+    """Reads one of a few words, upper or lower case; ``hints`` says why a value that looks right is not taken."""
 
     def read(value: Any) -> str:
         given = str(value).strip().lower()
@@ -176,12 +176,12 @@ def one_of(*choices: str, hints: dict[str, str] | None = None) -> Callable[[Any]
 
 
 def optional(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The same, or ``None``; no text counts as ``None`` too."""
+    """Reads a value that may be ``None``; an empty text counts as ``None`` too."""
     return lambda value: None if value is None or value == "" else read(value)
 
 
 def tags(value: Any) -> tuple[str, ...]:
-    """At most five names, as a list or separated by commas."""
+    """Reads at most five names, as a list or separated by commas."""
     given = value.split(",") if isinstance(value, str) else value
     if not isinstance(given, (list, tuple)) or not all(isinstance(tag, str) for tag in given):
         raise ValueError(f"must be names separated by commas or a list of them, got {value!r}")
@@ -192,7 +192,7 @@ def tags(value: Any) -> tuple[str, ...]:
 
 
 def names(value: Any) -> tuple[str, ...]:
-    """Names separated by commas, or a list of them."""
+    """Reads names separated by commas, or a list of them."""
     given = value.split(",") if isinstance(value, str) else value
     if not isinstance(given, (list, tuple, set, frozenset)) or not all(isinstance(name, str) for name in given):
         raise ValueError(f"must be names separated by commas or a list of them, got {value!r}")
@@ -200,7 +200,7 @@ def names(value: Any) -> tuple[str, ...]:
 
 
 def trace_keys(value: Any) -> tuple[Any, ...]:
-    """Keys: as a list, as a JSON array, or as texts separated by commas."""
+    """Reads keys given as a list, as a JSON array, or as texts separated by commas."""
     given = value
     if value is None:
         return ()
@@ -221,7 +221,7 @@ def trace_keys(value: Any) -> tuple[Any, ...]:
 
 
 def application_id(value: Any) -> str:
-    """It becomes part of topic names, so it must be a legal topic name."""
+    """Reads an application id, which must be a legal topic name, since it becomes part of topic names."""
     name = text(value)
     if not _LEGAL_ID.fullmatch(name) or name in (".", "..") or len(name) > _MAX_TOPIC_NAME:
         raise ValueError(
@@ -232,7 +232,8 @@ def application_id(value: Any) -> str:
 
 
 def servers(value: Any) -> str:
-    """``host:port``, separated by commas, or a list of them; the port may be missing, as librdkafka allows."""
+    """Reads ``host:port`` pairs, separated by commas, or a list of them; the port may be missing, as librdkafka
+    allows."""
     given = value.split(",") if isinstance(value, str) else value
     if not isinstance(given, (list, tuple)) or not all(isinstance(server, str) for server in given):
         raise ValueError(f"must be host:port, separated by commas, or a list of them, got {value!r}")
@@ -243,7 +244,7 @@ def servers(value: Any) -> str:
 
 
 def host_and_port(value: Any) -> str:
-    """``host:port``, or nothing."""
+    """Reads ``host:port``, or nothing."""
     address = text(value)
     match = _SERVER.fullmatch(address)
     if address and (match is None or not 0 < int(match[1]) < 1 << 16):
@@ -252,21 +253,21 @@ def host_and_port(value: Any) -> str:
 
 
 def path(value: Any) -> Path:
-    """A path; ``~`` is the home directory."""
+    """Reads a path; ``~`` is the home directory."""
     if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
         raise ValueError(f"must be a path, got {value!r}")
     return Path(value).expanduser()
 
 
 def default_state_dir() -> Path:
-    """The user's directory for state that survives a reboot (XDG); a temporary directory would not."""
+    """Returns the user's directory for state that survives a reboot (XDG), which a temporary directory would not."""
     root = os.environ.get("XDG_STATE_HOME", "")
     base = Path(root) if os.path.isabs(root) else Path("~/.local/state").expanduser()
     return base / "streams"
 
 
 def optimizations(value: Any) -> str:
-    """``none``, ``all``, or names separated by commas, in a fixed order."""
+    """Reads ``none``, ``all``, or names separated by commas, into a fixed order."""
     given = value.split(",") if isinstance(value, str) else list(value) if isinstance(value, (list, tuple)) else [value]
     names = [str(name).strip() for name in given]
     if names in (["none"], ["all"]):
@@ -287,7 +288,8 @@ def _imported(path: str) -> Any:
 
 
 def serde(value: Any) -> Serde[Any]:
-    """A serde, the short name of one of Kafka's, its import path, or the class name of one of Java's own."""
+    """Reads a serde: an object, the short name of one of Kafka's, an import path, or the class name of one of Java's
+    own."""
     found = value
     if isinstance(value, str):
         java = _JAVA_SERDE.fullmatch(value)
@@ -298,13 +300,13 @@ def serde(value: Any) -> Serde[Any]:
 
 
 def _imported_serde(path: str) -> Any:
-    if path.isidentifier():  # no import path has one word
+    if path.isidentifier():  # an import path has more than one word
         raise ValueError(f"must be {_SERDE_NAMES}, or an import path such as package.module:name; got {path!r}")
     return _imported(path)
 
 
 def function(value: Any) -> Any:
-    """A function, or its import path."""
+    """Reads a function, or its import path."""
     found = _imported(value) if isinstance(value, str) else value
     if not callable(found):
         raise ValueError(f"must be a function or the import path of one, got {value!r}")
@@ -312,7 +314,7 @@ def function(value: Any) -> Any:
 
 
 def rocksdb_setter(value: Any) -> Any:
-    """A function of a store's name and its options, its import path, or a mapping of options."""
+    """Reads a function of a store's name and its options, its import path, or a mapping of options."""
     if isinstance(value, Mapping):
         if not all(isinstance(name, str) for name in value):
             raise ValueError(f"must have names of options as keys, got {value!r}")
@@ -321,7 +323,8 @@ def rocksdb_setter(value: Any) -> Any:
 
 
 def wrapper(value: Any) -> Any:
-    """A processor wrapper, a class of them, a function of a node's name and its supplier, or the import path of one."""
+    """Reads a processor wrapper, a class of them, a function of a node's name and its supplier, or the import path of
+    one."""
     found = _imported(value) if isinstance(value, str) else value
     if isinstance(found, type):
         try:
@@ -334,7 +337,7 @@ def wrapper(value: Any) -> Any:
 
 
 def dsl_store(value: Any) -> str:
-    """One of Java's names, or that of a storage engine."""
+    """Reads one of Java's names, or that of a storage engine."""
     if value in ("rocksDB", "in_memory"):
         return str(value)
     if not isinstance(value, str) or value not in engine_names():
@@ -343,7 +346,8 @@ def dsl_store(value: Any) -> str:
 
 
 def dsl_suppliers(value: Any) -> Any:
-    """What chooses the stores of the DSL: an object, a class, its import path, or the class name of one of Java's."""
+    """Reads the object that chooses the stores of the DSL: it, its class, its import path, or the class name of one of
+    Java's."""
     name = value.rpartition(".")[2] if isinstance(value, str) else ""
     if name in _JAVA_DSL_SUPPLIERS:
         return _JAVA_DSL_SUPPLIERS[name]
@@ -359,7 +363,7 @@ def dsl_suppliers(value: Any) -> Any:
 
 
 def extractor(value: Any) -> Any:
-    """A timestamp extractor, its import path, or the class name of one of Java's own."""
+    """Reads a timestamp extractor, its import path, or the class name of one of Java's own."""
     package, _, name = value.rpartition(".") if isinstance(value, str) else ("", "", "")
     if package == "org.apache.kafka.streams.processor":
         return function(_JAVA_EXTRACTORS.get(name))
@@ -367,8 +371,8 @@ def extractor(value: Any) -> Any:
 
 
 def handler(kind: str) -> Callable[[Any], Any]:
-    """An exception handler of a kind, its import path, or the class name of one of Java's own, with or without its
-    package. Of a class whose objects are handlers, one is made."""
+    """Reads an exception handler of a kind, its import path, or the class name of one of Java's own, with or without
+    its package. Of a class whose objects are handlers, one is made."""
     java = _JAVA_HANDLERS[kind]
 
     def read(value: Any) -> Any:

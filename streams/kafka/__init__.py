@@ -1,1 +1,1 @@
-"""The runtime's way to Kafka: ports, and an adapter each for librdkafka and for the embedded broker."""
+"""The access of the runtime to Kafka: ports, and one adapter each for librdkafka and for the embedded broker."""

@@ -1,6 +1,6 @@
-"""Records that were not delivered: what the client's error means (semantics 114).
+"""Maps the errors of records that were not delivered (semantics 114).
 
-The names are librdkafka's; where the embedded broker has Kafka's own name for the same error, both stand here.
+The names are librdkafka's; where the embedded broker has Kafka's own name for the same error, both are listed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FENCED = frozenset({
     "_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING", "OUT_OF_ORDER_SEQUENCE_NUMBER",
     "PRODUCER_FENCED",
 })  # fmt: skip
-"""Another producer took over: the tasks are closed and the thread joins its group again."""
+"""Errors of a producer that another one replaced: the tasks are closed and the thread joins its group again."""
 
 FATAL = frozenset({
     "_AUTHENTICATION", "_FATAL", "_INVALID_ARG", "_STATE", "CLUSTER_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED",
@@ -26,7 +26,7 @@ FATAL = frozenset({
     "SECURITY_DISABLED", "TOPIC_AUTHORIZATION_FAILED", "TOPIC_EXCEPTION", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
     "UNKNOWN", "UNSUPPORTED_SASL_MECHANISM",
 })  # fmt: skip
-"""No record will fare better: no handler is asked."""
+"""Errors that any other record would meet too: no handler is asked."""
 
 RETRIABLE = frozenset({
     "_ALL_BROKERS_DOWN", "_ISR_INSUFF", "_MSG_TIMED_OUT", "_TIMED_OUT", "_TIMED_OUT_QUEUE", "_TRANSPORT",
@@ -38,7 +38,8 @@ RETRIABLE = frozenset({
 
 
 PURGED = frozenset({"_PURGE_INFLIGHT", "_PURGE_QUEUE"})
-"""Thrown away by an abort, and told when the next transaction may have begun: the record is in none."""
+"""Error of a record that an abort dropped; it is reported when the next transaction may have begun, and belongs to
+none."""
 
 _RIGHTS = {
     "CLUSTER_AUTHORIZATION_FAILED": "IDEMPOTENT_WRITE on the cluster",
@@ -48,11 +49,11 @@ _RIGHTS = {
 
 
 def not_delivered(error: Any, topic: str | None, partition: int | None) -> StreamsError:
-    """What a client's error means: :class:`NotDelivered`, :class:`~processor_api.errors.TaskMigratedError`, else
-    :class:`~processor_api.errors.ProductionError`."""
+    """Returns the error that a client's error stands for: :class:`NotDelivered`,
+    :class:`~processor_api.errors.TaskMigratedError`, else :class:`~processor_api.errors.ProductionError`."""
     name = _name(error)
-    advice = f"; allow {_RIGHTS[name]}" if name in _RIGHTS else ""
-    what = f"the broker refused a record for topic {topic!r}: {error}; no offset after it was committed{advice}"
+    hint = f"; allow {_RIGHTS[name]}" if name in _RIGHTS else ""
+    what = f"the broker refused a record for topic {topic!r}: {error}; no offset after it was committed{hint}"
     place = {"topic": topic, "partition": partition if partition is not None and partition >= 0 else None}
     if name in FENCED:
         return TaskMigratedError(what, **place)
@@ -62,19 +63,19 @@ def not_delivered(error: Any, topic: str | None, partition: int | None) -> Strea
 
 
 def is_purged(error: Any) -> bool:
-    """Whether a record was thrown away because its transaction was aborted."""
+    """Whether a record was dropped because its transaction was aborted."""
     return _name(error) in PURGED
 
 
 def is_fatal(failure: StreamsError) -> bool:
-    """Whether no handler may be asked about it."""
+    """Whether an error is about the producer, so that no handler is asked about the record."""
     if isinstance(failure, ProductionError):
         return failure.reason is None or failure.reason in FATAL
     return not isinstance(failure, NotDelivered)
 
 
 def produced_record(message: Any) -> ProducerRecord:
-    """A refused record as a delivery callback is given it."""
+    """Returns the refused record that a delivery callback was given."""
     kind, timestamp = message.timestamp()
     known = kind != TimestampType.NOT_AVAILABLE and timestamp >= 0
     partition = message.partition()
@@ -89,7 +90,7 @@ def produced_record(message: Any) -> ProducerRecord:
 
 
 def _name(error: Any) -> str | None:
-    """Of a client's error, or of an exception that carries one."""
+    """Returns the name of a client's error, or of an exception that carries one."""
     arguments = getattr(error, "args", None)
     if arguments and hasattr(arguments[0], "name"):
         error = arguments[0]

@@ -1,9 +1,10 @@
-"""Membership: how a worker gets its tasks. A port, and its implementation on Kafka's own groups.
+"""Membership: how a worker gets its tasks, as a port, and its implementation on Kafka's own groups. A port, and its
+implementation on Kafka's own groups.
 
 `streams.testing.contracts.membership` is what every implementation keeps, `streams.testing.FakeGroup` the smallest one.
 
-The worker is told "own exactly this now" on its own thread; returning is the acknowledgement. Nothing else in the
-runtime knows which implementation runs.
+The membership calls ``owner.own`` with the tasks that the worker owns now, on the worker's own thread; its return is
+the acknowledgement. Nothing else in the runtime knows which implementation runs.
 
 `ControlTopicMembership` uses the client's own group membership on one small topic per subtopology,
 ``<application.id>-<subtopology>-tasks`` with a partition for each task: owning its partition p *is* owning task p, but
@@ -38,12 +39,13 @@ log = logging.getLogger("streams.membership")
 CONTROL_CONFIGS = {"cleanup.policy": "delete", "retention.ms": "-1"}
 OTHER_TOPOLOGY_PAUSE_S = 1.0
 LISTEN_DELAY_S = 1.0
-"""After the first assignment: a fetch that waits for the control topic, mostly empty, holds up those of others."""
+"""Time between the first assignment and the first read of the control topic, which is mostly empty: a fetch that waits
+for it delays those of input topics."""
 
 
 @dataclass(frozen=True)
 class Tasks:
-    """What one worker owns."""
+    """The tasks that one worker owns."""
 
     active: frozenset[TaskId] = frozenset()
     standby: frozenset[TaskId] = frozenset()
@@ -51,64 +53,70 @@ class Tasks:
 
 
 class Owner(Protocol):
-    """The worker; called on its own thread only."""
+    """A worker, as its membership calls it; it is called on its own thread only."""
 
     def own(self, tasks: Tasks, *, lost: bool) -> None:
-        """Own exactly these. What is not among them is closed before this returns, after a commit unless ``lost``;
-        what is new is opened later, in the worker's loop."""
+        """Makes the worker own exactly these tasks. What is not among them is closed before this returns, after a
+        commit unless ``lost``; what is new is opened later, in the worker's loop."""
         ...
 
 
 class Membership(Protocol):
-    """How a worker gets its tasks."""
+    """The membership of a worker in its group, by which it gets its tasks."""
 
     def join(self, topology: GroupTopology, owner: Owner) -> None: ...
 
     def poll(self) -> None:
-        """A sign of life; may call ``owner.own``. The consumer's own poll is one too."""
+        """Keeps the membership alive; may call ``owner.own``. The consumer's own poll is one too."""
         ...
 
     def identity(self) -> Any:
-        """What fences a commit; read immediately before each transaction's commit."""
+        """Returns the identity that fences a commit; read immediately before each transaction's commit."""
         ...
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """At least once. Raises `TaskMigratedError` (abandon) or `CommitAgain` (after the next poll)."""
+        """Commits offsets without a transaction. Raises `TaskMigratedError` (abandon) or `CommitAgain` (after the next
+        poll)."""
         ...
 
     def may_open(self) -> bool:
-        """Whether tasks may be opened now: not beside workers of another topology."""
+        """Whether tasks may be opened now; they may not beside workers of another topology."""
         ...
 
     def extend(self, topology: GroupTopology) -> None:
-        """There are more tasks than when the worker joined."""
+        """Adds the tasks that the topology has got since the worker joined."""
         ...
 
     def take(self, partition: TopicPartition, messages: Sequence[Any]) -> None:
-        """Consumed records that are no task's: the membership's own, or late ones of a task that went away.
+        """Takes consumed records that belong to no task: the membership's own, or late ones of a task that went away.
 
         :raises ShutdownRequested: if a member asked all to shut down.
         """
         ...
 
     def request_shutdown(self, reason: str) -> None:
-        """Asks every member to shut down, as KIP-671 has it; this one is not told of it.
+        """Asks every other member to shut down, as KIP-671 does.
 
-        :raises StreamsError: if they cannot be told.
+        :raises StreamsError: if they cannot be reached.
         """
         ...
 
-    def leave(self, *, stay: bool = False) -> None:
-        """Ends membership. ``stay``: a static member that is coming back keeps its tasks for the session timeout."""
+    def leave(self, *, remain: bool = False) -> None:
+        """Ends the membership.
+
+        :param remain: whether a static member remains in the group, since it comes back: it keeps its tasks for the
+            session timeout.
+        """
         ...
 
-    def give_up_place(self) -> None:
-        """It left to stay, and does not come back: others may have its tasks at once."""
+    def remove_from_group(self) -> None:
+        """Removes a static member that remained in the group and does not come back, so that others get its tasks at
+        once."""
         ...
 
 
 def topology_hash(description: str) -> str:
-    """Eight hexadecimal digits that tell topologies apart."""
+    """Returns eight hexadecimal digits that identify a topology."""
     return hashlib.sha256(description.encode()).hexdigest()[:8]
 
 
@@ -116,21 +124,21 @@ _HASH = re.compile(r"-topology-([0-9a-f]{8})$")
 
 
 def client_id_with_hash(client_id: str, digest: str) -> str:
-    """A consumer's client id that carries the hash of its topology."""
+    """Returns a consumer's client id that carries the hash of its topology."""
     return f"{client_id}-topology-{digest}"
 
 
 def other_topologies(members: Collection[GroupMember], own: str) -> list[str]:
-    """Client ids of members that run another topology."""
+    """Returns the client ids of members that run another topology."""
     return sorted(
         member.client_id for member in members if (found := _HASH.search(member.client_id)) and found.group(1) != own
     )
 
 
 class ControlTopicMembership:
-    """See the module's text.
+    """The membership of a worker in Kafka's own group, on control topics; the text of this module describes it.
 
-    :param requests: of the process; without, nobody is asked to shut down or listens to it.
+    :param requests: the shutdown requests of the process; without it, none are sent or read.
     :param leave_static: sends LeaveGroup for this member's instance id, which the client does not do itself; ``None``
         for a dynamic member, which leaves when its consumer closes.
     """
@@ -157,7 +165,7 @@ class ControlTopicMembership:
         self._topology: GroupTopology | None = None
         self._owner: Owner | None = None
         self._failure: Exception | None = None
-        self._next_look = self._next_listen = 0.0
+        self._next_check = self._next_listen = 0.0
         self._checked: frozenset[TaskId] = frozenset()
 
     # ------------------------------------------------------------------ joining
@@ -173,7 +181,7 @@ class ControlTopicMembership:
             self._admin,
             self._clock,
             topology,
-            close=self._tell,
+            close=self._notify,
         )
         counts = {control_topic(topology.prefix, part): count for part, count in topology.task_counts.items() if count}
         self._subtopologies = {
@@ -196,7 +204,7 @@ class ControlTopicMembership:
         self._consumer.subscribe(list(counts), self)
 
     def extend(self, topology: GroupTopology) -> None:
-        """Adds partitions to control topics for new tasks; the group hands them out when its leader sees them."""
+        """Adds partitions to control topics for new tasks; the group assigns them when its leader sees them."""
         known = {} if self._topology is None else self._topology.task_counts
         self._grow(
             {
@@ -221,9 +229,9 @@ class ControlTopicMembership:
         if active <= self._checked:
             return True
         now = self._clock.monotonic()
-        if now < self._next_look:
+        if now < self._next_check:
             return False
-        self._next_look = now + OTHER_TOPOLOGY_PAUSE_S
+        self._next_check = now + OTHER_TOPOLOGY_PAUSE_S
         try:
             members = self._admin.group_members(topology.application_id)
         except RetryableError as error:
@@ -239,35 +247,35 @@ class ControlTopicMembership:
         self._checked = active
         return True
 
-    # ------------------------------------------------------------------ told by the consumer
+    # ------------------------------------------------------------------ called by the consumer
 
     def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
         if self._slots is not None:
             self._slots.gained(self._found(partitions))
-            if not self._slots.unread:  # else the next poll finds out what they stand for
-                self._told(lost=False)
+            if not self._slots.unread:  # otherwise the next poll finds out their tasks
+                self._assignment_changed(lost=False)
 
     def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
         if self._slots is not None:
             self._slots.gone(self._found(partitions))
-            self._told(lost=False)
+            self._assignment_changed(lost=False)
 
     def on_lost(self, partitions: Collection[TopicPartition]) -> None:
         if self._slots is not None:
             self._slots.gone(self._found(partitions))
-            self._told(lost=True)
+            self._assignment_changed(lost=True)
 
     def _found(self, partitions: Collection[TopicPartition]) -> set[TaskId]:
         return {TaskId(self._subtopologies[topic], partition) for topic, partition in partitions}
 
-    def _told(self, *, lost: bool) -> None:
+    def _assignment_changed(self, *, lost: bool) -> None:
         try:
             self._own(lost=lost)
-        except Exception as error:  # it must not pass through the client's callback: raised by the next poll
+        except Exception as error:  # an error must not pass through the client's callback, so the next poll raises it
             self._failure = self._failure or error
 
-    def _tell(self) -> None:
-        """Tells the owner if what its slots stand for has changed."""
+    def _notify(self) -> None:
+        """Notifies the owner if the tasks of its slots have changed."""
         if not self._assigned or (self._slots is not None and self._slots.tasks != self._active):
             self._own(lost=False)
 
@@ -293,7 +301,8 @@ class ControlTopicMembership:
             self._listen()
 
     def _listen(self) -> None:
-        """Once the group has said what this member owns: before, the client takes no partitions."""
+        """Starts to read requests once the group has assigned partitions to this member: before that, the client takes
+        none."""
         now = self._clock.monotonic()
         if self._requests is None or not self._subtopologies or now < self._next_listen:
             return
@@ -302,9 +311,9 @@ class ControlTopicMembership:
             self._requests_from = self._requests.listen(self._consumer, self._requests_topic())
         except RetryableError as error:
             log.warning("requests of other members cannot be read yet", extra={"error": str(error)})
-        except StreamsError as error:  # such as a right that is missing: it does without
+        except StreamsError as error:  # such as a missing right: requests are then not read
             self._next_listen = math.inf
-            log.warning("requests of other members to shut down are not heard", extra={"error": str(error)})
+            log.warning("requests of other members to shut down are not read", extra={"error": str(error)})
 
     def _requests_topic(self) -> str:
         return min(self._subtopologies, key=lambda topic: self._subtopologies[topic])
@@ -317,7 +326,9 @@ class ControlTopicMembership:
 
     def request_shutdown(self, reason: str) -> None:
         if self._requests is None or not self._subtopologies:
-            raise StreamsError("the members of the application cannot be asked to shut down: it has not joined")
+            raise StreamsError(
+                "the members of the application cannot be asked to shut down: this member has not joined the group"
+            )
         self._requests.ask(self._requests_topic(), reason)
 
     def identity(self) -> Any:
@@ -326,13 +337,13 @@ class ControlTopicMembership:
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         self._consumer.commit(offsets)
 
-    def leave(self, *, stay: bool = False) -> None:
+    def leave(self, *, remain: bool = False) -> None:
         self._consumer.close()
         self._owner = self._slots = None
-        if not stay:
-            self.give_up_place()
+        if not remain:
+            self.remove_from_group()
 
-    def give_up_place(self) -> None:
+    def remove_from_group(self) -> None:
         if self._leave_static is not None:
             try:
                 self._leave_static()

@@ -1,4 +1,4 @@
-"""What membership has to know of a topology, and the names of the control topics."""
+"""The part of a topology that membership needs, and the names of the control topics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["GroupTopology", "control_topic"]
 
 @dataclass(frozen=True)
 class GroupTopology:
-    """Holds what membership has to know of a topology."""
+    """Holds the part of a topology that membership needs."""
 
     application_id: str
     prefix: str

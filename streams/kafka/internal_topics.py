@@ -1,4 +1,4 @@
-"""The topics an application makes for itself: their names, settings and partition counts (semantics 133).
+"""The internal topics of an application: their names, settings and partition counts (semantics 133).
 
 Pure functions of a topology, of the configuration under Kafka's dotted names, and of the partition counts of the topics
 that exist. Names of repartition topics have two forms, as in :mod:`processor_api`: the short one of the topology, and
@@ -19,7 +19,7 @@ from processor_api.subtopology import Subtopology, task_subtopologies
 from processor_api.topology_data import TopologyData
 
 __all__ = [
-    "RESET_ADVICE",
+    "RESET_HINT",
     "InternalTopic",
     "TopicRole",
     "changelog_name",
@@ -37,17 +37,17 @@ DAY_MS = 86_400_000
 LONGEST_MS = (1 << 63) - 1
 REPARTITION_SEGMENT_BYTES = 50 * 1024 * 1024
 
-RESET_ADVICE = (
+RESET_HINT = (
     "Let it read topics with the former number of partitions, or stop every worker and reset the application: delete"
-    " its internal topics, committed offsets and local state, so that they are made anew"
+    " its internal topics, committed offsets and local state, so that they are created again"
 )
-"""What to do when source topics have other partition counts than state was made for."""
+"""Hint for the user when source topics have other partition counts than state was made for."""
 ADDITIONAL_RETENTION = "windowstore.changelog.additional.retention.ms"
 TOPIC_PREFIX = "topic."
 
 
 class TopicRole(enum.StrEnum):
-    """What an internal topic is for."""
+    """The role of an internal topic."""
 
     REPARTITION = "repartition"
     CHANGELOG = "changelog"
@@ -65,7 +65,7 @@ class InternalTopic:
     """The subtopology that reads it (repartition) or whose store it holds (changelog)."""
     store: str | None = None
     partitions: int | None = None
-    """The count that the topology fixes; ``None``: it follows from the source topics, see `internal_topic_counts`."""
+    """The count that the topology fixes; ``None`` if it follows from the source topics (`internal_topic_counts`)."""
     configs: Mapping[str, str] = field(default_factory=dict)
     """Settings to create the topic with."""
 
@@ -74,7 +74,7 @@ class InternalTopic:
 
 
 def topic_prefix(config: Mapping[str, Any]) -> str:
-    """What the full names of internal topics start with: the application's id."""
+    """Returns the start of the full names of internal topics, which is the application's id."""
     return str(config["application.id"])
 
 
@@ -83,7 +83,7 @@ def changelog_name(prefix: str, store: str) -> str:
 
 
 def full_name(topology: TopologyData, prefix: str, topic: str) -> str:
-    """The name on the cluster of a topic that a source or sink of the topology names."""
+    """Returns the name on the cluster of a topic that a source or sink of the topology names."""
     return f"{prefix}-{topic}" if topic in topology.repartition_topics else topic
 
 
@@ -91,7 +91,7 @@ def full_name(topology: TopologyData, prefix: str, topic: str) -> str:
 
 
 def internal_topics(topology: TopologyData, config: Mapping[str, Any]) -> dict[str, InternalTopic]:
-    """Every internal topic by its full name, subtopology by subtopology.
+    """Returns every internal topic by its full name, subtopology by subtopology.
 
     :param config: the application's configuration under Kafka's dotted names; ``application.id``, ``topic.*`` and the
         additional retention of window changelogs are read.
@@ -155,7 +155,8 @@ def _repartition_configs(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _changelog_configs(builder: StoreBuilder[Any, Any], config: Mapping[str, Any]) -> dict[str, str]:
-    """Built-in settings, under those of the application, under what the kind of store needs, under the store's own."""
+    """Returns the settings of a changelog: built-in ones, under those of the application, of the kind of store, and of
+    the store."""
     parameters = builder.supplier.parameters
     policy, needed = "compact", {}
     if "history_retention_ms" in parameters:
@@ -191,8 +192,8 @@ def _topic_settings(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def source_topics(topology: TopologyData, source: SourceNode, topic_counts: Mapping[str, int]) -> tuple[str, ...]:
-    """The topics that a source reads: those it names, or all existing ones that its pattern matches as a whole and
-    that no other source names."""
+    """Returns the topics that a source reads: those it names, or all existing ones that its pattern matches as a whole
+    and that no other source names."""
     if source.pattern is None:
         return source.topics
     others = [node for node in topology.nodes.values() if isinstance(node, SourceNode) and node is not source]
@@ -201,7 +202,7 @@ def source_topics(topology: TopologyData, source: SourceNode, topic_counts: Mapp
 
 
 def repartition_counts(topology: TopologyData, topic_counts: Mapping[str, int]) -> dict[str, int]:
-    """How many partitions each repartition topic has, by its short name (semantics 103).
+    """Returns how many partitions each repartition topic has, by its short name (semantics 103).
 
     A count that the user fixed holds. Otherwise it is that of the widest topic which the writing subtopologies read,
     repartition topics among them; then each group of topics that must be co-partitioned is made equal: to the topics
@@ -219,7 +220,8 @@ def repartition_counts(topology: TopologyData, topic_counts: Mapping[str, int]) 
 
 
 def task_counts(topology: TopologyData, topic_counts: Mapping[str, int]) -> dict[int, int]:
-    """The number of tasks of each subtopology: that of the partitions of its widest source topic (semantics 105).
+    """Returns the number of tasks of each subtopology, which is the partition count of its widest source topic
+    (semantics 105).
 
     :raises TopologyError: as `repartition_counts`.
     """
@@ -232,8 +234,8 @@ def task_counts(topology: TopologyData, topic_counts: Mapping[str, int]) -> dict
 def internal_topic_counts(
     topology: TopologyData, config: Mapping[str, Any], topic_counts: Mapping[str, int]
 ) -> dict[str, int]:
-    """The partition count of every internal topic that the application creates, by its full name. A changelog has one
-    partition for each task.
+    """Returns the partition count of every internal topic that the application creates, by its full name. A changelog
+    has one partition for each task.
 
     :raises TopologyError: as `repartition_counts`.
     """
@@ -250,7 +252,7 @@ def internal_topic_counts(
 def check_existing_topics(
     expected: Mapping[str, int], existing: Mapping[str, int], sources: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """The names of internal topics that are still to be created.
+    """Returns the names of internal topics that are still to be created.
 
     :param expected: as `internal_topic_counts` gives them.
     :param existing: partition counts of topics on the cluster.
@@ -260,12 +262,12 @@ def check_existing_topics(
     """
     wrong = {name: count for name, count in expected.items() if existing.get(name, count) != count}
     if wrong:
-        told = "; ".join(f"{name!r} has {existing[name]}, needs {count}" for name, count in sorted(wrong.items()))
+        listed = "; ".join(f"{name!r} has {existing[name]}, needs {count}" for name, count in sorted(wrong.items()))
         wide = sorted(name for name in sources if existing.get(name) in wrong.values())
         read = f" (source topic {', '.join(f'{name!r} has {existing[name]}' for name in wide)})" if wide else ""
         raise TopologyError(
-            f"internal topics exist with another number of partitions than this topology needs: {told}{read}. Keys may"
-            f" lie in other partitions than the state that was made of them. {RESET_ADVICE}"
+            f"internal topics exist with another number of partitions than this topology needs: {listed}{read}. Keys"
+            f" may lie in other partitions than the state that was made of them. {RESET_HINT}"
         )
     return tuple(name for name in expected if name not in existing)
 
@@ -274,7 +276,7 @@ _Parts = list[tuple[Subtopology, tuple[str, ...]]]
 
 
 def _parts(topology: TopologyData, topic_counts: Mapping[str, int]) -> _Parts:
-    """Subtopologies with the topics they read, all of which exist or are repartition topics."""
+    """Returns the subtopologies with the topics they read, all of which exist or are repartition topics."""
     parts: _Parts = []
     missing = {store.topic for store in topology.global_stores.values() if store.topic not in topic_counts}
     for part in task_subtopologies(topology):
@@ -301,7 +303,7 @@ def _upstream_counts(topology: TopologyData, parts: _Parts, topic_counts: Mappin
         name: {topic for part, topics in parts if name in part.sink_topics for topic in topics} for name in read
     }
 
-    def settle(ready: Callable[[set[str]], bool]) -> bool:
+    def set_next_count(ready: Callable[[set[str]], bool]) -> bool:
         """Sets the count of the first open topic whose upstream topics are ready."""
         for name in read:
             known = {topic for topic in upstream[name] if topic in counts or topic not in declared}
@@ -311,8 +313,8 @@ def _upstream_counts(topology: TopologyData, parts: _Parts, topic_counts: Mappin
         return False
 
     while len(counts) < len(set(read)):
-        # A loop of repartition topics never gets ready as a whole: there, what is known decides.
-        if not settle(lambda unknown: not unknown) and not settle(lambda unknown: True):
+        # In a loop of repartition topics the upstream counts are never all known: there, the known ones decide.
+        if not set_next_count(lambda unknown: not unknown) and not set_next_count(lambda unknown: True):
             open_topics = sorted(set(read) - set(counts))
             raise TopologyError(
                 f"the number of partitions of the repartition topics {open_topics} follows from no source topic;"

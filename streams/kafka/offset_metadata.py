@@ -1,9 +1,9 @@
-"""The text that goes with a committed offset: the partition's time, and what processors want back after a restart.
+"""The metadata of a committed offset: the partition's time, and the numbers that processors need after a restart.
 
 Base64 of ``magic byte 2``, ``partition time i64`` and, if there are any, the processors' numbers: ``count i32``, each
 as ``name length i32``, name, ``value i64`` (formats 8, semantics 2 and 51). The names are those of stores, the
 numbers the window close time that was emitted last. After them, which Kafka Streams does not read: a byte 1 and the 16
-bytes of the topic's id, which tells the offsets of a topic from those of one that was deleted before.
+bytes of the topic's id, which distinguishes the offsets of a topic from those of one that was deleted before.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ID, ID_BYTES = b"\x01", 16
 
 @dataclass(frozen=True)
 class TopicPartitionMetadata:
-    """What is committed with the offset of one input partition."""
+    """The metadata that is committed with the offset of one input partition."""
 
     partition_time: int = NO_TIMESTAMP
     """The largest timestamp seen in the partition, in ms; -1 when none was."""
@@ -51,8 +51,8 @@ class TopicPartitionMetadata:
 
     @classmethod
     def decode(cls, text: str) -> TopicPartitionMetadata:
-        """The reverse of `encode`. What cannot be read is logged and counts as not known, as in Kafka Streams: another
-        tool may have committed the offset."""
+        """Reads what `encode` has written. What cannot be read is logged and counts as not known, as in Kafka Streams:
+        another tool may have committed the offset."""
         if not text:
             return cls()
         partition_time = NO_TIMESTAMP
@@ -77,7 +77,7 @@ def _packed_id(topic_id: str) -> bytes:
 
 
 def _read_id(data: bytes, offset: int) -> str | None:
-    """The id that stands at an offset; what else may stand there is not for us."""
+    """Returns the id at an offset; anything else at this place is ignored."""
     end = offset + 1 + ID_BYTES
     if data[offset : offset + 1] != _ID or len(data) < end:
         return None
@@ -85,7 +85,7 @@ def _read_id(data: bytes, offset: int) -> str | None:
 
 
 def _read_processors(data: bytes) -> tuple[dict[str, int], int]:
-    """The processors' numbers, and where what follows begins."""
+    """Returns the processors' numbers, and the offset behind them."""
     offset = _FRONT.size
     if offset == len(data):
         return {}, offset

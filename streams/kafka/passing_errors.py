@@ -1,4 +1,4 @@
-"""Errors that a consumer tells and gets over by itself."""
+"""Errors that a consumer reports and recovers from by itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ PASSING = frozenset({
     "REBALANCE_IN_PROGRESS", "REPLICA_NOT_AVAILABLE", "REQUEST_TIMED_OUT", "UNKNOWN", "UNKNOWN_LEADER_EPOCH",
     "UNKNOWN_MEMBER_ID", "UNKNOWN_TOPIC_ID", "UNKNOWN_TOPIC_OR_PART",
 })  # fmt: skip
-"""The client tries again by itself and skips no record. After any other error it might, so that none is passed over."""
+"""Errors after which the client tries again and skips no record; after any other error it might, so that none is
+ignored. After any other error it might, so that none is passed over."""
 
 LOST = frozenset({"_AUTO_OFFSET_RESET", "_LOG_TRUNCATION", "OFFSET_OUT_OF_RANGE"})
 """The names of the client's errors for a position that is outside of its log; it stops reading the partition."""

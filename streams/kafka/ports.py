@@ -1,4 +1,4 @@
-"""What the runtime asks of Kafka, and no more.
+"""The ports to Kafka: what the runtime needs, and no more.
 
 Two adapters implement these protocols: `streams.kafka.confluent` on librdkafka, and `streams.kafka.embedded` in memory.
 `streams.testing.contracts` is the suite that both pass.
@@ -8,8 +8,8 @@ the client's own bound methods where a call is made per record or per batch (`co
 
 Errors of the client are mapped at the adapter to `processor_api.errors`: `RetryableError` (the same call may succeed
 later), `TaskMigratedError` (fenced; another owns the tasks), `TransactionAborted` (abort and rebuild),
-`AuthorizationError` and `AuthenticationError` (a right, or the login), and `StreamsError` for all else. What a delivery
-callback is told is mapped by `streams.kafka.deliveries`.
+`AuthorizationError` and `AuthenticationError` (a right, or the login), and `StreamsError` for all else. Errors that a
+delivery callback gets are mapped by `streams.kafka.deliveries`.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ class CommitAgain(RetryableError):
 
 
 class InstanceFenced(TaskMigratedError):
-    """Another consumer has joined with this one's ``group.instance.id``. Joining anew would fence that one in turn, so
+    """Another consumer has joined with this one's ``group.instance.id``. Joining again would fence that one in turn, so
     this one ends."""
 
 
 class UnknownPartitionError(RetryableError):
-    """The cluster knows no such partition: its topic was deleted, or is so new that not all brokers know it yet."""
+    """The cluster does not know the partition: its topic was deleted, or is so new that not all brokers know it yet."""
 
 
 class NoOffset(StreamsError):
@@ -87,7 +87,7 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class MessageError(Protocol):
-    """What a message carries in place of a record."""
+    """An error or event that a message carries in place of a record."""
 
     def code(self) -> int: ...
 
@@ -110,28 +110,28 @@ class Message(Protocol):
     def value(self) -> bytes | None: ...
 
     def timestamp(self) -> tuple[int, int]:
-        """``(type, ms)``: type 0 not available (ms is then -1), 1 create time, 2 log append time (KIP-32)."""
+        """Returns ``(type, ms)``: type 0 not available (ms is then -1), 1 create time, 2 log append time (KIP-32)."""
         ...
 
     def headers(self) -> HeaderList | None: ...
 
     def error(self) -> Any:
-        """``None`` for a record, else a :class:`MessageError`; the end of a partition is one, see
+        """Returns ``None`` for a record, else a :class:`MessageError`; the end of a partition is one, see
         :attr:`Consumer.partition_eof`."""
         ...
 
 
 class RebalanceListener(Protocol):
-    """Told about ownership inside `consume`, `poll` and `close`, on the calling thread. It must not raise."""
+    """Is notified of ownership inside `consume`, `poll` and `close`, on the calling thread. It must not raise."""
 
     def on_assigned(self, partitions: Collection[TopicPartition]) -> None: ...
 
     def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """The partitions are still owned while this runs: commit here."""
+        """Is called before partitions go to another member: they are still owned while this runs, so commit here."""
         ...
 
     def on_lost(self, partitions: Collection[TopicPartition]) -> None:
-        """The partitions are owned by another member already: do not commit."""
+        """Is called when another member owns the partitions already: do not commit."""
         ...
 
 
@@ -143,13 +143,13 @@ class Consumer(Protocol):
 
     @property
     def consume(self) -> Callable[[int, float], Sequence[Any]]:
-        """``consume(max_messages, timeout_s)``: what is there, waiting at most ``timeout_s`` for *all* of them, so take
-        0."""
+        """Returns the messages that have come, as ``consume(max_messages, timeout_s)``; it waits at most ``timeout_s``
+        for *all* of them, so give 0."""
         ...
 
     @property
     def poll(self) -> Callable[[float], Any]:
-        """``poll(timeout_s)``: one message or ``None``."""
+        """Returns one message or ``None``, as ``poll(timeout_s)``."""
         ...
 
     def subscribe(self, topics: Collection[str], listener: RebalanceListener) -> None:
@@ -170,24 +170,25 @@ class Consumer(Protocol):
     def seek(self, partition: TopicPartition, offset: int) -> None: ...
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
-        """Hands out nothing of partitions until they are resumed. What was fetched of them before is kept, within the
-        client's limit of memory, so that to pause often costs little."""
+        """Holds back the records of partitions until they are resumed. Messages fetched before are kept, within the
+        client's limit of memory, so that frequent pauses cost little."""
         ...
 
     def resume(self, partitions: Collection[TopicPartition]) -> None: ...
 
     def position(self, partition: TopicPartition) -> int | None:
-        """Offset of the next record to be handed out, past transaction markers; ``None`` while that is not known, as
-        before the first was fetched."""
+        """Returns the offset of the next record to be handed out, past transaction markers; ``None`` while that is not
+        known, as before the first was fetched."""
         ...
 
     def fetched_end(self, partition: TopicPartition) -> int | None:
-        """Where the partition ended when it was fetched last, or behind that where a transaction is open; ``None`` if
-        that is not known without asking the broker. A position that is not before it is the end."""
+        """Returns the end of the partition at its last fetch, or an offset behind that where a transaction is open;
+        ``None`` if the broker would have to be asked. A position that is not before it is the end."""
         ...
 
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Committed offsets of the group, without those partitions that have none. Waits for pending transactions."""
+        """Returns the committed offsets of the group, without those partitions that have none. Waits for pending
+        transactions."""
         ...
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
@@ -199,7 +200,7 @@ class Consumer(Protocol):
         ...
 
     def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offsets of the first records that are still there, which are the next offsets of empty partitions.
+        """Returns the offsets of the first records that are still there; an empty partition has its next offset.
 
         :raises RetryableError: if the broker does not answer in time.
         :raises UnknownPartitionError: at once, if a partition does not exist.
@@ -207,7 +208,7 @@ class Consumer(Protocol):
         ...
 
     def end_offsets(self, partitions: Collection[TopicPartition], timeout_s: float = 30.0) -> dict[TopicPartition, int]:
-        """The end as this consumer's isolation level sees it: the last stable offset under read_committed.
+        """Returns the ends as this consumer's isolation level sees them: the last stable offsets under read_committed.
 
         :raises RetryableError: if the broker does not answer within the time.
         :raises UnknownPartitionError: at once, if a partition does not exist.
@@ -215,7 +216,7 @@ class Consumer(Protocol):
         ...
 
     def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The first offset whose timestamp is at or after the given ms; the end offset where there is none.
+        """Returns the first offset whose timestamp is at or after the given ms; the end offset where there is none.
 
         :raises RetryableError: if the broker does not answer in time.
         :raises UnknownPartitionError: at once, if a partition does not exist.
@@ -223,7 +224,7 @@ class Consumer(Protocol):
         ...
 
     def group_metadata(self) -> Any:
-        """The identity that fences a transaction's offsets; read immediately before each commit.
+        """Returns the identity that fences a transaction's offsets; read immediately before each commit.
 
         :raises TaskMigratedError: if the group has thrown this member out.
         """
@@ -240,19 +241,20 @@ class Producer(Protocol):
     """A producer, idempotent always, transactional when it has a transactional id; used by one thread."""
 
     zero_timestamp_ms: int
-    """What a timestamp of 0 is replaced by when it is produced: librdkafka takes 0 for "now", so its adapter says 1. A
-    negative one is sent as it is; what has no time is given one before."""
+    """The timestamp that is sent in place of 0: librdkafka takes 0 for "now", so its adapter says 1. A negative one is
+    sent as it is; what has no time is given one before."""
 
     @property
     def produce(self) -> Callable[..., None]:
-        """``produce(topic, value, key, partition, on_delivery, None, timestamp_ms, headers)``, by position; partition
-        -1 leaves the choice to murmur2 of the key; raises ``BufferError`` when the queue is full: poll and call
-        again. The client has two positions for the callback, and a ``None`` in the first hides the second."""
+        """Sends a record, as ``produce(topic, value, key, partition, on_delivery, None, timestamp_ms, headers)`` by
+        position. Partition -1 leaves the choice to murmur2 of the key. Raises ``BufferError`` when the queue is full:
+        poll and call again. The client has two positions for the callback, and a ``None`` in the first hides the
+        second."""
         ...
 
     def refused(self, error: Exception, topic: str) -> NoReturn:
-        """Raises what an error of `produce`, which is the client's own, means: `TaskMigratedError` if fenced, else
-        `ProductionError`."""
+        """Raises the error that one of `produce`, which is the client's own, stands for: `TaskMigratedError` if fenced,
+        else `ProductionError`."""
         ...
 
     @property
@@ -261,7 +263,7 @@ class Producer(Protocol):
         ...
 
     def flush(self, timeout_s: float = math.inf) -> bool:
-        """Waits until every record is delivered or failed and its callback served; tells whether that came within the
+        """Waits until every record is delivered or failed and its callback served; returns whether that came within the
         time."""
         ...
 
@@ -274,17 +276,21 @@ class Producer(Protocol):
     def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_metadata: Any) -> None: ...
 
     def commit_transaction(self) -> None:
-        """:raises TransactionAborted: abort it. :raises TaskMigratedError: fenced, make a new producer."""
+        """Commits the open transaction.
+
+        :raises TransactionAborted: if the transaction cannot be committed: abort it.
+        :raises TaskMigratedError: if the producer is fenced: make a new one.
+        """
         ...
 
     def abort_transaction(self) -> None: ...
 
     def prepare(self, topics: Collection[str]) -> None:
-        """Gets ready to write to topics, so that the first record to one does not wait; a topic may be missing."""
+        """Prepares writing to topics, so that the first record to one does not wait; a topic may be missing."""
         ...
 
     def partition_count(self, topic: str) -> int:
-        """Partitions of a topic, cached by the adapter for a short time.
+        """Returns the number of partitions of a topic, cached by the adapter for a short time.
 
         :raises StreamsError: if the topic does not exist.
         """
@@ -305,7 +311,7 @@ class NewTopic:
 
 @dataclass(frozen=True)
 class TopicInfo:
-    """What the cluster says of a topic."""
+    """A topic as the cluster describes it."""
 
     name: str
     partitions: int
@@ -322,18 +328,19 @@ class GroupMember:
 
 
 class Admin(Protocol):
-    """Cluster-wide calls; may be used by any thread."""
+    """Calls for the whole cluster; may be used by any thread."""
 
     def topics(self, names: Collection[str] | None = None) -> dict[str, TopicInfo]:
-        """The topics that exist, of all that may be seen or of those named.
+        """Returns the topics that exist: all that may be seen, or those named.
 
         :raises AuthorizationError: if one that is named may not be seen.
         """
         ...
 
     def topic_ids(self, names: Collection[str]) -> dict[str, str]:
-        """The ids of those topics that exist, as Kafka's tools print them. A topic that is deleted and made again has
-        another one (KIP-516). A topic that the cluster gives no id, or does not show, is left out. One request.
+        """Returns the ids of those topics that exist, as Kafka's tools print them. A topic that is deleted and made
+        again has another one (KIP-516). A topic without an id, or that the cluster does not show, is left out. It takes
+        one request.
 
         :raises RetryableError: if no broker answers.
         """
@@ -362,7 +369,8 @@ class Admin(Protocol):
     def group_members(self, group: str) -> list[GroupMember]: ...
 
     def log_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where the logs end, with records of open transactions, which :meth:`Consumer.end_offsets` leaves out.
+        """Returns the ends of the logs, with records of open transactions, which :meth:`Consumer.end_offsets` leaves
+        out.
 
         :raises RetryableError: if the broker does not answer in time.
         :raises UnknownPartitionError: at once, if a partition does not exist.
@@ -372,8 +380,9 @@ class Admin(Protocol):
     def group_offsets(
         self, group: str, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Committed offsets of a group, without those partitions that have none. Unlike :meth:`Consumer.committed` it
-        does not wait behind a member's own request to join, which the broker holds during a rebalance.
+        """Returns the committed offsets of a group, without those partitions that have none. Unlike
+        :meth:`Consumer.committed` it does not wait for a member's own request to join, which the broker holds during a
+        rebalance.
 
         :raises RetryableError: if the coordinator does not answer.
         """
@@ -383,10 +392,11 @@ class Admin(Protocol):
 
 
 class KafkaClients(Protocol):
-    """Makes clients for one cluster; the only thing that the runtime is given."""
+    """Makes clients for one cluster; the runtime reaches Kafka only through it."""
 
     def consumer(self, config: Mapping[str, Any]) -> Consumer:
-        """``config`` holds client settings under Kafka's names: ``group.id``, ``isolation.level``, ..."""
+        """Makes a consumer; ``config`` holds client settings under Kafka's names: ``group.id``, ``isolation.level``,
+        ..."""
         ...
 
     def producer(self, config: Mapping[str, Any]) -> Producer: ...
@@ -394,5 +404,5 @@ class KafkaClients(Protocol):
     def admin(self, config: Mapping[str, Any]) -> Admin: ...
 
     def leave_group(self, config: Mapping[str, Any], group: str, instance_id: str) -> None:
-        """Takes a static member out of the group, after its consumer closed; ``config`` is that consumer's."""
+        """Removes a static member from the group, after its consumer closed; ``config`` is that consumer's."""
         ...

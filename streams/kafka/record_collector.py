@@ -1,4 +1,4 @@
-"""Everything a task writes to Kafka goes through here: sinks, changelogs, dead letters, and what became of each record.
+"""Sends everything that a task writes to Kafka (records of sinks, changelogs, dead letters) and follows each delivery.
 
 A record that could not be delivered is never followed by a commit, unless the production handler says so: each has a
 delivery callback, the first failure is kept and raised at the next flush or batch.
@@ -45,7 +45,7 @@ Send = Callable[[str, bytes | None, bytes | None, int, int, HeaderList | None], 
 
 
 class SinkErrors(Protocol):
-    """Whom a sink tells what went wrong: the verdicts are made there."""
+    """Decides about the errors of sinks: whether the record is dropped or the task fails."""
 
     @property
     def wants_refused(self) -> bool:
@@ -53,22 +53,22 @@ class SinkErrors(Protocol):
         ...
 
     def fail(self, error: Exception, key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
-        """A partitioner or topic extractor failed: returns to drop the record, else raises."""
+        """Handles an error of a partitioner or topic extractor: returns to drop the record, else raises."""
         ...
 
     def unserializable(self, error: Exception, part: str, record: ProducerRecord) -> None:
-        """A ``key`` or ``value`` could not be written: returns to drop the record, else raises."""
+        """Handles a ``key`` or ``value`` that cannot be serialised: returns to drop the record, else raises."""
         ...
 
     def undelivered(
         self, failure: StreamsError, record: ProducerRecord
     ) -> tuple[StreamsError | None, Iterable[ProducerRecord]]:
-        """The broker refused a record: what to raise, ``None`` to go on without the record, and dead letters. Does not
-        raise."""
+        """Handles a record that the broker refused: returns the error to raise, or ``None`` to go on without the
+        record, and dead letters. Does not raise."""
         ...
 
     def drop(self, why: str) -> None:
-        """A record is dropped on purpose."""
+        """Counts a record that is dropped on purpose."""
         ...
 
 
@@ -80,8 +80,8 @@ class Changelog:
     """One partition of a changelog topic, as its task, its only writer, writes it.
 
     Offsets are counted, not asked for: a delivery report for each record costs a fifth of sending it. The count is
-    right once everything was delivered, which each commit waits for. Records of a writer that was thrown out make it
-    too small; then some records are restored again, and none is missed (docs/decisions/0007-changelog-updates.md).
+    right once everything was delivered, which each commit waits for. Records of a writer that was fenced make it too
+    small; then some records are restored again, and none is missed (docs/decisions/0007-changelog-updates.md).
 
     :param end: offset that the next record gets.
     """
@@ -102,30 +102,30 @@ class Changelog:
 
     @property
     def offset(self) -> int | None:
-        """Offset of the last record sent; ``None`` before the first."""
+        """The offset of the last record sent; ``None`` before the first."""
         return self._end + self.sent - 1 if self.sent else None
 
     @property
     def end(self) -> int:
-        """Offset that the next record gets."""
+        """The offset that the next record gets."""
         return self._end + self.sent
 
     def transaction_committed(self) -> None:
-        """The marker of a transaction takes an offset in each partition that the transaction wrote to."""
+        """Counts the marker of a transaction, which takes an offset in each partition that the transaction wrote to."""
         if self.sent > self._committed:
             self._committed = self.sent
             self._end += 1
 
 
 class RecordCollector:
-    """Of one stream thread; its tasks share the producer."""
+    """The record collector of one stream thread; its tasks share the producer."""
 
     def __init__(self, producer: Producer, clock: Clock) -> None:
         self._producer = producer
         self._clock = clock
         self._failure: StreamsError | None = None
         self._dead_letters: list[ProducerRecord] = []
-        self._told_of_zero: set[str] = set()
+        self._warned_of_zero: set[str] = set()
         self.stopping: Callable[[], bool] = _no
         """Whether the thread is asked to end: then nothing waits long for a broker that does not answer."""
         self._stopped_at: float | None = None
@@ -135,20 +135,20 @@ class RecordCollector:
         return self._producer
 
     def replace(self, producer: Producer) -> None:
-        """Goes on with a new producer; functions made before belong to the old one and must be made again."""
+        """Continues with a new producer; functions made before belong to the old one and must be made again."""
         self._producer = producer
         self.forget_failure()
 
     # ------------------------------------------------------------------ results
 
     def delivered(self, error: Any, message: Any) -> None:
-        """The delivery callback of records that no handler is asked about: dead letters, and changelogs, since a store
-        whose changelog has a gap would be restored wrong."""
+        """Handles the delivery report of a record that no handler is asked about: a dead letter, or one of a changelog,
+        since a store whose changelog has a gap would be restored wrong."""
         if error is not None:
             self._refused(error, None if message is None else produced_record(message), None)
 
     def _raise_unless_refused(self, error: Exception, topic: str) -> None:
-        """Raises what is about the producer, and not about the record that it did not take."""
+        """Raises an error that is about the producer, and not about the record that it did not take."""
         if isinstance(error, (InternalError, RetryableError, TaskMigratedError)):
             raise error
         try:
@@ -177,7 +177,7 @@ class RecordCollector:
             raise self._failure
 
     def forget_failure(self) -> None:
-        """After an abort: what failed was rolled back."""
+        """Forgets the failure after an abort, which has rolled back what failed."""
         self._failure = None
         self._dead_letters.clear()
 
@@ -236,11 +236,11 @@ class RecordCollector:
     # ------------------------------------------------------------------ writers
 
     def _produce_for(self, errors: SinkErrors | None) -> Callable[..., None]:
-        """The client's ``produce``; for a sink whose handler may look at refused records, one whose reports have their
-        timestamps and headers too, which costs such sinks an object for each record in flight."""
+        """Returns the client's ``produce``; for a sink whose handler may look at refused records, one whose reports
+        have their timestamps and headers too, which costs such sinks an object for each record in flight."""
         if errors is None or not errors.wants_refused:
             return self._producer.produce
-        produce, told = self._producer.produce, self._told
+        produce, complete = self._producer.produce, self._complete_report
 
         def keeping(
             topic: str,
@@ -252,12 +252,14 @@ class RecordCollector:
             timestamp: int,
             headers: HeaderList | None,
         ) -> None:
-            kept = partial(told, errors, timestamp, headers)
+            kept = partial(complete, errors, timestamp, headers)
             produce(topic, value, key, partition, kept, None, timestamp, headers)
 
         return keeping
 
-    def _told(self, errors: SinkErrors, timestamp: int, headers: HeaderList | None, error: Any, message: Any) -> None:
+    def _complete_report(
+        self, errors: SinkErrors, timestamp: int, headers: HeaderList | None, error: Any, message: Any
+    ) -> None:
         if error is not None:
             found = None if message is None else produced_record(message)._replace(timestamp=timestamp, headers=headers)
             self._refused(error, found, errors)
@@ -270,7 +272,7 @@ class RecordCollector:
             raise RetryableError("the producer's queue has been full for two minutes: is the broker reachable?")
 
     def _sender(self, delivered: Callable[[Any, Any], None], errors: SinkErrors | None) -> Send:
-        """The careful way to send: waits while the queue is full, and knows what a refusal at once means."""
+        """Returns the slow path of sending: it waits while the queue is full, and maps an immediate refusal."""
         produce, make_room, now = self._produce_for(errors), self._make_room, self._clock.monotonic
         refused = self._refused
 
@@ -300,18 +302,18 @@ class RecordCollector:
         return send
 
     def prepare(self, topics: Collection[str]) -> None:
-        """Gets ready to write to topics (:meth:`streams.kafka.ports.Producer.prepare`)."""
+        """Prepares writing to topics (:meth:`streams.kafka.ports.Producer.prepare`)."""
         self._producer.prepare(topics)
 
     def changelog(self, topic: str, partition: int, end: int = 0) -> Changelog:
-        """A writer to one partition of a changelog, which ends at ``end``."""
+        """Returns a writer to one partition of a changelog, which ends at ``end``."""
         changelog = Changelog(topic, partition, end)
-        delivered, untold = self.delivered, self._untold
+        delivered, untimed = self.delivered, self._untimed
         produce, send = self._producer.produce, self._sender(delivered, None)
 
         def log(key: bytes, value: bytes | None, timestamp: int, headers: HeaderList | None = None) -> None:
             if timestamp <= 0:
-                timestamp, headers = untold(timestamp, headers)
+                timestamp, headers = untimed(timestamp, headers)
             try:
                 produce(topic, value, key, partition, delivered, None, timestamp, headers)
             except Exception:
@@ -324,7 +326,7 @@ class RecordCollector:
                 for key, value, timestamp in rows:
                     headers = None
                     if timestamp <= 0:
-                        timestamp, headers = untold(timestamp, None)
+                        timestamp, headers = untimed(timestamp, None)
                     try:
                         produce(topic, value, key, partition, delivered, None, timestamp, headers)
                     except Exception:
@@ -336,23 +338,25 @@ class RecordCollector:
         changelog.log, changelog.log_many = log, log_many
         return changelog
 
-    def _untold(self, timestamp: int, headers: HeaderList | None) -> tuple[int, HeaderList | None]:
-        """What a changelog record is sent with that has timestamp 0, or that has none: such a row has no time that a
-        restore would give back, and the record gets that of the clock, for retention."""
+    def _untimed(self, timestamp: int, headers: HeaderList | None) -> tuple[int, HeaderList | None]:
+        """Returns the timestamp and headers of a changelog record that has timestamp 0, or none: such a row has no time
+        that a restore would give back, and the record gets that of the clock, for retention."""
         if timestamp < 0:
             return self._clock.time_ms(), headers
         zero = self._producer.zero_timestamp_ms
         return (zero, with_time_zero(headers)) if zero else (0, headers)
 
     def _zero_of(self, topic: str) -> Callable[[], int]:
-        """A function that gives what is sent in place of timestamp 0; where that is another, it says so, once."""
-        zero, told = self._producer.zero_timestamp_ms, self._told_of_zero
+        """Returns a function that gives the timestamp that is sent in place of 0; where that is another one, it warns
+        once."""
+        zero, warned = self._producer.zero_timestamp_ms, self._warned_of_zero
 
         def sent_for_zero() -> int:
-            if zero and topic not in told:
-                told.add(topic)
+            if zero and topic not in warned:
+                warned.add(topic)
                 log.warning(
-                    "records with timestamp 0 are sent with another, as the client takes 0 for the time of sending",
+                    "records with timestamp 0 are sent with another one, since the client takes 0 as the time of"
+                    " sending",
                     extra={"topic": topic, "timestamp": zero},
                 )
             return zero
@@ -362,7 +366,7 @@ class RecordCollector:
     def sink(
         self, node: SinkNode, topic: str, key_serde: Serde[Any], value_serde: Serde[Any], errors: SinkErrors
     ) -> Forward:
-        """The function of a sink with a fixed topic."""
+        """Returns the function of a sink with a fixed topic."""
         delivered = self._delivery(errors)
         send = self._sender(delivered, errors)
         write_key, write_value = key_serde.serialize, value_serde.serialize
@@ -439,7 +443,7 @@ class RecordCollector:
     def dynamic_sink(
         self, node: SinkNode, sink_for: Callable[[str], Forward], errors: SinkErrors, cursor: Cursor
     ) -> Forward:
-        """The function of a sink that names a topic for each record."""
+        """Returns the function of a sink that names a topic for each record."""
         extractor: Any = node.topic_extractor
         sinks: dict[str, Forward] = {}
 
@@ -461,7 +465,7 @@ class RecordCollector:
 
 
 def _chosen(partitions: Any, total: int, node: str) -> list[int]:
-    """What a partitioner's answer means: -1 leaves the choice to the producer."""
+    """Returns the partition that a partitioner's answer stands for; -1 leaves the choice to the producer."""
     if partitions is None:
         return [-1]
     try:

@@ -1,7 +1,7 @@
 """A member's request that every member of the application shuts down (KIP-671), over a control topic.
 
 The request is a record in the first partition of the first control topic, which every member reads besides its tasks.
-What was asked before a process joined does not concern it.
+Requests from before a process joined do not count for it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ShutdownRequested(StreamsError):
 
 
 class ShutdownRequests:
-    """Of one process; its threads share it.
+    """The shutdown requests of one process; its threads share it.
 
     :param send: ``(topic, partition, key, value)``; returns when the record is written.
     """
@@ -35,14 +35,14 @@ class ShutdownRequests:
         self._from: int | None = None
 
     def ask(self, control_topic: str, reason: str) -> None:
-        """Asks every member that runs now.
+        """Asks every member that runs now to shut down.
 
         :raises StreamsError: if the broker does not take it.
         """
         self._send(control_topic, 0, KEY, reason.encode())
 
     def listen(self, consumer: Consumer, control_topic: str) -> TopicPartition:
-        """Reads on where the process first listened; gives the partition."""
+        """Starts reading where the process first listened; returns the partition."""
         partition = TopicPartition(control_topic, 0)
         with self._lock:
             if self._from is None:
@@ -51,7 +51,7 @@ class ShutdownRequests:
         return partition
 
     def reason(self, messages: Iterable[Any]) -> str | None:
-        """Why to shut down, if these records ask for it."""
+        """Returns the reason to shut down, if these records ask for it."""
         with self._lock:
             since = self._from
         for message in messages:

@@ -1,13 +1,14 @@
-"""Which tasks the members of a group should exchange, so that each subtopology is spread evenly: a pure function.
+"""Chooses the tasks that the members of a group should exchange, so that each subtopology is spread evenly: a pure
+function.
 
-The group gives every member as many tasks as any other, or one more, and does not look at what they are. An exchange of
-two tasks leaves these numbers as they are. While one member has two tasks of a subtopology more than another, it has
-fewer of some other subtopology, since their totals differ by one at most; to exchange one for one of those makes the
-sum of the squares of all counts smaller. So exchanges always end, and then no two members differ by more than one task
-in any subtopology.
+The group gives every member as many tasks as any other, or one more, and does not regard which tasks they are. An
+exchange of two tasks leaves these numbers as they are. While one member has two tasks of a subtopology more than
+another, it has fewer of some other subtopology, since their totals differ by one at most; to exchange one for one of
+those makes the sum of the squares of all counts smaller. So exchanges always end, and then no two members differ by
+more than one task in any subtopology.
 
-Where everybody has left and come back, the group may give each member what another one had, whose state it lacks. Then
-two members that each have a task of the other's exchange these, if they are of one subtopology.
+When all members have left and come back, the group may give each member what another one had, whose state it lacks.
+Then two members that each have a task of the other's exchange these, if they are of one subtopology.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from processor_api.task_id import TaskId
 __all__ = ["spread"]
 
 COMPARED_MAX = 50
-"""Of so many members each is compared with each other one, to find the exchange that costs least; of more only those
-with the most and the fewest tasks of a subtopology."""
+"""Largest number of members of which each pair is compared, to find the exchange that costs least; of more members only
+those with the most and the fewest tasks of a subtopology are compared."""
 
 
 class _Exchange(NamedTuple):
-    """A task of a member for a task of another one."""
+    """An exchange of a task of one member for a task of another one."""
 
     giver: str
     given: TaskId
@@ -40,16 +41,16 @@ def spread(
     former: Mapping[TaskId, str] | None = None,
     settled: Mapping[TaskId, str] | None = None,
 ) -> list[tuple[TaskId, TaskId]]:
-    """The exchanges to make, in order: each of a task of one member for a task of another.
+    """Returns the exchanges to make, in order: each of a task of one member for a task of another.
 
     No two members have then more than one task of difference in any subtopology, if their totals differ by one at most.
-    Where members could still even it out between their workers, those with as many members, they do. Of exchanges that
-    are as good, those come first that give tasks back to the members that had them. The same tasks always give the same
-    answer.
+    Exchanges also even out the tasks of workers with the same number of members, as far as possible. Of equally good
+    exchanges, those that give tasks back to their earlier members come first. The same input always gives the same
+    result.
 
     :param held: the tasks of each member.
-    :param workers: the process of each member; each by itself if not given.
-    :param former: the members that had the tasks before the group gave them out, as far as they are known.
+    :param workers: the process of each member; each has one of its own if not given.
+    :param former: the members that had the tasks before the group assigned them, as far as they are known.
     :param settled: the members that had them for a time, and may have their state.
     """
     state = _Spread(held, workers or {}, former or {}, settled or {})
@@ -85,7 +86,7 @@ class _Spread:
     # ------------------------------------------------------------------ between members
 
     def between_members(self) -> _Exchange | None:
-        """The best exchange between members that differ by two or more in a subtopology."""
+        """Returns the best exchange between members that differ by two or more in a subtopology."""
         best: tuple[tuple[int, int, int], _Exchange] | None = None
         for part in self._parts:
             for giver, taker in self._uneven(part):
@@ -109,7 +110,8 @@ class _Spread:
                     yield giver, taker
 
     def _cheapest(self, giver: str, part: int, taker: str, other: int) -> _Exchange:
-        """Of the tasks of these subtopologies those whose exchange takes the fewest to another owner than before."""
+        """Returns the tasks of these subtopologies whose exchange gives the fewest tasks to another owner than
+        before."""
         given = min(self._of(giver, part), key=lambda task: self._moves(task, giver, taker))
         taken = min(self._of(taker, other), key=lambda task: self._moves(task, taker, giver))
         return _Exchange(giver, given, taker, taken)
@@ -118,7 +120,7 @@ class _Spread:
         return [task for task in self._held[name] if task.subtopology == part]
 
     def _moves(self, task: TaskId, giver: str, taker: str) -> int:
-        """How many tasks more are elsewhere than before when this one moves."""
+        """Returns how many more tasks are away from their earlier owner when this one moves."""
         before = self._former.get(task, giver)
         return (before != taker) - (before != giver)
 
@@ -126,13 +128,13 @@ class _Spread:
         return self._moves(one.given, one.giver, one.taker) + self._moves(one.taken, one.taker, one.giver)
 
     def _gain(self, one: _Exchange) -> int:
-        """By how much the exchange brings the two members together."""
+        """Returns by how much the exchange brings the two members together."""
         giver, taker = self._counts[one.giver], self._counts[one.taker]
         part, other = one.given.subtopology, one.taken.subtopology
         return giver[part] - taker[part] + taker[other] - giver[other]
 
     def _worker_gain(self, one: _Exchange) -> int:
-        """The smaller, the more it brings their workers together."""
+        """Returns a number that is smaller the more the exchange brings the workers of the two together."""
         part, other = one.given.subtopology, one.taken.subtopology
         apart = self._worker_count(one.taker, part) - self._worker_count(one.giver, part)
         return apart + self._worker_count(one.giver, other) - self._worker_count(one.taker, other)
@@ -140,7 +142,8 @@ class _Spread:
     # ------------------------------------------------------------------ between workers
 
     def between_workers(self) -> _Exchange | None:
-        """An exchange between workers with as many members that differ by two or more, where members stay even."""
+        """Returns an exchange between workers with as many members that differ by two or more, where members stay
+        even."""
         if len(self._threads) == len(self._members):
             return None
         for part in self._parts:
@@ -165,7 +168,8 @@ class _Spread:
     # ------------------------------------------------------------------ giving back
 
     def giving_back(self) -> _Exchange | None:
-        """An exchange of two tasks of one subtopology that takes both to the members that had them before."""
+        """Returns an exchange of two tasks of one subtopology that gives both back to the members that had them
+        before."""
         for giver in self._members:
             for given in self._held[giver]:
                 taker = self._settled.get(given, giver)

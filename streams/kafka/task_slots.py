@@ -1,18 +1,18 @@
-"""What the partitions of the control topics stand for, so that members may exchange tasks.
+"""The mapping from partitions of the control topics to tasks, by which members exchange tasks.
 
-The group gives each member partitions of control topics, here *slots*, and looks at their number only. A slot stands
-for the task of its own numbers unless a *plan* says otherwise: a permutation of tasks over slots, which the member that
-owns the first slot makes when the group has come to rest and a subtopology is spread unevenly
-(`streams.kafka.spread`).
+The group gives each member partitions of control topics, here *slots*, and regards only their number. A slot stands for
+the task with the same numbers unless a *plan* says otherwise: a permutation of tasks over slots, which the member that
+owns the first slot makes when the group has come to rest and a subtopology is spread unevenly (`streams.kafka.spread`).
 
-Plan and progress are metadata of offsets that the group has committed for the slots, since the broker takes those from
-members alone: with the first slot the plan, with each other one the version that its owner has reached. A member that
-learns of a plan (1) closes the tasks of its slots that changed, (2) says so by that commit, and (3) opens what they
-stand for now when all changed slots have got there. Only then is there a next plan. So a task is closed before anybody
-opens it, whoever dies or takes a slot over meanwhile: a new owner has nothing open for it, and says so in turn.
+Plan and progress are metadata of offsets that the group has committed for the slots, since the broker accepts those
+only from members: with the first slot the plan, with each other one the version that its owner has reached. A member
+that learns of a plan (1) closes the tasks of its slots that changed, (2) commits the plan's version for these slots,
+and (3) opens their new tasks when all changed slots have that version. Only then may the next plan be made. So a task
+is closed before another member opens it, also when a member dies or takes a slot over meanwhile: a new owner has
+nothing open for it, and says so in turn.
 
-A plan is that of one topology, whose numbers it uses. Members of another one open nothing by it; the first of them that
-is alone with its like makes an empty one.
+A plan is that of one topology, whose numbers it uses. Members of another topology open no tasks by it. When only
+members of that topology are left, the owner of the first slot makes an empty plan.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ T = TypeVar("T")
 log = logging.getLogger("streams.membership")
 
 REST_S = 1.0
-"""After the last change of what this member owns, before it looks at how tasks are spread."""
+"""Time since the last change of what this member owns, after which it checks how tasks are spread."""
 SETTLED_S = 10.0
-"""After the last change of what this member owns, before it is remembered who has which task."""
+"""Time since the last change of what this member owns, after which the owners of tasks are committed."""
 WATCH_S = 60.0
 """So long after a change plans are looked for often."""
 OFTEN_S, SELDOM_S = 0.5, 30.0
@@ -56,11 +56,11 @@ _THREAD = re.compile(r"-StreamThread-\d+-consumer-topology-[0-9a-f]{8}$")
 
 @dataclass(frozen=True)
 class Plan:
-    """What slots stand for."""
+    """A mapping from slots to tasks."""
 
     version: int = 0
     digest: str = "-"
-    """Of the topology that it is for."""
+    """The digest of the topology that it is for."""
     tasks: Mapping[TaskId, TaskId] = field(default_factory=dict)
     """The tasks of slots that do not stand for their own."""
     changed: frozenset[TaskId] = frozenset()
@@ -73,7 +73,7 @@ class Plan:
         return self.tasks.get(slot, slot)
 
     def encode(self) -> str:
-        """Packed where it is long."""
+        """Returns the plan as text, compressed where it is long."""
         tasks = ",".join(f"{slot}={task}" for slot, task in sorted(self.tasks.items()))
         rest = f"{self.digest} {tasks or '-'} {','.join(map(str, sorted(self.changed))) or '-'}"
         of_owner: dict[str, list[str]] = {}
@@ -87,7 +87,7 @@ class Plan:
 
     @classmethod
     def decode(cls, text: str) -> Plan:
-        """The reverse of :meth:`encode`; no plan where there is no text.
+        """Reads what :meth:`encode` has written; returns no plan where there is no text.
 
         :raises StreamsError: if it is none.
         """
@@ -115,17 +115,17 @@ class Plan:
 
 
 def _version(text: str) -> int:
-    """What the owner of a slot has reached; the first slot has the plan itself."""
+    """Returns the version that the owner of a slot has reached; the first slot has the plan itself."""
     found = text.partition(" ")[0]
     return int(found) if found.isdigit() else 0
 
 
 class _NotNow(Exception):
-    """The cluster did not do what it was asked for, and may do it later."""
+    """A request that the cluster did not fulfil, and may fulfil later."""
 
 
 def _asked(call: Callable[[], T]) -> T:
-    """What a call to the cluster gives. What closing a task raises is kept apart from its errors.
+    """Returns the answer of a call to the cluster. Errors of closing a task are kept apart from those of the call.
 
     :raises _NotNow: if it may succeed later.
     """
@@ -138,10 +138,10 @@ def _asked(call: Callable[[], T]) -> T:
 
 
 class TaskSlots:
-    """The slots of one member. Used by its thread only; RPCs are made in :meth:`poll` alone.
+    """The slots of one member. Used by its thread only; requests are made only in :meth:`poll`.
 
-    :param topology: says how many slots there are, and which control topics they are partitions of.
-    :param close: has the member own exactly :attr:`tasks`; what is not among them is closed when it returns.
+    :param topology: the number of slots, and their control topics.
+    :param close: makes the member own exactly :attr:`tasks`; all others are closed when it returns.
     """
 
     def __init__(
@@ -166,48 +166,48 @@ class TaskSlots:
         self._plan = Plan()
         self._reached = True
         self._watch_until = self._next_read = 0.0
-        self._look_at = math.inf
+        self._check_at = math.inf
         self._former: Mapping[TaskId, str] = {}
         """The owners of tasks when this member last saw the group at rest."""
         self._settled: Mapping[TaskId, str] = {}
-        """The owners of tasks when the group was at rest for a time, by whoever saw that last."""
+        """The owners of tasks when the group was at rest for a time, as the last member that saw it has committed."""
         self._stirred_at = -math.inf
 
     def extend(self, counts: Mapping[int, int]) -> None:
-        """There are more slots."""
+        """Adds slots for new tasks."""
         self._all = frozenset(TaskId(part, number) for part, count in counts.items() for number in range(count))
 
     def _name(self, slot: TaskId) -> TopicPartition:
         """Returns the partition of the control topic that a slot is."""
         return TopicPartition(control_topic(self._prefix, slot.subtopology), slot.partition)
 
-    # ------------------------------------------------------------------ told by the group
+    # ------------------------------------------------------------------ called by the group
 
     def gained(self, slots: Collection[TaskId]) -> None:
-        """The member owns these too; what they stand for, the next :meth:`poll` finds out."""
+        """Adds slots that the member owns now; the next :meth:`poll` finds out their tasks."""
         self._owned |= frozenset(slots)
         if self._exchanges:
             self._unread |= frozenset(slots)
         self._stir()
 
     def gone(self, slots: Collection[TaskId]) -> None:
-        """The member does not own these any more."""
+        """Removes slots that the member does not own any more."""
         self._owned -= frozenset(slots)
         self._unread &= self._owned
         self._stir()
 
     def _stir(self) -> None:
         now = self._stirred_at = self._clock.monotonic()
-        self._watch_until, self._next_read, self._look_at = now + WATCH_S, now, now + REST_S
+        self._watch_until, self._next_read, self._check_at = now + WATCH_S, now, now + REST_S
 
     @property
     def unread(self) -> bool:
-        """Whether there are slots of which it is not known what they stand for."""
+        """Whether there are slots whose tasks are not known."""
         return bool(self._unread)
 
     @property
     def tasks(self) -> frozenset[TaskId]:
-        """The tasks that the member may have open."""
+        """Returns the tasks that the member may have open."""
         plan = self._plan
         if self._is_foreign and plan.tasks:
             return frozenset()
@@ -216,30 +216,30 @@ class TaskSlots:
 
     @property
     def _is_foreign(self) -> bool:
-        """Whether the plan is one of another topology."""
+        """Whether the plan belongs to another topology."""
         return self._plan.digest != self._digest
 
     # ------------------------------------------------------------------ for the worker
 
     def poll(self) -> None:
-        """Learns of plans, and makes one if it is this member's turn.
+        """Reads plans, and makes one if it is this member's turn.
 
         :raises TaskMigratedError: this member is not in the group any more.
         """
         now = self._clock.monotonic()
-        if not (self._exchanges and self._owned) or now < min(self._next_read, self._look_at):
+        if not (self._exchanges and self._owned) or now < min(self._next_read, self._check_at):
             return
         try:
             if now >= self._next_read:
                 self._next_read = now + (OFTEN_S if now < self._watch_until or not self._reached else SELDOM_S)
                 self._read()
-            if now >= self._look_at and self._reached and not self._unread:
-                self._look_at = now + SELDOM_S
+            if now >= self._check_at and self._reached and not self._unread:
+                self._check_at = now + SELDOM_S
                 if self._first in self._owned:
-                    self._look()
+                    self._check()
         except _NotNow as error:
-            log.warning("how tasks are spread cannot be asked or said now", extra={"error": str(error)})
-            self._look_at = min(self._look_at, now + REST_S)
+            log.warning("the plan of tasks cannot be read or committed now", extra={"error": str(error)})
+            self._check_at = min(self._check_at, now + REST_S)
 
     def _committed(self, slots: Collection[TaskId]) -> dict[TaskId, str]:
         names = {self._name(slot): slot for slot in slots}
@@ -261,7 +261,7 @@ class TaskSlots:
         if plan != before:
             missing = frozenset() if plan.digest != self._digest else plan.changed - found.keys()
             found |= self._committed(missing)
-            self._plan, self._reached = plan, plan.digest != self._digest  # else nobody of the other topology is left
+            self._plan, self._reached = plan, plan.digest != self._digest  # else the other topology has no member left
             self._watch_until = self._clock.monotonic() + WATCH_S
         self._withheld = frozenset()
         self._unread -= owned
@@ -270,19 +270,19 @@ class TaskSlots:
             return
         behind = {slot for slot in plan.changed if _version(found.get(slot, "")) < plan.version}
         if mine := behind & self._owned:
-            self._close()  # what they stood for before
+            self._close()  # their earlier tasks
             self._commit(dict.fromkeys(mine, str(plan.version)))
         self._reached = behind <= mine
         self._close()
 
     # ------------------------------------------------------------------ making one
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Makes a plan if the group is at rest and tasks are not spread evenly."""
         members = _asked(lambda: self._admin.group_members(self._group))
         slots = {member.member_id: self._slots_of(member) for member in members}
         if not self._all <= frozenset().union(*slots.values()):
-            self._look_at = self._clock.monotonic() + OFTEN_S
+            self._check_at = self._clock.monotonic() + OFTEN_S
             return
         if not all(member.client_id.endswith(self._digest) for member in members):
             return  # members of another topology follow no plan of this one
@@ -301,13 +301,13 @@ class TaskSlots:
             self._remember(self._former)
 
     def _remember(self, owners: Mapping[TaskId, str]) -> None:
-        """Commits who has what once that lasts, for members that come back after all of them have left: by then they
-        have the state of their tasks."""
+        """Commits which member has which task, once the group is at rest: after all of them have left and come back,
+        each has the state of the tasks it had."""
         if owners == self._settled:
             return
         lasts_at = self._stirred_at + SETTLED_S
         if self._clock.monotonic() < lasts_at:
-            self._look_at = lasts_at
+            self._check_at = lasts_at
             return
         changed = frozenset() if self._is_foreign else self._plan.changed
         text = replace(self._plan, digest=self._digest, changed=changed, owners=owners).encode()
@@ -336,9 +336,9 @@ class TaskSlots:
             return
         self._withheld = changed & self._owned
         self._close()
-        self._next_read = 0.0  # whether the broker has taken it, the next reading says
+        self._next_read = 0.0  # the next reading shows whether the broker has taken it
         self._stirred_at = self._clock.monotonic()
-        self._look_at = self._stirred_at + REST_S
+        self._check_at = self._stirred_at + REST_S
         own = dict.fromkeys(self._withheld - {self._first}, str(plan.version))
         self._commit({**own, self._first: text})
         log.info("members exchange tasks", extra={"tasks": ", ".join(sorted(str(plan.task(slot)) for slot in changed))})

@@ -1,7 +1,7 @@
 """Timestamp 0 on a changelog that is written by a client which cannot send it.
 
-librdkafka takes 0 for "now". Such a client sends another timestamp in its place, and the record says so in a header, so
-that the store is restored as it was. No other record has the header.
+librdkafka takes 0 for "now". Such a client sends another timestamp in its place, and a header of the record says so, so
+that the store is restored with 0. No other record has the header.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from processor_api.record import HeaderList
 __all__ = ["TIME_HEADER", "as_written", "with_time_zero"]
 
 TIME_HEADER = "streams.timestamp"
-"""Of a changelog record: the timestamp that it was written with in ms, i64."""
+"""Header of a changelog record with the timestamp in ms that it was written with (i64)."""
 _MARK = (TIME_HEADER, bytes(8))
 
 

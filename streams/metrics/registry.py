@@ -1,4 +1,4 @@
-"""The sensors and metrics of a process, and how a stream thread's processors get at them."""
+"""The sensors and metrics of a process, and the access to them for the processors of a stream thread."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ class _Sensor:
         self._metrics.add_stat(self, name, stat)
 
     def attach(self, stat: Stat) -> None:
-        """To be recorded to from now on."""
+        """Adds a statistic that gets every value from now on."""
         self._stats = (*self._stats, stat)
 
 
 class Metrics:
-    """Of one process; may be used by any thread.
+    """The metrics of one process; may be used by any thread.
 
     :param now_ms: the wall-clock time
     :param samples: ``metrics.num.samples``
@@ -88,15 +88,15 @@ class Metrics:
         self._metrics: dict[MetricName, Gauge] = {}
 
     def takes(self, level: RecordingLevel) -> bool:
-        """Whether what is of this level is recorded."""
+        """Whether metrics of this level are recorded."""
         return level <= self._level
 
     def windows(self, of: Any, totals: Sequence[str], maxima: Sequence[str] = ()) -> Windows:
-        """See :class:`~streams.metrics.windows.Windows`; as many and as long as configured."""
+        """Returns :class:`~streams.metrics.windows.Windows`, as many and as long as configured."""
         return Windows(of, totals, maxima, now_ms=self.now_ms, samples=self._samples, window_ms=self._window_ms)
 
     def sensor(self, name: str, level: RecordingLevel = RecordingLevel.INFO, *parents: Sensor) -> Sensor:
-        """The sensor of this name; made if there is none.
+        """Returns the sensor of this name; makes it if there is none.
 
         :raises ValueError: if a parent is not one of these sensors.
         """
@@ -114,7 +114,7 @@ class Metrics:
         return found
 
     def add_stat(self, sensor: _Sensor, name: MetricName, stat: Stat) -> None:
-        """See `Sensor.add`."""
+        """Adds a statistic to a sensor, as `Sensor.add`."""
         with self._lock:
             if name in sensor.metric_names:
                 return
@@ -129,7 +129,7 @@ class Metrics:
             sensor.attach(stat)
 
     def remove_sensor(self, sensor: Sensor) -> None:
-        """With its metrics and the sensors below it; one that was removed before is passed over."""
+        """Removes a sensor with its metrics and the sensors below it; one that was removed before is ignored."""
         with self._lock:
             found = self._sensors.get(sensor.name)
             if found is None or found is not sensor:

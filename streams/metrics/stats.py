@@ -1,7 +1,7 @@
 """Statistics: over everything recorded, or over the last windows of time (``metrics.num.samples`` windows of
 ``metrics.sample.window.ms`` each).
 
-They take no lock: each is recorded by one thread, and whoever reads at that moment may miss the newest value.
+They take no lock: each is recorded by one thread, and a reader at the same time may not see the newest value.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class CumulativeSum:
 
 
 class CumulativeCount(CumulativeSum):
-    """How many values there were (``-total``)."""
+    """The number of all values (``-total``)."""
 
     def record(self, value: float, now_ms: int) -> None:
         self._sum += 1
@@ -137,14 +137,14 @@ class WindowedSum(_Windows):
 
 
 class WindowedCount(_Windows):
-    """How many values there were in the windows."""
+    """The number of values in the windows."""
 
     def measure(self, now_ms: int) -> float:
         return float(sum(sample.count for sample in self.current(now_ms)))
 
 
 class Rate:
-    """A windowed statistic for each second: of the values' sum, or of their number by ``Rate(WindowedCount())``."""
+    """A windowed statistic per second: of the values' sum, or of their number by ``Rate(WindowedCount())``."""
 
     def __init__(self, of: WindowedSum | WindowedCount | None = None) -> None:
         self._of = of or WindowedSum()
@@ -160,8 +160,8 @@ class Rate:
         return found / (self._window_size_ms(now_ms) / 1000) if found else 0.0
 
     def _window_size_ms(self, now_ms: int) -> int:
-        """As with Kafka, windows that are not over count as full except the last, so that a rate does not begin with a
-        peak."""
+        """Returns the time that the windows cover; as in Kafka, windows that are not over count as full except the
+        last, so that a rate does not begin with a peak."""
         window_ms = self._of.window_ms
         samples = self._of.current(now_ms)
         elapsed = now_ms - samples[0].start_ms if samples else 0

@@ -1,7 +1,7 @@
 """Rates, means and maxima of plain counters, over the last windows of time.
 
-Whoever counts adds to attributes and does nothing else; now and then it takes a sample, which keeps what they were. A
-rate is how much a counter has grown since the oldest sample that is young enough: nothing is recorded per event.
+The counting thread adds to attributes and does nothing else; now and then it takes a sample, which keeps their values.
+A rate is how much a counter has grown since the oldest sample that is young enough: nothing is recorded per event.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ __all__ = ["Windows"]
 
 
 class Windows:
-    """Of the counters of one object. Samples are taken by the thread that counts, and read by any.
+    """Keeps samples of the counters of one object, for the last windows of time. Samples are taken by the thread that
+    counts, and read by any.
 
-    :param of: what counts: its attributes named here are numbers that start at 0.
+    :param of: the object that counts; its attributes named here are numbers that start at 0.
     :param totals: attributes that only grow.
     :param maxima: attributes that are the largest value since the last sample, which sets them back to 0.
     :param samples: ``metrics.num.samples``
@@ -45,7 +46,8 @@ class Windows:
         self._take(now_ms())
 
     def sample(self) -> None:
-        """To be called at least once in each window; does nothing while the newest sample is younger than that."""
+        """Takes a sample; to be called at least once in each window, and does nothing while the newest sample is
+        younger than that."""
         now = self._now_ms()
         if now >= self._next_ms:
             self._take(now)
@@ -59,14 +61,14 @@ class Windows:
             setattr(of, name, 0)
 
     def _since(self, now: int) -> tuple[int, tuple[float, ...]]:
-        """The oldest sample of the windows, or the newest if all are older."""
+        """Returns the oldest sample of the windows, or the newest if all are older."""
         taken = list(self._taken)
         oldest = now - self._samples * self._window_ms
         return next((one for one in taken if one[0] >= oldest), taken[-1])
 
     def rate(self, total: str) -> float:
-        """Its growth per second. As with Kafka, windows that have not been yet count as full, so that a rate does not
-        begin with a peak."""
+        """Returns the growth of a counter per second. As in Kafka, windows that are still to come count as full, so
+        that a rate does not begin with a peak."""
         now = self._now_ms()
         since, values = self._since(now)
         grown = getattr(self._of, total) - values[self._totals[total]]
@@ -75,14 +77,15 @@ class Windows:
         return float(grown) / ((max(elapsed + max(0, missing) * self._window_ms, 1)) / 1000)
 
     def mean(self, total: str, count: str) -> float:
-        """The growth of one total for each that another has grown by; not a number if that has not grown."""
+        """Returns the growth of one total for each unit that another has grown by; not a number if that has not
+        grown."""
         _, values = self._since(self._now_ms())
         events = getattr(self._of, count) - values[self._totals[count]]
         grown = getattr(self._of, total) - values[self._totals[total]]
         return float(grown / events) if events else math.nan
 
     def largest(self, maximum: str, count: str) -> float:
-        """The largest value; not a number if there were none.
+        """Returns the largest value; not a number if there were none.
 
         :param count: the total that counts the values.
         """

@@ -1,4 +1,4 @@
-"""Iterators that queries give: they hold views open, and let go of them when they are closed or come to their end."""
+"""The iterators of queries: they hold views open, and release them when they are closed or come to their end."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Source = Callable[[], tuple[Any, Callable[[], None]] | None]
 
 
 class QueryIterator(Iterator[Any]):
-    """Rows of one store after another. A context manager.
+    """Iterates over the rows of one store after another. A context manager.
 
-    :param shown: what a row becomes.
-    :param failed: what to raise in place of a store's error, if anything.
+    :param shown: converts a row to the result.
+    :param failed: returns the error to raise in place of a store's, if any.
     """
 
     def __init__(
@@ -40,14 +40,14 @@ class QueryIterator(Iterator[Any]):
         self._advance()
 
     def _advance(self) -> None:
-        self._let_go()
+        self._release_rows()
         found = self._source()
         if found is None:
             self._over = True
         else:
             self._rows, self._release = found
 
-    def _let_go(self) -> None:
+    def _release_rows(self) -> None:
         release, self._release, self._rows = self._release, None, None
         if release is not None:
             release()
@@ -78,7 +78,7 @@ class QueryIterator(Iterator[Any]):
         raise StopIteration
 
     def peek_next_key(self) -> Any:
-        """The key of the next row, without moving.
+        """Returns the key of the next row, without moving.
 
         :raises StopIteration: at the end.
         """
@@ -88,10 +88,10 @@ class QueryIterator(Iterator[Any]):
         return row[0] if isinstance(row, tuple) else row.key
 
     def close(self) -> None:
-        """Lets go of the stores. May be called again."""
+        """Releases the stores. May be called again."""
         self._closed = True
         self._ahead.clear()
-        self._let_go()
+        self._release_rows()
 
     def __del__(self) -> None:
-        self._let_go()
+        self._release_rows()

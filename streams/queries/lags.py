@@ -1,4 +1,4 @@
-"""How far the stores of a process are behind their changelogs (KIP-535)."""
+"""The lags of the stores of a process behind their changelogs (KIP-535)."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class LagInfo(NamedTuple):
     current_offset_position: int
     """The next offset that the store takes."""
     end_offset_position: int
-    """Where the changelog ends, as far as this process knows."""
+    """The end of the changelog, as far as this process knows."""
 
     @property
     def offset_lag(self) -> int:
-        """How many offsets the store is behind."""
+        """The number of offsets that the store is behind."""
         return max(0, self.end_offset_position - self.current_offset_position)
 
 
 def local_lags(threads: Iterable[LocalThread]) -> dict[str, dict[int, LagInfo]]:
-    """See `KafkaStreams.all_local_store_partition_lags`."""
+    """Returns the lags for `KafkaStreams.all_local_store_partition_lags`."""
     found: dict[str, dict[int, LagInfo]] = {}
     for thread in threads:
         for owned in thread.list_tasks() if thread.state is not ThreadState.DEAD else ():
@@ -57,7 +57,7 @@ def _lag(owned: OwnedTask, store: str) -> LagInfo | None:
 
 
 def _end(task: Task, owned: OwnedTask, store: str) -> int | None:
-    """Where the changelog of a running task ends, which is its only writer."""
+    """Returns the end of the changelog of a running task, which is its only writer."""
     if store in owned.plan.source_changelogs:
         queue = task.queues.get(TopicPartition(owned.plan.changelogs[store], owned.id.partition))
         return None if queue is None else queue.next_offset or 0

@@ -23,7 +23,7 @@ __all__ = ["GlobalStore", "LocalStore", "LocalStores", "LocalThread", "Readable"
 
 
 class LocalThread(Protocol):
-    """A stream thread, as far as queries look at it."""
+    """The part of a stream thread that queries use."""
 
     name: str
     state: ThreadState
@@ -41,7 +41,9 @@ class Readable(Protocol):
     def builder(self) -> StoreBuilder[Any, Any]: ...
 
     def view(self, level: IsolationLevel) -> StoreView:
-        """:raises StateStoreMigratedError: if it has been closed."""
+        """Opens a view of the store.
+
+        :raises StateStoreMigratedError: if it has been closed."""
         ...
 
     def gone(self) -> bool:
@@ -56,7 +58,7 @@ class LocalStore:
     task: Task
     store: OpenStore
     runs: bool
-    """Whether the task runs: otherwise it is being restored, and the store is read from its engine."""
+    """Whether the task runs; otherwise the store is being restored, and is read from its engine."""
 
     @property
     def partition(self) -> int:
@@ -67,8 +69,8 @@ class LocalStore:
         return self.store.builder
 
     def position(self, level: IsolationLevel) -> Position:
-        """Up to where a view that is opened after this has the inputs, at least. Nothing is known of a store that is
-        being restored."""
+        """Returns the position in the inputs that a view opened after this call has at least. Nothing is known of a
+        store that is being restored."""
         if not self.runs:
             return Position()
         name, positions = self.store.builder.name, self.task.store_positions
@@ -76,7 +78,7 @@ class LocalStore:
         return _position(positions.committed(name) if committed else positions.uncommitted(name, self.task.queues))
 
     def view(self, level: IsolationLevel) -> StoreView:
-        """See :class:`Readable`."""
+        """Opens a view of the store; see :class:`Readable`."""
         try:
             return open_view(self.store, level if self.runs else IsolationLevel.READ_COMMITTED)
         except StoreError as error:
@@ -85,12 +87,12 @@ class LocalStore:
             raise
 
     def gone(self) -> bool:
-        """See :class:`Readable`."""
+        """Whether the store has been closed; see :class:`Readable`."""
         return self.store.views.closed
 
 
 def migrated(store: OpenStore) -> StateStoreMigratedError:
-    """What to raise in place of what a store says that was closed while it was read."""
+    """Returns the error to raise in place of the one of a store that was closed while it was read."""
     name = store.builder.name
     return StateStoreMigratedError(
         f"store {name!r} was closed while it was read: its task may have gone to another thread or process; ask again",
@@ -108,8 +110,8 @@ def _position(offsets: Mapping[TopicPartition, int]) -> Position:
 
 @dataclass(frozen=True)
 class GlobalStore:
-    """A global store of the process. What its thread has not written to the engine yet belongs to no poll as a whole,
-    and does not show at any level."""
+    """A global store of the process. Rows that its thread has not written to the engine yet are of an incomplete poll,
+    and are shown at no level of isolation."""
 
     store: OpenStore
     is_open: Callable[[], bool]
@@ -119,16 +121,16 @@ class GlobalStore:
         return self.store.builder
 
     def view(self, level: IsolationLevel) -> StoreView:
-        """See :class:`Readable`."""
+        """Opens a view of the store; see :class:`Readable`."""
         return open_view(self.store, IsolationLevel.READ_COMMITTED)
 
     def gone(self) -> bool:
-        """See :class:`Readable`."""
+        """Whether the store has been closed; see :class:`Readable`."""
         return not self.is_open()
 
 
 class LocalStores:
-    """What the threads of a process have. Any thread may ask.
+    """The stores that the threads of a process have. Any thread may ask.
 
     :param topology: what runs.
     :param plans: the plans in force, by subtopology.
@@ -149,7 +151,7 @@ class LocalStores:
         self._global_stores = global_stores
 
     def builder(self, name: str) -> StoreBuilder[Any, Any] | None:
-        """What the topology says of a store, which may be a global one."""
+        """Returns the builder of a store, which may be a global one, from the topology."""
         spec = self.topology.global_stores.get(name)
         return spec.builder if spec is not None else self.topology.stores.get(name)
 
@@ -161,19 +163,19 @@ class LocalStores:
         return name in self.topology.global_stores
 
     def global_store(self, name: str) -> GlobalStore | None:
-        """``None`` until it is filled."""
+        """Returns a global store; ``None`` until it is filled."""
         store = self._global_stores().get(name)
         if store is None:
             return None
         return GlobalStore(store, lambda: self._global_stores().get(name) is store)
 
     def partitions(self, name: str) -> int:
-        """How many a store has, here and elsewhere."""
+        """Returns the number of partitions of a store, in this process and elsewhere."""
         return max((plan.tasks for plan in self._plans().values() if name in plan.stores), default=0)
 
     def tasks(self, name: str) -> Iterator[tuple[LocalThread, OwnedTask]]:
-        """The tasks of this process that have a store, in the order of threads and tasks; each once, the one that runs
-        if it is on its way from one thread to another."""
+        """Returns the tasks of this process that have a store, in the order of threads and tasks; each once, the one
+        that runs if it moves from one thread to another."""
         found: dict[Any, tuple[LocalThread, OwnedTask]] = {}
         for thread in self._threads():
             if thread.state is ThreadState.DEAD:
@@ -185,7 +187,7 @@ class LocalStores:
 
     @staticmethod
     def open(owned: OwnedTask, name: str, *, restoring: bool) -> LocalStore | None:
-        """The store of a task, if it can be read.
+        """Returns the store of a task, if it can be read.
 
         :param restoring: also while the task restores it.
         """

@@ -1,4 +1,4 @@
-"""Up to where a store has its inputs, and how far a query asks it to be."""
+"""The positions of stores in their inputs, and the positions that queries require."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _NOTHING: Mapping[int, int] = MappingProxyType({})
 class Position:
     """The position of a store: the offset of the last input record that it has seen, by topic and partition.
 
-    Every record up to that offset was processed, and what it did to the store shows. Values are never changed: calls
-    that add to a position make another one.
+    Every record up to that offset was processed, and its effects on the store are visible. Values are never changed:
+    calls that add to a position make another one.
 
     :param offsets: by topic and partition.
     :raises ValueError: if an offset is negative.
@@ -32,8 +32,8 @@ class Position:
             for partition, offset in found.items():
                 if type(partition) is not int or type(offset) is not int or partition < 0 or offset < 0:
                     raise ValueError(
-                        f"a position has offsets that are not negative, by partition; got {offset!r} for partition"
-                        f" {partition!r} of topic {topic!r}"
+                        f"the offsets of a position must be integers that are not negative, by partition; got"
+                        f" {offset!r} for partition {partition!r} of topic {topic!r}"
                     )
         object.__setattr__(self, "offsets", MappingProxyType(kept))
 
@@ -97,7 +97,8 @@ class Position:
 class PositionBound:
     """The position that a store must have reached to answer a query.
 
-    For a partition of a store the inputs of its own number count; those that a bound does not name do not matter.
+    A partition of a store is compared only with the bound's offsets of its own partition number; inputs that the bound
+    does not name are not compared.
     """
 
     position: Position = field(default_factory=Position)

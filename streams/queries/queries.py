@@ -1,4 +1,5 @@
-"""Queries of an application: which stores are asked, and when they cannot be (KIP-535, KIP-796, KIP-216)."""
+"""The queries of an application: they choose the stores to ask, and raise where these cannot be asked (KIP-535,
+KIP-796, KIP-216)."""
 
 from __future__ import annotations
 
@@ -32,10 +33,10 @@ S = TypeVar("S")
 
 
 class Queries:
-    """Any thread may ask.
+    """Answers the queries of an application, on any thread.
 
-    :param check: raises where the application is in no state to be asked.
-    :param level: of queries that do not say.
+    :param check: raises if the application is in no state to be asked.
+    :param level: the isolation level of queries that name none.
     """
 
     def __init__(self, stores: LocalStores, level: IsolationLevel, clock: Clock, check: Callable[[], None]) -> None:
@@ -47,7 +48,7 @@ class Queries:
     # ------------------------------------------------------------------ stores
 
     def store(self, parameters: StoreQueryParameters[S]) -> S:
-        """See `KafkaStreams.store`."""
+        """Returns a store for reading, for `KafkaStreams.store`."""
         name, type_ = parameters.store_name, parameters.store_type
         builder = self._known(name)
         if why := why_unreadable(builder):
@@ -112,20 +113,20 @@ class Queries:
                 partition=partition,
             )
         return StateStoreMigratedError(
-            f"no partition of store {name!r} is in this process: they are on their way, or in other processes; ask"
-            " again, or another process",
+            f"no partition of store {name!r} is in this process: they move, or are in other processes; ask again,"
+            " or ask another process",
             store=name,
         )
 
     # ------------------------------------------------------------------ queries
 
     def query(self, request: StateQueryRequest[R]) -> StateQueryResult[R]:
-        """See `KafkaStreams.query`."""
+        """Asks the partitions of a store, for `KafkaStreams.query`."""
         name = request.store_name
         why = why_unreadable(self._known(name))
         if self._stores.is_global(name):
-            told = f"global store {name!r} cannot be asked by query(): read it by store()"
-            return StateQueryResult(global_result=_failure(UNKNOWN, told))
+            message = f"global store {name!r} cannot be asked by query(): read it by store()"
+            return StateQueryResult(global_result=_failure(UNKNOWN, message))
         results: dict[int, QueryResult[R]] = {}
         for _, owned in self._stores.tasks(name):
             partition = owned.id.partition
@@ -135,19 +136,19 @@ class Queries:
         count = self._stores.partitions(name) if missing else 0
         for partition in missing:
             if 0 <= partition < count:
-                told = f"partition {partition} of store {name!r} is not in this process"
-                results[partition] = _failure(FailureReason.NOT_PRESENT, told)
+                message = f"partition {partition} of store {name!r} is not in this process"
+                results[partition] = _failure(FailureReason.NOT_PRESENT, message)
             else:
-                told = f"store {name!r} has no partition {partition}: it has {count}"
-                results[partition] = _failure(FailureReason.DOES_NOT_EXIST, told)
+                message = f"store {name!r} has no partition {partition}: it has {count}"
+                results[partition] = _failure(FailureReason.DOES_NOT_EXIST, message)
         return StateQueryResult(partition_results=results)
 
     def _ask(self, request: StateQueryRequest[R], owned: OwnedTask) -> QueryResult[R]:
         name, active = request.store_name, request.is_require_active
         store = self._stores.open(owned, name, restoring=not active)
         if store is None:
-            told = f"task {owned.id} of store {name!r} does not run yet"
-            return _failure(FailureReason.NOT_ACTIVE if active else FailureReason.NOT_PRESENT, told)
+            message = f"task {owned.id} of store {name!r} does not run yet"
+            return _failure(FailureReason.NOT_ACTIVE if active else FailureReason.NOT_PRESENT, message)
         level = self._level_of(request)
         started = self._clock.monotonic()
         try:
@@ -176,13 +177,13 @@ class Queries:
     def _answer(self, request: StateQueryRequest[Any], store: LocalStore) -> QueryResult[Any]:
         query = request.query
         level = level_of(query, store.store, self._level_of(request))
-        position = store.position(level)  # before the view is opened, which is then as far at least
+        position = store.position(level)  # taken before the view is opened, so that the view has at least this position
         if not request.position_bound.reached(position, store.partition):
-            told = (
+            message = (
                 f"partition {store.partition} of store {request.store_name!r} is at {position}, the request wants"
                 f" {request.position_bound.position}"
             )
-            return _failure(FailureReason.NOT_UP_TO_BOUND, told, position=position)
+            return _failure(FailureReason.NOT_UP_TO_BOUND, message, position=position)
         return QueryResult(outcome=ask(query, store.store, lambda: store.view(level)), position=position)
 
 

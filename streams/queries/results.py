@@ -1,4 +1,4 @@
-"""Results of queries: for each partition a result, or why there is none."""
+"""The results of queries: for each partition a result, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 class FailureReason(enum.Enum):
-    """Why a partition gave no result."""
+    """The reason why a partition gave no result."""
 
     UNKNOWN_QUERY_TYPE = "UNKNOWN_QUERY_TYPE"
     """Stores of this kind cannot be asked this."""
@@ -41,7 +41,7 @@ class QueryResult(Generic[R]):
     failure: FailureReason | None = None
     message: str = ""
     position: Position = field(default_factory=Position)
-    """Up to where the store had its inputs, at least, at the level of isolation that was read."""
+    """The position of the store in its inputs, at least, at the level of isolation that was read."""
     execution_info: tuple[str, ...] = ()
     """How the query was run; empty unless the request asked for it."""
 
@@ -94,14 +94,14 @@ class StateQueryResult(Generic[R]):
     """
 
     partition_results: Mapping[int, QueryResult[R]] = field(default_factory=dict)
-    """By partition; empty for a global store."""
+    """The results by partition; empty for a global store."""
     global_result: QueryResult[R] | None = None
-    """Of a global store, else ``None``."""
+    """The result of a global store, else ``None``."""
 
     @property
     def only_partition_result(self) -> QueryResult[R] | None:
-        """For a query that finds something in one partition at most: that partition's result, or its failure; ``None``
-        if no partition found anything.
+        """Returns the result or the failure of the partition that has one, for a query that finds something in one
+        partition at most; ``None`` if no partition found anything.
 
         :raises StreamsError: if several partitions found something or failed.
         """

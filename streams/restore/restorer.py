@@ -106,7 +106,7 @@ class RestoreJob:
 
     @property
     def remaining(self) -> int:
-        """How many offsets are still to be read."""
+        """The number of offsets that are still to be read."""
         return max(0, self.end - self.next_offset)
 
     def place(self) -> dict[str, Any]:
@@ -305,7 +305,7 @@ class Restorer:
                 self._finish(job)
 
     def _take(self, messages: list[Any]) -> None:
-        """Records and events of one partition, or of none, in their order."""
+        """Takes records and events of one partition, or of none, in their order."""
         first = messages[0]
         if first.topic() is None:
             for event in messages:

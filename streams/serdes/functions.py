@@ -1,4 +1,4 @@
-"""A serde from two functions."""
+"""Makes a serde from two functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ T = TypeVar("T")
 
 
 def serde_of(serialize: Callable[[T], bytes], deserialize: Callable[[bytes], T], *, name: str = "custom") -> Serde[T]:
-    """A serde that calls ``serialize`` with a value and ``deserialize`` with its bytes; neither ever sees ``None``.
+    """Returns a serde that calls ``serialize`` with a value and ``deserialize`` with its bytes; neither ever sees
+    ``None``.
 
     :param name: for messages.
     :raises TypeError: if either cannot be called.

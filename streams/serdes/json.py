@@ -29,7 +29,7 @@ __all__ = ["json_serde"]
 def json_serde(
     *, default: Callable[[Any], Any] | None = None, sort_keys: bool = False, use_orjson: bool | None = None
 ) -> Serde[Any]:
-    """A serde of whatever JSON can say: dicts, lists, texts, numbers, truth values.
+    """Returns a serde of the values that JSON has: dicts, lists, texts, numbers, truth values.
 
     A value is written when it is put into a store, so changing it afterwards changes nothing there.
 
@@ -85,7 +85,7 @@ def _by_standard_library(
 
 
 def _plain(value: Any) -> Any:
-    """What orjson would write in place of the value; the value itself if it knows no more than we do."""
+    """Returns the value that orjson would write in place of this one; the value itself if orjson knows no other."""
     if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
         return value.isoformat()
     if isinstance(value, uuid.UUID):

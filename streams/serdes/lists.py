@@ -112,7 +112,7 @@ class ListSerde(Serde[list[T | None]]):
 
 
 def list_serde(inner: Serde[T]) -> ListSerde[T]:
-    """A serde of lists whose items ``inner`` writes."""
+    """Returns a serde of lists whose items ``inner`` writes."""
     return ListSerde(inner)
 
 

@@ -22,7 +22,7 @@ def pydantic_serde(model: Any, *, exclude_none: bool = ..., exclude_unset: bool 
 
 
 def pydantic_serde(model: Any, *, exclude_none: bool = False, exclude_unset: bool = False) -> Serde[Any]:
-    """A serde that writes JSON under the fields' aliases, and validates what it reads.
+    """Returns a serde that writes JSON under the fields' aliases, and validates what it reads.
 
     A value that is not of the type is refused when it is written. What is read and does not fit raises pydantic's
     ``ValidationError``, a ``ValueError``.

@@ -2,7 +2,7 @@
 
 As Kafka Streams' driver does, a piped record is processed to the end before the call returns, internal topics and user
 topics that are read again included, with a commit after each record that the task processes; wall-clock time moves only
-by a call. It runs the runtime's own task code; what stands for Kafka is `streams/testing/driver_log.py`.
+by a call. It runs the runtime's own task code, with the topics of `streams/testing/driver_log.py` in place of Kafka.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ S = TypeVar("S")
 TRACE_SETTINGS = ("trace_keys", "trace_every", "trace_topics")
 
 NO_POSITIONS: Mapping[TopicPartition, int] = {}
-"""Where a task was is written for the next that opens its state; a driver's goes with the driver."""
+"""An empty set of positions: those of a task are written for the next that opens its state, and a driver's state goes
+with it."""
 
 
 class RawRecord(NamedTuple):
@@ -192,7 +193,7 @@ class TopologyTestDriver:
         config = self.config
         memory, settings = rocksdb_memory(config), config.dotted()
         engines = Engines(self.clock, config.rocksdb_config_setter, memory, settings)
-        if name != ROCKSDB or config.rocksdb_config_setter is not None:  # who sets options wants the database
+        if name != ROCKSDB or config.rocksdb_config_setter is not None:  # options are meant for a real database
             return engines.open(name, directory, families)
         return cast(Engine, DriverEngine(lambda: engines.open(name, directory, families)))
 
@@ -220,7 +221,7 @@ class TopologyTestDriver:
         return self._topics.setdefault(name, DriverTopic(name))
 
     def _read_also(self, name: str) -> DriverTopic:
-        """A topic that is piped for the first time: one that a pattern matches."""
+        """Starts reading a topic that is piped for the first time, since a pattern matches it."""
         self._check_open()
         source = self._matching_source(name)
         partition = TopicPartition(name, 0)
@@ -231,7 +232,7 @@ class TopologyTestDriver:
         return topic
 
     def _matching_source(self, topic: str) -> str:
-        """The source whose pattern a new topic matches."""
+        """Returns the source whose pattern a new topic matches."""
         topology = self._task.plan.topology
         for name, node in topology.nodes.items():
             if isinstance(node, SourceNode) and topic in source_topics(topology, node, {topic: 1}):
@@ -427,7 +428,7 @@ class TopologyTestDriver:
         :param topics: only records of these topics (``trace.topics``).
         :raises ConfigError: if the arguments cannot be read, or contradict each other.
         :raises TopologyError: if no source reads one of the topics.
-        :raises StreamsError: if the driver has worked already.
+        :raises StreamsError: if the driver was used already.
         """
         self._check_open()
         if self._trace is not None and keys is None and every is None and topics is None:
@@ -459,7 +460,7 @@ class TopologyTestDriver:
         else:
             return
         raise StreamsError(
-            f"trace() makes processors and stores again, and the driver has worked already: {done}. Call it before"
+            f"trace() makes processors and stores again, and the driver was used already: {done}. Call it before"
             " that, or set trace.keys or trace.every in the configuration of the driver"
         )
 

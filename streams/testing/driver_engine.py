@@ -1,8 +1,8 @@
 """The test driver's engine of persistent stores: rows stay in memory until they are many, then go to RocksDB.
 
-A driver's database lives as long as the driver, so nothing has to outlive the process, and most tests never fill a
-page: opening RocksDB would be most of what they wait for, and one write batch for each record most of the rest. What a
-store sees is the same (`tests/state/test_engine.py` runs on it): byte order, snapshots of iterators, atomic batches.
+A driver's database lives as long as the driver, so no row has to outlive the process, and most tests never fill a
+page: opening RocksDB would be most of their time, and one write batch for each record most of the rest. A store sees
+the same behaviour (`tests/state/test_engine.py` runs on it): byte order, snapshots of iterators, atomic batches.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from state.engine.snapshot import DictSnapshot
 __all__ = ["ROWS_IN_MEMORY_BYTES", "DriverEngine"]
 
 ROWS_IN_MEMORY_BYTES = 64 << 20
-"""How much a driver's persistent stores hold in memory, about, before it goes to RocksDB."""
+"""Approximate bytes that a driver's persistent stores hold in memory before they go to RocksDB."""
 
 ROW_OVERHEAD_BYTES = 170
-"""Of a row in memory beside the bytes in it: two objects and a place in the dictionary."""
+"""Bytes of a row in memory beside the bytes in it: two objects and a place in the dictionary."""
 
 _UNKNOWN: Any = object()
 
@@ -36,7 +36,7 @@ _Operation = tuple["DriverFamily", bytes, bytes | None]
 
 
 class _Batch:
-    """Operations in order; a value of ``None`` deletes."""
+    """A batch of operations in order; a value of ``None`` deletes."""
 
     __slots__ = ("deletes_ranges", "operations")
 
@@ -56,8 +56,8 @@ class _Batch:
 
 
 class DriverFamily:
-    """One ordered byte space: in memory, or, once there is a database, ``waiting`` rows over the family in it. A
-    waiting ``None`` hides a row."""
+    """One ordered byte space in memory; once there is a database, ``waiting`` rows lie over the family in it. A waiting
+    ``None`` hides a row."""
 
     def __init__(self, name: str, engine: DriverEngine, lock: AbstractContextManager[Any]) -> None:
         self.name = name
@@ -116,10 +116,10 @@ class DriverFamily:
 
 
 class DriverEngine:
-    """See the module's text.
+    """An engine whose rows stay in memory until they are many, then go to RocksDB.
 
-    :param open_below: opens the database that takes what is too much for the memory; called at most once.
-    :param most_bytes: how much may wait in memory.
+    :param open_below: opens the database for the rows that are too many for the memory; called at most once.
+    :param most_bytes: the bytes of rows that may be in memory.
     """
 
     persistent = True
@@ -131,7 +131,7 @@ class DriverEngine:
         self._below: Engine | None = None
         self._families: dict[str, DriverFamily] = {}
         self._read: list[DriverFamily] = []
-        """Those of which ranges were opened since the last write."""
+        """The families of which ranges were opened since the last write."""
         self._lock = threading.RLock()
         self._snapshots: WeakSet[DictSnapshot] = WeakSet()
 
@@ -150,11 +150,11 @@ class DriverEngine:
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
-        """Nobody else waits for it: a driver belongs to one thread."""
+        """Returns a lock that is never waited for: a driver belongs to one thread."""
         return self._lock
 
     def snapshot(self, families: Collection[str]) -> Snapshot:
-        """A copy of what is in memory, or the database's once there is one."""
+        """Returns a copy of what is in memory, or the database's snapshot once there is one."""
         if self._below is not None:
             self.spill()
             return self._below.snapshot(families)
@@ -173,7 +173,8 @@ class DriverEngine:
         return _Batch()
 
     def write(self, batch: _Batch) -> None:
-        """See the port; if the database cannot take what is too much, the batch stays in memory like the rest."""
+        """Writes a batch; if the database cannot take the rows that are too many, the batch stays in memory like the
+        rest."""
         if self._below is not None:
             self._write_behind(self._below, batch)
         else:
@@ -196,11 +197,11 @@ class DriverEngine:
     load = write
 
     def reads(self, family: DriverFamily) -> None:
-        """A range of a family was opened, and shows its rows as they are now."""
+        """Notes that a range of a family was opened, which shows its rows as they are now."""
         self._read.append(family)
 
     def _freeze(self) -> None:
-        """Before rows change: open ranges read what they have not read yet."""
+        """Copies the rows that open ranges have not read yet, before rows change."""
         with self._lock:
             for family in self._read:
                 family.memory.freeze()
@@ -232,7 +233,7 @@ class DriverEngine:
         self._bytes = 0
 
     def flush(self) -> None:
-        """Nothing outlives the driver."""
+        """Does nothing: the rows end with the driver."""
 
     def clear(self, families: Collection[str]) -> None:
         with self._lock:

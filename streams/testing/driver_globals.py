@@ -20,7 +20,7 @@ __all__ = ["DriverGlobals"]
 
 
 class DriverGlobals:
-    """Nothing at all for a topology without global stores."""
+    """The global stores of a driver; empty for a topology without global stores."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class DriverGlobals:
         tracer: Tracer | None = None,
     ) -> None:
         self.queues: dict[TopicPartition, InputQueue] = {}
-        """Where records of the only partition of each topic wait for :meth:`run`."""
+        """The queues of the only partition of each topic, whose records wait for :meth:`run`."""
         self.stores: Mapping[str, OpenStore] = {}
         self.reader: GlobalStoreReader = no_global_store
         self._task: GlobalTask | None = None

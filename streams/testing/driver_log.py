@@ -1,7 +1,8 @@
-"""What stands for the cluster in the test driver: topics of one partition, and the producer that writes to them.
+"""The topics of the test driver, each with one partition, and the producer that writes to them.
 
 A cluster has brokers that refuse, groups and transactions; a driver has one task that reads everything and never fails
-to write. What it needs of Kafka is here, so that a piped record costs little more than its processing.
+to write. This module has only the parts of Kafka that it needs, so that a piped record costs little more than its
+processing.
 """
 
 from __future__ import annotations
@@ -35,14 +36,15 @@ class DriverTopic:
         self.name = name
         self.end_offset = 0
         self.queue: InputQueue | None = None
-        """Where the task reads it, if it does."""
+        """The queue by which the task reads it, if it does."""
         self.unread: deque[Written] = deque()
-        """What the task wrote and the test has not read yet. Tuples, which the garbage collector lets alone."""
+        """Records that the task wrote and the test has not read yet. Tuples, which the garbage collector does not
+        track. Tuples, which the garbage collector lets alone."""
         self.written = False
         """Whether the task ever wrote to it."""
 
     def empty(self) -> None:
-        """Starts again: nothing was written, and nobody reads it."""
+        """Empties the topic, as if nothing was written or read."""
         self.end_offset = 0
         self.queue = None
         self.unread.clear()
@@ -52,7 +54,7 @@ class DriverTopic:
 def new_message(
     topic: DriverTopic, key: bytes | None, value: bytes | None, timestamp: int, headers: HeaderList | None
 ) -> Record:
-    """A record at the end of a topic."""
+    """Returns a record at the end of a topic."""
     message = Record(topic.name, 0, key, value, (_CREATE_TIME, timestamp), headers)
     message.log_offset = offset = topic.end_offset
     topic.end_offset = offset + 1
@@ -60,7 +62,7 @@ def new_message(
 
 
 class DriverProducer:
-    """Implements `streams.kafka.ports.Producer` for a task of the driver: what is produced is there at once, and read
+    """Implements `streams.kafka.ports.Producer` for a task of the driver. A record is in its topic at once, and read
     again where a source reads the topic. Only failures are reported, as by the task's producer on a cluster, and here
     there are none."""
 
@@ -80,7 +82,7 @@ class DriverProducer:
         timestamp: int,
         headers: HeaderList | None,
     ) -> None:
-        """See the port.
+        """Appends a record to its topic.
 
         :raises ProductionError: if the record is for another partition than the only one.
         """
@@ -107,38 +109,38 @@ class DriverProducer:
             found.end_offset += 1
 
     def refused(self, error: Exception, topic: str) -> NoReturn:
-        """See the port."""
+        """Raises the error of a record that cannot be sent."""
         raise ProductionError(f"cannot send a record to topic {topic!r}: {error}", topic=topic) from error
 
     def poll(self, timeout: float = 0) -> int:
         return 0
 
     def flush(self, timeout_s: float = math.inf) -> bool:
-        """Everything is written."""
+        """Does nothing: everything is written."""
         return True
 
     def prepare(self, topics: Collection[str]) -> None:
-        """There is nobody to ask."""
+        """Does nothing: there is no broker to ask."""
 
     def partition_count(self, topic: str) -> int:
         return 1
 
-    # One task commits everything at once, and nothing ever reads it uncommitted.
+    # One task commits everything at once, and no consumer reads uncommitted records.
 
     def init_transactions(self) -> None:
-        """Nobody to fence."""
+        """Does nothing: there is no other producer to fence."""
 
     def begin_transaction(self) -> None:
-        """See above."""
+        """Does nothing: a driver has no transactions."""
 
     def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_metadata: Any) -> None:
-        """See above."""
+        """Does nothing: a driver commits no offsets."""
 
     def commit_transaction(self) -> None:
-        """See above."""
+        """Does nothing: a driver has no transactions."""
 
     def abort_transaction(self) -> None:
-        """See above."""
+        """Does nothing: a driver has no transactions."""
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Does nothing: there is no connection."""

@@ -1,4 +1,4 @@
-"""Queries of the test driver's stores, as of an application with one thread that runs one task."""
+"""The queries of the test driver's stores, as of an application with one thread that runs one task."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ class _Driver:
 def driver_queries(
     task: Task, global_stores: Mapping[str, OpenStore], clock: Clock, check: Callable[[], None]
 ) -> Queries:
-    """:param check: raises if the driver is closed."""
+    """Returns the queries of a driver's stores.
+
+    :param check: raises if the driver is closed."""
     stores = LocalStores(
         task.plan.topology, lambda: {task.id.subtopology: task.plan}, lambda: [_Driver(task)], lambda: global_stores
     )

@@ -1,7 +1,7 @@
 """A broker in memory with what a test needs around it: topics, records in and out, and applications on it.
 
-The driver is quicker and says more; this is for what only a running application shows: several partitions and threads,
-commits, restarts and transactions. Time is real.
+The test driver is faster and more precise; this is for tests that need a running application: several partitions and
+threads, commits, restarts and transactions. Time is real.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class EmbeddedKafka:
         self.broker = EmbeddedBroker()
         self.clients = EmbeddedClients(self.broker)
         self.applications: list[KafkaStreams] = []
-        """What :meth:`start` started, in order."""
+        """The applications that :meth:`start` started, in order."""
         self._clock = SystemClock()
         self._opened = ExitStack()
         self._readers: dict[str, Consumer] = {}
@@ -117,7 +117,7 @@ class EmbeddedKafka:
 
         :param timeout: a ``timedelta`` or integer milliseconds.
         :raises TimeoutError: if they do not come in time; those that did come count as read.
-        :raises StreamsError: what an application ended with.
+        :raises StreamsError: the error that ended an application.
         """
         consumer = self._reader(topic)
         key, value = key_serde.bind(topic, is_key=True), value_serde.bind(topic, is_key=False)
@@ -161,7 +161,7 @@ class EmbeddedKafka:
         below this cluster's directory, where one started later with the same ``application.id`` finds it.
 
         :param wait: until it is running.
-        :raises StreamsError: what it failed with, if it does not come to run.
+        :raises StreamsError: the error of the application, if it does not reach RUNNING.
         """
         if not isinstance(config, StreamsConfig):
             own = {"state_dir": str(self._directory), "commit_interval_ms": COMMIT_INTERVAL_MS}

@@ -1,6 +1,6 @@
 """A group in memory that hands out tasks, without topics, consumers and timeouts.
 
-It stands for `streams.kafka.group.Membership` where a test wants to say who owns what, and is the shortest
+It stands for `streams.kafka.group.Membership` where a test decides which member owns which task, and is the shortest
 implementation of that port that keeps its contract (`streams.testing.contracts.membership`).
 """
 
@@ -24,11 +24,12 @@ Owned = Mapping[str, frozenset[TaskId]]
 """The tasks of each member, by its instance id."""
 
 Place = Callable[[frozenset[TaskId], Owned], Mapping[str, Collection[TaskId]]]
-"""``(all tasks, who owns which)`` to who shall own which. A task that is nobody's stays closed."""
+"""A function from ``(all tasks, the owner of each)`` to the tasks that each member shall own. A task without an owner
+stays closed."""
 
 
 def spread(tasks: frozenset[TaskId], owned: Owned) -> dict[str, set[TaskId]]:
-    """As many tasks to each member, each subtopology spread evenly, and few of them moved."""
+    """Gives as many tasks to each member, each subtopology spread evenly, and moves few of them."""
     share, more = divmod(len(tasks), len(owned))
     found: dict[str, set[TaskId]] = {}
     for number, member in enumerate(sorted(owned, key=lambda one: (-len(owned[one]), one))):
@@ -45,19 +46,19 @@ def spread(tasks: frozenset[TaskId], owned: Owned) -> dict[str, set[TaskId]]:
 
 
 class FakeGroup:
-    """Of one application. Its members may live on several threads.
+    """A group in memory for one application. Its members may run on several threads.
 
-    :param place: says who shall own what, whenever a member polls; :func:`spread` by default.
+    :param place: decides which member shall own which tasks, whenever a member polls; :func:`spread` by default.
     """
 
     def __init__(self, place: Place = spread) -> None:
         self.place = place
         self.committed: dict[TopicPartition, OffsetAndMetadata] = {}
-        """What members have committed."""
+        """The offsets that members have committed."""
         self.members: dict[str, FakeMembership] = {}
-        """Those that have joined, by instance id."""
+        """The members that have joined, by instance id."""
         self.away: dict[str, frozenset[TaskId]] = {}
-        """The tasks of those that left to come back."""
+        """The tasks of members that left to come back."""
         self.lock = threading.RLock()
         """Held by members while they look at the group or change it."""
         self._counts: dict[int, int] = {}
@@ -68,12 +69,12 @@ class FakeGroup:
 
     @property
     def owned(self) -> Owned:
-        """What each member owns now, those included that left to come back."""
+        """Returns the tasks that each member owns now, including those of members that left to come back."""
         with self.lock:
             return {name: member.active for name, member in self.members.items()} | self.away
 
     def expire(self, instance_id: str) -> None:
-        """The session of a member ends. If it still lives, it is told so by its next poll and may not commit any more;
+        """Ends the session of a member. If it still runs, its next poll raises an error and it may not commit any more;
         if it left to come back, the others get its tasks."""
         with self.lock:
             self.away.pop(instance_id, None)
@@ -86,7 +87,7 @@ class FakeGroup:
                 self._counts[part] = max(count, self._counts.get(part, 0))
 
     def target(self, instance_id: str) -> frozenset[TaskId]:
-        """Returns what a member shall own, without what another one still has."""
+        """Returns the tasks that a member shall own, without those that another one still has."""
         tasks = frozenset(TaskId(part, number) for part, count in self._counts.items() for number in range(count))
         owned = self.owned
         others = frozenset().union(*(own for name, own in owned.items() if name != instance_id))
@@ -110,7 +111,7 @@ class FakeMembership:
         self._group = group
         self._owner: Owner | None = None
         self._hash = ""
-        self._told = False
+        self._notified = False
         self._checked: frozenset[TaskId] = frozenset()
 
     def join(self, topology: GroupTopology, owner: Owner) -> None:
@@ -126,7 +127,8 @@ class FakeMembership:
         return self._group.members.get(self.instance_id) is self
 
     def poll(self) -> None:
-        """Gives up what others shall have, or else takes what is its own and free; it owns nothing that was lost."""
+        """Gives up the tasks that others shall have, or else takes those of its own that are free; it owns nothing that
+        was lost."""
         group, owner = self._group, self._owner
         if owner is None:
             return
@@ -136,12 +138,12 @@ class FakeMembership:
             kept = self.active & target
             if kept == self.active:
                 kept = target
-            if kept == self.active and self._told:
+            if kept == self.active and self._notified:
                 return
-            if kept > self.active:  # from now on nobody else gets them
+            if kept > self.active:  # from now on no other member gets them
                 self.active = kept
         owner.own(Tasks(kept), lost=lost)
-        self.active, self._told = kept, True
+        self.active, self._notified = kept, True
         self._checked &= kept
         if lost:
             self._owner = None
@@ -167,7 +169,7 @@ class FakeMembership:
         self._group.extend(topology)
 
     def take(self, partition: TopicPartition, messages: Sequence[Any]) -> None:
-        """No record is its own; what it was asked is told here."""
+        """Raises the request to shut down, if there was one; no record is the membership's own."""
         if self.waiting:
             raise ShutdownRequested(f"a member of the application asked all of them to shut down: {self.waiting.pop()}")
 
@@ -177,18 +179,18 @@ class FakeMembership:
                 if member is not self:
                     member.waiting.append(reason)
 
-    def leave(self, *, stay: bool = False) -> None:
-        """Tells the owner first that it owns nothing any more."""
+    def leave(self, *, remain: bool = False) -> None:
+        """Leaves the group, after the owner was called with no tasks."""
         owner, self._owner = self._owner, None
         if owner is not None and self.active:
             owner.own(Tasks(), lost=not self._joined)
         with self._group.lock:
             if self._joined:
                 del self._group.members[self.instance_id]
-                if stay:
+                if remain:
                     self._group.away[self.instance_id] = self.active
             self.active = frozenset()
 
-    def give_up_place(self) -> None:
+    def remove_from_group(self) -> None:
         with self._group.lock:
             self._group.away.pop(self.instance_id, None)

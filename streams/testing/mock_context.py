@@ -1,7 +1,7 @@
 """A context for one processor alone, without a topology (Kafka Streams' ``MockProcessorContext``).
 
-What the processor forwards, schedules and asks for is kept for the test to look at; times and the current record are
-what the test sets. Stores are real ones in memory, without a changelog and a cache.
+It keeps the records that the processor forwards, its punctuations and its requests for a commit; the test reads them,
+and sets the times and the current record. Stores are real ones in memory, without a changelog and a cache.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class CapturedPunctuator:
         :raises ValueError: if the processor has cancelled it.
         """
         if self.cancelled:
-            raise ValueError("this punctuation was cancelled: it never comes again")
+            raise ValueError("this punctuation was cancelled: it does not run any more")
         self.callback(timestamp_ms)
 
     def __repr__(self) -> str:
@@ -126,7 +126,7 @@ class MockProcessorContext:
         timestamp: Timestamp = 0,
         headers: HeaderList | None = None,
     ) -> None:
-        """Sets where the current record came from. Stores take its timestamp and headers for what is put next."""
+        """Sets where the current record came from. Stores take its timestamp and headers for the next puts."""
         time_ms = to_timestamp_ms(timestamp, "timestamp")
         self._metadata = RecordMetadata(topic, partition, offset, TimestampType.CREATE_TIME, time_ms)
         self.set_record_timestamp(time_ms)
@@ -146,7 +146,7 @@ class MockProcessorContext:
         self._metadata = RecordMetadata(None, -1, -1)
 
     def set_current_system_time_ms(self, time: Timestamp) -> None:
-        """Sets the wall clock, which is 0 at first. Nothing fires by it: see :attr:`punctuators`."""
+        """Sets the wall clock, which is 0 at first. It runs no punctuation: see :attr:`punctuators`."""
         self._system_time_ms = to_timestamp_ms(time, "time")
 
     def set_current_stream_time_ms(self, time: Timestamp) -> None:
@@ -191,7 +191,7 @@ class MockProcessorContext:
         return opened.facade
 
     def _store_context(self, store: str) -> StoreContext:
-        """What a custom store is given."""
+        """Returns the context that a custom store is given."""
         return StoreContext(
             StoreEnvironment(
                 store=store,

@@ -1,7 +1,7 @@
 """Fixtures for pytest: a test driver, a broker in memory, and applications on it (docs/testing.md).
 
-The distribution registers it, so that its fixtures are there without an import; what they need is loaded when a test
-asks for one. Everything that a fixture opened is closed at the end of the test.
+The distribution registers it, so that its fixtures are available without an import; their modules are loaded when a
+test uses one. Everything that a fixture opened is closed at the end of the test.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["streams_application", "streams_driver", "streams_kafka"]
 
 @pytest.fixture
 def streams_driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., TopologyTestDriver]]:
-    """``streams_driver(topology, config=None, initial_wall_clock_time=0)`` starts a ``TopologyTestDriver``.
+    """Starts a ``TopologyTestDriver``, as ``streams_driver(topology, config=None, initial_wall_clock_time=0)``.
 
     The topology may also be a ``StreamsBuilder``, or a function that makes either and may take the configuration. State
     is kept in pytest's temporary directories.
@@ -49,7 +49,7 @@ def streams_driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callabl
 
 @pytest.fixture
 def streams_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
-    """An ``EmbeddedKafka``: a broker in memory for this test alone, with topics, records and applications."""
+    """An ``EmbeddedKafka``, a broker in memory for this test alone, with topics, records and applications."""
     from streams.testing.embedded_kafka import EmbeddedKafka
 
     with EmbeddedKafka(tmp_path_factory.mktemp("streams-kafka")) as kafka:
@@ -58,6 +58,6 @@ def streams_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded
 
 @pytest.fixture
 def streams_application(streams_kafka: EmbeddedKafka) -> Callable[..., KafkaStreams]:
-    """``streams_application(topology, config=None)`` starts a ``KafkaStreams`` on the broker of ``streams_kafka`` and
-    waits until it runs. Topologies are given as to ``streams_driver``."""
+    """Starts a ``KafkaStreams`` on the broker of ``streams_kafka`` and waits until it runs, as
+    ``streams_application(topology, config=None)``. Topologies are given as to ``streams_driver``."""
     return streams_kafka.start

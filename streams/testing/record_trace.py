@@ -20,7 +20,7 @@ TITLES = ("record", "us", "step", "node", "place", "key", "value", "old", "note"
 class RecordTrace:
     """The steps of the records that a :class:`TopologyTestDriver` follows, in order. Prints as a table.
 
-    Made by :meth:`TopologyTestDriver.trace`; it goes on to grow while the driver works.
+    Made by :meth:`TopologyTestDriver.trace`; it grows while the driver is used.
     """
 
     def __init__(self, rules: TraceRules, clock: Clock) -> None:
@@ -29,11 +29,11 @@ class RecordTrace:
 
     @property
     def records(self) -> list[str]:
-        """The ids of the records that were followed, in order of their first steps."""
+        """Returns the ids of the records that were followed, in order of their first steps."""
         return list(dict.fromkeys(row.record for row in self.rows))
 
     def of(self, record: str) -> list[TraceStep]:
-        """The steps of one record.
+        """Returns the steps of one record.
 
         :param record: its id, ``topic-partition@offset``.
         """
@@ -50,7 +50,7 @@ class RecordTrace:
         return iter(self.rows)
 
     def __bool__(self) -> bool:
-        """A trace is something also when it is empty."""
+        """Returns ``True``: a trace is something also when it is empty."""
         return True
 
     def __repr__(self) -> str:

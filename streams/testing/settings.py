@@ -1,4 +1,4 @@
-"""What the test tools take for a configuration, and how they say what was perhaps meant."""
+"""The configuration of the test tools, and suggestions for names that do not exist."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ THROTTLES = ("outer_join_emit_interval_ms", "windowed_aggregation_emit_interval_
 
 
 def config_for_tests(config: StreamsConfig | Mapping[str, Any] | None) -> StreamsConfig:
-    """A configuration, also from settings without an application id and a broker.
+    """Returns a configuration, also from settings without an application id and a broker.
 
     :raises ConfigError: if a setting is wrong.
     """
@@ -26,14 +26,15 @@ def config_for_tests(config: StreamsConfig | Mapping[str, Any] | None) -> Stream
 
 
 def with_defaults(settings: Mapping[str, Any] | None, **more: Any) -> dict[str, Any]:
-    """Settings over the defaults and ``more``, whose names are in snake case; any name may be given in either form."""
+    """Returns settings over the defaults and ``more``, whose names are in snake case; any name may be given in either
+    form."""
     defaults = DEFAULTS | {name.replace("_", "."): value for name, value in more.items()}
     names = {name.replace(".", "_"): name for name in defaults}
     return defaults | {names.get(name, name): value for name, value in (settings or {}).items()}
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """What was perhaps meant, else everything there is."""
+    """Returns the names that were perhaps meant, else all that exist, for the end of a sentence."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names)
     if near:

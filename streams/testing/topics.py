@@ -16,12 +16,12 @@ __all__ = ["TestInputTopic", "TestOutputTopic", "TestRecord"]
 
 
 class TestRecord:
-    """A record in or out of the driver: key, value, timestamp in ms and headers.
+    """A record in or out of the driver, with key, value, timestamp in ms and headers.
 
     An input's timestamp of ``None`` is the topic's own next one. Equal to a record with equal parts.
     """
 
-    __test__ = False  # not a test class, whatever pytest makes of the name
+    __test__ = False  # not a test class, despite its name
     __slots__ = ("headers", "key", "timestamp", "value")
     __match_args__ = ("key", "value", "timestamp", "headers")
 
@@ -37,7 +37,7 @@ class TestRecord:
 
     @property
     def record_time(self) -> datetime | None:
-        """The timestamp as a time in UTC."""
+        """Returns the timestamp as a time in UTC."""
         return None if self.timestamp is None else datetime.fromtimestamp(self.timestamp / 1000, UTC)
 
     def __eq__(self, other: object) -> bool:
@@ -58,7 +58,7 @@ class TestRecord:
 
 
 class Pipe(Protocol):
-    """As :meth:`streams.testing.driver.TopologyTestDriver.pipe_raw`."""
+    """A function that pipes bytes, as :meth:`streams.testing.driver.TopologyTestDriver.pipe_raw`."""
 
     def __call__(
         self, topic: str, key: bytes | None, value: bytes | None, timestamp: int, headers: HeaderList | None = None
@@ -160,7 +160,7 @@ class TestInputTopic:
 class TestOutputTopic:
     """A reader of records from a topic, made by :meth:`TopologyTestDriver.create_output_topic`.
 
-    Two readers of one topic share what was not read.
+    Two readers of one topic share the unread records.
     """
 
     __test__ = False
@@ -181,7 +181,7 @@ class TestOutputTopic:
 
     @property
     def queue_size(self) -> int:
-        """How many records were not read."""
+        """The number of records that were not read."""
         return len(self._queue)
 
     @property

@@ -14,27 +14,27 @@ SUPPLIER = Stores.in_memory_key_value_store("s")
 
 
 @pytest.mark.parametrize(
-    "make",
+    ("make", "says"),
     [
-        lambda: Named("a b"),
-        lambda: name_of("a b"),
-        lambda: Consumed(name="a b"),
-        lambda: Produced(name="a b"),
-        lambda: Grouped.as_("a b"),
-        lambda: Repartitioned.as_("a b"),
-        lambda: Materialized.as_("a b"),
-        lambda: Branched.as_("a b"),
-        lambda: Repartitioned(number_of_partitions=0),
-        lambda: Branched(function=lambda s: s, consumer=lambda s: None),
-        lambda: Materialized(name="n", supplier=SUPPLIER),
-        lambda: Materialized(supplier=SUPPLIER, store_type=MEMORY),
-        lambda: Materialized(name="n", store_type="disk"),
-        lambda: Materialized(name="n", logging=False, topic_config={"segment.bytes": "1"}),
-        lambda: Materialized(name="n", retention=timedelta(milliseconds=-1)),
+        (lambda: Named("a b"), "the name 'a b' contains"),
+        (lambda: name_of("a b"), "the name 'a b' contains"),
+        (lambda: Consumed(name="a b"), "the name 'a b' contains"),
+        (lambda: Produced(name="a b"), "the name 'a b' contains"),
+        (lambda: Grouped.as_("a b"), "the name 'a b' contains"),
+        (lambda: Repartitioned.as_("a b"), "the name 'a b' contains"),
+        (lambda: Materialized.as_("a b"), "the name 'a b' contains"),
+        (lambda: Branched.as_("a b"), "the name 'a b' contains"),
+        (lambda: Repartitioned(number_of_partitions=0), "at least one partition, not 0"),
+        (lambda: Branched(function=lambda s: s, consumer=lambda s: None), "a function or a consumer, not both"),
+        (lambda: Materialized(name="n", supplier=SUPPLIER), "'s'; leave out the name 'n'"),
+        (lambda: Materialized(supplier=SUPPLIER, store_type=MEMORY), "leave out store_type"),
+        (lambda: Materialized(name="n", store_type="disk"), "no storage engine named 'disk'"),
+        (lambda: Materialized(name="n", logging=False, topic_config={"segment.bytes": "1"}), "logging=False turns off"),
+        (lambda: Materialized(name="n", retention=timedelta(milliseconds=-1)), "retention must not be negative"),
     ],
 )
-def test_what_cannot_be_is_refused_at_once(make: Callable[[], object]) -> None:
-    with pytest.raises(TopologyError):
+def test_what_cannot_be_is_refused_at_once(make: Callable[[], object], says: str) -> None:
+    with pytest.raises(TopologyError, match=says):
         make()
 
 

@@ -107,7 +107,7 @@ def test_an_error_of_the_function_goes_to_the_handler_and_drops_the_record(build
 
 @pytest.mark.parametrize("build", FAILING)
 def test_a_handler_that_fails_stops_the_task(build: Build) -> None:
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError, match="boom"):
         run(build, A)
 
 
@@ -133,7 +133,7 @@ def test_an_error_further_down_is_handled_there_and_only_there(build: Callable[[
     builder = StreamsBuilder()
     build(builder.stream("in")).foreach(boom, name="below")
     task = FakeTask(builder.build())
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError, match="boom"):
         task.pipe("in", "a", "x")
     assert [node for node, _, _ in task.failures] == ["below"]
 
@@ -156,13 +156,13 @@ def test_a_pattern_must_match_the_whole_name_of_a_topic() -> None:
 
 @pytest.mark.parametrize("topics", ["", [], ["a", ""], [1], None])
 def test_a_stream_needs_topics(topics: Any) -> None:
-    with pytest.raises(TopologyError):
+    with pytest.raises(TopologyError, match="a stream reads one or more topics, or a compiled pattern, got "):
         StreamsBuilder().stream(topics)
 
 
 @pytest.mark.parametrize("topic", ["", None, 7])
 def test_a_sink_needs_a_topic(topic: Any) -> None:
-    with pytest.raises(TopologyError):
+    with pytest.raises(TopologyError, match="a stream goes to a topic, or to those that a function names, got "):
         StreamsBuilder().stream("in").to(topic)
 
 

@@ -19,7 +19,7 @@ def test_visits_and_visitors_are_counted(
     monkeypatch.syspath_prepend(str(root / "examples" / "08_custom_stores"))
     driver = start(script("08_custom_stores/visitors").topology())
     pages = driver.create_input_topic("visits", Serdes.STRING, Serdes.STRING)
-    told = driver.create_output_topic("visits-told", Serdes.STRING, Serdes.STRING)
+    told = driver.create_output_topic("visits-and-visitors", Serdes.STRING, Serdes.STRING)
     pages.pipe_key_values([("/start", "ann"), ("/start", "bob"), ("/start", "ann"), ("/end", "bob")])
     assert told.read_key_values() == [
         ("/start", "1 visits of 1 visitors"),

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from golden_support import calls
 from golden_support.cache_ends import ends
 from golden_support.compare import count_untold, explain
 from golden_support.difference_rules import in_order_of_rocksdb
@@ -372,15 +371,6 @@ def test_recorded_settings_go_over_the_defaults() -> None:
     assert config.application_id == "parity"
     assert config.dsl_store_suppliers_class is BuiltInDslStoreSuppliers.IN_MEMORY
     assert config_of({"application.id": "app", "commit.interval.ms": 7}).dotted()["commit.interval.ms"] == 7
-
-
-def test_calls_are_taken_once() -> None:
-    """In the order in which they were made."""
-    calls.take()
-    calls.call("one")
-    calls.call("two")
-    assert calls.take() == ["one", "two"]
-    assert calls.take() == []
 
 
 def test_differing_documents_are_explained() -> None:

@@ -69,7 +69,7 @@ def test_missing_rights_and_a_wrong_password_are_told(secured: SecuredBroker, tm
     assert re.search(r"^fail  group: .*GROUP_AUTHORIZATION_FAILED \(30\); allow READ and DESCRIBE", lines, re.MULTILINE)
     assert "fail  topics: source topic 'a-in' may not be seen: allow READ on it" in lines
     assert "fail  rights: topic 'a-0-tasks' may not be seen: allow READ and WRITE on it, or on topics with" in lines
-    assert "fail  rights: topics may not be made: allow CREATE on topics with the prefix 'a-', or on the c" in lines
+    assert "fail  rights: topics may not be created: allow CREATE on topics with the prefix 'a-', or on the c" in lines
     status, lines = doctor(tmp_path, *given, "-c", "sasl.password=crayon")
     assert status == 1
     assert "fail  broker: " in lines
@@ -109,10 +109,10 @@ def test_missing_rights_on_topics_and_transactions_are_told(
     allow(ResourceType.TOPIC, topic, AclOperation.READ)
     for operation in (AclOperation.READ, AclOperation.WRITE):
         allow(ResourceType.TOPIC, f"{application}-", operation, ResourcePatternType.PREFIXED)
-    found = lines_with("fail  rights: topics may not be made: allow CREATE on topics with the prefix")
+    found = lines_with("fail  rights: topics may not be created: allow CREATE on topics with the prefix")
     assert "may not be seen" not in found
     allow(ResourceType.TOPIC, f"{application}-", AclOperation.CREATE, ResourcePatternType.PREFIXED)
     allow(ResourceType.TRANSACTIONAL_ID, f"{application}-", AclOperation.WRITE, ResourcePatternType.PREFIXED)
-    found = lines_with("ok    rights: 1 topics may be used as needed; those to be made (1) may be made")
+    found = lines_with("ok    rights: 1 topics may be used as needed; those to be created (1) may be created")
     assert f"ok    transactions: transactional ids with the prefix '{application}-' may be used" in found
     assert "fail" not in found

@@ -184,7 +184,7 @@ def test_what_somebody_must_mend_is_told_at_once(secured: SecuredBroker, what: s
         ("SASL_PLAINTEXT", "sasl_ssl", r"closed the connection: .* security\.protocol is not that of its listener"),
         ("SASL_SSL", "sasl_plaintext", r"announces an answer of \d+ bytes.* security\.protocol"),
         ("SSL", "plaintext", r"announces an answer of \d+ bytes.* security\.protocol"),
-        ("SSL", "ssl", r"refused our certificate, or that there is none|wants a certificate"),
+        ("SSL", "ssl", r"refused the certificate of this client, or requires one|wants a certificate"),
     ],
 )
 def test_the_wrong_protocol_for_a_listener_is_told(

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from streams.kafka.confluent.consumer import names_nobody
+from streams.kafka.confluent.consumer import names_no_member
 
 
 def metadata(generation: int, member: str, instance: str | None = None) -> bytes:
@@ -18,12 +18,12 @@ def metadata(generation: int, member: str, instance: str | None = None) -> bytes
 @pytest.mark.parametrize("instance", [None, "one"])
 def test_a_member_that_was_thrown_out_is_known(instance: str | None) -> None:
     """The broker takes its commits for those of a client outside the group, and checks nothing where that is empty."""
-    assert names_nobody(metadata(-1, "", instance))
-    assert names_nobody(metadata(-1, "one-1234", instance))
-    assert names_nobody(metadata(3, "", instance))
-    assert not names_nobody(metadata(0, "one-1234", instance))
-    assert not names_nobody(metadata(256, "one-1234", instance))
+    assert names_no_member(metadata(-1, "", instance))
+    assert names_no_member(metadata(-1, "one-1234", instance))
+    assert names_no_member(metadata(3, "", instance))
+    assert not names_no_member(metadata(0, "one-1234", instance))
+    assert not names_no_member(metadata(256, "one-1234", instance))
 
 
 def test_another_form_is_left_to_the_broker() -> None:
-    assert not names_nobody(b"CGMDv3:" + bytes(20))
+    assert not names_no_member(b"CGMDv3:" + bytes(20))

@@ -16,7 +16,7 @@ class TestControlTopics(MembershipContract):
     @pytest.fixture(autouse=True)
     def _kit(self) -> Iterator[None]:
         clock = ManualClock(SystemClock().time_ms())
-        clients = EmbeddedClients(EmbeddedBroker(clock))
+        clients = EmbeddedClients(EmbeddedBroker(clock, blocking=False))
         self.kit = ClientsKit(clients, clock, lambda seconds: clock.advance(int(seconds * 1000)), "group", 30)
         yield
         self.kit.close()

@@ -475,12 +475,12 @@ def test_a_queue_that_stays_full_is_an_error_in_the_end() -> None:
 @pytest.mark.parametrize("error", [RetryableError("later"), TaskMigratedError("fenced"), InternalError("bug")])
 def test_the_ports_own_errors_pass(error: StreamsError) -> None:
     kit, _ = stuck(error)
-    with pytest.raises(type(error)):
+    with pytest.raises(type(error), match=error.message):
         kit.sink()("k", "v", 5, None)
-    with pytest.raises(type(error)):
+    with pytest.raises(type(error), match=error.message):
         kit.collector.changelog("out", 0).log(b"k", b"v", 5)
     if not isinstance(error, InternalError):
-        with pytest.raises(type(error)):
+        with pytest.raises(type(error), match=error.message):
             kit.sink(partitioner=lambda *arguments: [0])("k", "v", 5, None)
     assert kit.told.refused == []
 
@@ -522,7 +522,7 @@ def test_a_record_that_the_client_cannot_take_at_all_fails_at_once() -> None:
 def test_a_new_producer_starts_without_the_failures_of_the_old_one(kit: Kit) -> None:
     kit.broker.refuse("out", "UNKNOWN")
     kit.sink()("k", "v", 5, None)
-    with pytest.raises(ProductionError):
+    with pytest.raises(ProductionError, match="UNKNOWN"):
         kit.collector.flush()
     kit.broker.accept("out")
     kit.collector.replace(EmbeddedClients(kit.broker).producer({}))

@@ -145,7 +145,7 @@ class Member:
         self.membership.poll()
 
     def restart(self, *, stay: bool) -> None:
-        self.membership.leave(stay=stay)
+        self.membership.leave(remain=stay)
         self.owned = frozenset()
         self._join()
 
@@ -308,8 +308,9 @@ def test_a_member_that_comes_back_alone_goes_on_by_the_plan() -> None:
     group = exchanged()
     for member in list(group.members):
         member.leave()
-    group.member("a")
+    alone = group.member("a")
     group.rest(spread=False)
+    assert alone.owned == group.all
 
 
 def test_a_plan_is_read_back() -> None:

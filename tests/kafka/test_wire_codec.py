@@ -199,7 +199,7 @@ def test_as_many_as_there_may_be_are_read() -> None:
 
 def test_none_is_not_written_where_a_value_must_be() -> None:
     """A mistake of ours, which the broker would answer by closing the connection."""
-    with pytest.raises(TypeError, match="None"):
+    with pytest.raises(TypeError, match="None is given where a value must be"):
         codec_of(OneText, 0, flexible=True).write(bytearray(), OneText(None))  # type: ignore[arg-type]
 
 

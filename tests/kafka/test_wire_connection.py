@@ -98,7 +98,7 @@ def test_a_broker_before_flexible_versions_is_told() -> None:
 
 
 def test_a_broker_that_does_not_tell_its_versions_is_told() -> None:
-    told = pytest.raises(StreamsError, match=r"does not tell its versions: INVALID_REQUEST \(42\)")
+    told = pytest.raises(StreamsError, match=r"does not report its versions: INVALID_REQUEST \(42\)")
     with FakeBroker({API_VERSIONS: ApiVersionsResponse(42, (), 0)}) as broker, told:
         connected(broker)
 
@@ -371,7 +371,7 @@ def test_a_broker_that_wants_a_certificate_and_gets_none_is_told() -> None:
     """Under TLS 1.3 it says so after the handshake, in place of the first answer."""
     with FakeBroker({}, tls=server_tls(client_authority="authority")) as broker:
         with pytest.raises(
-            StreamsError, match=r"refused our certificate, or that there is none: .*CERTIFICATE_REQUIRED"
+            StreamsError, match=r"refused the certificate of this client, or requires one: .*CERTIFICATE_REQUIRED"
         ) as caught:
             connected(broker, **trusted())
         assert not isinstance(caught.value, RetryableError)

@@ -227,7 +227,7 @@ def test_a_certificate_of_our_own_is_read_from_files_or_texts(tmp_path: Path, mo
     password = {"ssl.key.password": "of-the-key"}
     texts = {"ssl.certificate.pem": text("client.pem"), "ssl.key.pem": text("client.key")}
     tls_context(texts | password)
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError, match=r"^ssl\.certificate\.pem with its key cannot be used"):
         tls_context(texts)
     assert list(tmp_path.iterdir()) == []
     files = {"ssl.certificate.location": path("client.pem"), "ssl.key.location": path("client.key")}

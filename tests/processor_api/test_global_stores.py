@@ -143,9 +143,9 @@ def test_what_does_not_fit_is_refused(case: str) -> None:
 
 def test_a_refused_global_store_leaves_nothing_behind() -> None:
     topology = Topology()
-    with pytest.raises(TopologyError):
+    with pytest.raises(TopologyError, match="changelog"):
         topology.add_global_store(logged("g"), "gs", "global", "gp", Keep)
-    with pytest.raises(TopologyError):
+    with pytest.raises(TopologyError, match="the supplier of 'gp' has its own store 'other'"):
         topology.add_global_store(store("g"), "gs", "global", "gp", BringsAnother)
     topology.add_global_store(store("g"), "gs", "global", "gp", BringsItsOwn)
     assert topology.global_stores["g"].topic == "global"

@@ -104,7 +104,7 @@ def test_a_snapshot_ends_when_its_engine_is_opened_anew(tmp_path: Path) -> None:
     engine = RocksEngine(tmp_path / "rocksdb", ["s.plain"])
     snapshot = engine.snapshot(["s.plain"])
     engine.reopen(bulk=True)
-    with pytest.raises(Exception, match="closed"):
+    with pytest.raises(StateError, match="closed"):
         snapshot.family("s.plain").get(b"a")
     assert engine.snapshot(["s.plain"]).family("s.plain").get(b"a") is None
     engine.close()

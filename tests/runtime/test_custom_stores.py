@@ -61,7 +61,7 @@ def test_a_processor_gets_the_calls_of_the_store_and_not_its_life(tmp_path: Path
                 call()
         with pytest.raises(AttributeError, match="store 'store' is a Texts, which has no 'fetch'"):
             store.fetch("k")
-        with pytest.raises(AttributeError):
+        with pytest.raises(AttributeError, match="_file"):
             _ = store._file
     assert not store.is_open
     with pytest.raises(StoreError, match="store 'store' is closed"):

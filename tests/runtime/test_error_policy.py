@@ -114,7 +114,7 @@ def test_the_handler_is_asked_once_at_the_innermost_node() -> None:
     """The nodes above, through which a failure passes, do not ask again (semantics 113)."""
     handler = Asked(Response.fail())
     config = {"processing.exception.handler": handler}
-    with driver(calling(failing(ValueError("x"))), **config) as run, pytest.raises(ProcessingError):
+    with driver(calling(failing(ValueError("x"))), **config) as run, pytest.raises(ProcessingError, match="ValueError"):
         run.pipe_raw("in", b"k", b"bad", 2, [("h", b"1")])
     ((context, record, error),) = handler.calls
     assert isinstance(error, ValueError)
@@ -322,7 +322,7 @@ def test_a_dead_letter_is_out_before_the_task_fails(guarantee: str, there: int) 
     broker = EmbeddedBroker(auto_create_topics=True)
     config = {"errors.dead.letter.queue.topic.name": "dlq", "processing.guarantee": guarantee}
     policy, producer = policy_on(broker, **config)
-    with pytest.raises(ProcessingError):
+    with pytest.raises(ProcessingError, match="ValueError in node 'n'"):
         policy.processing("n", ValueError("x"), "k", "v", 1, None, Cursor())
     found = broker.records("dlq", read_committed=False) if "dlq" in broker.topics else []
     assert len(found) == there

@@ -114,7 +114,7 @@ def test_a_write_that_fails_leaves_rows_and_offset_as_they_were(kit: Kit, engine
     kit.task.apply()
     engine.fails = True
     kit.task.process(PLACE, kit.messages(("a", "2"), ("b", "2")))
-    with pytest.raises(StateError):
+    with pytest.raises(StateError, match="no space"):
         kit.task.apply()
     assert (kit.seen("a")[0], kit.seen("b")) == ("1", None)
     assert kit.task.stores.stored_offset(kit.spec, PLACE) == 0

@@ -68,7 +68,7 @@ def test_another_partition_count_ends_the_application(topic: str, before: int, n
     error = running.failed()
     assert isinstance(error, TopologyError)
     assert f"source topic '{topic}' has {now} partitions now and had {before} when this worker started" in str(error)
-    assert "reset" in str(error)
+    assert "reset the application" in str(error)
     assert running.committed(other) == 1
     assert running.values() == ["1"]
 

@@ -84,13 +84,6 @@ def kit_fixture(tmp_path: Path) -> Iterator[Cluster]:
         yield kit
 
 
-def ask(kit: Cluster, *keys: str) -> list[str]:
-    before = len(kit.values("out"))
-    kit.send_pairs("in", [(key, "?") for key in keys])
-    kit.until(lambda: len(kit.values("out")) >= before + len(keys))
-    return kit.values("out")[before:]
-
-
 def committed(kit: Cluster) -> int:
     """Of the source topic."""
     found = kit.broker.groups.group("app").offsets.get(TopicPartition("ref", 0))
@@ -106,7 +99,7 @@ def test_a_removed_store_is_restored_up_to_the_committed_offset(
     config = {"processing_guarantee": guarantee}
     kit.send_pairs("ref", [("a", "1"), (None, "no key"), ("b", "1"), ("b", None)])
     app = kit.start(build(engine), **config)
-    kit.until(lambda: ask(kit, "a", "b") == ["1", "None"])
+    kit.until(lambda: kit.ask("a", "b") == ["1", "None"])
     kit.until(lambda: committed(kit) == 4)
     app.close()
     shutil.rmtree(kit.directory)
@@ -114,7 +107,7 @@ def test_a_removed_store_is_restored_up_to_the_committed_offset(
     restores = Restores()
     kit.start(build(engine), restores, **config)
     assert restores.started == [("r", "ref-0", 0, 4)]
-    kit.until(lambda: ask(kit, "a", "b", "c") == ["1", "None", "3"])
+    kit.until(lambda: kit.ask("a", "b", "c") == ["1", "None", "3"])
     assert sorted(name for name in kit.broker.topics if "tasks" not in name) == ["in", "out", "ref"]
 
 
@@ -129,7 +122,7 @@ def test_a_kept_store_reads_nothing_again(kit: Cluster, build: Build, guarantee:
     restores = Restores()
     kit.start(build(ROCKSDB), restores, **config)
     assert restores.started == []
-    kit.until(lambda: ask(kit, "a", "b") == ["1", "3"])
+    kit.until(lambda: kit.ask("a", "b") == ["1", "3"])
 
 
 def test_a_store_that_is_ahead_of_the_committed_offset_stays(
@@ -148,7 +141,7 @@ def test_a_store_that_is_ahead_of_the_committed_offset_stays(
         kit.start(build(ROCKSDB), restores)
         assert restores.started == []
         kit.until(lambda: committed(kit) == 3)
-    assert ask(kit, "a", "b") == ["3", "2"]
+    assert kit.ask("a", "b") == ["3", "2"]
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
@@ -161,7 +154,7 @@ def test_a_topic_that_serves_another_store_now_fills_it_from_the_beginning(kit: 
     restores = Restores()
     kit.start(optimized_table(ROCKSDB), restores)  # rows of another format
     assert restores.started == [("r", "ref-0", 0, 1)]
-    assert ask(kit, "a") == ["1"]
+    assert kit.ask("a") == ["1"]
 
 
 def test_only_its_own_processor_writes_to_a_read_only_store(kit: Cluster) -> None:
@@ -176,6 +169,6 @@ def test_new_records_are_seen_by_connected_processors_at_once(kit: Cluster) -> N
     """They are in one task: also what is not committed."""
     app: KafkaStreams = kit.start(read_only(ROCKSDB), commit_interval_ms=60_000)
     kit.send_pairs("ref", [("a", "1")])
-    kit.until(lambda: ask(kit, "a") == ["1"])
+    kit.until(lambda: kit.ask("a") == ["1"])
     assert committed(kit) == 0
     assert app.state is ClientState.RUNNING

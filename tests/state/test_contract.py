@@ -112,7 +112,8 @@ def test_what_was_committed_is_what_stays(setup: Setup, opened: Opened, tmp_path
         again.close()
     put_all(kit, kind, [("last", "x", 80)])
     kit.commit()
-    assert len(kind.contents(kit)) != len(before) or kind.contents(kit) != before
+    added = [row for row in kind.contents(kit) if row not in before]
+    assert sum("last" in str(row) for row in added) == 1, added
 
 
 @every(SETUPS)
@@ -262,7 +263,9 @@ def test_a_serde_that_cannot_write(of: str, setup: Setup, opened: Opened) -> Non
     kit.commit()
     fragile.writes = True
     assert kind.contents(kit) == before
-    assert setup.caching or kit.logged[: len(logged)] == logged
+    if not setup.caching and kind.name != "change-buffer":  # of these the commit has logged what was put before
+        assert kit.logged == logged
+    assert [key for key, *_ in kit.logged if b"new" in key] == []
 
 
 @every(SETUPS)
@@ -301,10 +304,12 @@ def test_a_view_that_is_read_only(kind: Kind, opened: Opened) -> None:
     before = kind.contents(kit)
     view = read_only(kit.store, "reader", "it belongs to a topic").facade
     assert kind.get(view, "é", 40) is not None
-    for name in ("put", "put_if_absent", "put_all", "delete", "remove"):
-        if hasattr(type(kit.facade), name):
-            with pytest.raises(StoreError, match=r"node 'reader' writes to store 's'.*it belongs to a topic"):
-                getattr(view, name)("a", "v")
+    writes = ("put", "put_if_absent", "put_all", "delete", "remove")
+    offered = [name for name in writes if hasattr(type(kit.facade), name)]
+    assert "put" in offered
+    for name in offered:
+        with pytest.raises(StoreError, match=r"node 'reader' writes to store 's'.*it belongs to a topic"):
+            getattr(view, name)("a", "v")
     for rows in (*kind.lists.values(), *kind.backward.values()):
         assert list(rows(view, None, None)) == list(rows(kit.facade, None, None))
     assert kind.contents(kit) == before

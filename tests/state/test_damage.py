@@ -211,6 +211,7 @@ def test_a_store_whose_file_is_damaged_is_rebuilt_alone(database: Path, tmp_path
     engine.close()
     with DatabaseReader(database) as reader:
         before = {name: list(reader.family(name).range()) for name in FAMILIES}
+    alone = set()
     for file in sorted(database.glob("*.sst")):
         root = tmp_path / f"copy-{file.stem}"
         shutil.copytree(tmp_path / "app", root / "app")
@@ -223,10 +224,12 @@ def test_a_store_whose_file_is_damaged_is_rebuilt_alone(database: Path, tmp_path
             continue  # it is of the offsets or of the positions
         (store,) = {name.rpartition(".")[0] for name in damaged}
         rebuilt(copy, store)
+        alone.add(store)
         found = of_engine(copy)
         assert {name: rows for name, rows in found.items() if rows and name != OFFSETS} == {
             name: rows for name, rows in before.items() if not name.startswith(f"{store}.")
         }
+    assert alone == {name.rpartition(".")[0] for name, rows in before.items() if rows and name != OFFSETS}
 
 
 def _damaged(reader: DatabaseReader, family: str) -> bool:

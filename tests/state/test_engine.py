@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from processor_api.errors import RetryableError, StateDirectoryError, StateError
+from processor_api.errors import DamagedStateError, RetryableError, StateError
 from state.engine.memory import MemoryEngine
 from state.engine.port import OFFSETS, POSITIONS
 from state.rocksdb.engine import RocksEngine
@@ -279,7 +279,7 @@ def test_a_store_that_another_process_has_open_may_come_free(path: Path) -> None
 
 def test_a_store_opened_twice_by_one_process_is_refused(path: Path) -> None:
     first = RocksEngine(path, FAMILIES)
-    with pytest.raises(RetryableError):
+    with pytest.raises(RetryableError, match=r"the store at .*db is open"):
         RocksEngine(path, FAMILIES)
     first.close()
     RocksEngine(path, FAMILIES).close()
@@ -330,10 +330,11 @@ def test_a_damaged_block_is_an_error_and_not_an_empty_store(path: Path) -> None:
 def test_a_store_cut_short_is_an_error_at_the_opening(path: Path, pattern: str) -> None:
     _filled(path)
     _damage(path, pattern, lambda data: data.__delitem__(slice(len(data) // 3, None)))
-    with pytest.raises(StateError) as caught:
+    with pytest.raises(
+        DamagedStateError, match=r"is damaged: Corruption: .* run `streams state rebuild --task"
+    ) as caught:
         RocksEngine(path, FAMILIES)
-    assert not isinstance(caught.value, StateDirectoryError)
-    assert str(path) in str(caught.value)
+    assert str(caught.value).startswith(f"the database at {path} is damaged: ")
 
 
 def test_a_list_of_files_cut_short_is_an_error_or_an_earlier_point(path: Path) -> None:

@@ -25,11 +25,14 @@ def _value(harness: StateHarness, value: Any) -> Any:
     return ValueAndTimestamp(value, 1) if harness.kind == "timestamped-kv" else value
 
 
-@pytest.mark.parametrize(("key", "value"), [(None, "1"), (5, "1"), ("b", 5)])
-def test_put_all_puts_all_or_nothing(harness: StateHarness, key: Any, value: Any) -> None:
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [(None, "1", "null keys"), (5, "1", "cannot write the key"), ("b", 5, "cannot write the value")],
+)
+def test_put_all_puts_all_or_nothing(harness: StateHarness, key: Any, value: Any, says: str) -> None:
     """When a key is null, or a key or value cannot be written, nothing is stored and nothing logged."""
     entries = [("a", _value(harness, "1")), (key, _value(harness, value))]
-    with pytest.raises(StoreError):
+    with pytest.raises(StoreError, match=says):
         harness.run(1, 0, lambda store: store.put_all(entries))
     assert harness.run(1, 1, lambda store: store.get("a")) is None
     assert harness.take_changelog() == []

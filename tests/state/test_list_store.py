@@ -151,11 +151,21 @@ def test_a_list_store_is_never_cached() -> None:
         builder_of(rocksdb=True).with_caching_enabled()
 
 
-@pytest.mark.parametrize("row", [b"", b"\x01\x00\x00", b"\x00\x00\x00\x00\x01", b"\x01\xff\xff\xff\xff",
-    b"\x01\x00\x00\x00\x01", b"\x01\x00\x00\x00\x01\x00\x00\x00\x02a", b"\x01\x00\x00\x00\x00a"])  # fmt: skip
-def test_what_is_no_list_is_not_read(row: bytes) -> None:
-    with pytest.raises(ValueError, match="list"):
-        read_items(row)
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ("", "at least 5 bytes, this one has 0"),
+        ("01 0000", "at least 5 bytes, this one has 3"),
+        ("00 00000001", "not a list of byte arrays: strategy 0, 1 items"),
+        ("01 ffffffff", "not a list of byte arrays: strategy 1, -1 items"),
+        ("01 00000001", "ends early, after 0 items"),
+        ("01 00000001 00000002 61", "takes 11 bytes, and there are 10"),
+        ("01 00000000 61", "takes 5 bytes, and there are 6"),
+    ],
+)
+def test_what_is_no_list_is_not_read(row: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        read_items(bytes.fromhex(row))
 
 
 def test_a_damaged_row_names_the_store(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_sizes_given_win_over_the_profile() -> None:
 def test_too_many_open_files_are_told_with_what_to_do() -> None:
     error = mapped(Exception("IO error: While open a file: Too many open files"), "/here", "open")
     assert isinstance(error, StateDirectoryError)
-    assert "/here" in str(error)
+    assert "cannot open the store at /here: " in str(error)
     assert "ulimit -n" in str(error)
 
 

@@ -118,7 +118,7 @@ def test_a_drain_that_fails_leaves_the_budget_right(what: str, fails_at: int) ->
         store.rows.on_flush(fail, old_values=True)
     for key in "abc":
         store.operator.put(key, 1, 0, None)
-    with pytest.raises(ProductionError):
+    with pytest.raises(ProductionError, match="fenced"):
         store.rows.drain()
     held = [*store.rows.clean.items(), *store.rows.dirty.items()]
     assert sorted(key for key, _ in held) == ["a", "b", "c"]

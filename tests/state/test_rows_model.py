@@ -155,7 +155,7 @@ class Model(RuleBasedStateMachine):
     def refused(self, data: st.DataObject) -> None:
         """A value that its serde does not take changes nothing."""
         bad: Any = object()
-        with pytest.raises(StoreError):
+        with pytest.raises(StoreError, match="cannot write the value"):
             self.store.facade.put(data.draw(self.keys), ValueAndTimestamp(bad, 1) if self.timestamped else bad)
 
     @rule(data=st.data())

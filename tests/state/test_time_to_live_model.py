@@ -176,7 +176,7 @@ class Model(RuleBasedStateMachine):
             self.rows[key] = Row(value, self.time, self.time)
 
     def refused(self, key: Any) -> None:
-        with pytest.raises(StoreError):
+        with pytest.raises(StoreError, match="cannot write the value"):
             self.kit.facade.put(key, self.given(object(), 1))
 
     def get(self, key: Any) -> None:

@@ -4,8 +4,6 @@ segments stay old, new ones are new."""
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from processor_api.stores.windowed import Window, Windowed
 from state.engine.port import OFFSETS
 from state.formats.offsets import read_offset
 from state.registry.kinds import families_held
+from state_support.killed_writer import kill_after
 from state_support.store_kit import StoreKit, restored
 
 S = Serdes.STRING
@@ -281,6 +280,10 @@ while True:
 """
 
 
+HERE = Path(__file__).resolve()
+FOLDERS = [str(HERE.parent), str(HERE.parents[1] / "support")]
+
+
 def operations(number: int) -> list[tuple[str, ValueAndTimestamp[str] | None, int]]:
     """Puts of one commit. Time moves on by a millisecond with every second commit."""
     chance = random.Random(number)
@@ -289,22 +292,6 @@ def operations(number: int) -> list[tuple[str, ValueAndTimestamp[str] | None, in
         value = None if chance.random() < 0.2 else ValueAndTimestamp(f"new {number}", number)
         made.append((f"k{chance.randrange(40)}", value, 180 + number // 2 - chance.randrange(100)))
     return made
-
-
-def _killed(path: Path, commits: int) -> int:
-    """Upgrades until some time after its n-th commit; returns the last that it is known to have made."""
-    told = -1
-    here = Path(__file__).resolve()
-    folders = [str(here.parent), str(here.parents[1] / "support")]
-    command = [sys.executable, "-c", WRITER, str(path), *folders]
-    with subprocess.Popen(command, cwd=here.parents[2], stdout=subprocess.PIPE, text=True) as writer:
-        assert writer.stdout is not None
-        for _ in range(commits):
-            told = int(writer.stdout.readline())
-        writer.kill()
-        for line in writer.stdout:
-            told = int(line) if line.endswith("\n") else told
-    return told
 
 
 def _kill_often(directory: Path, kills: int) -> None:
@@ -320,7 +307,7 @@ def _kill_often(directory: Path, kills: int) -> None:
     kit.close()
     applied, time, chance = -1, 179, random.Random(7)
     for _ in range(kills):
-        told = _killed(path, chance.choice([0, 1, 3, 30, 100]))
+        told = kill_after(chance.choice([0, 1, 3, 30, 100]), WRITER, str(path), *FOLDERS)
         kit = StoreKit(timestamped, path)
         found = kit.engine.family(OFFSETS).get(b"log-0")
         offset = -1 if found is None else read_offset(found)

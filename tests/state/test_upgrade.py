@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from processor_api.stores.factory import StoreBuilder, Stores
 from state.engine.port import OFFSETS
 from state.formats.offsets import read_offset
 from state.registry.kinds import families_held
+from state_support.killed_writer import kill_after
 from state_support.store_kit import StoreKit, load, restored
 
 S = Serdes.STRING
@@ -267,21 +266,6 @@ while True:
 """
 
 
-def _killed(path: Path, kind: str, commits: int) -> int:
-    """Upgrades until some time after its n-th commit; returns the last that it is known to have made."""
-    told = -1
-    repository = Path(__file__).resolve().parents[2]
-    command = [sys.executable, "-c", WRITER, str(path), kind]
-    with subprocess.Popen(command, cwd=repository, stdout=subprocess.PIPE, text=True) as writer:
-        assert writer.stdout is not None
-        for _ in range(commits):
-            told = int(writer.stdout.readline())
-        writer.kill()
-        for line in writer.stdout:
-            told = int(line) if line.endswith("\n") else told
-    return told
-
-
 Step = tuple[StoreBuilder[Any, Any], StoreBuilder[Any, Any]]
 STEPS: list[Step] = [(PLAIN, TIMESTAMPED), (PLAIN, HEADERS), (TIMESTAMPED, HEADERS)]
 every_step = pytest.mark.parametrize("step", STEPS, ids=lambda step: f"{step[0].kind} to {step[1].kind}")
@@ -298,7 +282,7 @@ def _kill_often(directory: Path, kills: int, step: Step) -> None:
     kit.close()
     applied, sizes = -1, random.Random(7)
     for _ in range(kills):
-        told = _killed(path, newer.kind, sizes.choice([0, 1, 3, 30]))
+        told = kill_after(sizes.choice([0, 1, 3, 30]), WRITER, str(path), newer.kind)
         kit = StoreKit(newer, path)
         found = kit.engine.family(OFFSETS).get(b"log-0")
         offset = -1 if found is None else read_offset(found)

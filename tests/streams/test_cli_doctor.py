@@ -23,7 +23,7 @@ from streams.cli.machine_checks import open_files, space
 from streams.cli.right_checks import needed_rights, right_findings
 from streams.kafka.confluent.rights import Rights
 from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
-from streams.kafka.internal_topics import RESET_ADVICE
+from streams.kafka.internal_topics import RESET_HINT
 from streams.kafka.ports import Admin
 from streams.kafka.wire.describe import GroupDescription
 from streams.kafka.wire.messages import (
@@ -75,10 +75,10 @@ def test_a_machine_in_order(folder: Path) -> None:
     assert all(any(part.isdigit() for part in lines[what][0]) for what in ("streams", "librdkafka", "rocksdict"))
     assert re.fullmatch(r"(ok|warn) (at most \d+.*|no limit)", *lines["open files"])
     (state,) = lines["state directory"]
-    assert state.startswith(f"ok {folder}/state-home/streams, which will be made: ")
+    assert state.startswith(f"ok {folder}/state-home/streams, which will be created: ")
     assert lines["settings"] == [
-        "warn application.id is not given, so the group is not looked at",
-        "warn bootstrap.servers is not given, so no broker is looked at",
+        "warn application.id is not given, so the group is not checked",
+        "warn bootstrap.servers is not given, so no broker is checked",
     ]
     assert sorted(path.name for path in folder.iterdir() if path.name != "__pycache__") == ["app.py"]
 
@@ -97,7 +97,7 @@ def test_the_state_directory_is_that_of_the_application(folder: Path) -> None:
     status, lines = doctor(folder, "--application-id", "mine", "-c", f"state.dir={folder}/state")
     assert status == 0
     assert lines["state directory"][0].startswith(f"ok {folder}/state/mine: ")
-    assert lines["settings"] == ["warn bootstrap.servers is not given, so no broker is looked at"]
+    assert lines["settings"] == ["warn bootstrap.servers is not given, so no broker is checked"]
     assert list((folder / "state" / "mine").iterdir()) == []
 
 
@@ -153,7 +153,7 @@ def test_a_login_that_only_librdkafka_has_is_left_to_it(folder: Path) -> None:
     given = ("--bootstrap-servers", f"{HOST}:1", "-c", "security.protocol=sasl_plaintext", "-c", "sasl.mechanism=PLAIN")
     status, lines = doctor(folder, *given)
     assert status == 1
-    assert lines["broker"] == ["warn sasl.username is missing: the login needs it; librdkafka is asked in its place"]
+    assert lines["broker"] == ["warn sasl.username is missing: the login needs it; librdkafka is asked instead"]
     assert lines["librdkafka"][1].startswith("fail cannot make an admin client: ")
 
 
@@ -221,7 +221,7 @@ def test_findings_of_errors() -> None:
             True,
             fail(
                 "group",
-                "'g' has 2 members that assign by 'stream', which is not our way: end them, or set another"
+                "'g' has 2 members that assign by 'stream', which this library does not use: stop them, or set another"
                 " application.id",
             ),
         ),
@@ -255,8 +255,11 @@ CHANGELOG = "a-KSTREAM-AGGREGATE-STATE-STORE-0000000002-changelog"
             {"in": 3},
             [
                 ok("topics", "source topic 'in' has 3 partitions"),
-                warn("topics", "output topic 'out' does not exist: it is made by writing only if brokers allow that"),
-                ok("topics", f"0 internal topics exist; to be made at the start: {REPARTITION}, {CHANGELOG}"),
+                warn(
+                    "topics",
+                    "output topic 'out' does not exist: it is created by writing only if the brokers allow that",
+                ),
+                ok("topics", f"0 internal topics exist; to be created at the start: {REPARTITION}, {CHANGELOG}"),
             ],
         ),
         (
@@ -271,7 +274,7 @@ CHANGELOG = "a-KSTREAM-AGGREGATE-STATE-STORE-0000000002-changelog"
                     "topics",
                     "internal topics exist with another number of partitions than this topology needs: "
                     f"'{REPARTITION}' has 2, needs 3 (source topic 'in' has 3). Keys may lie in other partitions than"
-                    f" the state that was made of them. {RESET_ADVICE}",
+                    f" the state that was made of them. {RESET_HINT}",
                 ),
             ],
         ),
@@ -290,7 +293,7 @@ def test_a_topic_that_may_not_be_seen_is_not_said_to_be_absent() -> None:
         fail("topics", "source topic 'other' does not exist: create it"),
     ]
     found = [str(one) for one in topic_findings(counts(), SETTINGS, {"in": 3}, {CHANGELOG})]
-    assert f"ok    topics: 1 internal topics exist; to be made at the start: {REPARTITION}" in found
+    assert f"ok    topics: 1 internal topics exist; to be created at the start: {REPARTITION}" in found
 
 
 def test_a_topology_without_internal_topics() -> None:
@@ -335,7 +338,7 @@ ALL = frozenset({"READ", "WRITE", "DELETE", "CREATE", "DESCRIBE"})
         (
             Rights({"in": ALL, "out": ALL}, frozenset(), None, {}),
             [REPARTITION, CHANGELOG],
-            [ok("rights", "2 topics may be used as needed; those to be made (2) may be made")],
+            [ok("rights", "2 topics may be used as needed; those to be created (2) may be created")],
         ),
         (
             Rights(
@@ -359,10 +362,10 @@ ALL = frozenset({"READ", "WRITE", "DELETE", "CREATE", "DESCRIBE"})
                     f"topic '{CHANGELOG}' may not be seen: allow READ and WRITE on it, or on topics with the prefix"
                     " 'a-'",
                 ),
-                warn("rights", "the broker does not tell what may be done with topic 'out'"),
+                warn("rights", "the broker does not report the rights on topic 'out'"),
                 fail(
                     "rights",
-                    "topics may not be made: allow CREATE on topics with the prefix 'a-', or on the cluster:"
+                    "topics may not be created: allow CREATE on topics with the prefix 'a-', or on the cluster:"
                     f" {CHANGELOG}, {REPARTITION}",
                 ),
             ],
@@ -436,7 +439,7 @@ def test_a_cluster_in_order() -> None:
                 f"{broker.bootstrap} is Kafka 3.3 or older, or with ZooKeeper; cluster the-id has one:9092, two:9092",
             ),
             ok("group", "'g' may be joined and described; 0 members"),
-            ok("librdkafka", "reaches the cluster; 1 topics are to be seen"),
+            ok("librdkafka", "reaches the cluster; 1 topics are visible"),
             ok("topics", "source topic 'in' has 3 partitions"),
         ]
 
@@ -475,9 +478,9 @@ def test_librdkafka_alone_is_asked_for_all_of_it() -> None:
         warn(
             "broker",
             "a login by Kerberos (sasl.mechanism GSSAPI) is not possible here, only by librdkafka; librdkafka is asked"
-            " in its place",
+            " instead",
         ),
-        ok("librdkafka", "reaches the cluster; 1 topics are to be seen"),
+        ok("librdkafka", "reaches the cluster; 1 topics are visible"),
         ok("group", "'g' may be described; 0 members"),
     ]
 

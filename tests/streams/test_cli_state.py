@@ -168,7 +168,7 @@ def test_a_serde_that_does_not_fit_is_told(stopped: Path, state: Run) -> None:
     assert "--value-serde, or hex [store='plain']" in err
     for key, serde in (("x", "long"), ("6", "hex"), ("hex:zz", "string"), ("{", "json")):
         status, _, err = state("dump", "plain", "--key-serde", serde, "--from", key)
-        assert (status, f"{key!r} is no key of store 'plain'" in err) == (2, True)
+        assert (status, f"{key!r} is not a key of store 'plain'" in err) == (2, True)
 
 
 @pytest.mark.parametrize("command", [("dump", "nope"), ("verify", "nope"), ("rebuild", "nope")])

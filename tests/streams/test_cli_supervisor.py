@@ -393,4 +393,4 @@ def test_an_error_before_it_runs_ends_the_command_with_its_words(tmp_path: Path,
     assert found.stderr.count("worker started") == 2
     if status == 1:
         last = found.stderr.splitlines()[-1]
-        assert last == "error: none of 2 workers came to run: ZeroDivisionError: division by zero"
+        assert last == "error: none of 2 workers started: ZeroDivisionError: division by zero"

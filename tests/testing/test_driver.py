@@ -443,7 +443,7 @@ def test_an_error_of_the_test_is_not_hidden_by_one_of_the_close() -> None:
             raise StreamsError("closing failed")
 
     topology = Topology().add_source("from", "in").add_processor("closing", Closing, "from")
-    with pytest.raises(KeyError), TopologyTestDriver(topology, TEXT):
+    with pytest.raises(KeyError, match="the test's own"), TopologyTestDriver(topology, TEXT):
         raise KeyError("the test's own")
     with pytest.raises(StreamsError, match="closing failed"), TopologyTestDriver(topology, TEXT):
         pass

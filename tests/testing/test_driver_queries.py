@@ -70,7 +70,7 @@ def test_a_store_that_was_asked_for_cannot_be_written(write: str, driver: Topolo
     counts = driver.query_store(StoreQueryParameters.from_name_and_type("counts", read_as))
     with pytest.raises(StoreError, match="store 'counts' can only be read here"):
         getattr(counts, write)("a", 1)
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match="fetch"):
         _ = counts.fetch
 
 

@@ -125,14 +125,14 @@ def test_the_tasks_of_a_member_that_comes_back_wait_for_it() -> None:
     for worker in (a, b, a, b):
         worker.turn()
     had = a.owned
-    a.membership.leave(stay=True)
+    a.membership.leave(remain=True)
     for _ in range(3):
         b.turn()
     assert b.owned == tasks(0, 1, 2) - had
     (again,) = joined(group, "a")
     again.turn()
     assert again.owned == had
-    again.membership.leave(stay=True)
+    again.membership.leave(remain=True)
     group.expire("a")
     b.turn()
     assert b.owned == tasks(0, 1, 2)
@@ -144,7 +144,7 @@ def test_a_place_that_is_given_up_is_free_at_once() -> None:
     for worker in (a, b, a, b):
         worker.turn()
     assert a.owned
-    a.membership.leave(stay=True)
-    a.membership.give_up_place()
+    a.membership.leave(remain=True)
+    a.membership.remove_from_group()
     b.turn()
     assert b.owned == tasks(0, 1, 2)

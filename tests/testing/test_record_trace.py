@@ -205,7 +205,7 @@ def test_a_record_that_fails_has_a_row_whether_the_handler_goes_on_or_not() -> N
     assert notes(trace, "drop") == ["failed, and the handler goes on: ValueError: a bad value\\nwith a second line"]
     driver = TopologyTestDriver(tally(), SETTINGS)
     trace = driver.trace()
-    with pytest.raises(ProcessingError):
+    with pytest.raises(ProcessingError, match=r"^ValueError in node 'tally': a bad value"):
         driver.create_input_topic("in").pipe_input("a", "bad")
     driver.close()
     (row,) = [row for row in trace.rows if row.step == "fail"]
@@ -249,8 +249,8 @@ class Reset(Tally):
         self.context.forward(Record("a", "reset", now_ms))
 
 
-@pytest.mark.parametrize("asked", [{"keys": "a"}, {"every": 1}])
-def test_what_a_punctuation_does_is_said_to_be_one_of_a_punctuation(asked: Any) -> None:
+@pytest.mark.parametrize(("asked", "commits"), [({"keys": "a"}, 2), ({"every": 1}, 1)])
+def test_what_a_punctuation_does_is_said_to_be_one_of_a_punctuation(asked: Any, commits: int) -> None:
     with TopologyTestDriver(tally(Reset), SETTINGS) as driver:
         trace = driver.trace(**asked)
         driver.create_input_topic("in").pipe_input("a", "x")
@@ -261,12 +261,7 @@ def test_what_a_punctuation_does_is_said_to_be_one_of_a_punctuation(asked: Any) 
         ("delete", "a", None, 1),
         ("changelog", "a", None, None),
         ("send", "a", "reset", None),
-        ("commit", None, None, None),
-    ] or found == [
-        ("delete", "a", None, 1),
-        ("changelog", "a", None, None),
-        ("send", "a", "reset", None),
-        *[("commit", None, None, None)] * 2,
+        *[("commit", None, None, None)] * commits,
     ]
 
 
@@ -513,11 +508,11 @@ def test_a_topic_that_nobody_reads_is_an_error() -> None:
 def test_it_begins_before_the_driver_works() -> None:
     with TopologyTestDriver(tally(), SETTINGS) as driver:
         driver.create_input_topic("in").pipe_input("a", "x")
-        with pytest.raises(StreamsError, match="the driver has worked already: it has processed something"):
+        with pytest.raises(StreamsError, match="the driver was used already: it has processed something"):
             driver.trace()
     with TopologyTestDriver(tally(), SETTINGS) as driver:
         driver.get_state_store("tally").put("a", 1)
-        with pytest.raises(StreamsError, match="the driver has worked already: it has given out a store"):
+        with pytest.raises(StreamsError, match="the driver was used already: it has given out a store"):
             driver.trace()
     with pytest.raises(StreamsError, match="closed"):
         driver.trace()

@@ -60,7 +60,7 @@ def _matches(name: str, names: Sequence[str]) -> bool:
 
 
 def packed(data: Any) -> bytes:
-    """Compact JSON, compressed without a date; fields keep their order, in which outputs are listed."""
+    """Returns compact JSON, compressed without a date; fields keep their order, in which outputs are listed."""
     text = json.dumps(data, separators=(",", ":"))
     return gzip.compress(text.encode("ascii"), compresslevel=9, mtime=0)
 

@@ -27,9 +27,9 @@ HOST = "127.0.0.1"
 POLL_S = 0.1
 STOP_TIMEOUT_S = 30.0
 
-# Replication and partition counts of a single node; no waiting for further members of a group, and leave to notice a
-# dead one soon; data that stays however old its timestamps are. The cleaner's default buffer would be an eighth of the
-# heap. Where a topic asks for retention or compaction, tests wait for it: the broker looks twice a second, and at once.
+# Replication and partition counts of a single node; no waiting for further members of a group, and dead members are
+# noticed soon; data stays however old its timestamps are. The cleaner's default buffer would be an eighth of the
+# heap. Tests wait for the retention or compaction of a topic: the broker checks twice a second, from the start on.
 PROPERTIES = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -57,13 +57,13 @@ PROPERTIES = {
 
 
 class BrokerError(RuntimeError):
-    """The broker did not start, or ended by itself; the message ends with the last lines of its log."""
+    """Raised when the broker did not start, or ended by itself; the message ends with the last lines of its log."""
 
 
 class Broker:
     """One node, its ports and its data.
 
-    `stop` and `kill` end the process and keep port and data, so that `start` goes on where it was, as after an outage.
+    `stop` and `kill` end the process and keep port and data, so that `start` continues with them, as after an outage.
     `close` also removes the data, unless the folder was given. As a context manager it is started and closed.
     """
 
@@ -103,7 +103,7 @@ class Broker:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Returns when the node answers and counts itself among the living; raises BrokerError when it does not, and
+        """Starts the node; returns when it answers and is a live broker. Raises BrokerError when it does not, and
         before anything is touched where another broker runs on the folder."""
         assert not self.is_running
         self._require_port()
@@ -126,7 +126,7 @@ class Broker:
         with open(self._log, "ab") as log:
             if not (self._data / "meta.properties").exists():
                 self._format([*java, "-XX:TieredStopAtLevel=1"], config)
-            # In a session of its own: Ctrl-C is for us, who then stop it in order.
+            # In a session of its own: Ctrl-C reaches this program, which then stops the node in order.
             self._process = subprocess.Popen(
                 [*java, f"-Xmx{self._heap}", "kafka.Kafka", str(config)],
                 stdin=subprocess.DEVNULL,
@@ -166,7 +166,7 @@ class Broker:
     def close(self) -> None:
         """Ends the node and removes its data, unless the folder was given. May be called again."""
         if self._is_temporary:
-            self.kill()  # nobody reads the data again, so an orderly end would only take time
+            self.kill()  # the data is deleted, so an orderly end would only take time
             shutil.rmtree(self.folder, ignore_errors=True)
         else:
             self.stop()
@@ -195,7 +195,7 @@ class Broker:
         }
 
     def _require_port(self) -> None:
-        # Otherwise the broker that has the port would answer, and be taken for this one.
+        # Otherwise the broker that has the port would answer in place of this one.
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -229,7 +229,7 @@ class Broker:
 
 
 def free_ports(count: int) -> list[int]:
-    """Different ports that were free a moment ago."""
+    """Returns different ports that were free a moment ago."""
     with ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

@@ -1,7 +1,7 @@
-"""The right to run a broker on a folder, of one process at a time.
+"""The right of one process at a time to run a broker on a folder.
 
-Two brokers on the same data damage it. The lock belongs to an open file that the broker inherits, so that it lasts as
-long as the broker does, also when the program that started it was killed.
+Two brokers on the same data would damage it. The lock belongs to an open file that the broker inherits, so that it
+lasts as long as the broker does, also when the program that started it was killed.
 """
 
 import fcntl
@@ -12,14 +12,14 @@ NAME = "lock"
 
 
 class FolderInUse(RuntimeError):
-    """Somebody has the lock; the message says which process."""
+    """Raised when another process has the lock; the message says which."""
 
 
 class FolderLock:
-    """Held from its making until `release`, and by every process that inherits `descriptor`."""
+    """A lock that is held from its making until `release`, and by every process that inherits `descriptor`."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder` exists. Raises FolderInUse."""
+        """Takes the lock of `folder`, which exists. Raises FolderInUse."""
         self.descriptor = os.open(folder / NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -30,10 +30,10 @@ class FolderLock:
         self.note(f"process {os.getpid()}")
 
     def note(self, holder: str) -> None:
-        """What another process is told of who has the lock."""
+        """Writes the text that another process reads about the holder of the lock."""
         os.ftruncate(self.descriptor, 0)
         os.pwrite(self.descriptor, f"{holder}\n".encode(), 0)
 
     def release(self) -> None:
-        """Lets go of it; processes that inherited it still hold it."""
+        """Releases the lock; processes that inherited it still hold it."""
         os.close(self.descriptor)

@@ -11,11 +11,12 @@ BUILD = Path(__file__).resolve().parents[2] / "build" / "kafka"
 
 
 class JarsError(RuntimeError):
-    """The jars cannot be had: install Maven, or look at what it says about the network."""
+    """Raised when the jars cannot be fetched: install Maven, or look at what it says about the network."""
 
 
 def libs() -> Path:
-    """The folder of the jars. The first call takes as long as the download; callers in other processes wait for it."""
+    """Returns the folder of the jars. The first call takes as long as the download; callers in other processes wait for
+    it."""
     folder, stamp = BUILD / "libs", BUILD / "libs.of-pom"
     wanted = hashlib.sha256(POM.read_bytes()).hexdigest()
     BUILD.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What a picture of a topology shows: nodes and stores by subtopology, topics between them."""
+"""The content of a picture of a topology: nodes and stores by subtopology, topics between them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Box", "Graph", "Kind", "Link", "graph_of"]
 
 
 class Kind(enum.StrEnum):
-    """What a box stands for; each has a shape of its own."""
+    """The kind of a box; each has a shape of its own."""
 
     SOURCE = "source"
     PROCESSOR = "processor"
@@ -35,7 +35,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Link:
-    """From one box to another, by id. Records flow along it, unless it joins a processor and a store."""
+    """A line from one box to another, by id. Records flow along it, unless it joins a processor and a store."""
 
     source: str
     target: str
@@ -47,13 +47,13 @@ class Graph:
     """Boxes in groups. Links inside of a group run from earlier boxes to later ones; those between may form cycles."""
 
     groups: dict[str, list[Box]] = field(default_factory=dict)
-    """By title: the subtopologies."""
+    """The subtopologies by title."""
     topics: list[Box] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
 
 
 def graph_of(topology: Topology) -> Graph:
-    """The graph of a topology."""
+    """Returns the graph of a topology."""
     return _Builder(topology).graph
 
 

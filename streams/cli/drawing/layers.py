@@ -20,7 +20,8 @@ _POINT_WIDTH = 12.0
 
 @dataclass(frozen=True)
 class Edge:
-    """From the bottom of one box to the top of another; where, as a distance from its left side (default: middle)."""
+    """An edge from the bottom of one box to the top of another, with the distances of its ends from the left sides of
+    the boxes (default: middle)."""
 
     source: str
     target: str
@@ -30,7 +31,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where everything is; x grows to the right, y downwards, both from 0."""
+    """The positions of boxes and edges; x grows to the right, y downwards, both from 0."""
 
     places: Mapping[str, Point]
     """The upper left corner of each box."""
@@ -79,7 +80,7 @@ class _Placing:
     # ------------------------------------------------------------------ points of long edges
 
     def _chain(self, number: int, edge: Edge) -> list[str]:
-        """The boxes that an edge passes, one in each layer; those between its ends are only points."""
+        """Returns the boxes that an edge passes, one in each layer; those between its ends are only points."""
         between = []
         for layer in range(self._layer[edge.source] + 1, self._layer[edge.target]):
             name = f"\0{number}.{layer}"
@@ -89,7 +90,7 @@ class _Placing:
         return [edge.source, *between, edge.target]
 
     def _neighbours(self, *, above: bool) -> dict[str, list[tuple[str, float, float]]]:
-        """Of each box: those in the layer above or below, with where the edge leaves each of the two."""
+        """Returns for each box those in the layer above or below, with where the edge leaves each of the two."""
         found: dict[str, list[tuple[str, float, float]]] = {name: [] for name in self._layer}
         for number, chain in self._chains.items():
             edge = self._edges[number]
@@ -125,7 +126,8 @@ class _Placing:
     def _sort(
         self, row: list[str], beside: list[str], neighbours: Mapping[str, list[tuple[str, float, float]]]
     ) -> None:
-        """By the mean place of the neighbours in the row beside; a box without any stays where it is."""
+        """Sorts a layer by the mean position of the neighbours in the layer beside; a box without any stays where it
+        is."""
         own, places = ({name: index for index, name in enumerate(names)} for names in (row, beside))
 
         def mean(name: str) -> float:
@@ -154,7 +156,7 @@ class _Placing:
         return {name: at - left for name, at in x.items()}
 
     def _pack(self, row: Sequence[str], wanted: Mapping[str, float], x: dict[str, float]) -> None:
-        """As near to the wanted places as distances allow, by least squares; the order stays."""
+        """Moves boxes as near to the wanted positions as distances allow, by least squares; the order stays."""
         before, starts = 0.0, []
         for name in row:
             starts.append(before)
@@ -212,7 +214,7 @@ class _Placing:
         return [*points, end]
 
     def _around(self, edge: Edge, places: Mapping[str, Point], lane: float, y: Sequence[float]) -> list[Point]:
-        """Right of everything, up again."""
+        """Leads an edge that closes a cycle around everything, on the right side, and up again."""
         start, end = self._ends(edge, places)
         layer = self._layer[edge.source]
         low = y[layer] + self._tallest(self._rows[layer]) + self._gap[1] / 4
@@ -221,7 +223,7 @@ class _Placing:
 
 
 def _backward(names: Sequence[str], edges: Sequence[Edge]) -> set[int]:
-    """The edges that close a cycle, seen in the order of the names."""
+    """Returns the edges that close a cycle, in the order of the names."""
     leaving: dict[str, list[int]] = {name: [] for name in names}
     for number, edge in enumerate(edges):
         leaving[edge.source].append(number)
@@ -252,7 +254,8 @@ def _backward(names: Sequence[str], edges: Sequence[Edge]) -> set[int]:
 def _layers(
     names: Sequence[str], edges: Sequence[Edge], top: Collection[str], bottom: Collection[str]
 ) -> dict[str, int]:
-    """The longest way to each box; one to which nothing leads stands right above what it leads to."""
+    """Returns the layer of each box, which is the length of the longest path to it; a box to which nothing leads stands
+    right above what it leads to."""
     layer = dict.fromkeys(names, 0)
     changed = True
     while changed:

@@ -25,7 +25,7 @@ _SPECIAL = re.compile(r"[^\w .:/()-]")
 
 
 def mermaid(graph: Graph) -> str:
-    """The graph as text, ending with a newline. Names are quoted, whatever they contain."""
+    """Returns the graph as text, ending with a newline. Names are quoted, whatever they contain."""
     lines = ["flowchart TD"]
     lines += [f"    {_box(topic)}" for topic in graph.topics]
     for number, (title, boxes) in enumerate(graph.groups.items()):

@@ -56,7 +56,7 @@ class _Group:
 
 
 def svg(graph: Graph) -> str:
-    """The graph as a document, ending with a newline.
+    """Returns the graph as a document, ending with a newline.
 
     Each subtopology is laid out by itself; they and the topics between them then are the boxes of the whole picture.
     """
@@ -95,7 +95,8 @@ class _Drawing:
         return [(link.source, link.target) for link in self._outside]
 
     def _edge(self, source: str, target: str) -> Edge:
-        """From or to a box inside of a group: right above or below it, at the group's border."""
+        """Returns the edge between two boxes; at a box inside of a group it ends at the group's border, right above or
+        below the box."""
         (first, leaves), (second, enters) = self._outer(source), self._outer(target)
         return Edge(first, second, leaves, enters)
 
@@ -166,7 +167,7 @@ class _Drawing:
 
 
 def _path(points: Sequence[Point], style: str) -> str:
-    """A line that leaves and enters vertically; straight where two points are above or beside each other."""
+    """Returns a line that leaves and enters vertically; straight where two points are above or beside each other."""
     (x, y), *others = points
     steps = [f"M{x:.1f},{y:.1f}"]
     for to_x, to_y in others:
@@ -180,7 +181,7 @@ def _path(points: Sequence[Point], style: str) -> str:
 
 
 def _lines(name: str) -> list[str]:
-    """A long name in several lines, broken after a dash, a dot or an underscore where there is one."""
+    """Splits a long name into several lines, after a dash, a dot or an underscore where there is one."""
     lines = []
     while len(name) > _LONGEST_LINE:
         cut = max(name.rfind(mark, 0, _LONGEST_LINE) for mark in "-._ ") + 1
@@ -242,5 +243,5 @@ def _lying_cylinder(x: float, y: float, width: float, height: float, style: str)
 
 
 def _outlines(style: str, body: str, rim: str) -> str:
-    """What is filled, and a line within it that is not."""
+    """Returns the filled outline, and a line within it that is not filled."""
     return f'<path {style} d="{body}"/><path {style} style="fill: none" d="{rim}"/>'

@@ -1,1 +1,1 @@
-"""`streams state`: looks at the state on disk, and takes out what is damaged."""
+"""`streams state`: inspects the state on disk, and removes what is damaged."""

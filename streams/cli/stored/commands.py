@@ -10,7 +10,9 @@ NAME = "state"
 
 
 def add_parser(commands: Any, *, filled: bool) -> None:
-    """:param filled: with its commands, whose modules take long to load."""
+    """Adds the parser of `streams state`.
+
+    :param filled: with its commands, whose modules take long to load."""
     group = commands.add_parser(
         NAME,
         help="look at the state on disk",

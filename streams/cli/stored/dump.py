@@ -72,9 +72,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def entries(place: Place, arguments: argparse.Namespace, *, raw: bool = False) -> Generator[dict[str, Any]]:
-    """The entries asked for, task by task, as columns by name.
+    """Yields the requested entries, task by task, as columns by name.
 
-    :param raw: leaves bytes that no serde reads as they are, which else are hexadecimal digits.
+    :param raw: leaves bytes without a serde as they are; otherwise they become hexadecimal digits.
     """
     from state.offline.stores import scan
 
@@ -99,7 +99,7 @@ def entries(place: Place, arguments: argparse.Namespace, *, raw: bool = False) -
 
 
 def readable_for(place: Place, arguments: argparse.Namespace, *, raw: bool) -> Readable:
-    """How the keys and values asked for are read."""
+    """Returns the readers of the keys and values that were requested."""
     return readable_of(
         arguments.store, place.topology(), place.config, arguments.key_serde, arguments.value_serde, raw=raw
     )
@@ -110,7 +110,7 @@ def _hex(value: bytes | None) -> str | None:
 
 
 def _bounds(readable: Readable, arguments: argparse.Namespace) -> tuple[bytes | None, bytes | None]:
-    """From the first key to behind the last one."""
+    """Returns the bounds of the rows, from the first key to behind the last one."""
     low = None if arguments.low is None else readable.key_bytes(arguments.low)
     high = None if arguments.high is None else readable.key_bytes(arguments.high) + b"\x00"
     if arguments.prefix is not None:
@@ -123,7 +123,7 @@ def _bounds(readable: Readable, arguments: argparse.Namespace) -> tuple[bytes | 
 
 
 def as_json_value(value: Any) -> str:
-    """Any value that a serde reads, as JSON."""
+    """Returns any value that a serde reads, as JSON."""
     return json.dumps(value, default=_plain, ensure_ascii=False)
 
 
@@ -144,7 +144,7 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has no word for."""
+    """Converts a value that JSON has no type for."""
     if isinstance(value, (bytes, bytearray)):
         return value.hex()
     for method in ("model_dump", "_asdict"):

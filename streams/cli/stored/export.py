@@ -104,9 +104,9 @@ class _Table:
         self.schema = arrow.schema([("task", arrow.string()), *shown.items(), *types.items()])
 
     def row(self, entry: dict[str, Any]) -> dict[str, Any]:
-        """An entry as a row of the file.
+        """Returns an entry as a row of the file.
 
-        :raises CannotRun: it has a column more, so that a worker changed the store's kind meanwhile.
+        :raises CannotRun: if it has an additional column, since a worker changed the store's kind meanwhile.
         """
         if more := entry.keys() - set(self.schema.names):
             raise CannotRun(f"store {self._store!r} has got {', '.join(sorted(more))} meanwhile: export it again")
@@ -122,6 +122,6 @@ def _json(value: Any) -> str:
     text = as_json_value(value)
     try:
         text.encode()
-    except UnicodeEncodeError:  # half of a pair of surrogates, which a serde of the user's own may give
+    except UnicodeEncodeError:  # a lone surrogate, which a serde of the user's own may return
         return json.dumps(json.loads(text))
     return text

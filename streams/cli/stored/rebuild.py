@@ -1,4 +1,4 @@
-"""`streams state rebuild`: takes a store out of the state on disk, so that the next start restores it."""
+"""`streams state rebuild`: removes a store from the state on disk, so that the next start restores it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def add_parser(commands: Any) -> None:
 
 @dataclass(frozen=True)
 class _Found:
-    """A store in one task."""
+    """The data of a store in one task."""
 
     task: StoredTask
     entries: str
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     if unlogged and not arguments.force:
         raise CannotRun(
             f"store {arguments.store!r} has no changelog offset in task {unlogged[0]}: if it has no changelog, its rows"
-            " cannot be restored; --force removes them. With a changelog it is restored anew at the next start anyway"
+            " cannot be restored; --force removes them. With a changelog it is restored at the next start in any case"
         )
     _forget(arguments.store, found)
     return CLEAN
@@ -74,7 +74,9 @@ def _find(place: Place, store: str) -> list[_Found]:
 
 
 def _lock(task: StoredTask, held: ExitStack) -> tuple[StateDirectory, TaskLock | Slot]:
-    """:raises StateDirectoryError: a worker has it open, or the directory cannot be written."""
+    """Takes the lock of a task's directory.
+
+    :raises StateDirectoryError: a worker has it open, or the directory cannot be written."""
     path = task.application_path
     directory = StateDirectory.open(path.parent, path.name)
     lock = directory.try_lock_task(task.task) if task.task is not None else directory.try_slot(int(task.path.name))

@@ -1,4 +1,4 @@
-"""Between the bytes of a store and what a person reads and types."""
+"""Converts between the bytes of a store and the text that a person reads and types."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _HEX_PREFIX = "hex:"
 
 @dataclass(frozen=True)
 class Readable:
-    """Keys and values of one store; without a serde they are shown as hexadecimal digits."""
+    """The keys and values of one store as text; without a serde they are shown as hexadecimal digits."""
 
     store: str
     key_serde: Serde[Any] | None
     value_serde: Serde[Any] | None
     window_size_ms: int | None = None
-    """Where the topology says so."""
+    """The size of the windows, if the topology defines it."""
     raw: bool = False
     """Shows bytes as they are where there is no serde."""
 
@@ -55,7 +55,7 @@ class Readable:
         return None if data is None else self._read(self.value_serde, data, "value")
 
     def type_of(self, serde: Serde[Any] | None) -> type | None:
-        """What all keys or values are that a serde reads; ``None`` where they may be anything."""
+        """Returns the type of all keys or values that a serde reads; ``None`` where they may be anything."""
         if serde is None:
             return bytes if self.raw else str
         for typed, _, kind in _TYPED.values():
@@ -76,7 +76,8 @@ class Readable:
             ) from error
 
     def key_bytes(self, text: str) -> bytes:
-        """What was typed for a key; ``hex:`` in front says that the rest is its bytes in hexadecimal digits.
+        """Returns the bytes of a key that was typed; ``hex:`` in front says that the rest is its bytes in hexadecimal
+        digits.
 
         :raises CannotRun: if it is no key.
         """
@@ -94,7 +95,7 @@ class Readable:
             how = "hexadecimal digits; name its serde by --key-serde to type it otherwise"
             if serde is not None:
                 how = f"one that the serde {serde.name!r} writes; type hex: and its bytes in hexadecimal digits"
-            raise CannotRun(f"{text!r} is no key of store {self.store!r}: {error}; a key is {how}") from error
+            raise CannotRun(f"{text!r} is not a key of store {self.store!r}: {error}; a key is {how}") from error
 
 
 def _named(name: str | None) -> Serde[Any] | None:
@@ -108,7 +109,7 @@ def _named(name: str | None) -> Serde[Any] | None:
 def readable_of(
     store: str, topology: Topology | None, config: Any, key_serde: str | None, value_serde: str | None, *, raw: bool
 ) -> Readable:
-    """The serdes named, else those of the topology if one is.
+    """Returns the readers for the serdes named, else for those of the topology if there is one.
 
     :raises CannotRun: if the topology has no such store.
     """

@@ -1,4 +1,4 @@
-"""`streams state verify`: reads everything on disk, and says what is damaged."""
+"""`streams state verify`: reads everything on disk, and reports what is damaged."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _of_store(reader: DatabaseReader, store: StoredStore, topology: Topology | N
     elif not store.offsets and entries and _logged(store, topology):
         yield fail(
             what,
-            f"{entries} entries, and no changelog offset: it is restored anew at the next start. If the store has no"
+            f"{entries} entries, and no changelog offset: it is restored at the next start. If the store has no"
             " changelog, name the topology by --topology",
         )
     elif store.kind is not None and not store.missing:
@@ -127,7 +127,7 @@ def _of_store(reader: DatabaseReader, store: StoredStore, topology: Topology | N
 
 
 def _logged(store: StoredStore, topology: Topology | None) -> bool:
-    """Whether the store has a changelog, as far as one can know."""
+    """Whether the store has a changelog, as far as that can be known."""
     if topology is None:
         return True
     if store.name not in topology.stores and store.name not in topology.global_stores:
@@ -137,7 +137,7 @@ def _logged(store: StoredStore, topology: Topology | None) -> bool:
 
 
 def _read_all(reader: DatabaseReader, store: StoredStore) -> int:
-    """How many entries there are.
+    """Reads all entries, and returns how many there are.
 
     :raises StateError: if a row or a block is damaged.
     """

@@ -1,4 +1,4 @@
-"""Which state a command is about: the options, and what they find."""
+"""The options that say which state a command works on, and the state that they find."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Place", "add_format_option", "add_place_options", "add_store_argumen
 
 
 class Place:
-    """A state directory, and what was asked for in it."""
+    """A state directory, and the tasks and store requested in it."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         given = given_settings(arguments).settings
@@ -45,14 +45,14 @@ class Place:
         return self._config
 
     def topology(self) -> Topology | None:
-        """The one named, if one was."""
+        """Returns the topology that was named, if one was."""
         return None if self._topology_path is None else load_topology(self._topology_path, lambda: self.config)
 
     def tasks(self) -> list[StoredTask]:
         return tasks_of(self.root, self.application_id, self.names)
 
     def stores(self, store: str) -> Generator[tuple[DatabaseReader, StoredStore]]:
-        """The store in each task that has it, open for reading.
+        """Yields the store in each task that has it, open for reading.
 
         :raises CannotRun: no task has it; the error names the stores there are.
         """

@@ -1,4 +1,4 @@
-"""librdkafka behind the ports, through confluent-kafka. The only room that imports it."""
+"""The adapter of the ports to librdkafka, through confluent-kafka. The only room that imports it."""
 
 from streams.kafka.confluent.clients import ConfluentClients
 

@@ -31,7 +31,7 @@ log = logging.getLogger("streams.kafka.client")
 
 TIMEOUT_S = 30.0
 REFUSED_S = 3.0
-"""After this time of failed logins or TLS handshakes, and nothing else, no more is waited for."""
+"""Time after which a request fails if all that happened were failed logins or TLS handshakes."""
 DESCRIBE_S = 5.0
 VISIBLE_DEADLINE_S = 30.0
 PAUSE_S = 0.05
@@ -43,14 +43,16 @@ class ConfluentAdmin:
     """Implements `streams.kafka.ports.Admin`."""
 
     def __init__(self, config: Mapping[str, Any], clock: Clock | None = None, timeout_s: float = TIMEOUT_S) -> None:
-        """:param timeout_s: how long a request may take."""
+        """Makes the client; nothing is requested yet.
+
+        :param timeout_s: how long a request may take."""
         self._timeout_s = timeout_s
         self._clock = clock or SystemClock()
         self.resources = Resources.of(config, "DESCRIBE", "DESCRIBE")
         self._servers = config.get("bootstrap.servers")
         self._refused = ""
-        """What the client told last of TLS or a login that failed."""
-        self._last_trouble = ""
+        """The last error of TLS or of a login that the client reported."""
+        self._last_error = ""
         self._config: dict[str, Any] = {**config, "error_cb": self._on_error}
         self._client = self._new_client()
         self._groups = GroupReader(config)
@@ -66,12 +68,13 @@ class ConfluentAdmin:
         down = error.code() == KafkaError._ALL_BROKERS_DOWN
         self._stale = self._stale or down
         if not down:
-            self._last_trouble = error.str()
+            self._last_error = error.str()
             if error.name() in AUTHENTICATION or "certificate" in error.str():
                 self._refused = error.str()
 
     def _renew_if_stale(self) -> None:
-        """A client that was without any broker, or asked for a coordinator that was away, may never find it again."""
+        """Replaces a client that had no broker, or that asked for a coordinator that was away: it may never find one
+        again."""
         self._client.poll(0)
         if self._stale:
             self._client = self._new_client()
@@ -107,7 +110,8 @@ class ConfluentAdmin:
         return found
 
     def _refuse_hidden(self, names: list[str]) -> None:
-        """A list of all topics leaves out those that may not be seen; asked for by name, the broker says so."""
+        """Raises an error for topics that exist but may not be seen: a list of all topics leaves them out, and only a
+        request by name shows the reason."""
         hidden = []
         futures = self._client.describe_topics(TopicCollection(names), request_timeout=self._timeout_s)
         for name, future in futures.items():
@@ -125,10 +129,11 @@ class ConfluentAdmin:
             )
 
     def _list_topics(self) -> Mapping[str, Any]:
-        """The client tries TLS and login again for as long as it is let, so that what they fail of is looked for."""
+        """Lists all topics; errors of TLS and of the login are raised after `REFUSED_S`, while the client would try
+        again until the time-out."""
         start = self._clock.monotonic()
         early, late = start + min(REFUSED_S, self._timeout_s), start + self._timeout_s
-        self._refused = self._last_trouble = ""
+        self._refused = self._last_error = ""
         while True:
             now = self._clock.monotonic()
             try:
@@ -138,7 +143,7 @@ class ConfluentAdmin:
                 return topics
             except KafkaException as error:
                 self._client.poll(PAUSE_S)  # says why
-                now, reason = self._clock.monotonic(), self._last_trouble
+                now, reason = self._clock.monotonic(), self._last_error
                 found = mapped(error, f"reach a broker at {self._servers}", self.resources)
                 if self._refused and now >= early:
                     raise AuthenticationError(
@@ -167,7 +172,7 @@ class ConfluentAdmin:
                 found = kafka_error(error)
                 if found is None or found.name() != "TOPIC_ALREADY_EXISTS":
                     raise mapped(error, f"create topic {name!r}", Resources("CREATE", "CREATE"), topic=name) from error
-                counts[name] = 1  # somebody else's, with as many partitions as it has
+                counts[name] = 1  # it was created by another member, with partitions of its own
         self._wait_visible(counts)
 
     def add_partitions(self, topic: str, partitions: int) -> None:
@@ -180,7 +185,7 @@ class ConfluentAdmin:
         except KafkaException as error:
             found = kafka_error(error)
             grown = self.topics([topic]).get(topic) if found and found.name() == "INVALID_PARTITIONS" else None
-            if grown is None or grown.partitions < partitions:  # else somebody else has done it
+            if grown is None or grown.partitions < partitions:  # otherwise another member has added them
                 raise mapped(error, f"add partitions to topic {topic!r}", Resources("ALTER"), topic=topic) from error
         self._wait_visible({topic: partitions})
 
@@ -199,7 +204,7 @@ class ConfluentAdmin:
                 return
             if self._clock.monotonic() > deadline:
                 missing = sorted(set(wanted) - set(ready))
-                raise RetryableError(f"topics were created but are not to be seen yet: {', '.join(missing)}")
+                raise RetryableError(f"topics were created but are not visible yet: {', '.join(missing)}")
             self._clock.wait(PAUSE_S)
 
     def delete_topics(self, names: Collection[str]) -> None:
@@ -277,7 +282,7 @@ class ConfluentAdmin:
         return self._groups.offsets(group, partitions, DESCRIBE_S)
 
     def _result(self, future: Any, what: str, **place: Any) -> Any:
-        """What the cluster answered to a request.
+        """Returns the answer of the cluster to a request.
 
         :raises KafkaException: if that is an error.
         :raises RetryableError: if there is no answer in time; the request may have been carried out.
@@ -288,11 +293,11 @@ class ConfluentAdmin:
             raise RetryableError(f"cannot {what}: no answer within {self._timeout_s:g} s", **place) from error
 
     def close(self) -> None:
-        """The admin client closes with its last reference."""
+        """Does nothing: the admin client closes with its last reference."""
         self._groups.close()
 
 
 def _raw_id(topic_id: Any) -> bytes:
-    """The 16 bytes of a topic's id; all are 0 if the broker gives topics none."""
+    """Returns the 16 bytes of a topic's id; all are 0 if the broker gives topics none."""
     halves = (topic_id.get_most_significant_bits(), topic_id.get_least_significant_bits())
     return b"".join((half & HALF_ID).to_bytes(8, "big") for half in halves)

@@ -37,7 +37,7 @@ RETRY_WAIT_S = 0.05
 QUEUED_KBYTES = 65_536
 """librdkafka's default of ``queued.max.messages.kbytes``."""
 FETCHES_MAX = 100
-"""How many batches of nothing but paused partitions are taken at once."""
+"""How many batches that hold only paused partitions are taken in one call."""
 POLL_BATCH = 1000
 _METADATA = b"CGMDv2:"
 _SPECIAL = {AT_BEGINNING: OFFSET_BEGINNING, AT_END: OFFSET_END}
@@ -47,7 +47,7 @@ def _plain(partitions: Collection[ClientPartition]) -> list[TopicPartition]:
     return [TopicPartition(found.topic, found.partition) for found in partitions]
 
 
-def names_nobody(metadata: bytes) -> bool:
+def names_no_member(metadata: bytes) -> bool:
     """Whether a group's metadata, as librdkafka writes it, is without a generation or a member."""
     if not metadata.startswith(_METADATA):
         return False
@@ -87,7 +87,8 @@ class ConfluentConsumer:
             self._log_error(error)
 
     def _check(self, last: Any) -> None:
-        """The only fatal error of a classic consumer is that its place was taken; it is told once, as a message."""
+        """Raises, from then on, the only fatal error of a classic consumer: another member has taken its place in the
+        group."""
         if not self._fenced:
             error = last.error()
             self._fenced = error is not None and error.code() == KafkaError._FATAL
@@ -129,7 +130,7 @@ class ConfluentConsumer:
             if message is None:
                 return None
             ahead.keep_all((message,))
-            if behind := self._take(POLL_BATCH, 0.0):  # one by one would take the longer
+            if behind := self._take(POLL_BATCH, 0.0):  # a request for each would take longer
                 ahead.keep_all(behind)
         return found[0]
 
@@ -146,7 +147,7 @@ class ConfluentConsumer:
 
     def subscribe(self, topics: Collection[str], listener: RebalanceListener) -> None:
         def on_assign(client: Client, partitions: list[ClientPartition]) -> None:
-            client.incremental_assign([])  # says that we assign: otherwise the binding would, to be fetched
+            client.incremental_assign([])  # marks it as assigned: otherwise the binding would assign it, and fetch
             self._owned.update(_plain(partitions))
             listener.on_assigned(_plain(partitions))
 
@@ -167,10 +168,11 @@ class ConfluentConsumer:
 
     @mapping("read the group's metadata")
     def group_metadata(self) -> Any:
-        """The client's own form of it. Once the group has thrown this member out it names nobody, until the next
-        poll tells the loss; the broker would take it for a client outside the group, and check nothing."""
+        """Returns the client's own form of the group's metadata. Once the group has removed this member it names no
+        member, until the next poll reports the loss; the broker would take it for a client outside of the group, and
+        check nothing."""
         found = self._client.consumer_group_metadata()
-        if self._owned and names_nobody(found):
+        if self._owned and names_no_member(found):
             raise TaskMigratedError("this consumer is not in its group any more")
         return found
 
@@ -214,7 +216,8 @@ class ConfluentConsumer:
         self._client.pause(_client(partitions))
 
     def _fetch_again(self, partitions: Collection[TopicPartition]) -> None:
-        """Also before a partition is taken out: the flag would survive into the next assignment."""
+        """Resumes partitions at the client, also before a partition is removed: the client would keep the flag for the
+        next assignment."""
         self._client.resume(_client(partitions))
 
     @mapping("read a position")
@@ -227,7 +230,7 @@ class ConfluentConsumer:
 
     @mapping("read the end of what was fetched")
     def fetched_end(self, partition: TopicPartition) -> int | None:
-        """The client keeps the high watermark, behind which no record is, whatever the isolation level."""
+        """Returns the high watermark, which the client keeps: no record is behind it, whatever the isolation level."""
         if partition not in self._assigned:
             return None
         _, end = self._client.get_watermark_offsets(ClientPartition(*partition), cached=True)
@@ -276,8 +279,9 @@ class ConfluentConsumer:
         return found | self._offsets_at(dict.fromkeys(beyond, OFFSET_END), TIMEOUT_S)
 
     def _offsets_at(self, times: Mapping[TopicPartition, int], timeout_s: float) -> dict[TopicPartition, int]:
-        """One request for each broker, whatever the number of partitions. The protocol has times that mean the
-        beginning and the end, which are the client's names for these; `OFFSET_END` is found where there is none."""
+        """Asks for the offsets at an end of partitions with one request for each broker. The protocol has special times
+        for the beginning and the end, which have the same values as the client's names for these ends; `OFFSET_END` is
+        returned where no record has such a time."""
         if not times:
             return {}
         clock = SystemClock()
@@ -287,7 +291,7 @@ class ConfluentConsumer:
                 return self._ask_offsets(times, max(0.0, deadline - clock.monotonic()))
             except UnknownPartitionError:
                 raise
-            except RetryableError:  # of leaders that are just elected, say; the client does not try again by itself
+            except RetryableError:  # such as a leader election; the client does not try again by itself
                 if clock.monotonic() + RETRY_WAIT_S >= deadline:
                     raise
             clock.wait(RETRY_WAIT_S)

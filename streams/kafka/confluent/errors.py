@@ -1,4 +1,4 @@
-"""The client's errors as this project's: one table, used by every call of the adapter (semantics 141)."""
+"""Maps the client's errors to those of this project: one table, used by every call of the adapter (semantics 141)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ UNKNOWN = {"_NOENT", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC", "UNKNOWN_TOPIC_OR_P
 
 
 def kafka_error(error: BaseException) -> KafkaError | None:
-    """The client's error inside an exception. A delivery callback that ran meanwhile hides it in the cause."""
+    """Returns the client's error that an exception holds. If a delivery callback ran meanwhile, the error is in the
+    cause."""
     for found in (error, error.__cause__, error.__context__):
         if isinstance(found, KafkaException) and found.args and isinstance(found.args[0], KafkaError):
             return found.args[0]
@@ -71,7 +72,7 @@ def kafka_error(error: BaseException) -> KafkaError | None:
 
 @dataclass(frozen=True)
 class Resources:
-    """What a client works on, by which an error about a missing right says what to allow."""
+    """The resources that a client works on; an error about a missing right names the one to allow."""
 
     on_topics: str = "READ"
     """The operation on topics that it needs."""
@@ -81,11 +82,11 @@ class Resources:
 
     @classmethod
     def of(cls, config: Mapping[str, Any], on_topics: str, on_cluster: str) -> Resources:
-        """Of a client with that configuration."""
+        """Returns the resources of a client with this configuration."""
         return cls(on_topics, on_cluster, config.get("group.id"), config.get("transactional.id"))
 
     def right(self, name: str, topic: str | None) -> str:
-        """The right that the broker missed, by the name of its error."""
+        """Returns the right that the broker missed, by the name of its error."""
         match name:
             case "TOPIC_AUTHORIZATION_FAILED":
                 return f"{self.on_topics} on {'its topics' if topic is None else f'topic {topic!r}'}"
@@ -99,13 +100,13 @@ class Resources:
 
 
 def mapped(error: BaseException, what: str, resources: Resources = Resources(), **place: Any) -> StreamsError:
-    """The error to raise in place of the client's."""
+    """Returns the error to raise in place of the client's."""
     found = kafka_error(error)
     if found is None:
         return StreamsError(f"cannot {what}: {error}", **place)
     name = found.name()
     text = f"cannot {what}: {found.str()} ({name})"
-    if name in AUTHORIZATION:  # also where it asks for an abort: the next transaction would meet it again
+    if name in AUTHORIZATION:  # also if an abort is required: the next transaction would fail in the same way
         return AuthorizationError(f"{text}; allow {resources.right(name, place.get('topic'))}", **place)
     if name in AUTHENTICATION:
         return AuthenticationError(text, **place)
@@ -116,7 +117,7 @@ def mapped(error: BaseException, what: str, resources: Resources = Resources(), 
     if name in MIGRATED:
         return TaskMigratedError(f"{text}; another member owns the tasks of this thread now", **place)
     if found.fatal() and name in RENEWED:
-        return TaskMigratedError(f"{text}; the producer cannot go on, and a new one takes its place", **place)
+        return TaskMigratedError(f"{text}; the producer cannot be used any more; a new one replaces it", **place)
     if found.fatal():
         return StreamsError(text, **place)
     if name in AGAIN:
@@ -127,7 +128,7 @@ def mapped(error: BaseException, what: str, resources: Resources = Resources(), 
 
 
 def offsets_error(error: KafkaException, partitions: Collection[TopicPartition]) -> StreamsError:
-    """The error to raise in place of the client's, when offsets of partitions were asked for."""
+    """Returns the error to raise in place of the client's, when offsets of partitions were requested."""
     found = kafka_error(error)
     if found is not None and found.name() in UNKNOWN:
         names = ", ".join(sorted(map(str, partitions)))
@@ -136,23 +137,23 @@ def offsets_error(error: KafkaException, partitions: Collection[TopicPartition])
 
 
 class ErrorLog:
-    """Logs what a client tells of its connections. While a broker is away it tells the same again and again, which is
+    """Logs the errors of connections that a client reports. While a broker is away it repeats the same error, which is
     logged once in a while."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._told_at: dict[str, float] = {}
+        self._logged_at: dict[str, float] = {}
 
     def __call__(self, error: KafkaError) -> None:
         name, now = error.name(), self._clock.monotonic()
-        told_at = self._told_at.get(name)
-        if told_at is None or now - told_at >= REPEAT_S:
-            self._told_at[name] = now
+        logged_at = self._logged_at.get(name)
+        if logged_at is None or now - logged_at >= REPEAT_S:
+            self._logged_at[name] = now
             log.warning("client error", extra={"error": f"{error.str()} ({name})"})
 
 
 def instance_fenced(**place: Any) -> InstanceFenced:
-    """Of a consumer whose place in the group another has taken."""
+    """Returns the error of a consumer whose place in the group was taken by another one."""
     return InstanceFenced(
         "another process has joined the group with the group.instance.id of this thread, which ends: give each process"
         " a state.dir of its own (not a copy of another's), or its own group.instance.id",
@@ -161,7 +162,7 @@ def instance_fenced(**place: Any) -> InstanceFenced:
 
 
 def mapping(what: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """A decorator of methods that maps what a call of the client raises, by the object's ``resources``."""
+    """Decorates a method: errors of the client that it raises are mapped, by the object's ``resources``."""
 
     def decorate(call: Callable[P, T]) -> Callable[P, T]:
         def run(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -24,7 +24,8 @@ log = logging.getLogger("streams.kafka.client")
 
 
 class GroupReader:
-    """For the groups of one cluster; may be used by any thread. Clients are made when they are needed.
+    """Reads the committed offsets of groups of one cluster; may be used by any thread. Clients are made when they are
+    needed.
 
     :param config: of an admin client.
     """
@@ -42,8 +43,8 @@ class GroupReader:
                     **self._config,
                     "group.id": group,
                     "enable.auto.commit": False,
-                    "isolation.level": "read_uncommitted",  # nobody commits these offsets in a transaction
-                    "error_cb": _trouble,
+                    "isolation.level": "read_uncommitted",  # these offsets are never committed in a transaction
+                    "error_cb": _log_error,
                 }
                 client = self._clients[group] = Consumer(settings, logger=log)
             return client
@@ -51,7 +52,7 @@ class GroupReader:
     def offsets(
         self, group: str, partitions: Collection[TopicPartition], timeout_s: float
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Those there are.
+        """Returns the offsets that are committed; partitions without one are left out.
 
         :raises KafkaException: if the coordinator does not answer.
         """
@@ -69,7 +70,7 @@ class GroupReader:
 
 
 def committed_offsets(found: Collection[ClientPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Of what the client found, those partitions that have one."""
+    """Returns the partitions that have a committed offset, of what the client found."""
     return {
         TopicPartition(one.topic, one.partition): OffsetAndMetadata(one.offset, one.metadata or "")
         for one in found
@@ -77,5 +78,5 @@ def committed_offsets(found: Collection[ClientPartition]) -> dict[TopicPartition
     }
 
 
-def _trouble(error: KafkaError) -> None:
+def _log_error(error: KafkaError) -> None:
     log.debug("client error", extra={"error": str(error)})

@@ -1,7 +1,7 @@
-"""Where topics are, asked for before librdkafka needs it.
+"""Fetches the metadata of topics before librdkafka needs it.
 
 A client that meets a topic for the first time asks for its partitions once a second, so the first record that it reads
-or writes there waits up to a second. What it was asked for before, it has at hand.
+or writes there waits up to a second. A topic that was requested before is known at once.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ log = logging.getLogger("streams.kafka.client")
 
 TIMEOUT_S = 2.0
 ONE_BY_ONE_MAX = 5
-"""More topics are asked for with all others of the cluster: a client asks for one or for all."""
+"""Most topics that are requested one by one; more are requested with all others of the cluster, since a client can ask
+for one or for all."""
 
 
 def learn_topics(client: Any, topics: Collection[str]) -> None:
-    """Lets a client know the partitions of topics. One that is not there yet, or a broker that does not answer, is
-    left to the client's own way."""
+    """Makes a client know the partitions of topics. One that is not there yet, or a broker that does not answer, is
+    left to the client, which asks again."""
     try:
         if len(topics) > ONE_BY_ONE_MAX:
             client.list_topics(timeout=TIMEOUT_S)

@@ -14,9 +14,9 @@ from confluent_kafka import TopicPartition as ClientPartition
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import AuthorizationError, ProductionError, RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
-from streams.kafka.confluent.courier import Courier, Overdue
 from streams.kafka.confluent.errors import ErrorLog, Resources, kafka_error, mapped, mapping
 from streams.kafka.confluent.known_topics import learn_topics
+from streams.kafka.confluent.timed_executor import CallTimedOutError, TimedExecutor
 from streams.kafka.ports import OffsetAndMetadata, TransactionAborted
 
 __all__ = ["ConfluentProducer"]
@@ -25,12 +25,12 @@ log = logging.getLogger("streams.kafka.client")
 
 TIMEOUT_S = 10.0
 CALL_S = 5.0
-OVERDUE_S = CALL_S + 2.0
+CALL_TIMEOUT_S = CALL_S + 2.0
 FLUSH_SLICE_S = 1.0
 CLOSE_S = 3.0
 METADATA_AGE_S = 60.0
 DEFAULTS = {"enable.idempotence": True, "partitioner": "murmur2_random"}
-"""What the port promises, where a configuration does not say it."""
+"""Settings that keep what the port promises, used where a configuration does not have them."""
 
 
 class ConfluentProducer:
@@ -43,11 +43,11 @@ class ConfluentProducer:
         self.resources = Resources.of(config, "WRITE", "IDEMPOTENT_WRITE")
         self._fatal: KafkaError | None = None
         self._log_error = ErrorLog(self._clock)
-        self._courier = Courier(f"{config.get('client.id', 'producer')}-courier")
+        self._executor = TimedExecutor(f"{config.get('client.id', 'producer')}-executor")
         self._knows_coordinator = False
         self._stale: str | None = None
-        """Why no transaction can be ended any more by this client."""
-        self._overdue = False
+        """The reason why this client cannot end a transaction any more."""
+        self._timed_out = False
         self._counts: dict[str, tuple[float, int]] = {}
         self._prepared: set[str] = set()
         try:
@@ -63,7 +63,7 @@ class ConfluentProducer:
             return
         self._log_error(error)
         if error.code() == KafkaError._ALL_BROKERS_DOWN and self._knows_coordinator:
-            self._stale = "all brokers were gone meanwhile"
+            self._stale = "no broker could be reached meanwhile"
 
     def refused(self, error: Exception, topic: str) -> NoReturn:
         found = mapped(self._reason(error), f"send a record to topic {topic!r}", self.resources, topic=topic)
@@ -72,7 +72,7 @@ class ConfluentProducer:
         raise found from error
 
     def _reason(self, error: Exception) -> Exception:
-        """After a fatal error the client says only that there was one."""
+        """Returns the error to report; after a fatal one the client says only that there was one."""
         found = kafka_error(error)
         fatal = found is not None and found.code() == KafkaError._FATAL and self._fatal is not None
         return KafkaException(self._fatal) if fatal else error
@@ -84,7 +84,7 @@ class ConfluentProducer:
             raise mapped(error, "send records", self.resources) from error
 
     def flush(self, timeout_s: float = math.inf) -> bool:
-        """Waits in slices, so that signals are seen; a record ends by ``delivery.timeout.ms`` one way or the other."""
+        """Waits in slices, so that signals are handled; a record ends by ``delivery.timeout.ms`` in any case."""
         deadline = self._clock.monotonic() + timeout_s
         while True:
             left_s = max(0.0, deadline - self._clock.monotonic())
@@ -99,7 +99,9 @@ class ConfluentProducer:
     # ------------------------------------------------------------------ transactions
 
     def _until_done(self, what: str, call: Callable[[], Any], limit_s: float = TIMEOUT_S) -> None:
-        """:raises RetryableError: if it was not done in some seconds, after which a new client may do better."""
+        """Repeats a call that may be repeated, until it is done.
+
+        :raises RetryableError: if it was not done in some seconds, after which a new client may succeed."""
         deadline = self._clock.monotonic() + limit_s
         while True:
             try:
@@ -119,8 +121,9 @@ class ConfluentProducer:
         self._client.begin_transaction()
 
     def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_metadata: Any) -> None:
-        """librdkafka may wait for a coordinator that is gone, and without regard to the timeout (its issues 5456 and
-        5511): the call is given up after a while, and with it this client, since only a new one finds the next."""
+        """Sends offsets on a thread of its own, with a time limit: librdkafka may wait for a coordinator that is gone,
+        and ignores the timeout (its issues 5456 and 5511). After the limit this client is given up too, since only a
+        new one finds the next coordinator."""
         wanted = [ClientPartition(*name, one.offset, one.metadata) for name, one in offsets.items()]
         send = self._client.send_offsets_to_transaction
         what = "add offsets to the transaction"
@@ -130,21 +133,21 @@ class ConfluentProducer:
     def _bounded(self, call: Callable[[], Any]) -> None:
         self._check_stale()
         try:
-            self._courier.call(call, OVERDUE_S)
-        except Overdue:
-            self._overdue = True
-            self._stale = f"the client did not answer within {OVERDUE_S:.0f} s"
+            self._executor.call(call, CALL_TIMEOUT_S)
+        except CallTimedOutError:
+            self._timed_out = True
+            self._stale = f"the client did not answer within {CALL_TIMEOUT_S:.0f} s"
             self._check_stale()
 
     def _check_stale(self) -> None:
         if self._stale is not None:
-            raise RetryableError(f"cannot end the transaction: {self._stale}; it is left to a new client")
+            raise RetryableError(f"cannot end the transaction: {self._stale}; a new client has to do it")
 
     def commit_transaction(self) -> None:
         self._until_done("commit the transaction", lambda: self._client.commit_transaction(CALL_S))
 
     def abort_transaction(self) -> None:
-        if self._overdue:
+        if self._timed_out:
             self._check_stale()
         self._until_done("abort the transaction", lambda: self._client.abort_transaction(CALL_S), CALL_S)
 
@@ -172,14 +175,14 @@ class ConfluentProducer:
         """Drops what is not sent and rolls back an open transaction, if a broker answers soon; else that is left to
         `init_transactions` of the next producer of its id."""
         try:
-            if not self._overdue:
+            if not self._timed_out:
                 self._client.purge()
-                self._courier.call(self._client.close, CLOSE_S)
-        except Overdue:
-            log.info("the producer goes when a broker answers")
+                self._executor.call(self._client.close, CLOSE_S)
+        except CallTimedOutError:
+            log.info("the producer is not closed yet: it closes when a broker answers")
         except (KafkaException, SystemError, RuntimeError) as error:
             found = mapped(error, "close the producer", self.resources)
             if not isinstance(found, (RetryableError, TaskMigratedError)):
-                log.warning("producer not closed in order", extra={"error": str(error)})
+                log.warning("the producer did not close cleanly", extra={"error": str(error)})
         finally:
-            self._courier.close()
+            self._executor.close()

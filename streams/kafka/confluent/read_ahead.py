@@ -1,9 +1,9 @@
-"""What the client has fetched of partitions that are paused.
+"""Keeps the messages that the client has fetched of paused partitions.
 
-librdkafka throws away what it has fetched ahead of a partition when that is paused, and fetches it again, from the
-broker, when it is resumed. A merge of inputs by time pauses now this one and now that one, many times a second. So a
-partition is paused here, and its messages are kept, in order, until it is resumed; the client itself is told to pause
-only where too much has come.
+When a partition is paused, librdkafka drops the messages that it has fetched ahead, and fetches them again from the
+broker when it is resumed. A merge of inputs by time pauses one input after another, many times a second. So a partition
+is paused here, and its messages are kept, in order, until it is resumed; the client itself pauses a partition only
+where too many bytes have come.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from processor_api.task_id import TopicPartition
 __all__ = ["MESSAGE_BYTES", "ReadAhead"]
 
 MESSAGE_BYTES = 256
-"""What a message takes beside its key and its value: 220 bytes were measured with one byte each."""
+"""Bytes that a message takes beside its key and its value: 220 were measured with one byte each."""
 SIZES_LOOKED_AT = 16
 
 Partitions = Collection[TopicPartition]
 
 
 class ReadAhead:
-    """Of one consumer.
+    """Holds the messages of paused partitions of one consumer.
 
     :param limit_bytes: how much may be kept of all partitions together. Once there is more, those with more than an
         equal part are not fetched until half of that part is left.
-    :param stop: tells the client not to fetch partitions, of which it throws away what was fetched.
-    :param fetch: tells it to fetch them again.
+    :param stop: makes the client not fetch partitions, whose fetched messages it drops.
+    :param fetch: makes it fetch them again.
     """
 
     def __init__(
@@ -46,29 +46,29 @@ class ReadAhead:
         self._bytes: dict[TopicPartition, float] = {}
         self._total = 0.0
         self.active = False
-        """Whether messages have to go through here: nothing is paused or kept otherwise."""
+        """Whether messages have to go through this object: if nothing is paused or kept, they do not."""
 
     # ------------------------------------------------------------------ partitions
 
     def pause(self, partitions: Partitions) -> None:
-        """Keeps what comes of partitions from now on."""
+        """Pauses partitions: their messages are kept from now on."""
         self._paused.update(partitions)
         self.active = bool(self._paused or self._kept)
 
     def resume(self, partitions: Partitions) -> None:
-        """Gives out what was kept of partitions, and what comes then."""
+        """Resumes partitions: gives out the kept messages, then those that come."""
         self._paused.difference_update(partitions)
         for partition in partitions:
             self._fetch_more(partition)
         self.active = bool(self._paused or self._kept)
 
     def forget(self, partitions: Partitions) -> None:
-        """Partitions that are not read any more, and start unpaused when they are read again."""
+        """Drops partitions that are not read any more; they start unpaused when they are read again."""
         self.clear(partitions)
         self.resume(partitions)
 
     def clear(self, partitions: Partitions) -> None:
-        """Throws away what was kept of partitions, which are read from somewhere else; they stay paused."""
+        """Drops the kept messages of partitions that are read from another position; they stay paused."""
         for partition in partitions:
             if self._kept.pop(partition, None) is not None:
                 self._total -= self._bytes.pop(partition)
@@ -76,7 +76,7 @@ class ReadAhead:
         self.active = bool(self._paused or self._kept)
 
     def next_offset(self, partition: TopicPartition) -> int | None:
-        """Offset of the first message that is kept of a partition."""
+        """Returns the offset of the first message that is kept of a partition."""
         offsets = (message.offset() for run, _ in self._kept.get(partition, ()) for message in run)
         return next((offset for offset in offsets if offset is not None and offset >= 0), None)
 
@@ -94,13 +94,13 @@ class ReadAhead:
         return passed
 
     def keep_all(self, messages: Sequence[Any]) -> None:
-        """Keeps all messages, also of partitions that are not paused, to be taken."""
+        """Keeps all messages for a later `take`, also of partitions that are not paused."""
         for partition, run in _runs(messages):
             self._add(partition, run)
         self._limit_bytes()
 
     def take(self, most: int) -> list[Any]:
-        """Takes out up to so many messages of partitions that are not paused, each partition's in order."""
+        """Returns up to so many messages of partitions that are not paused, each partition's in order."""
         taken: list[Any] = []
         for partition in [one for one in self._kept if one not in self._paused]:
             runs, freed = self._kept.pop(partition), 0.0
@@ -152,7 +152,7 @@ class ReadAhead:
 
 
 def _runs(messages: Sequence[Any]) -> Iterator[tuple[TopicPartition, list[Any]]]:
-    """Messages that follow each other and are of one partition, or of none."""
+    """Yields messages in runs: consecutive ones of one partition, or of none."""
     if not messages:
         return
     kind = type(messages[0])
@@ -162,6 +162,6 @@ def _runs(messages: Sequence[Any]) -> Iterator[tuple[TopicPartition, list[Any]]]
 
 
 def _bytes_each(run: Sequence[Any]) -> float:
-    """About how many bytes a message takes, by the sizes of some of them."""
+    """Returns about how many bytes a message takes, by the sizes of some of them."""
     some = run[:: len(run) // SIZES_LOOKED_AT + 1]
     return MESSAGE_BYTES + sum(len(message.key() or b"") + len(message.value() or b"") for message in some) / len(some)

@@ -1,4 +1,4 @@
-"""What a client may do on topics and on the cluster, as the brokers tell (KIP-430)."""
+"""Asks the brokers what a client may do on topics and on the cluster (KIP-430)."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ log = logging.getLogger("streams.kafka.client")
 TIMEOUT_S = 10.0
 
 Operations = frozenset[str] | None
-"""Names of Kafka's ``AclOperation``, such as ``READ``; ``None`` where the broker does not tell."""
+"""Names of Kafka's ``AclOperation``, such as ``READ``; ``None`` where the broker does not report them."""
 
 
 @dataclass(frozen=True)
 class Rights:
-    """Of one client."""
+    """The rights of one client."""
 
     topics: Mapping[str, Operations]
-    """Of those that exist and that it may see."""
+    """The operations on each topic that exists and that it may see."""
     hidden: frozenset[str]
-    """Those that it may not see, whether they exist or not."""
+    """Topics that it may not see, whether they exist or not."""
     cluster: Operations
     refused: Mapping[str, str]
-    """Those that it may not make, with the broker's reason."""
+    """Topics that it may not create, with the broker's reason."""
 
 
 def read_rights(config: Mapping[str, Any], topics: Collection[str], to_be_made: Collection[str] = ()) -> Rights:
     """Asks for the rights on topics and on the cluster.
 
     :param config: of a client, under librdkafka's names.
-    :param to_be_made: the broker is asked whether it would make these topics; none is made.
+    :param to_be_made: topics that the broker is asked whether it would create; none is created.
     :raises StreamsError: if the brokers cannot be asked.
     """
     found: dict[str, Operations] = {}
@@ -75,7 +75,8 @@ def _described(client: AdminClient, topics: Collection[str]) -> Mapping[str, Any
 
 
 def _refused(client: AdminClient, topics: Collection[str]) -> dict[str, str]:
-    """A topic that exists but is hidden counts as one that may be made, if the right is there."""
+    """Returns the topics that may not be created; one that exists but is hidden counts as one that may be, if the right
+    is there."""
     found = {}
     if topics:
         wanted = [NewTopic(name, 1) for name in sorted(topics)]

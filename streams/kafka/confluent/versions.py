@@ -8,6 +8,6 @@ __all__ = ["librdkafka_version"]
 
 
 def librdkafka_version() -> str:
-    """Of the library itself, which need not be that of the Python package around it."""
+    """Returns the version of the library itself, which need not be that of the Python package around it."""
     version: str = confluent_kafka.libversion()[0]
     return version

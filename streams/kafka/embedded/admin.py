@@ -46,7 +46,7 @@ class EmbeddedAdmin:
             self._broker.delete_topic(name)
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
-        """See the port; -1 stands for the end of the partition.
+        """Deletes the records before each offset; -1 stands for the end of the partition.
 
         :raises StreamsError: if a partition does not exist, its topic is only compacted, or the offset is beyond its
             end; then nothing is deleted.
@@ -92,4 +92,4 @@ class EmbeddedAdmin:
             return {partition: offsets[partition] for partition in partitions if partition in offsets}
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Does nothing: there is no connection."""

@@ -1,9 +1,9 @@
-"""Which member of a group should own which partitions: a pure function.
+"""Chooses which member of a group should own which partitions: a pure function.
 
-The target is balanced by number of partitions and sticky: no partition changes hands unless balance or a subscription
-asks for it. When all members subscribe to the same topics the counts differ by one at most and the number of moves is
-the least possible; otherwise no single move from one member to another would improve the balance. Equal cases are
-decided by name, so that the same group always gets the same answer.
+The target is balanced by number of partitions and sticky: no partition changes its owner unless balance or a
+subscription requires it. When all members subscribe to the same topics the counts differ by one at most and the number
+of moves is the least possible; otherwise no single move from one member to another would improve the balance. Equal
+cases are decided by name, so that the same group always gets the same answer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["MemberState", "assign"]
 
 
 class MemberState(NamedTuple):
-    """What the assignment needs to know of a member."""
+    """The input of the assignment for one member."""
 
     topics: Collection[str]
     owned: Collection[TopicPartition]
@@ -26,7 +26,7 @@ class MemberState(NamedTuple):
 def assign(
     members: Mapping[str, MemberState], partition_counts: Mapping[str, int]
 ) -> dict[str, frozenset[TopicPartition]]:
-    """The target of every member; partitions of a topic that no member subscribes to are left out.
+    """Returns the target of every member; partitions of a topic that no member subscribes to are left out.
 
     A partition that two members claim to own stays with the first by name.
     """

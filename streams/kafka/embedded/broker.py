@@ -20,7 +20,7 @@ __all__ = ["EmbeddedBroker"]
 FIRST_TOPIC_NUMBER = 2
 """Kafka keeps the ids 0 and 1 for itself."""
 _LONGEST_NAP_S = 0.05
-"""How long a waiting client may not notice that a manual clock was moved."""
+"""Longest time until a waiting client notices that a manual clock was moved."""
 
 
 class EmbeddedBroker:
@@ -29,7 +29,7 @@ class EmbeddedBroker:
     :param clock: the broker's time: append times, default record timestamps, retention, sessions and transaction
         timeouts.
     :param waiting: the time that waiting for records takes; real time if not given, whatever the clock.
-    :param threads: what the waiting threads are.
+    :param threads: makes the locks and events by which threads wait.
     :param default_partitions: partitions of a topic created without a number.
     :param auto_create_topics: whether producing to an unknown topic creates it.
     :param blocking: ``False`` for a simulation on a single thread: nothing ever waits, a poll returns what is there and
@@ -54,7 +54,7 @@ class EmbeddedBroker:
         self.lock = threads.lock()
         self.topics: dict[str, Topic] = {}
         self.gives_ids = True
-        """Whether topics are told with ids, as by brokers since Kafka 2.8."""
+        """Whether topics are described with ids, as by brokers since Kafka 2.8."""
         self._topic_numbers = count(FIRST_TOPIC_NUMBER)
         self.groups = GroupCoordinator(self._partition_counts)
         self.transactions = TransactionCoordinator(self.groups.decide)
@@ -65,8 +65,7 @@ class EmbeddedBroker:
         self._next_deadline_s = float("inf")
         self._nap_s = _LONGEST_NAP_S if waiting is None else float("inf")
         self.before_expiry: Callable[[], None] = lambda: None
-        """Called before sessions are ended whose time may have passed: the last moment for heartbeats of
-        consumers."""
+        """Called before sessions are ended whose time may have passed: the last chance for heartbeats of consumers."""
 
     # Topics
 
@@ -105,7 +104,7 @@ class EmbeddedBroker:
                 self.changed()
 
     def topic(self, name: str) -> Topic:
-        """The topic of this name.
+        """Returns the topic of this name.
 
         :raises StreamsError: if there is none.
         """
@@ -115,7 +114,7 @@ class EmbeddedBroker:
         return topic
 
     def log(self, partition: TopicPartition) -> PartitionLog:
-        """The log of a partition.
+        """Returns the log of a partition.
 
         :raises StreamsError: if there is none.
         """
@@ -129,7 +128,7 @@ class EmbeddedBroker:
         return logs[partition.partition]
 
     def records(self, topic: str, *, read_committed: bool = True) -> list[Record]:
-        """The records that are in a topic now, partition by partition.
+        """Returns the records that are in a topic now, partition by partition.
 
         :raises StreamsError: if there is no such topic.
         """
@@ -222,13 +221,13 @@ class EmbeddedBroker:
         return None
 
     def note_transaction(self, author: TransactionalId) -> None:
-        """The author's transaction has something in it: its time runs."""
+        """Starts the time-out of a transaction, which has its first record or offset."""
         if author.started_s is None:
             author.started_s = self.clock.monotonic()
             self.expect(author.started_s + author.timeout_s)
 
     def expect(self, deadline_s: float) -> None:
-        """Something may expire at this time of the clock."""
+        """Wakes the waiting clients at this time of the clock, since something may expire."""
         self._next_deadline_s = min(self._next_deadline_s, deadline_s)
 
     def expire(self) -> None:
@@ -247,7 +246,7 @@ class EmbeddedBroker:
             self._changed.notify_all()
 
     def deadline_s(self, timeout_s: float) -> float:
-        """The end of a wait that starts now, for :meth:`wait`."""
+        """Returns the end of a wait that starts now, for :meth:`wait`."""
         return self._waiting_time.monotonic() + timeout_s
 
     def wait(self, deadline_s: float) -> bool:

@@ -71,7 +71,8 @@ class EmbeddedConsumer:
     # Records
 
     def consume(self, max_messages: int, timeout: float) -> list[Any]:
-        """Messages partition by partition, each partition's in order. Returns early when the listener was called.
+        """Returns messages partition by partition, each partition's in order. Returns early when the listener was
+        called.
 
         :raises InstanceFenced: if a newer consumer has the same ``group.instance.id``.
         """
@@ -94,7 +95,7 @@ class EmbeddedConsumer:
                     return messages
 
     def poll(self, timeout: float) -> Any:
-        """The next message, or ``None``; see `consume`."""
+        """Returns the next message, or ``None``; see `consume`."""
         messages = self.consume(1, timeout)
         return messages[0] if messages else None
 
@@ -125,7 +126,7 @@ class EmbeddedConsumer:
         self._membership.subscribe(topics, listener)
 
     def assign(self, partitions: Mapping[TopicPartition, int]) -> None:
-        """See the port.
+        """Adds partitions to read; see the port.
 
         :raises StreamsError: if one of them is assigned already; then none is added.
         """
@@ -143,7 +144,7 @@ class EmbeddedConsumer:
                 self._turn.append(fetch)
 
     def unassign(self, partitions: Collection[TopicPartition]) -> None:
-        """See the port.
+        """Removes partitions; see the port.
 
         :raises StreamsError: if one of them is not assigned; then none is removed.
         """
@@ -157,7 +158,7 @@ class EmbeddedConsumer:
         return frozenset(self._fetches)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """See the port.
+        """Moves the position of a partition; see the port.
 
         :raises StreamsError: if the partition is not assigned.
         """
@@ -171,7 +172,7 @@ class EmbeddedConsumer:
         self._set_paused(partitions, False)
 
     def position(self, partition: TopicPartition) -> int | None:
-        """See the port.
+        """Returns the offset of the next record; see the port.
 
         :raises StreamsError: if the partition is not assigned.
         """
@@ -179,7 +180,7 @@ class EmbeddedConsumer:
         return fetch.position if fetch.moved else None
 
     def fetched_end(self, partition: TopicPartition) -> int | None:
-        """Not known: the end of a partition is told at once."""
+        """Returns ``None``: the end is not known, since nothing is fetched ahead."""
         return None
 
     def _set_paused(self, partitions: Collection[TopicPartition], paused: bool) -> None:
@@ -197,7 +198,7 @@ class EmbeddedConsumer:
     # Offsets of the group
 
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """See the port.
+        """Returns the committed offsets of the group; see the port.
 
         :raises RetryableError: if transactions are still pending after ``default.api.timeout.ms``.
         """
@@ -238,14 +239,14 @@ class EmbeddedConsumer:
         return self._membership.identity()
 
     def evict(self) -> None:
-        """Takes the member out of its group, as a session that has ended or an operator does."""
+        """Removes the member from its group, as the end of its session or an operator does."""
         if self._membership is not None:
             with self._lock:
                 self._membership.evict()
 
     def heartbeat(self) -> None:
-        """Keeps the session in the group as a client's own thread does that runs beside its user's; a consumer without
-        such calls keeps it by its others."""
+        """Keeps the session, as the client's background thread does; a consumer without such calls keeps it by its
+        other calls."""
         if self._membership is not None and not self._closed:
             with self._lock:
                 self._membership.heartbeat()
@@ -278,7 +279,7 @@ class EmbeddedConsumer:
                 raise UnknownPartitionError(error.message, **error.place()) from error
 
     def close(self) -> None:
-        """Gives up what is owned (the listener is called), leaves the group unless static, and stops reading."""
+        """Revokes what is owned (the listener is called), leaves the group unless static, and stops reading."""
         if self._closed:
             return
         try:

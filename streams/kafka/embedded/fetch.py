@@ -1,4 +1,4 @@
-"""A consumer's reading of one partition: where it is and what comes next."""
+"""Reads one partition for a consumer: its position and the next records."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Fetch:
             self._resolve()
 
     def take(self, count: int) -> list[Any]:
-        """Up to ``count`` records, or the event that there is to report."""
+        """Returns up to ``count`` records, or the event that is to be reported."""
         if self.paused or self._stopped:
             return []
         log = self._log

@@ -1,11 +1,11 @@
-"""Consumer groups as the broker keeps them: members, generations, what each should own, committed offsets.
+"""Consumer groups as the broker keeps them: members, generations, targets of the assignment, committed offsets.
 
 A change of the members, of what they subscribe to or of those topics starts a round: a new generation and a new target
-for every member (`assignment.assign`). Each member comes by in its own time and is told its next step: first to give
-up what it owns beyond its target, then to take what is in its target and no other member owns. A member that has given
-something up starts the next round, in which others find it free; so a partition is never owned twice.
+for every member (`assignment.assign`). Each member asks for its next step whenever it polls: first to revoke what it
+owns beyond its target, then to take what is in its target and no other member owns. A member that has revoked something
+starts the next round, in which others find it free; so a partition is never owned twice.
 
-Simplifications: nobody waits for anybody, so a round is over for each member when it has come by (Kafka holds all
+Simplifications: no member waits for another, so a round is over for each member when it has polled (Kafka holds all
 members until the last has joined); sessions are kept alive by the member's calls alone, there is no heartbeat thread.
 Nothing here takes a lock: the broker holds its own around every call.
 """
@@ -24,7 +24,7 @@ __all__ = ["Group", "GroupCoordinator", "GroupIdentity", "Member", "Step"]
 
 
 class GroupIdentity(NamedTuple):
-    """Who commits: generation -1 and no member is a client outside the group's membership."""
+    """The member that commits; generation -1 without a member is a client outside of the group."""
 
     group: str
     generation: int = -1
@@ -33,7 +33,7 @@ class GroupIdentity(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What a member has to do next, and with which partitions."""
+    """The next step of a member in a rebalance, and its partitions."""
 
     kind: Literal["revoke", "assign", "lose"]
     partitions: frozenset[TopicPartition]
@@ -83,7 +83,7 @@ class Group:
         self._partition_counts = partition_counts
 
     def static_member(self, instance: str | None) -> Member | None:
-        """The member that holds a ``group.instance.id`` now."""
+        """Returns the member that holds a ``group.instance.id`` now."""
         if instance is None:
             return None
         return next((member for member in self.members.values() if member.instance == instance), None)
@@ -121,7 +121,8 @@ class Group:
             self.members[name].target = target
 
     def next_step(self, member: Member) -> Step | None:
-        """What the member has to do now, or ``None``. After a "revoke" step it calls :meth:`revoked`."""
+        """Returns the step that the member has to take now, or ``None``. After a "revoke" step it calls
+        :meth:`revoked`."""
         if member.generation == self.generation:
             return None
         member.generation = self.generation
@@ -135,14 +136,14 @@ class Group:
         return Step("assign", granted)
 
     def revoked(self, member: Member, partitions: frozenset[TopicPartition]) -> None:
-        """The member has given the partitions up: they are free for the next round."""
+        """Notes that the member has revoked the partitions: they are free for the next round."""
         member.revoking = False
         member.owned -= partitions
         if self.members.get(member.member_id) is member:
             self.rebalance()
 
     def refusal(self, identity: GroupIdentity) -> str | None:
-        """The error that a commit under this identity meets, or ``None``."""
+        """Returns the error that a commit under this identity meets, or ``None``."""
         if not identity.member and identity.generation < 0:
             return None
         holder = self.static_member(identity.instance)
@@ -191,7 +192,7 @@ class GroupCoordinator:
         self.group(group).decide(producer_id, offsets, committed)
 
     def topics_changed(self, names: Collection[str]) -> None:
-        """Topics were created or deleted: the groups subscribed to them start a round."""
+        """Starts a round of the groups that are subscribed to topics that were created or deleted."""
         changed = frozenset(names)
         for group in self._groups.values():
             if any(changed & member.topics for member in group.members.values()):
@@ -217,7 +218,7 @@ class GroupCoordinator:
         return expired
 
     def next_deadline_s(self) -> float:
-        """When the next session ends if its member does not call."""
+        """Returns when the next session ends if its member makes no call."""
         return min(
             (m.last_seen_s + m.session_timeout_s for group in self._groups.values() for m in group.members.values()),
             default=float("inf"),

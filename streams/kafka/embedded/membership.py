@@ -1,4 +1,4 @@
-"""A consumer's side of group membership: goes through the steps the group asks for and calls the listener."""
+"""The consumer's side of group membership: takes the steps that the group asks for and calls the listener."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Membership:
         self._missing: frozenset[str] = frozenset()
 
     def subscribe(self, topics: Collection[str], listener: RebalanceListener) -> None:
-        """Joins with the next :meth:`poll`; a later call changes the subscription."""
+        """Subscribes; the member joins with the next :meth:`poll`, and a later call changes the subscription."""
         self._topics = frozenset(topics)
         self._listener = listener
         if self._member is not None:
@@ -38,14 +38,14 @@ class Membership:
                 self._broker.changed()
 
     def identity(self) -> GroupIdentity:
-        """Who this consumer is to the group now."""
+        """Returns the identity of this consumer in the group now."""
         member = self._member
         if member is None:
             return GroupIdentity(self._group.name, instance=self._instance)
         return GroupIdentity(self._group.name, member.generation, member.member_id, self._instance)
 
     def poll(self) -> bool:
-        """Takes all steps that are due; says whether there was one.
+        """Takes all steps that are due; returns whether there was one.
 
         :raises InstanceFenced: if a newer consumer has the same ``group.instance.id``.
         """
@@ -63,13 +63,13 @@ class Membership:
         return True
 
     def newly_missing(self) -> frozenset[str]:
-        """The subscribed topics that do not exist and were not told before; the caller holds the lock."""
+        """Returns the subscribed topics that do not exist and were not reported before; the caller holds the lock."""
         missing = self._topics.difference(self._broker.topics)
         new, self._missing = missing - self._missing, missing
         return new
 
     def touch(self) -> None:
-        """A call of the consumer keeps its session; the caller holds the lock.
+        """Extends the session, as each call of the consumer does; the caller holds the lock.
 
         :raises InstanceFenced: if a newer consumer has the same ``group.instance.id``.
         """
@@ -85,7 +85,7 @@ class Membership:
         self._check_not_fenced()
 
     def close(self) -> None:
-        """Gives up what is owned and, unless static, leaves the group."""
+        """Revokes what is owned and, unless static, leaves the group."""
         member, listener = self._member, self._listener
         self._listener = None
         if member is None or listener is None:
@@ -117,7 +117,7 @@ class Membership:
             self._broker.changed()
 
     def heartbeat(self) -> None:
-        """Keeps the session, if it has not ended; the caller holds the lock."""
+        """Extends the session, if it has not ended; the caller holds the lock."""
         member = self._member
         if member is not None and self._is_member(member):
             member.last_seen_s = self._broker.clock.monotonic()

@@ -55,11 +55,11 @@ ERROR_CODES = {
     "KAFKA_STORAGE_ERROR": 56,
     "INVALID_RECORD": 87,
 }
-"""Errors that the embedded broker gives or can be told to give, by the names and numbers of Kafka and librdkafka."""
+"""Errors that the embedded broker gives or can be made to give, by the names and numbers of Kafka and librdkafka."""
 
 
 class ErrorInfo:
-    """What a message carries in place of a record: a code, its name and a sentence."""
+    """An error or event that a message carries in place of a record: a code, its name and a sentence."""
 
     __slots__ = ("_name", "_reason")
 
@@ -139,7 +139,8 @@ class Record:
 
 
 class RefusedRecord(Record):
-    """A record that the broker did not take, as a delivery callback gets it: without offset, timestamp and headers."""
+    """A record that the broker did not take, as a delivery callback gets it: it has no offset, timestamp and
+    headers."""
 
     __slots__ = ("_error",)
 
@@ -152,7 +153,7 @@ class RefusedRecord(Record):
 
 
 class Event:
-    """Something to know about a partition in place of a record: its end was reached, its position is lost, ..."""
+    """An event of a partition in place of a record: its end was reached, its position is lost, ..."""
 
     __slots__ = ("_error", "_offset", "_partition", "_topic")
 
@@ -191,7 +192,7 @@ class Event:
 
 
 def as_bytes(data: Any) -> bytes:
-    """What the client makes of a key, a value or a header's value that is not bytes.
+    """Returns the bytes that the client sends for a key, a value or a header's value that is not bytes.
 
     :raises TypeError: if it is neither text nor like bytes.
     """
@@ -199,5 +200,5 @@ def as_bytes(data: Any) -> bytes:
 
 
 def normal_headers(headers: HeaderList) -> HeaderList:
-    """A copy, with values as bytes."""
+    """Returns a copy of headers, with values as bytes."""
     return [(name, value if value is None or type(value) is bytes else as_bytes(value)) for name, value in headers]

@@ -44,14 +44,14 @@ class PartitionLog:
         self.start_offset = 0
         self.end_offset = 0
         self.last_stable_offset = 0
-        """The end for a consumer that reads committed: the first record of the oldest open transaction."""
+        """The end for a consumer with ``read_committed``: the first record of the oldest open transaction."""
         self._records: list[Record] = []
         self._gapless = True
         self._open: dict[int, list[Record]] = {}
         self._aborted: set[int] = set()
         self._last_aborted = -1
         self._tombstones_go_ms: dict[int, int] = {}
-        """When a tombstone that went through a compaction may go, by its offset (KIP-534)."""
+        """The time at which a tombstone that was kept by a compaction may be removed, by its offset (KIP-534)."""
 
     def append(self, batch: Sequence[Record], producer_id: int | None = None) -> None:
         """Gives the records the next offsets; with a producer id they are part of that producer's open transaction."""
@@ -77,11 +77,11 @@ class PartitionLog:
         self.last_stable_offset = max(self.start_offset, stable)
 
     def limit(self, committed: bool) -> int:
-        """The offset at which a consumer of this isolation level stops."""
+        """Returns the offset at which a consumer of this isolation level stops."""
         return self.last_stable_offset if committed else self.end_offset
 
     def read(self, position: int, count: int, committed: bool) -> tuple[list[Record], int]:
-        """Up to ``count`` records from ``position`` on, and the position after them, past markers and, if
+        """Returns up to ``count`` records from ``position`` on, and the position after them, past markers and, if
         ``committed``, past aborted records. No records are returned only if the position is then the limit."""
         limit = self.limit(committed)
         records = self._records
@@ -100,7 +100,8 @@ class PartitionLog:
         return [], position
 
     def offset_for_time(self, timestamp_ms: int, committed: bool) -> int:
-        """The first offset in order of the log whose record is at or after the time; the limit if there is none."""
+        """Returns the first offset, in order of the log, whose record is at or after the time; the limit if there is
+        none."""
         limit = self.limit(committed)
         for record in self._records:
             if record.stamp[1] >= timestamp_ms and record.log_offset < limit:
@@ -121,12 +122,12 @@ class PartitionLog:
         see :meth:`Segments.expired`."""
         start = self.segments.expired(self.end_offset, oldest_ms, most_bytes)
         if start == self.end_offset <= self.last_stable_offset:
-            self.segments.start_anew(start)
+            self.segments.start_over(start)
         self.delete_before(min(start, self.last_stable_offset))
 
     def compact(self, now_ms: int, *, delete_retention_ms: int = 0, youngest_ms: int | None = None) -> None:
-        """Keeps the last record of every key in what may be compacted: the segments before the newest one and before
-        open transactions. A tombstone stays, and goes in a compaction ``delete_retention_ms`` after its first one.
+        """Keeps the last record of every key, in the segments before the newest one and before open transactions. A
+        tombstone stays, and goes in a compaction ``delete_retention_ms`` after its first one.
 
         :param youngest_ms: segments with records after it are left alone.
         """
@@ -160,7 +161,7 @@ class PartitionLog:
         self._gapless = not records or len(records) == self.end_offset - records[0].log_offset
 
     def _index(self, offset: int) -> int:
-        """Where the first record at or after the offset is."""
+        """Returns the index of the first record at or after the offset."""
         records = self._records
         if self._gapless:
             return max(0, offset - records[0].log_offset) if records else 0

@@ -56,7 +56,7 @@ class EmbeddedProducer:
         self._written = False
         """Whether the broker knows of the transaction."""
         self._failure: str | None = None
-        """Why the transaction can only be aborted."""
+        """The reason why the transaction can only be aborted."""
         self._fenced = False
         self._closed = False
 
@@ -108,13 +108,13 @@ class EmbeddedProducer:
                 self._report_failure(record, report, refusals[0])
 
     def refused(self, error: Exception, topic: str) -> NoReturn:
-        """See `streams.kafka.ports.Producer`; errors of this client are the project's own."""
+        """Raises the project's error for one that :meth:`produce` raised, which is often the same."""
         if isinstance(error, TaskMigratedError):
             raise error
         raise ProductionError(f"cannot send a record to topic {topic!r}: {error}", topic=topic) from error
 
     def deliver(self) -> None:
-        """Sends what lingers, as a client's own thread does when the time has come. Nothing is reported yet."""
+        """Sends the records that linger, as a client's own thread does after ``linger.ms``. Nothing is reported yet."""
         self._send_batches()
 
     @property
@@ -123,11 +123,11 @@ class EmbeddedProducer:
 
     @property
     def has_written(self) -> bool:
-        """Whether the broker has anything of the open transaction, or would get it by :meth:`deliver`."""
+        """Whether the broker has a part of the open transaction, or would get one by :meth:`deliver`."""
         return self._written or bool(self._batches)
 
     def poll(self, timeout: float = 0) -> int:
-        """Sends what lingers and serves the delivery callbacks; never waits, since delivery is immediate.
+        """Sends the records that linger and serves the delivery callbacks; never waits, since delivery is immediate.
 
         :raises TaskMigratedError: if this producer is fenced, after the callbacks.
         """
@@ -143,8 +143,8 @@ class EmbeddedProducer:
         return served
 
     def flush(self, timeout_s: float = math.inf) -> bool:
-        """Sends what lingers and serves the delivery callbacks, also those of records that the callbacks produce; never
-        waits.
+        """Sends the records that linger and serves the delivery callbacks, also those of records that the callbacks
+        produce; never waits.
 
         :raises TaskMigratedError: if this producer is fenced, after the callbacks.
         """
@@ -209,7 +209,7 @@ class EmbeddedProducer:
         self._end(self._author, committed=False)
 
     def prepare(self, topics: Collection[str]) -> None:
-        """The broker is in this process: it knows its topics."""
+        """Does nothing: the broker is in this process, so that its topics are known."""
 
     def partition_count(self, topic: str) -> int:
         found = self._topics.get(topic) or self._unknown_topic(topic) or self._broker.topic(topic)

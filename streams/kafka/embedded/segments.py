@@ -1,4 +1,4 @@
-"""How a partition's log is cut into segments, as far as that can be seen: Kafka deletes and compacts by whole ones.
+"""Cuts a partition's log into segments, as Kafka deletes and compacts by whole segments.
 
 A segment ends where a batch would make it larger than ``segment.bytes``, or is more than ``segment.ms`` younger than
 its first one, by the records' timestamps. The newest segment is never compacted, and deleted only as a whole.
@@ -17,13 +17,13 @@ BATCH_OVERHEAD = 61
 """Bytes of a batch beside its records."""
 
 RECORD_OVERHEAD = 9
-"""Bytes of a record beside its key, value and headers, about: lengths and differences take as many as they need."""
+"""Approximate bytes of a record beside its key, value and headers; lengths and differences are counted as they are."""
 
 DAY_MS = 24 * 60 * 60 * 1000
 
 
 def record_bytes(record: Record) -> int:
-    """What a record takes in a batch, about."""
+    """Returns about how many bytes a record takes in a batch."""
     size = RECORD_OVERHEAD + len(record.key() or b"") + len(record.value() or b"")
     for name, value in record.headers() or ():
         size += 2 + len(name) + len(value or b"")
@@ -32,17 +32,17 @@ def record_bytes(record: Record) -> int:
 
 @dataclass(slots=True)
 class Segment:
-    """Records from ``base_offset`` on, up to the next segment."""
+    """The records from ``base_offset`` on, up to the next segment."""
 
     base_offset: int
     size: int = 0
     first_timestamp: int = -1
-    """Of the first batch: the largest in it."""
+    """The largest timestamp of the first batch."""
     largest_timestamp: int = -1
 
 
 class Segments:
-    """Of one partition. There is always one that is written to."""
+    """The segments of one partition. There is always one that is written to."""
 
     __slots__ = ("_all", "segment_bytes", "segment_ms")
 
@@ -52,7 +52,7 @@ class Segments:
         self._all = [Segment(0)]
 
     def add(self, offset: int, batch: Sequence[Record]) -> None:
-        """A batch is appended at ``offset``."""
+        """Adds a batch that is appended at ``offset``."""
         size = BATCH_OVERHEAD
         latest = -1
         for record in batch:
@@ -70,13 +70,13 @@ class Segments:
         active.largest_timestamp = max(active.largest_timestamp, latest)
 
     def roll(self, offset: int) -> Segment:
-        """The next record, at ``offset``, starts a segment."""
+        """Starts a segment with the next record, at ``offset``."""
         if self._all[-1].size:
             self._all.append(Segment(offset))
         return self._all[-1]
 
     def expired(self, end_offset: int, oldest_ms: int | None, most_bytes: int | None) -> int:
-        """Where the log would start without the segments that are too old or too many; ``None`` is no limit.
+        """Returns the start of the log without the segments that are too old or too many; ``None`` is no limit.
 
         :param end_offset: of the log: where it starts if all of it goes.
         :param oldest_ms: a segment whose largest timestamp is before goes, if all older ones do.
@@ -92,24 +92,25 @@ class Segments:
         return end_offset
 
     def cleanable_before(self, youngest_ms: int | None) -> int:
-        """Up to where the log may be compacted: before the newest segment, and before one with records after the time
-        given, if there is one."""
+        """Returns the offset up to which the log may be compacted: that of the newest segment, or of an earlier one
+        with records after the time given."""
         for segment in self._all[:-1]:
             if youngest_ms is not None and segment.largest_timestamp > youngest_ms:
                 return segment.base_offset
         return self._all[-1].base_offset
 
     def starts_at(self, offset: int) -> None:
-        """Everything before an offset is gone: segments that end before it are, others stay as they are."""
+        """Removes the segments that end before an offset, to which the start of the log has moved; the others stay as
+        they are."""
         while len(self._all) > 1 and self._all[1].base_offset <= offset:
             del self._all[0]
 
-    def start_anew(self, offset: int) -> None:
-        """Everything is gone, the newest segment too."""
+    def start_over(self, offset: int) -> None:
+        """Removes all segments, the newest one too."""
         self._all = [Segment(offset)]
 
     def measure(self, records: Iterable[Record]) -> None:
-        """Sizes anew after a compaction, from the records that are left in order."""
+        """Counts the sizes of the segments again after a compaction, from the records that are left, in order."""
         by_start = [segment.base_offset for segment in self._all[1:]]
         sizes = [0] * len(self._all)
         number = 0

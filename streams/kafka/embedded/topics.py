@@ -1,4 +1,4 @@
-"""Topics and what their configuration means to the broker."""
+"""Topics, and what their configuration means to the broker."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class Topic:
-    """A topic: its partitions, and whether it takes a batch of records.
+    """A topic with its partitions, which decides whether it takes a batch of records.
 
     Settings with a meaning here: ``cleanup.policy``, ``retention.ms``, ``retention.bytes``, ``segment.ms``,
     ``segment.bytes``, ``delete.retention.ms``, ``min.compaction.lag.ms``, ``max.message.bytes``,
@@ -119,8 +119,8 @@ class Topic:
         self._plain = not (error_name or self.append_time or self.compacted or limited)
 
     def admit(self, records: Sequence[Record], clock: Clock) -> Sequence[ErrorInfo] | None:
-        """Why the broker does not take the batch, for each record of it, or ``None``; stamps the records if the topic
-        has the broker's time. As in Kafka, one bad record spoils its batch."""
+        """Returns for each record of a batch why the broker does not take it, or ``None``; stamps the records if the
+        topic has the broker's time. As in Kafka, one bad record spoils its batch."""
         size = BATCH_OVERHEAD
         for record in records:
             size += record_bytes(record)
@@ -131,7 +131,7 @@ class Topic:
 
     def _admit_strictly(self, records: Sequence[Record], now_ms: int) -> Sequence[ErrorInfo] | None:
         if self._refusal is not None:
-            return [ErrorInfo(self._refusal, f"topic {self.name!r} was told to refuse records")] * len(records)
+            return [ErrorInfo(self._refusal, f"topic {self.name!r} is set to refuse records")] * len(records)
         if self.compacted:
             bad = [record.key() is None for record in records]
             if any(bad):
@@ -165,8 +165,8 @@ class Topic:
 
 
 def _refused(bad: Sequence[bool], error: str, why: str) -> Sequence[ErrorInfo]:
-    """What librdkafka makes of a refused batch: one bad record gives its error to all; of several each is only invalid,
-    and the others are told so (KIP-467)."""
+    """Returns the errors that librdkafka reports for a refused batch: a single bad record gives its error to all; of
+    several each is only called invalid, and the other records get an error that says so (KIP-467)."""
     if sum(bad) == 1:
         return [ErrorInfo(error, why)] * len(bad)
     invalid = ErrorInfo("INVALID_RECORD", why)

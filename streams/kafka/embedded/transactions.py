@@ -1,4 +1,4 @@
-"""Transactional ids: who may write under one, and what its open transaction touched.
+"""Transactional ids: which producer may write under one, and what its open transaction wrote to.
 
 As in Kafka, the broker knows of a transaction from its first record or offset on, and its timeout runs from there; an
 empty one is never seen. Nothing here takes a lock: the broker holds its own around every call.
@@ -27,7 +27,7 @@ class TransactionalId:
         self.epoch = -1
         self.timeout_s = 60.0
         self.started_s: float | None = None
-        """When the open transaction got its first record or offset; ``None`` while there is nothing in it."""
+        """The time at which the open transaction got its first record or offset; ``None`` while it is empty."""
         self.logs: dict[PartitionLog, None] = {}
         """Partitions with records of the open transaction, in order of the first one."""
         self.offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
@@ -35,7 +35,7 @@ class TransactionalId:
 
 
 class TransactionCoordinator:
-    """All transactional ids of a broker.
+    """Holds all transactional ids of a broker.
 
     ``offsets_decided(producer_id, group, offsets, committed)`` is called for each group when a transaction ends.
     """
@@ -67,7 +67,7 @@ class TransactionCoordinator:
             self._offsets_decided(known.producer_id, group, pending, committed)
 
     def expire(self, now_s: float) -> bool:
-        """Aborts the transactions past their timeout and fences their producers; says whether there was one."""
+        """Aborts the transactions past their timeout and fences their producers; returns whether there was one."""
         expired = [known for known in self._open() if now_s >= _deadline(known)]
         for known in expired:
             self.end(known, committed=False)
@@ -82,7 +82,7 @@ class TransactionCoordinator:
             known.epoch += 1
 
     def next_deadline_s(self) -> float:
-        """When the next transaction times out."""
+        """Returns when the next transaction times out."""
         return min(map(_deadline, self._open()), default=float("inf"))
 
     def _open(self) -> Iterator[TransactionalId]:

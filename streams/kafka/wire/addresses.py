@@ -1,4 +1,4 @@
-"""Where brokers are."""
+"""The addresses of brokers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DEFAULT_PORT = 9092
 
 
 class Address(NamedTuple):
-    """Of one broker, as one connects to it."""
+    """The host and port of one broker."""
 
     host: str
     port: int
@@ -23,8 +23,8 @@ class Address(NamedTuple):
 
 
 def bootstrap_servers(settings: Mapping[str, Any]) -> tuple[Address, ...]:
-    """The addresses in ``bootstrap.servers``, as librdkafka reads them: ``host:port`` with commas between; a protocol
-    in front is passed over, and the port is 9092 unless it is there.
+    """Returns the addresses in ``bootstrap.servers``, as librdkafka reads them: ``host:port`` with commas between; a
+    protocol in front is ignored, and the port is 9092 unless it is there.
 
     :raises ConfigError: if there is none, or one of them is no address.
     """

@@ -20,7 +20,7 @@ _CORRELATION_ID = struct.Struct(">i")
 
 @dataclass(frozen=True, kw_only=True)
 class Api(Generic[Q, R]):
-    """One kind of request: its key and the versions that are declared here."""
+    """One kind of request with its key and the versions that are declared here."""
 
     name: str
     key: int
@@ -33,17 +33,17 @@ class Api(Generic[Q, R]):
     needs: str
     """The oldest Kafka that has the lowest version."""
     most_answer_bytes: int = 64 * 1024
-    """An answer that announces more is not read: so much as the request may return, with room for what is not known
-    here."""
+    """Largest size of an answer that is read: as much as the request may return, with room for fields that are not
+    known here."""
     old_response_header: bool = False
-    """Whether the answer's header has no tagged fields even in flexible versions: so it is for ApiVersions, which must
-    be readable by a client that does not know the broker's versions."""
+    """Whether the answer's header has no tagged fields even in flexible versions, as that of ApiVersions, which must be
+    readable by a client that does not know the broker's versions."""
 
     def is_flexible(self, version: int) -> bool:
         return self.flexible_from is not None and version >= self.flexible_from
 
     def encode(self, request: Q, version: int, correlation_id: int, client_id: str) -> bytes:
-        """The request with its header (version 1, or 2 when flexible) and its size in front."""
+        """Returns the request with its header (version 1, or 2 when flexible) and its size in front."""
         flexible = self.is_flexible(version)
         client = client_id.encode()
         out = bytearray(_HEADER.pack(self.key, version, correlation_id, len(client)) + client)
@@ -53,7 +53,7 @@ class Api(Generic[Q, R]):
         return struct.pack(">i", len(out)) + bytes(out)
 
     def decode(self, answer: bytes, version: int, check: Callable[[], object] | None = None) -> R:
-        """The answer; ``answer`` is without its size.
+        """Returns the answer; ``answer`` is without its size.
 
         :param check: called now and then meanwhile; ends it by raising.
         :raises MalformedMessage: if it is no such answer.
@@ -70,7 +70,7 @@ class Api(Generic[Q, R]):
 
 
 def correlation_id_of(answer: bytes) -> int:
-    """Which request an answer is for.
+    """Returns the correlation id of an answer, which names its request.
 
     :raises MalformedMessage: if it is too short for an answer.
     """

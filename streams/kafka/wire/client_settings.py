@@ -1,4 +1,4 @@
-"""What a connection needs of librdkafka's settings."""
+"""The settings of librdkafka that a connection needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """Where the brokers are, who we are, and how the line is secured."""
+    """The brokers' addresses, the client's identity, and how the connection is secured."""
 
     servers: tuple[Address, ...]
     client_id: str = "streams"
@@ -28,7 +28,7 @@ class ClientSettings:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> ClientSettings:
-        """From the settings of a librdkafka client; those that are about something else are passed over.
+        """Reads the settings of a librdkafka client; those about other things are ignored.
 
         :raises ConfigError: if a setting is missing, wrong, or not possible here.
         """

@@ -40,7 +40,7 @@ __all__ = [
 T = TypeVar("T")
 
 MOST_ELEMENTS = 1_000
-"""Of an array, unless its declaration says another number; and tagged fields of a structure."""
+"""Most elements of an array, unless its declaration says another number, and most tagged fields of a structure."""
 
 _MOST_VARINT_BITS = 35
 _CHECK_EVERY = 1 << 10
@@ -64,7 +64,8 @@ class Since:
 
 @dataclass(frozen=True)
 class Tag:
-    """Marks a tagged field: written only when it differs from its default, and skipped by who does not know it."""
+    """Marks a tagged field, which is written only when it differs from its default, and skipped by readers that do not
+    know it."""
 
     number: int
 
@@ -85,7 +86,7 @@ Int64 = Annotated[int, _Fixed("q")]
 class Reader:
     """Takes bytes off the front of a message.
 
-    :param check: called now and then, since what somebody else has written may take long to read; ends it by raising.
+    :param check: called now and then, since a message from outside may take long to read; ends it by raising.
     """
 
     __slots__ = ("_at", "_check", "_data", "_taken")
@@ -98,11 +99,13 @@ class Reader:
 
     @property
     def left(self) -> int:
-        """How many bytes have not been taken."""
+        """Returns how many bytes were not taken yet."""
         return len(self._data) - self._at
 
     def take(self, count: int) -> bytes:
-        """:raises MalformedMessage: if there are fewer."""
+        """Takes so many bytes.
+
+        :raises MalformedMessage: if there are fewer."""
         self._taken += 1
         if self._check is not None and not self._taken % _CHECK_EVERY:
             self._check()
@@ -113,7 +116,7 @@ class Reader:
         return found
 
     def varint(self) -> int:
-        """An unsigned number of at most five bytes, seven bits each, the lowest first."""
+        """Takes an unsigned number of at most five bytes, seven bits each, the lowest first."""
         value = 0
         for shift in range(0, _MOST_VARINT_BITS, 7):
             byte = self.take(1)[0]
@@ -123,13 +126,15 @@ class Reader:
         raise MalformedMessage("it has a length of more than five bytes")
 
     def count(self, most: int, found: int) -> int:
-        """:raises MalformedMessage: if these are more elements than there may be, or than there are bytes."""
-        if found > min(most, self.left):  # an element has at least a byte: refused before anything is made of it
+        """Returns a number of elements, if it can be one.
+
+        :raises MalformedMessage: if these are more elements than there may be, or than there are bytes."""
+        if found > min(most, self.left):  # an element has at least a byte: refused before anything is read
             raise MalformedMessage(f"it announces {found} elements and has {self.left} bytes; there may be {most}")
         return found
 
     def part(self, count: int) -> Reader:
-        """A reader of the next bytes alone."""
+        """Returns a reader of the next bytes alone."""
         return Reader(self.take(count), self._check)
 
     def skip_tags(self) -> None:
@@ -157,7 +162,7 @@ _codecs: dict[tuple[type, int, bool], Codec[Any]] = {}
 
 
 def codec_of(message: type[T], version: int, *, flexible: bool) -> Codec[T]:
-    """The codec of a declared message in one of its versions.
+    """Returns the codec of a declared message in one of its versions.
 
     :raises TypeError: if the declaration has a field of no wire type.
     """
@@ -261,7 +266,7 @@ def _fixed(code: str) -> Codec[Any]:
 
 
 def _length(code: str, flexible: bool, nullable: bool) -> Codec[int]:
-    """Of what follows; -1 stands for null, which is refused where there must be something."""
+    """Returns the codec of a length; -1 stands for null, which is refused where a value is required."""
     fixed = _fixed(code)
 
     def write(out: bytearray, length: int) -> None:

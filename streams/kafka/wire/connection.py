@@ -1,4 +1,4 @@
-"""One connection to one broker: requests and their answers, one at a time, each by a deadline."""
+"""One connection to one broker: it sends requests and reads their answers, one at a time, each with a deadline."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _MOST_CORRELATION_ID = (1 << 31) - 1
 
 
 def connect(address: Address, settings: ClientSettings, deadline: Deadline) -> Connection:
-    """A connection that knows the broker's versions and is logged in. Finding the host's address is outside the
+    """Returns a connection that knows the broker's versions and is logged in. Finding the host's address is outside the
     deadline, since the system gives no way to limit it.
 
     :raises RetryableError: if the broker cannot be reached or does not answer in time.
-    :raises StreamsError: if its certificate or our login is refused, or it is no broker that we understand.
+    :raises StreamsError: if its certificate or our login is refused, or it is no broker that this library understands.
     """
     with ExitStack() as unless_ready:
         line = unless_ready.enter_context(_line(address, settings.tls, deadline))
@@ -60,17 +60,18 @@ def _line(address: Address, tls: ssl.SSLContext | None, deadline: Deadline) -> s
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls is None:
             return line
-        with line:  # which is empty once it is wrapped, and is closed if that fails
+        with line:  # the socket is detached when it is wrapped, and closed if that fails
             line.settimeout(_seconds(deadline))
             return tls.wrap_socket(line, server_hostname=address.host)
     except OSError as error:
-        raise _trouble(address, error) from error
+        raise _connection_error(address, error) from error
     except UnicodeError as error:
         raise StreamsError(f"{address.host!r} is not the name of a host") from error
 
 
 class Connection:
-    """Sends requests over a connected socket. For one thread; after an error it is closed and cannot be used again."""
+    """Sends requests over a connected socket. To be used by one thread; after an error it is closed and cannot be used
+    again."""
 
     def __init__(self, line: socket.socket, address: Address, client_id: str) -> None:
         self.address = address
@@ -89,7 +90,7 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        """May be called again."""
+        """Closes the connection; may be called again."""
         self._line.close()
 
     def learn_versions(self, deadline: Deadline) -> None:
@@ -105,12 +106,15 @@ class Connection:
                 f"{self.address} does not answer as a broker of Kafka {API_VERSIONS.needs} or later does"
             ) from error
         if answer.error_code != error_codes.NONE:
-            raise StreamsError(f"{self.address} does not tell its versions: {error_codes.described(answer.error_code)}")
+            reason = error_codes.described(answer.error_code)
+            raise StreamsError(f"{self.address} does not report its versions: {reason}")
         self.versions = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
         self.features = {one.name: one.max_version for one in answer.supported_features}
 
     def log_in(self, login: Login, deadline: Deadline) -> None:
-        """:raises StreamsError: if the broker refuses the login, or is not who it should be."""
+        """Logs in by the mechanism of the settings.
+
+        :raises StreamsError: if the broker refuses the login, or is not who it should be."""
         with self._closed_on_error():
             handshake = self.call(SASL_HANDSHAKE, SaslHandshakeRequest(login.mechanism), deadline)
             if handshake.error_code == error_codes.ILLEGAL_SASL_STATE:
@@ -131,7 +135,7 @@ class Connection:
     def call(self, api: Api[Q, R], request: Q, deadline: Deadline) -> R:
         """Sends a request, in the highest version that both have, and waits for its answer.
 
-        :raises RetryableError: if the line breaks or the time is over.
+        :raises RetryableError: if the connection breaks or the time is over.
         :raises StreamsError: if the broker has no version of the request, or answers something else.
         """
         if self._line.fileno() < 0:
@@ -147,7 +151,7 @@ class Connection:
                     raise RetryableError(f"{self.address} answered request {answered_id} instead of {sent_id}")
                 return api.decode(answer, version, lambda: _seconds(deadline))
             except TimeoutError as error:
-                raise _trouble(self.address, error) from error
+                raise _connection_error(self.address, error) from error
             except MalformedMessage as error:
                 raise MalformedMessage(f"the answer of {self.address} to {api.name} cannot be read: {error}") from error
 
@@ -166,14 +170,14 @@ class Connection:
             self._line.settimeout(_seconds(deadline))
             self._line.sendall(request)
             size = _SIZE.unpack(self._exactly(_SIZE.size, deadline))[0]
-            if not 0 <= size <= most_bytes:  # so do four bytes of something else than Kafka, nearly always
+            if not 0 <= size <= most_bytes:  # four bytes of another protocol nearly always give a size like this
                 raise StreamsError(
                     f"{self.address} announces an answer of {size} bytes to {name}, which has at most {most_bytes}: see"
                     " whether it is a Kafka listener, and security.protocol that of the listener"
                 )
             return self._exactly(size, deadline)
         except OSError as error:
-            raise _trouble(self.address, error) from error
+            raise _connection_error(self.address, error) from error
 
     def _exactly(self, count: int, deadline: Deadline) -> bytes:
         found = bytearray()
@@ -195,26 +199,26 @@ class Connection:
 
 
 def _seconds(deadline: Deadline) -> float:
-    """What is left, for the timeout of a socket, to which 0 means something else."""
+    """Returns the time that is left, for the timeout of a socket, to which 0 means something else."""
     seconds = deadline.left_s()
     if not seconds:
         raise TimeoutError
     return seconds
 
 
-def _trouble(address: Address, error: OSError) -> StreamsError:
-    """What went wrong, as an error that tells whether trying again may help."""
+def _connection_error(address: Address, error: OSError) -> StreamsError:
+    """Returns the error to raise, which is a `RetryableError` if trying again may help."""
     match error:
         case ssl.SSLCertVerificationError():
             return StreamsError(f"the certificate of {address} is not trusted: {error.verify_message}")
         case ssl.SSLEOFError() | ssl.SSLZeroReturnError() | ConnectionResetError() | BrokenPipeError():
             return RetryableError(
                 f"{address} closed the connection: it is going down, or security.protocol is not that of its listener,"
-                " or it wants a certificate of ours that it did not get"
+                " or it requires a client certificate that it did not get"
             )
         case ssl.SSLError() if "CERTIFICATE" in str(error.reason) or "UNKNOWN_CA" in str(error.reason):
             return StreamsError(
-                f"{address} refused our certificate, or that there is none: {error.reason}; see to"
+                f"{address} refused the certificate of this client, or requires one: {error.reason}; check"
                 " ssl.certificate.location and ssl.key.location"
             )
         case ssl.SSLError():

@@ -1,4 +1,4 @@
-"""The broker that coordinates a group: found through any bootstrap server, and found again when it has moved."""
+"""Finds the broker that coordinates a group through any bootstrap server, and finds it again when it has moved."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["LATER", "Answer", "Coordinator", "through_any_server"]
 LATER = frozenset(
     (error_codes.COORDINATOR_LOAD_IN_PROGRESS, error_codes.COORDINATOR_NOT_AVAILABLE, error_codes.NOT_COORDINATOR)
 )
-"""Answers after which the coordinator is looked for anew: it moves, or is not ready."""
+"""Answers after which the coordinator is looked up again: it moves, or is not ready."""
 
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 1.0
@@ -30,7 +30,7 @@ Q = TypeVar("Q")
 
 
 class Answer(Protocol):
-    """What every answer of a coordinator has."""
+    """The fields that every answer of a coordinator has."""
 
     @property
     def error_code(self) -> int: ...
@@ -55,13 +55,13 @@ class Coordinator:
         self.close()
 
     def close(self) -> None:
-        """May be called again; the next call connects anew."""
+        """Closes the connection; may be called again, and the next call connects again."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def call(self, api: Api[Q, R], request: Q, timeout_s: float) -> R:
-        """Sends a request, again and again if need be: it must be one that does no harm when it arrives twice.
+        """Sends a request, again if necessary: it must be one that does no harm when it arrives twice.
 
         :returns: an answer that is not one of `LATER`; other error codes are the caller's.
         :raises RetryableError: if there was none within the time.
@@ -77,7 +77,7 @@ class Coordinator:
                     return answer
                 failure = self._not_ready(answer.error_code)
             except RetryableError as error:
-                if failure is None or deadline.left_s():  # else it says only that the time was over
+                if failure is None or deadline.left_s():  # otherwise the error would say only that the time was over
                     failure = error
             self.close()
             if not deadline.wait(pause_s):
@@ -87,7 +87,7 @@ class Coordinator:
     def _connected(self, deadline: Deadline) -> Connection:
         if self._connection is None:
             address = through_any_server(self._settings, deadline, self._find)
-            # Not all of the time: the coordinator may have died, and another be found meanwhile.
+            # A part of the time: the coordinator may have died, and another one can be found in the rest.
             self._connection = connect(address, self._settings, deadline.share(2))
         return self._connection
 
@@ -110,10 +110,10 @@ class Coordinator:
 
 
 def through_any_server(settings: ClientSettings, deadline: Deadline, ask: Callable[[Connection, Deadline], T]) -> T:
-    """What the first of the bootstrap servers says that can be asked; each has its part of the time.
+    """Returns the answer of the first bootstrap server that can be asked; each gets its part of the time.
 
-    :raises StreamsError: if none can. A refused login or certificate comes before a server that did not answer, since
-        it is what somebody must mend.
+    :raises StreamsError: if none can. The error of a refused login or certificate is preferred to that of a server that
+        did not answer, since it is what the user has to repair.
     """
     refused: StreamsError | None = None
     unreachable: RetryableError | None = None

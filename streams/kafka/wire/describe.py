@@ -1,4 +1,4 @@
-"""What a cluster says of itself and of a group, asked without a client that keeps trying: an answer or a reason."""
+"""Describes a cluster and a group without a client that keeps trying: the result is an answer or a reason."""
 
 from __future__ import annotations
 
@@ -55,33 +55,33 @@ _READ = 3
 
 @dataclass(frozen=True)
 class ClusterDescription:
-    """What a broker says of its cluster."""
+    """The description that a broker gives of its cluster."""
 
     address: Address
-    """Of the broker that was asked."""
+    """The address of the broker that was asked."""
     release: str
     """Kafka's, as far as the broker's features tell."""
     cluster_id: str
     brokers: tuple[Address, ...]
-    """As this listener names them, which is how clients connect to them."""
+    """The brokers by the addresses of this listener, which clients connect to."""
 
 
 @dataclass(frozen=True)
 class GroupDescription:
-    """What the coordinator says of a group."""
+    """The description that the coordinator gives of a group."""
 
     state: str
     protocol: str
-    """What its members assign partitions by; empty if it has none, or several while they agree."""
+    """The assignor of its members; empty if it has none, or several while they agree."""
     members: int
     may_read: bool | None
-    """Whether we may join it; ``None`` if the coordinator does not tell."""
+    """Whether we may join it; ``None`` if the coordinator does not report them."""
 
 
 def describe_cluster(
     settings: Mapping[str, Any], *, timeout_s: float = 10.0, clock: Clock | None = None
 ) -> ClusterDescription:
-    """Asks the first bootstrap server that can be asked.
+    """Asks the first bootstrap server that can be asked for a description of the cluster.
 
     :param settings: of a client, under librdkafka's names.
     :raises StreamsError: if none can.
@@ -100,7 +100,7 @@ def describe_cluster(
 
 
 def release_of(features: Mapping[str, int]) -> str:
-    """Kafka's release, from the levels that a broker has of its features."""
+    """Returns Kafka's release, by the levels that a broker has of its features."""
     level = features.get("metadata.version")
     if level is None:
         return f"{_RELEASES[min(_RELEASES)]} or older, or with ZooKeeper"
@@ -132,7 +132,7 @@ def describe_group(
 def find_transaction_coordinator(
     settings: Mapping[str, Any], transactional_id: str, *, timeout_s: float = 10.0, clock: Clock | None = None
 ) -> Address:
-    """Asks which broker takes care of a producer's transactions; none is begun.
+    """Asks which broker coordinates a producer's transactions; none is begun.
 
     :param settings: of a client, under librdkafka's names.
     :raises StreamsError: if no broker can be asked, or the id may not be used.
@@ -145,7 +145,7 @@ def find_transaction_coordinator(
             if found.error_code == error_codes.NONE:
                 return Address(found.host, found.port)
             later = found.error_code in LATER and deadline.wait(_PAUSE_S)
-            if not later:  # a new cluster makes the topic of transactions first
+            if not later:  # a new cluster creates the topic of transactions first
                 reason = error_codes.described(found.error_code, found.error_message)
                 raise StreamsError(
                     f"the coordinator of transactional id {transactional_id!r} cannot be found: {reason}"

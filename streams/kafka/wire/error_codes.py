@@ -61,6 +61,6 @@ _NAMES = {
 
 
 def described(code: int, message: str | None = None) -> str:
-    """An error code for the end of a sentence: its name, its number and what the broker said with it."""
+    """Returns an error code as the end of a sentence: its name, its number and the broker's text."""
     name = f"{_NAMES[code]} ({code})" if code in _NAMES else f"error {code}"
     return f"{name}: {message}" if message else name

@@ -50,7 +50,7 @@ GROUP_KEY = 0
 TRANSACTION_KEY = 1
 """The same for a transactional id."""
 UNKNOWN_OPERATIONS = -(1 << 31)
-"""In place of the operations that we may do: the broker does not tell."""
+"""Value in place of the allowed operations if the broker does not report them."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class LeavingMember:
     """Empty when the member is named by its instance id alone."""
     group_instance_id: str | None
     reason: Annotated[str | None, Since(5)] = None
-    """For the broker's log (KIP-800)."""
+    """The reason, for the broker's log (KIP-800)."""
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ class Login(Protocol):
 
 @dataclass(frozen=True)
 class PlainLogin:
-    """User and password as they are (RFC 4616): only for connections with TLS, or for tests."""
+    """Login with user and password as plain text (RFC 4616): only for connections with TLS, or for tests."""
 
     username: str
     password: str = field(repr=False)
@@ -45,7 +45,7 @@ class OAuthBearerLogin:
     """A token that a function of the user gives (RFC 7628, KIP-255).
 
     The function is librdkafka's ``oauth_cb``: it takes ``sasl.oauthbearer.config`` (``None`` if there is none) and
-    returns the token, when it expires, and if it likes the principal and a mapping of extensions.
+    returns the token, its time of expiry, and optionally the principal and a mapping of extensions.
     """
 
     oauth_cb: Callable[[Any], tuple[Any, ...]] = field(repr=False)
@@ -75,9 +75,9 @@ class OAuthBearerLogin:
 
 
 def login_of(settings: Mapping[str, Any]) -> Login:
-    """What the settings under ``sasl.`` say.
+    """Returns the login that the settings under ``sasl.`` describe.
 
-    :raises ConfigError: if a setting is missing, or the mechanism is none that is spoken here.
+    :raises ConfigError: if a setting is missing, or the mechanism is not supported here.
     """
     given = settings.get("sasl.mechanism") or settings.get("sasl.mechanisms") or _LIBRDKAFKAS_DEFAULT
     mechanism = str(given).upper()

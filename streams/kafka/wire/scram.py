@@ -33,7 +33,9 @@ class ScramLogin:
     make_nonce: Callable[[], str] = lambda: secrets.token_urlsafe(_NONCE_BYTES)
 
     def log_in(self, exchange: Callable[[bytes], bytes]) -> None:
-        """:raises StreamsError: if the broker does not prove that it knows the password."""
+        """Logs in; both sides prove that they know the password.
+
+        :raises StreamsError: if the broker does not prove that it knows the password."""
         nonce = self.make_nonce()
         name = self.username.replace("=", "=3D").replace(",", "=2C")
         client_first = f"n={name},r={nonce}"
@@ -59,12 +61,12 @@ class ScramLogin:
         try:
             parts = [part.partition("=") for part in message.decode().split(",")]
         except UnicodeDecodeError:
-            raise self._refusal("answered what is not SCRAM") from None
+            raise self._refusal("sent an answer that is not SCRAM") from None
         found = {name: value for name, _, value in parts}
         if "m" in found:  # RFC 5802: a later version of SCRAM, which a client that does not know it must refuse
             raise self._refusal("asked for an extension that is not known here")
         if len(found) != len(parts):
-            raise self._refusal("answered what is not SCRAM")
+            raise self._refusal("sent an answer that is not SCRAM")
         return found
 
     def _salted_password(self, attributes: dict[str, str]) -> bytes:
@@ -89,7 +91,7 @@ class ScramLogin:
         try:
             return base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError):
-            raise self._refusal("answered what is not SCRAM") from None
+            raise self._refusal("sent an answer that is not SCRAM") from None
 
     def _refusal(self, what: str) -> StreamsError:
         return StreamsError(f"the login by {self.mechanism} failed: the broker {what}")

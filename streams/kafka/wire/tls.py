@@ -1,7 +1,7 @@
 """TLS, from librdkafka's settings.
 
 The trust is librdkafka's: the certificates of the settings, or else those of the system, and the host's name must be in
-the broker's certificate unless the settings say otherwise. What cannot be honoured is refused rather than passed over.
+the broker's certificate unless the settings say otherwise. A setting that cannot be applied is refused and not ignored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _REFUSED = {
     "ssl.sigalgs.list": "OpenSSL's choice of signature algorithms cannot be set from Python",
 }
 
-# Where systems keep the certificates of authorities, for a Python that was built for another system's place.
+# Paths of certificates of authorities on several systems, for a Python that was built for another system.
 USUAL_PLACES = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -34,7 +34,7 @@ USUAL_PLACES = (
 
 
 def tls_context(settings: Mapping[str, Any]) -> ssl.SSLContext:
-    """What the settings under ``ssl.`` say.
+    """Returns the TLS context that the settings under ``ssl.`` describe.
 
     :raises ConfigError: if a file cannot be read, or a setting has no counterpart here.
     """

@@ -1,4 +1,4 @@
-"""When a task waits for an empty input partition (``max.task.idle.ms``; semantics 6, KIP-353, KIP-695).
+"""Decides when a task waits for an empty input partition (``max.task.idle.ms``; semantics 6, KIP-353, KIP-695).
 
 The consumer reports that a partition was read to its end. At the end of all partitions that takes half a second, for
 which the broker holds back an empty response; so the end offset in the last response is compared first. librdkafka may

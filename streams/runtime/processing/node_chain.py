@@ -31,7 +31,7 @@ class NodeChain:
     """Holds the compiled nodes of a task."""
 
     sources: dict[str, BoundSource]
-    """By real topic name."""
+    """The sources by real topic name."""
     bind_source: Callable[[str, str], BoundSource]
     """``(node, real topic name)`` to the source as it reads that topic."""
     contexts: Mapping[str, NodeContext]

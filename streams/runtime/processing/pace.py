@@ -1,4 +1,4 @@
-"""How long a stream thread processes records before it does what else is due: a commit, a poll, a stop.
+"""Limits how long a stream thread processes records before it does what else is due: a commit, a poll, a stop.
 
 The clock is read between records, as often as keeps that cheap: every few dozen records of a fast topology, and after
 each record of a slow one (docs/decisions/0021-the-clock-between-records.md).
@@ -189,7 +189,7 @@ class Pace:
 
     @property
     def records_left(self) -> int:
-        """How many records may be processed before the next commit."""
+        """Returns how many records may be processed before the next commit."""
         return self._records_max - self._records
 
     def record_drain(self, seconds: float) -> None:

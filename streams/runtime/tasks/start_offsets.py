@@ -1,4 +1,4 @@
-"""Where the input partitions of a task are read from.
+"""The offsets at which the input partitions of a task are read from the start.
 
 That is the committed offset of the group. A partition that has none, or one outside of its log, is read from where the
 reset policy of its source says (KIP-1106).
@@ -28,7 +28,7 @@ log = logging.getLogger("streams.restore")
 
 
 Starts = dict[TopicPartition, OffsetAndMetadata]
-"""Where each input partition of a task is read from."""
+"""The start of each input partition of a task."""
 
 
 class StartOffsets:

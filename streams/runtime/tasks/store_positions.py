@@ -1,4 +1,4 @@
-"""Up to where the stores of a task have its inputs, for queries.
+"""The positions of a task's stores in its inputs, for queries.
 
 Nothing is done for each record. A store holds every record that the task has processed, and queues know that position
 at the end of a batch at the latest. So a position that is read before the store is too low rather than too high. What a

@@ -73,7 +73,7 @@ class TaskManager:
         self._opener = opener
         self._clock = clock
         self._retry = Retry(clock, 0, 0, config.task_timeout_ms)
-        """Of opening tasks; it has no back-off, since the loop has one."""
+        """Retries the opening of tasks; it has no back-off, since the loop has one."""
         self._start_offsets = StartOffsets(clients, committer, clock, client_configs.auto_offset_reset(config))
         self._restores = TaskRestores(restorer, clients, clock)
         self._wanted: frozenset[TaskId] = frozenset()

@@ -12,7 +12,7 @@ from collections.abc import Collection
 
 from processor_api.clock import Clock
 from processor_api.errors import StreamsError, TopologyError
-from streams.kafka.internal_topics import RESET_ADVICE
+from streams.kafka.internal_topics import RESET_HINT
 from streams.kafka.ports import Admin
 from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.topic_ids import check_same
@@ -28,7 +28,7 @@ def partition_count_changed(topic: str, before: int, now: int, why: str = "") ->
     return TopologyError(
         f"source topic {topic!r} has {now} partitions now and had {before} when this worker started: the tasks and"
         " internal topics of the application do not fit it any more, and keys may have moved between partitions"
-        f"{why}. Nothing is lost. {RESET_ADVICE}",
+        f"{why}. Nothing is lost. {RESET_HINT}",
         topic=topic,
     )
 

@@ -1,4 +1,4 @@
-"""What the threads of a process share: the configuration, the cluster, the local state, the machine."""
+"""The resources that the threads of a process share: the configuration, the cluster, the local state, the machine."""
 
 from __future__ import annotations
 

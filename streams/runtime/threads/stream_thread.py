@@ -136,7 +136,7 @@ class StreamThread:
         """
         kept, self._kept_membership = self._kept_membership, None
         if kept is not None and not self._remain:
-            kept.give_up_place()
+            kept.remove_from_group()
 
     def join(self, timeout_s: float | None) -> bool:
         """Waits for the end of the thread; returns whether it has ended."""

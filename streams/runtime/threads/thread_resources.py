@@ -273,7 +273,7 @@ class ThreadResources:
         steps: list[Callable[[], None]] = [] if clean else [self._abort]
         steps += [
             lambda: self.tasks.close_all(dirty=not clean),
-            lambda: self.membership.leave(stay=remain),
+            lambda: self.membership.leave(remain=remain),
             self.restorer.close,
             self.purge.close,
             self.watch.close,

@@ -1,4 +1,4 @@
-"""Which records are followed: by key, or one in n, of some topics or all."""
+"""The rules that choose the records to follow: by key, or one in n, of some topics or all."""
 
 from __future__ import annotations
 

@@ -46,7 +46,8 @@ class TraceStep:
     record: str
     """The id of the record: ``topic-partition@offset`` of where it was read first."""
     step: str
-    """What happened: ``read``, ``process``, ``put``, ... (docs/following-a-record.md has all of them)."""
+    """The name of the step: ``read``, ``process``, ``put``, ... (docs/following-a-record.md has all of them).
+    (docs/following-a-record.md has all of them)."""
     node: str | None
     """The node in which it happened."""
     place: str | None
@@ -55,7 +56,7 @@ class TraceStep:
     """``None`` also where the step has none; so are `value` and `old`."""
     value: Any
     old: Any
-    """What the store had before a put."""
+    """The value that the store had before a put."""
     note: str
     us: int
     """Microseconds since the record was read in this task."""
@@ -105,7 +106,7 @@ class _Text:
 
 
 def _masked(value: Any, depth: int) -> Any:
-    """What to take the repr of."""
+    """Returns the object whose repr is shown, with secrets masked."""
     if depth == 0 or value is None or isinstance(value, (str, bytes, int, float)):
         return value
     if isinstance(value, Mapping):
@@ -124,8 +125,8 @@ def _masked_field(name: str, value: Any, depth: int) -> Any:
 
 
 def _field_names(value: Any) -> list[str] | None:
-    """Of named tuples, dataclasses and models with fields; the last two only where a name is that of a secret, since
-    they may have a repr of their own."""
+    """Returns the fields of named tuples, dataclasses and models; of the last two only where a name is that of a
+    secret, since they may have a repr of their own."""
     if isinstance(value, tuple):
         return list(value._fields) if hasattr(value, "_fields") else None
     fields = getattr(type(value), "__dataclass_fields__", None) or getattr(type(value), "model_fields", None)

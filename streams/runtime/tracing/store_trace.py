@@ -45,8 +45,8 @@ class _Call:
 class StoreTrace:
     """The stores of one task.
 
-    :param begin_at_key: follows the record in work from here on, if it is to be for a key.
-    :param position: where the record in work came from.
+    :param begin_at_key: follows the current record from here on, if a rule says so for a key.
+    :param position: where the current record came from.
     :param dropped: how many records the task has dropped.
     """
 
@@ -63,7 +63,7 @@ class StoreTrace:
         self._dropped = dropped
         self.rows = RowTrace(self._watches, self._accessed, self._log_row)
         self.waits = ""
-        """The store in whose cache a change waits that was put since somebody emptied this."""
+        """The store in whose cache a change waits that was put since this was emptied."""
         self._call: _Call | None = None
         self._held: dict[tuple[str, bytes], Held] = {}
         """Puts that are not logged yet, by store and row."""
@@ -75,12 +75,12 @@ class StoreTrace:
         """Whose row a buffer is logging; ``None`` while none is."""
 
     def committed(self) -> None:
-        """Nothing waits any more but in the buffers of operators."""
+        """Forgets the puts of a commit that has succeeded, except those in the buffers of operators."""
         self._held.clear()
         self._cached.clear()
 
     def forget(self) -> None:
-        """Nothing waits any more."""
+        """Forgets all puts, which an abort has taken back."""
         self.committed()
         self._buffered.clear()
 
@@ -282,7 +282,7 @@ class StoreTrace:
         return flush_traced
 
     def buffer(self, store: str, key: Any, value: Any) -> None:
-        """An operator puts the record in work into its buffer."""
+        """Adds the line of an operator that puts the current record into its buffer."""
         tracer = self._tracer
         if tracer.current is not None:
             self._buffered[store, self._position()] = Held(tracer.current, key, value, tracer.now())

@@ -25,7 +25,7 @@ topic is read (docs/decisions/0058-following-one-record.md)."""
 
 
 class _Read:
-    """The record in work, as its source read it."""
+    """The current record, as its source read it."""
 
     __slots__ = ("at", "followed", "key", "message", "node", "place", "value")
 
@@ -59,7 +59,7 @@ class TaskTrace:
     # ------------------------------------------------------------------ which records
 
     def _position(self) -> str:
-        """Where the record in work came from: what it is called, unless it is followed under another name."""
+        """Returns where the current record came from, which is its id unless it is followed under another name."""
         topic, partition = self._cursor.source
         if topic is not None:
             return f"{topic}-{partition}@{self._cursor.message.offset()}"
@@ -71,7 +71,8 @@ class TaskTrace:
         return followed
 
     def begin_at_key(self, key: Any) -> Followed | None:
-        """The record in work from here on, if it is to be followed for this key, which a node or a store got."""
+        """Returns the current record, followed from here on, if a rule says so for this key, which a node or a store
+        got."""
         rules = self.tracer.rules
         if not rules.by_key or not rules.has_key(key) or not rules.has_topic(self._cursor.source[0]):
             return None
@@ -213,7 +214,7 @@ class TaskTrace:
         return send_traced
 
     def dropped(self, node: str, why: str) -> None:
-        """A node has dropped the record in work."""
+        """Adds the line of a node that has dropped the current record."""
         tracer = self.tracer
         if tracer.current is not None:
             tracer.outcomes += 1
@@ -245,7 +246,7 @@ class TaskTrace:
 
     @contextmanager
     def punctuation(self, node: str, now_ms: int) -> Iterator[None]:
-        """What happens within belongs to a punctuation."""
+        """Marks the steps within as those of a punctuation; a context manager."""
         tracer = self.tracer
         self.stores.rows.take_over()
         self._read, self._punctuation = None, f"punctuation-{node}@{now_ms}"
@@ -265,11 +266,11 @@ class TaskTrace:
             self._punctuation = None
 
     def committed(self) -> None:
-        """Everything until now is committed."""
+        """Adds the line of a commit that has succeeded."""
         self._end("commit", "")
 
     def rolled_back(self) -> None:
-        """Everything since the last commit is taken back."""
+        """Adds the line of a rollback to the last commit."""
         self._end("rollback", "not committed: the record is read again, here or by another task")
         self.stores.forget()
 
@@ -282,7 +283,7 @@ class TaskTrace:
 
 
 def _split(headers: HeaderList) -> tuple[str | None, HeaderList | None]:
-    """What a record is followed as, and the headers that are its own."""
+    """Returns the id under which a record is followed, and the headers that are its own."""
     found = [value for name, value in headers if name == HEADER]
     if not found:
         return None, headers

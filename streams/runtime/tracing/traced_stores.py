@@ -58,7 +58,7 @@ def _parts(call: str, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any
 
 
 class TracedOperator:
-    """What an operator of the DSL gets of a store, with lines for its calls."""
+    """A store as an operator of the DSL gets it, with lines for its calls."""
 
     def __init__(self, operator: Any, node: str, name: str, trace: StoreTrace) -> None:
         self._operator = operator

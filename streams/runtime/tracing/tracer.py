@@ -1,4 +1,4 @@
-"""What the tasks of one thread share while records are followed: the record in work, and where steps go."""
+"""The state that the tasks of one thread share while records are followed: the current record, and where steps go."""
 
 from __future__ import annotations
 
@@ -61,15 +61,15 @@ class Tracer:
         self._clock = clock
         self._take = take
         self.current: Followed | None = None
-        """The followed record in work."""
+        """The current record, if it is followed."""
         self.node: str | None = None
-        """The node in work, of whatever record."""
+        """The current node, also for records that are not followed."""
         self.outcomes = 0
         """Counts what the nodes have done with followed records: forwarded, sent or dropped them."""
         self.deferred: list[TraceStep] | None = None
         """Where steps wait until the call of a store that they are a part of has its own line."""
         self.failure: BaseException | None = None
-        """What a line was written about on its way through the nodes."""
+        """The error that a line was written about, on its way through the nodes."""
         self.sink: tuple[str, Any, Any] | None = None
         """Node, key and value of what a sink is about to send."""
         self.mutes_producer = False
@@ -97,7 +97,7 @@ class Tracer:
         """Takes one step of a followed record down.
 
         :param at: when it began; now if not given.
-        :param node: the node in work if not given.
+        :param node: the current node if not given.
         """
         now = self.now() if at is None else at
         made = TraceStep(
@@ -129,7 +129,7 @@ class Tracer:
 
 
 def warn_if_unseen(config: StreamsConfig) -> None:
-    """Warns, once for an application, if records are followed and nobody sees the lines."""
+    """Warns, once for an application, if records are followed and their lines are not logged."""
     if TraceRules.of(config) is not None and not log.isEnabledFor(logging.INFO):
         log.warning(
             "records are followed, and no line of it is shown: set the level of logger streams.trace to INFO, or"

@@ -1,1 +1,1 @@
-"""Suites that every implementation of a port passes; run them on your own."""
+"""Contract suites that every implementation of a port passes; run them on your own."""

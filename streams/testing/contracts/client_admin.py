@@ -18,7 +18,7 @@ class AdminContract:
     cluster: Cluster
 
     def test_created_topics_can_be_used_at_once(self) -> None:
-        """They are described with their partitions and take records in each."""
+        """Topics that were just created are described with their partitions and take records in each."""
         names = [self.cluster.name("new") for _ in range(2)]
         self.cluster.admin.create_topics(
             [
@@ -34,7 +34,7 @@ class AdminContract:
         assert contents(records) == [b"v"]
 
     def test_topics_lists_what_exists(self) -> None:
-        """Names that do not exist are left out; without names all topics are told."""
+        """Names of topics that do not exist are left out; without names all topics are listed."""
         topic, missing = self.cluster.topic(2), self.cluster.name("missing")
         assert self.cluster.admin.topics([topic, missing]) == {topic: TopicInfo(topic, 2)}
         every = self.cluster.admin.topics()
@@ -42,7 +42,7 @@ class AdminContract:
         assert missing not in every
 
     def test_a_log_ends_behind_open_transactions(self) -> None:
-        """Their records count, which readers of committed records do not see; so do markers."""
+        """Records of open transactions count, which readers of committed records do not see; so do markers."""
         topic = self.cluster.topic(2)
         partitions = [TopicPartition(topic, number) for number in range(2)]
         producer = self.cluster.producer(transactional_id=self.cluster.name("id"))
@@ -61,13 +61,14 @@ class AdminContract:
         assert self.cluster.admin.log_ends([]) == {}
 
     def test_an_existing_topic_is_left_as_it_is(self) -> None:
-        """Creating it again, with another number of partitions, changes nothing and creates the others."""
+        """Creating a topic again, with another number of partitions, changes nothing; the other topics of the call are
+        created."""
         topic, new = self.cluster.topic(2), self.cluster.name("new")
         self.cluster.admin.create_topics([NewTopic(name=topic, partitions=5), NewTopic(name=new, partitions=1)])
         assert self.cluster.admin.topics([topic, new]) == {topic: TopicInfo(topic, 2), new: TopicInfo(new, 1)}
 
     def test_a_topic_is_given_more_partitions(self) -> None:
-        """They take records at once, and what was written stays; fewer or as many change nothing."""
+        """Added partitions take records at once, and earlier records stay; fewer or as many change nothing."""
         topic = self.cluster.topic(2)
         producer = self.cluster.producer()
         send(producer, topic, b"before", partition=1)
@@ -84,7 +85,7 @@ class AdminContract:
             assert contents(records) == [value]
 
     def test_a_topic_that_does_not_exist_cannot_be_given_partitions(self) -> None:
-        """The error names it."""
+        """The error names the topic."""
         missing = self.cluster.name("missing")
         error = raises(StreamsError, lambda: self.cluster.admin.add_partitions(missing, 2))
         assert missing in str(error)
@@ -107,7 +108,7 @@ class AdminContract:
         assert self.cluster.admin.topics([bad.name]) == {}
 
     def test_a_deleted_topic_is_gone(self) -> None:
-        """It is not described any more; one of the same name starts empty."""
+        """A deleted topic is not described any more; one of the same name starts empty."""
         topic = self.cluster.topic()
         producer = self.cluster.producer()
         send(producer, topic, b"old")
@@ -120,7 +121,7 @@ class AdminContract:
         assert self.cluster.consumer().end_offsets([partition]) == {partition: 0}
 
     def test_a_topic_made_again_has_another_id(self) -> None:
-        """All are told in one call; one that does not exist is left out."""
+        """Ids are returned by one call for all topics; a topic that does not exist is left out."""
         topic, other, missing = self.cluster.topic(1), self.cluster.topic(2), self.cluster.name("missing")
         before = self.cluster.admin.topic_ids([topic, other, missing])
         assert before.keys() == {topic, other}

@@ -1,4 +1,4 @@
-"""The contract of batches: what a broker refuses, it refuses as a whole, and what the records of it are told."""
+"""The contract of batches: a broker refuses a batch as a whole, and reports an error for each of its records."""
 
 from __future__ import annotations
 
@@ -43,8 +43,9 @@ class BatchContract:
         assert self.batch(topic, (b"d", b"4", now_ms), (b"e", b"5", now_ms)).offsets == [0, 1]
         assert self.kept(topic) == [b"4", b"5"]
 
-    def test_several_bad_records_of_a_batch_are_told_apart_from_the_others(self) -> None:
-        """Of several the client only says that they are invalid, and that the others were beside them (KIP-467)."""
+    def test_several_bad_records_of_a_batch_are_distinguished_from_the_others(self) -> None:
+        """The client reports bad records, if there are several, only as invalid, and the others as records beside them
+        (KIP-467)."""
         topic, now_ms = self.limited(), self.cluster.now_ms()
         bad = now_ms - 2 * HOUR_MS
         errors = self.batch(topic, (b"a", b"1", now_ms), (b"b", b"2", bad), (b"c", b"3", now_ms), (b"d", b"4", bad))
@@ -60,7 +61,8 @@ class BatchContract:
         assert self.kept(topic) == [b"4"]
 
     def test_the_limit_of_bytes_is_that_of_a_batch(self) -> None:
-        """``max.message.bytes``: records that are small enough each are refused together."""
+        """The limit ``max.message.bytes`` counts for the batch: records that are small enough each are refused
+        together."""
         topic = self.cluster.topic(configs={"max.message.bytes": "2000"})
         small = [(b"k", bytes(500), 5)] * 6
         assert self.batch(topic, *small).errors == ["MSG_SIZE_TOO_LARGE"] * 6
@@ -70,14 +72,15 @@ class BatchContract:
         assert self.batch(topic, *small[:2]).errors == [None] * 2
 
     def test_a_producer_s_batches_are_no_larger_than_a_broker_takes(self) -> None:
-        """However much lingers: ``batch.size`` is below the default of ``max.message.bytes``."""
+        """A producer makes no batch that is too large, however much lingers: ``batch.size`` is below the default of
+        ``max.message.bytes``."""
         topic = self.cluster.topic()
         large = [(b"k", bytes(50_000), 5)] * 60
         assert self.batch(topic, *large).errors == [None] * 60
         assert len(self.kept(topic)) == 60
 
     def test_what_takes_up_the_bytes_of_a_batch(self) -> None:
-        """Key, value and headers, and some 70 bytes beside them."""
+        """Key, value and headers count, and some 70 bytes beside them."""
         topic = self.cluster.topic(configs={"max.message.bytes": "2000"})
         for sizes, refused in (((500, 1400), False), ((500, 1500), True), ((1, 1900), False), ((1, 1990), True)):
             producer, deliveries = self.cluster.producer(), Deliveries()
@@ -90,7 +93,7 @@ class BatchContract:
             assert deliveries.errors == ["MSG_SIZE_TOO_LARGE" if refused else None]
 
     def test_a_refused_record_is_reported_without_time_and_headers(self) -> None:
-        """Topic, partition, key and value are told; the client keeps neither timestamp nor headers of a record."""
+        """Topic, partition, key and value are reported; the client keeps neither timestamp nor headers of a record."""
         topic = self.cluster.topic(configs={"max.message.bytes": "200"})
         producer, deliveries = self.cluster.producer(), Deliveries()
         send(producer, topic, bytes(500), key=b"k", timestamp=77, headers=[("h", b"1")], on_delivery=deliveries)
@@ -102,7 +105,7 @@ class BatchContract:
         assert message.headers() is None
 
     def test_append_time_has_no_limits(self) -> None:
-        """With LogAppendTime any timestamp is taken, and the records of a batch all get the broker's (KIP-32)."""
+        """Any timestamp is taken with LogAppendTime, and the records of a batch all get the broker's (KIP-32)."""
         configs = {"message.timestamp.type": "LogAppendTime", "message.timestamp.after.max.ms": "1000"}
         topic, now_ms = self.cluster.topic(configs=configs), self.cluster.now_ms()
         deliveries = self.batch(topic, (b"a", b"1", 5), (b"b", b"2", now_ms + 2 * HOUR_MS))

@@ -12,12 +12,13 @@ __all__ = ["ConsumerContract"]
 
 
 class ConsumerContract:
-    """What is assigned is read, in order, from where it was asked, and nothing else."""
+    """Assigned partitions are read, in order, from the requested offset, and no others."""
 
     cluster: Cluster
 
     def filled(self, partitions: int = 1, count: int = 10, configs: dict[str, str] | None = None) -> str:
-        """A topic with ``count`` records 0, 1, 2, ... in each partition, of timestamps 0, 100, 200, ... plus 1000."""
+        """Makes a topic with ``count`` records 0, 1, 2, ... in each partition, of timestamps 0, 100, 200, ... plus
+        1000."""
         topic = self.cluster.topic(partitions, configs)
         producer = self.cluster.producer()
         for partition in range(partitions):
@@ -27,7 +28,7 @@ class ConsumerContract:
         return topic
 
     def next_end(self, consumer: Consumer) -> tuple[list[bytes | None], Any]:
-        """The values up to the next end of a partition, and that event."""
+        """Returns the values up to the next end of a partition, and that event."""
         values: list[bytes | None] = []
 
         def attempt() -> Any:
@@ -41,7 +42,7 @@ class ConsumerContract:
         return values, self.cluster.until("an event came", attempt)
 
     def test_assign_starts_at_the_offset_given(self) -> None:
-        """Each partition is read from its own offset; the two ends are names for offsets."""
+        """Partitions are read from their own offsets; the two ends are names for offsets."""
         topic = self.filled(4)
         at = {0: 7, 1: AT_BEGINNING, 2: AT_END, 3: 10}
         consumer = self.cluster.consumer()
@@ -64,7 +65,7 @@ class ConsumerContract:
         assert consumer.assignment() == {TopicPartition(topic, 0), TopicPartition(topic, 1)}
 
     def test_unassign_ends_reading(self) -> None:
-        """Nothing of a partition comes after it was unassigned, and the others go on."""
+        """No record of a partition comes after it was unassigned, and the others go on."""
         topic = self.filled(2)
         consumer = self.cluster.consumer()
         first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
@@ -81,7 +82,8 @@ class ConsumerContract:
         assert contents(read(self.cluster.until, consumer, 1)) == [b"unseen"]
 
     def test_consume_takes_what_is_there(self) -> None:
-        """``consume(n, 0)`` gives at most n messages and never waits for more; a partition's come in order."""
+        """Calling ``consume(n, 0)`` gives at most n messages and never waits for more; those of a partition are in
+        order."""
         topic = self.filled(3, 50)
         consumer = self.cluster.consumer()
         consumer.assign({TopicPartition(topic, p): 0 for p in range(3)})
@@ -105,7 +107,8 @@ class ConsumerContract:
         assert consumer.poll(0) is None
 
     def test_the_end_of_a_partition_is_an_event(self) -> None:
-        """Once each time the end is reached: a message with the code ``partition_eof`` and the end as offset."""
+        """The end of a partition is reported once each time it is reached: a message with the code ``partition_eof``
+        and the end as offset."""
         topic = self.filled(count=3)
         consumer = self.cluster.consumer()
         consumer.assign({TopicPartition(topic, 0): 1})
@@ -121,14 +124,14 @@ class ConsumerContract:
         assert (end.error().code(), end.offset()) == (consumer.partition_eof, 4)
 
     def test_an_empty_partition_has_an_end(self) -> None:
-        """The end of a partition without records is told too."""
+        """The end of a partition without records is reported too."""
         consumer = self.cluster.consumer()
         consumer.assign({TopicPartition(self.cluster.topic(), 0): AT_BEGINNING})
         values, end = self.next_end(consumer)
         assert (values, end.error().code(), end.offset()) == ([], consumer.partition_eof, 0)
 
-    def test_ends_are_told_only_on_request(self) -> None:
-        """Without ``enable.partition.eof`` there are records only."""
+    def test_ends_are_reported_only_on_request(self) -> None:
+        """Only records come without ``enable.partition.eof``."""
         topic = self.filled(count=3)
         consumer = self.cluster.consumer(enable_partition_eof=False)
         consumer.assign({TopicPartition(topic, 0): 0})
@@ -140,7 +143,8 @@ class ConsumerContract:
         assert contents(messages) == [b"0", b"1", b"2", b"3"]
 
     def test_position_is_what_comes_next(self) -> None:
-        """``None`` before the first message and after a seek, then the offset after the last message handed out."""
+        """The position is ``None`` before the first message and after a seek, then the offset after the last message
+        handed out."""
         topic = self.filled()
         partition = TopicPartition(topic, 0)
         consumer = self.cluster.consumer()
@@ -181,7 +185,8 @@ class ConsumerContract:
         assert contents(read(self.cluster.until, consumer, 7)) == [b"%d" % i for i in range(3, 10)]
 
     def test_what_comes_of_a_paused_partition_is_kept_in_order(self) -> None:
-        """However often it is paused and resumed: records and ends come once, in order, and the others go on."""
+        """Records and ends of a partition come once, in order, however often it is paused and resumed, and the other
+        partitions go on."""
         topic = self.filled(3, 60)
         partitions = [TopicPartition(topic, p) for p in range(3)]
         consumer = self.cluster.consumer()
@@ -210,7 +215,7 @@ class ConsumerContract:
         assert seen == {p: list(range(60)) for p in range(3)}
 
     def test_a_paused_partition_is_left_and_sought(self) -> None:
-        """Nothing comes that was fetched before."""
+        """No message comes that was fetched before."""
         topic = self.filled(2)
         paused, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
         consumer = self.cluster.consumer()
@@ -252,7 +257,7 @@ class ConsumerContract:
         assert contents(read(self.cluster.until, consumer, 2)) == [b"5", b"6"]
 
     def test_beginning_and_end_offsets(self) -> None:
-        """They tell the log's first and next offset, also of partitions that are not assigned."""
+        """The calls return the log's first and next offset, also of partitions that are not assigned."""
         topic = self.filled(2)
         partition, empty = TopicPartition(topic, 0), TopicPartition(self.cluster.topic(), 0)
         consumer = self.cluster.consumer()
@@ -287,7 +292,7 @@ class ConsumerContract:
         assert consumer.offsets_for_time({empty: 5}) == {empty: 0}
 
     def test_offsets_for_time_is_by_offset(self) -> None:
-        """Where times go up and down, it is the first offset of the log, not the earliest time."""
+        """The first offset of the log counts where times go up and down, not the earliest time."""
         partition = TopicPartition(self.cluster.topic(), 0)
         producer = self.cluster.producer()
         for timestamp in (1_000, 5_000, 2_000, 3_000):
@@ -296,7 +301,7 @@ class ConsumerContract:
         assert self.cluster.consumer().offsets_for_time({partition: 2_000}) == {partition: 1}
 
     def test_a_lost_position_goes_to_the_beginning(self) -> None:
-        """``auto.offset.reset=earliest``: a position below or beyond the log goes to its start."""
+        """A position below or beyond the log goes to its start, by ``auto.offset.reset=earliest``."""
         topic = self.filled(2)
         deleted, beyond = TopicPartition(topic, 0), TopicPartition(topic, 1)
         self.cluster.admin.delete_records({deleted: 6})
@@ -306,7 +311,7 @@ class ConsumerContract:
             assert [r.offset() for r in records] == list(range(first, 10))
 
     def test_a_lost_position_goes_to_the_end(self) -> None:
-        """``auto.offset.reset=latest``: a position below or beyond the log goes to its end."""
+        """A position below or beyond the log goes to its end, by ``auto.offset.reset=latest``."""
         topic = self.filled(2)
         deleted, beyond = TopicPartition(topic, 0), TopicPartition(topic, 1)
         self.cluster.admin.delete_records({deleted: 6})
@@ -319,8 +324,8 @@ class ConsumerContract:
             assert contents(read(self.cluster.until, consumer, 1)) == [b"new"]
 
     def test_a_lost_position_is_an_event(self) -> None:
-        """``auto.offset.reset=error``: an event ``_AUTO_OFFSET_RESET`` names partition and offset; the partition is
-        read again after it was assigned anew (librdkafka refuses to seek then)."""
+        """An event ``_AUTO_OFFSET_RESET`` names partition and offset, by ``auto.offset.reset=error``; the partition is
+        read again after it was assigned again (librdkafka refuses to seek then)."""
         topic = self.filled()
         partition = TopicPartition(topic, 0)
         self.cluster.admin.delete_records({partition: 6})
@@ -335,7 +340,8 @@ class ConsumerContract:
         assert contents(read(self.cluster.until, consumer, 4)) == [b"6", b"7", b"8", b"9"]
 
     def test_committed_offsets_belong_to_the_group(self) -> None:
-        """What a consumer commits, with its metadata, every consumer of the group sees, and no other group."""
+        """Every consumer of the group sees the offsets that one commits, with their metadata, and no other group
+        does."""
         topic = self.filled(3)
         partitions = [TopicPartition(topic, p) for p in range(3)]
         group = self.cluster.name("group")

@@ -1,4 +1,4 @@
-"""The contract of consumer groups: ownership, who may commit, static members."""
+"""The contract of consumer groups: ownership, which members may commit, static members."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Owners = dict[TopicPartition, "Worker"]
 
 
 class Worker:
-    """A member of a group that keeps what its listener is told; several share one table of owners."""
+    """A member of a group that keeps the calls of its listener; several share one table of owners."""
 
     def __init__(self, consumer: Consumer, topics: Collection[str], owners: Owners) -> None:
         self.consumer = consumer
         self.calls: list[tuple[str, frozenset[TopicPartition]]] = []
-        """What the listener was told, without the assignments of nothing."""
+        """The calls of the listener, without assignments of no partitions."""
         self.faults: list[str] = []
         self.on_revoke: Callable[[Collection[TopicPartition]], None] = lambda partitions: None
         self.on_assign: Callable[[Collection[TopicPartition]], None] = lambda partitions: None
@@ -38,7 +38,7 @@ class Worker:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """The listener may be called in here, on this thread."""
+        """Returns a context in which the listener may be called, on this thread."""
         self._inside = threading.get_ident()
         try:
             yield
@@ -74,7 +74,7 @@ class Worker:
         if partitions:
             self.calls.append((what, frozenset(partitions)))
         if threading.get_ident() != self._inside:
-            self.faults.append(f"{what} was told outside consume, poll and close")
+            self.faults.append(f"{what} was called outside consume, poll and close")
 
     def _guarded(
         self, call: Callable[[Collection[TopicPartition]], None], partitions: Collection[TopicPartition]
@@ -98,8 +98,9 @@ class GroupContract:
     def worker(self, group: str, topics: Sequence[str], owners: Owners, **settings: Any) -> Worker:
         return Worker(self.cluster.consumer(group_id=group, **settings), topics, owners)
 
-    def settle(self, workers: Sequence[Worker], counts: Sequence[int]) -> None:
-        """Polls until the members own these numbers of partitions, in any order, and checks what was told."""
+    def poll_until_owned(self, workers: Sequence[Worker], counts: Sequence[int]) -> None:
+        """Polls until the members own these numbers of partitions, in any order, and checks the calls of their
+        listeners."""
 
         def attempt() -> bool:
             for worker in workers:
@@ -125,10 +126,10 @@ class GroupContract:
         self.cluster.until("a commit was accepted", attempt)
 
     def test_a_lone_member_owns_everything(self) -> None:
-        """The listener is told all partitions of all topics subscribed."""
+        """The listener is given all partitions of all topics subscribed."""
         topics = [self.cluster.topic(2), self.cluster.topic(3)]
         worker = self.worker(self.cluster.name("group"), topics, {})
-        self.settle([worker], [5])
+        self.poll_until_owned([worker], [5])
         assert worker.owned == {TopicPartition(t, p) for t, n in zip(topics, (2, 3), strict=True) for p in range(n)}
 
     def test_owned_partitions_are_not_fetched_by_themselves(self) -> None:
@@ -140,28 +141,28 @@ class GroupContract:
         send(producer, other, b"other")
         producer.flush()
         worker = self.worker(self.cluster.name("group"), [topic], {}, enable_partition_eof=False)
-        self.settle([worker], [2])
+        self.poll_until_owned([worker], [2])
         assert worker.consumer.assignment() == frozenset()
         worker.consumer.assign({TopicPartition(topic, 1): 0, TopicPartition(other, 0): 0})
         with worker.inside():
             assert sorted(contents(read(self.cluster.until, worker.consumer, 2))) == [b"asked", b"other"]
 
     def test_members_share_and_nothing_is_owned_twice(self) -> None:
-        """As members come and go each partition is revoked by its owner before another gets it, shares are even, and
-        only what must move moves."""
+        """Each partition is revoked by its owner before another gets it when members come and go, shares are even, and
+        only partitions that must move do."""
         topic, group, owners = self.cluster.topic(6), self.cluster.name("group"), Owners()
         first = self.worker(group, [topic], owners)
-        self.settle([first], [6])
+        self.poll_until_owned([first], [6])
         second = self.worker(group, [topic], owners)
-        self.settle([first, second], [3, 3])
+        self.poll_until_owned([first, second], [3, 3])
         before = [first.owned, second.owned]
         third = self.worker(group, [topic], owners)
-        self.settle([first, second, third], [2, 2, 2])
+        self.poll_until_owned([first, second, third], [2, 2, 2])
         assert first.owned < before[0]
         assert second.owned < before[1]
         kept = [second.owned, third.owned]
         first.close()
-        self.settle([second, third], [3, 3])
+        self.poll_until_owned([second, third], [3, 3])
         assert second.owned > kept[0]
         assert third.owned > kept[1]
         assert first.faults == []
@@ -172,50 +173,50 @@ class GroupContract:
         topic = self.cluster.topic(3)
         one = self.worker(self.cluster.name("group"), [topic], {})
         two = self.worker(self.cluster.name("group"), [topic], {})
-        self.settle([one, two], [3, 3])
+        self.poll_until_owned([one, two], [3, 3])
 
     def test_a_member_may_subscribe_to_other_topics(self) -> None:
         """A later subscribe changes what is owned."""
         old, new = self.cluster.topic(2), self.cluster.topic(3)
         worker = self.worker(self.cluster.name("group"), [old], {})
-        self.settle([worker], [2])
+        self.poll_until_owned([worker], [2])
         worker.consumer.subscribe([old, new], worker)
-        self.settle([worker], [5])
+        self.poll_until_owned([worker], [5])
         worker.consumer.subscribe([new], worker)
-        self.settle([worker], [3])
+        self.poll_until_owned([worker], [3])
         assert {partition.topic for partition in worker.owned} == {new}
 
     def test_a_subscribed_topic_may_come_later(self) -> None:
-        """One that does not exist is told by an event, and given out when it was created."""
+        """A topic that does not exist is reported by an event, and assigned when it was created."""
         topic, later = self.cluster.topic(), self.cluster.name("later")
         group = self.cluster.name("group")
         worker = self.worker(group, [topic, later], {})
-        event = self.cluster.until("the missing topic is told", worker.poll)
+        event = self.cluster.until("the missing topic is reported", worker.poll)
         assert event.topic() == later
         assert event.error().name() == "UNKNOWN_TOPIC_OR_PART"
-        self.settle([worker], [1])
+        self.poll_until_owned([worker], [1])
         self.cluster.admin.create_topics([NewTopic(name=later, partitions=2)])
-        self.settle([worker], [3])
+        self.poll_until_owned([worker], [3])
 
     def test_offsets_can_be_committed_while_partitions_are_revoked(self) -> None:
-        """They are still owned inside ``on_revoked``; the next owner finds the commit in ``on_assigned``."""
+        """Partitions are still owned inside ``on_revoked``; the next owner finds the commit in ``on_assigned``."""
         topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
         first = self.worker(group, [topic], owners)
-        self.settle([first], [4])
+        self.poll_until_owned([first], [4])
         first.on_revoke = lambda partitions: first.consumer.commit(
             {p: OffsetAndMetadata(7, "revoked") for p in partitions}
         )
         second = self.worker(group, [topic], owners)
         found: dict[TopicPartition, OffsetAndMetadata] = {}
         second.on_assign = lambda partitions: found.update(second.consumer.committed(list(partitions)))
-        self.settle([first, second], [2, 2])
+        self.poll_until_owned([first, second], [2, 2])
         assert found == dict.fromkeys(second.owned, OffsetAndMetadata(7, "revoked"))
 
     def test_offsets_can_be_committed_while_closing(self) -> None:
-        """``close`` revokes what is owned, with a last chance to commit."""
+        """Calling ``close`` revokes what is owned, with a last chance to commit."""
         topic, group = self.cluster.topic(2), self.cluster.name("group")
         worker = self.worker(group, [topic], {})
-        self.settle([worker], [2])
+        self.poll_until_owned([worker], [2])
         owned = worker.owned
         worker.on_revoke = lambda partitions: worker.consumer.commit({p: OffsetAndMetadata(9) for p in partitions})
         worker.close()
@@ -224,26 +225,27 @@ class GroupContract:
         expected = dict.fromkeys(owned, OffsetAndMetadata(9))
         assert self.cluster.consumer(group_id=group).committed(owned) == expected
 
-    def test_closing_before_a_rebalance_was_told(self) -> None:
-        """``close`` returns, and what is owned can be committed, also when the last poll was before a rebalance."""
+    def test_closing_before_a_rebalance_was_reported(self) -> None:
+        """Calling ``close`` returns, and what is owned can be committed, also when the last poll was before a
+        rebalance."""
         topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
         first, second = (self.worker(group, [topic], owners) for _ in range(2))
-        self.settle([first, second], [2, 2])
+        self.poll_until_owned([first, second], [2, 2])
         first.on_revoke = lambda partitions: first.consumer.commit({p: OffsetAndMetadata(9) for p in partitions})
         second.close()
         self.cluster.let_time_pass(2)
-        # A client that hangs may hold the interpreter's lock, so that only the end of the process tells.
+        # A client that hangs may hold the interpreter's lock, so that it shows only in the end of the process.
         faulthandler.dump_traceback_later(self.cluster.until.patience_s, exit=True)
         first.close()
         faulthandler.cancel_dump_traceback_later()
         assert first.faults == []
         assert owners == {}
 
-    def test_a_member_commits_and_again_when_told(self) -> None:
+    def test_a_member_commits_and_again_after_a_rebalance(self) -> None:
         """A commit of a member is accepted, at the latest after the polls that end a rebalance."""
         topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
         first = self.worker(group, [topic], owners)
-        self.settle([first], [4])
+        self.poll_until_owned([first], [4])
         second = self.worker(group, [topic], owners)
         offset = 0
 
@@ -266,7 +268,7 @@ class GroupContract:
         """A consumer beside the group cannot commit for it; its commit raises TaskMigratedError."""
         topic, group = self.cluster.topic(), self.cluster.name("group")
         worker = self.worker(group, [topic], {})
-        self.settle([worker], [1])
+        self.poll_until_owned([worker], [1])
         outsider = self.cluster.consumer(group_id=group)
         offsets = {TopicPartition(topic, 0): OffsetAndMetadata(1)}
         raises(TaskMigratedError, lambda: outsider.commit(offsets))
@@ -274,11 +276,12 @@ class GroupContract:
         outsider.commit(offsets)
 
     def test_a_member_that_was_away_too_long_has_lost_its_partitions(self) -> None:
-        """Its commits raise TaskMigratedError; the next polls tell the loss and bring it back into the group."""
+        """Commits of such a member raise TaskMigratedError; the next polls report the loss and bring it back into the
+        group."""
         topic, group, owners = self.cluster.topic(2), self.cluster.name("group"), Owners()
         timeouts = {"session_timeout_ms": 6_000, "max_poll_interval_ms": 6_000}
         worker = self.worker(group, [topic], owners, **timeouts)
-        self.settle([worker], [2])
+        self.poll_until_owned([worker], [2])
         owned = frozenset(worker.owned)
         self.cluster.let_time_pass(8)
 
@@ -307,13 +310,13 @@ class GroupContract:
         assert worker.faults == []
 
     def test_a_static_member_is_replaced_at_once(self) -> None:
-        """A new consumer with the same ``group.instance.id`` gets the same partitions, nobody else notices, and the
-        one it replaces is fenced."""
+        """A new consumer with the same ``group.instance.id`` gets the same partitions, no other member is called, and
+        the one it replaces is fenced."""
         topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
         first = self.worker(group, [topic], owners, group_instance_id="one")
         second = self.worker(group, [topic], owners, group_instance_id="two")
-        self.settle([first, second], [2, 2])
-        owned, told = first.owned, list(second.calls)
+        self.poll_until_owned([first, second], [2, 2])
+        owned, calls = first.owned, list(second.calls)
         replacement = self.worker(group, [topic], Owners(), group_instance_id="one")
 
         def replaced() -> bool:
@@ -335,36 +338,36 @@ class GroupContract:
         offsets = dict.fromkeys(owned, OffsetAndMetadata(1))
         raises(InstanceFenced, lambda: first.consumer.commit(offsets))
         self.commit(replacement, offsets)
-        assert second.calls == told
+        assert second.calls == calls
         assert first.faults == second.faults == replacement.faults == []
 
     def test_a_static_member_that_closes_stays_in_the_group(self) -> None:
-        """Its partitions wait for it, so that a restart moves nothing."""
+        """The partitions of the member wait for it, so that a restart moves nothing."""
         topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
         first = self.worker(group, [topic], owners, group_instance_id="one")
         second = self.worker(group, [topic], owners, group_instance_id="two")
-        self.settle([first, second], [2, 2])
-        owned, told = first.owned, list(second.calls)
+        self.poll_until_owned([first, second], [2, 2])
+        owned, calls = first.owned, list(second.calls)
         first.close()
         assert first.calls[-1] == ("revoked", frozenset(owned))
         again = self.worker(group, [topic], owners, group_instance_id="one")
-        self.settle([again, second], [2, 2])
+        self.poll_until_owned([again, second], [2, 2])
         assert again.owned == owned
-        assert second.calls == told
+        assert second.calls == calls
 
     def test_a_static_member_that_closed_can_be_taken_out(self) -> None:
-        """After ``leave_group`` its partitions go to the others at once; an unknown one is passed over."""
+        """The partitions of the member go to the others at once after ``leave_group``; an unknown member is ignored."""
         topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
         first = self.worker(group, [topic], owners, group_instance_id="one", session_timeout_ms=45_000)
         second = self.worker(group, [topic], owners, group_instance_id="two")
-        self.settle([first, second], [2, 2])
+        self.poll_until_owned([first, second], [2, 2])
         first.close()
         self.cluster.clients.leave_group({"group.id": group}, group, "one")
-        self.settle([second], [4])
+        self.poll_until_owned([second], [4])
         self.cluster.clients.leave_group({"group.id": group}, group, "one")
 
     def test_the_offsets_of_a_group_are_read_from_outside(self) -> None:
-        """With their metadata; partitions without one are left out."""
+        """Offsets are returned with their metadata; partitions without one are left out."""
         topic, group = self.cluster.topic(3), self.cluster.name("group")
         partitions = [TopicPartition(topic, number) for number in range(3)]
         assert self.cluster.admin.group_offsets(group, partitions) == {}
@@ -374,12 +377,12 @@ class GroupContract:
         assert self.cluster.admin.group_offsets(group, []) == {}
 
     def test_members_are_described(self) -> None:
-        """The admin client tells each member's client id, instance id and partitions."""
+        """The admin client returns each member's client id, instance id and partitions."""
         topic, group, owners = self.cluster.topic(4), self.cluster.name("group"), Owners()
         assert self.cluster.admin.group_members(self.cluster.name("group")) == []
         first = self.worker(group, [topic], owners, client_id="first", group_instance_id="one")
         second = self.worker(group, [topic], owners, client_id="second")
-        self.settle([first, second], [2, 2])
+        self.poll_until_owned([first, second], [2, 2])
 
         def described() -> bool:
             for worker in (first, second):
@@ -393,10 +396,10 @@ class GroupContract:
         self.cluster.until("the members are described", described)
 
     def test_a_transaction_commits_offsets_of_a_member(self) -> None:
-        """With the member's current metadata they are accepted."""
+        """Offsets are accepted with the member's current metadata."""
         topic, group = self.cluster.topic(), self.cluster.name("group")
         worker = self.worker(group, [topic], {})
-        self.settle([worker], [1])
+        self.poll_until_owned([worker], [1])
         producer = self.cluster.transactional()
         producer.begin_transaction()
         producer.send_offsets({TopicPartition(topic, 0): OffsetAndMetadata(3)}, worker.consumer.group_metadata())
@@ -408,13 +411,13 @@ class GroupContract:
         abort."""
         topic, group, owners = self.cluster.topic(2), self.cluster.name("group"), Owners()
         first = self.worker(group, [topic], owners)
-        self.settle([first], [2])
+        self.poll_until_owned([first], [2])
         stale = first.consumer.group_metadata()
         second = self.worker(group, [topic], owners)
-        self.settle([first, second], [1, 1])
+        self.poll_until_owned([first, second], [1, 1])
         gone = second.consumer.group_metadata()
         second.close()
-        self.settle([first], [2])
+        self.poll_until_owned([first], [2])
         producer = self.cluster.transactional()
         offsets = {TopicPartition(topic, 0): OffsetAndMetadata(3)}
         for metadata in (stale, gone):

@@ -1,4 +1,4 @@
-"""What the contract tests of Kafka clients share: a cluster with unique names, and waiting on conditions."""
+"""The kit of the contract tests of Kafka clients: a cluster with unique names, and waiting on conditions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Until:
             result = attempt()
             if result:
                 return result
-        raise AssertionError(f"within {self.patience_s} s it never came to be that {what}")
+        raise AssertionError(f"after {self.patience_s} s it is not true that {what}")
 
 
 class Cluster:
@@ -40,7 +40,8 @@ class Cluster:
 
     :param let_time_pass: ``let_time_pass(seconds)`` moves the cluster's time; with a real one it waits.
     :param patience_s: how long a condition may take to come true.
-    :param clean: ``clean(topic)`` has the cluster compact and delete what is due, unless it does so by itself.
+    :param clean: ``clean(topic)`` makes the cluster compact and delete records that are due, if it does not do so by
+        itself.
     """
 
     def __init__(
@@ -59,11 +60,11 @@ class Cluster:
         self._admin: Admin | None = None
 
     def now_ms(self) -> int:
-        """About the cluster's time."""
+        """Returns about the cluster's time."""
         return SystemClock().time_ms()
 
     def name(self, kind: str) -> str:
-        """A name that no other test uses."""
+        """Returns a name that no other test uses."""
         return f"{kind}-{uuid.uuid4().hex}"
 
     @property
@@ -81,20 +82,20 @@ class Cluster:
         return name
 
     def producer(self, **settings: Any) -> Producer:
-        """A producer; settings in keywords, with ``_`` for ``.``."""
+        """Makes a producer; settings in keywords, with ``_`` for ``.``."""
         producer = self.clients.producer({"partitioner": "murmur2_random", **_dotted(settings)})
         self._opened.callback(producer.close)
         return producer
 
     def transactional(self, transactional_id: str | None = None, **settings: Any) -> Producer:
-        """A transactional producer, initialised."""
+        """Makes a transactional producer, initialised."""
         producer = self.producer(transactional_id=transactional_id or self.name("transactional-id"), **settings)
         producer.init_transactions()
         return producer
 
     def consumer(self, **settings: Any) -> Consumer:
-        """A consumer in a group of its own that reads committed records and tells the ends of partitions; settings in
-        keywords, with ``_`` for ``.``."""
+        """Makes a consumer in a group of its own that reads committed records and reports the ends of partitions;
+        settings in keywords, with ``_`` for ``.``."""
         consumer = self.clients.consumer(
             {
                 "group.id": self.name("group"),
@@ -131,7 +132,7 @@ class Deliveries:
 
     @property
     def errors(self) -> list[str | None]:
-        """The names of the errors, ``None`` for a delivered record."""
+        """Returns the names of the errors, ``None`` for a delivered record."""
         return [None if error is None else error.name() for error, _ in self.reports]
 
     @property
@@ -164,12 +165,12 @@ def raises(kind: type[StreamsError], call: Callable[[], Any]) -> StreamsError:
 
 
 def contents(messages: Iterable[Any]) -> list[Any]:
-    """The values of messages."""
+    """Returns the values of messages."""
     return [message.value() for message in messages]
 
 
 def read(until: Until, consumer: Consumer, count: int) -> list[Any]:
-    """The next ``count`` records of what is assigned; ends of partitions are passed over."""
+    """Returns the next ``count`` records of the assigned partitions; ends of partitions are skipped."""
     records: list[Any] = []
 
     def attempt() -> bool:

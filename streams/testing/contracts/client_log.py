@@ -1,4 +1,4 @@
-"""The contract of logs over time: what compaction and retention leave, and how a log is searched by time."""
+"""The contract of logs over time: the records that compaction and retention leave, and searches of a log by time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MIB = 1 << 20
 
 
 class LogContract:
-    """Whatever a broker removes it removes in its own time, which the tests wait for, and by whole segments."""
+    """A broker removes records in its own time, which the tests wait for, and by whole segments."""
 
     cluster: Cluster
 
@@ -31,11 +31,11 @@ class LogContract:
         return [(record.offset(), record.key(), record.value()) for record in records]
 
     def cleaned(self, topic: str, what: str, attempt: Callable[[], Any]) -> None:
-        def clean_and_look() -> Any:
+        def clean_and_read() -> Any:
             self.cluster.clean(topic)
             return attempt()
 
-        self.cluster.until(what, clean_and_look)
+        self.cluster.until(what, clean_and_read)
 
     def starts(self, topic: str, partitions: int) -> list[int]:
         found = self.cluster.consumer().beginning_offsets([TopicPartition(topic, n) for n in range(partitions)])
@@ -46,7 +46,8 @@ class LogContract:
         return self.cluster.topic(configs=configs | _dotted(settings))
 
     def test_compaction_leaves_the_last_record_of_a_key(self) -> None:
-        """At its offset, in every segment but the newest; offsets that went are skipped, also where reading starts."""
+        """The last record stays at its offset, in every segment but the newest; offsets of removed records are skipped,
+        also where reading starts."""
         topic = self.compacted()
         old = [(b"a", b"1", 1000), (b"b", b"1", 1001), (b"a", b"2", 1002), (b"c", b"1", 1003)]
         self.fill(topic, *old, (b"b", b"2", 3000), (b"b", b"3", 3001))
@@ -59,7 +60,8 @@ class LogContract:
         assert records[0].offset() in (1, 2)
 
     def test_a_tombstone_outlives_the_first_compaction(self) -> None:
-        """It hides what was before it, and goes ``delete.retention.ms`` later with another one (KIP-534)."""
+        """A tombstone hides earlier records, and goes ``delete.retention.ms`` later with another compaction
+        (KIP-534)."""
         topic = self.compacted(delete_retention_ms="0")
         self.fill(topic, (b"a", b"1", 1000), (b"a", None, 1001), (b"b", b"1", 1002), (b"c", b"1", 3000))
         self.cleaned(topic, "the record before the tombstone went", lambda: (0, b"a", b"1") not in self.rows(topic))
@@ -69,7 +71,7 @@ class LogContract:
         self.cleaned(topic, "the tombstone went", lambda: self.rows(topic) == expected)
 
     def test_a_compacted_log_is_searched_by_time(self) -> None:
-        """The first record that is left at or after the time."""
+        """The search finds the first record that is left at or after the time."""
         topic = self.compacted()
         partition = TopicPartition(topic, 0)
         self.fill(topic, (b"a", b"1", 1000), (b"b", b"1", 1500), (b"a", b"2", 1600), (b"c", b"1", 9000))
@@ -105,7 +107,7 @@ class LogContract:
         self.cleaned(topic, "the oldest segments went", lambda: self.starts(topic, 2) == [0, 2])
 
     def test_a_log_cut_short_is_searched_by_time(self) -> None:
-        """From its start on."""
+        """The search begins at the start of the log."""
         partition = TopicPartition(self.cluster.topic(), 0)
         self.fill(partition.topic, *[(b"k", b"v", 1_000 * number) for number in range(1, 5)])
         self.cluster.admin.delete_records({partition: 2})

@@ -18,7 +18,7 @@ HOUR_MS = 60 * 60 * 1000
 
 
 class ProducerContract:
-    """Records arrive as they were sent, and their fate is told."""
+    """Records arrive as they were sent, and their deliveries are reported."""
 
     cluster: Cluster
 
@@ -36,7 +36,7 @@ class ProducerContract:
         assert record.headers() == [("name", b"\x00\xff")]
 
     def test_topics_may_be_prepared(self) -> None:
-        """Also one that is missing; what is written afterwards arrives."""
+        """Topics may be prepared also if they are missing; records that are written afterwards arrive."""
         topic = self.cluster.topic(2)
         producer = self.cluster.producer()
         producer.prepare([topic, f"{topic}-missing"])
@@ -66,7 +66,7 @@ class ProducerContract:
         assert (record.key(), record.value()) == ("ключ".encode(), "Größe".encode())
 
     def test_headers_keep_order_repetition_and_null(self) -> None:
-        """Headers are a list: names repeat, order stays, a value may be null or empty."""
+        """Headers keep their order, names may repeat, and a value may be null or empty."""
         headers: HeaderList = [("b", b"1"), ("a", None), ("b", b""), ("b", b"1"), ("ü", b"2")]
         topic = self.cluster.topic()
         producer = self.cluster.producer()
@@ -76,7 +76,7 @@ class ProducerContract:
         assert record.headers() == headers
 
     def test_no_headers_are_none(self) -> None:
-        """A record sent with ``None`` or an empty list has no headers: ``None``."""
+        """A record sent with ``None`` or an empty list has no headers, which is ``None``."""
         topic = self.cluster.topic()
         producer = self.cluster.producer()
         send(producer, topic, b"v", headers=None)
@@ -99,7 +99,7 @@ class ProducerContract:
             assert [r.offset() for r in run] == list(range(500))
 
     def test_on_delivery_is_taken_in_the_place_the_port_names(self) -> None:
-        """``produce`` by position, exactly as the port writes it, calls ``on_delivery``."""
+        """Calling ``produce`` by position, exactly as the port writes it, calls ``on_delivery``."""
         topic = self.cluster.topic()
         producer = self.cluster.producer()
         deliveries = Deliveries()
@@ -148,7 +148,7 @@ class ProducerContract:
         assert seen == [(me, ["poll"]), (me, ["flush"])]
 
     def test_flush_waits_for_every_record(self) -> None:
-        """After ``flush`` every callback has been called, also those of records sent by callbacks."""
+        """Every callback has been called after ``flush``, also those of records sent by callbacks."""
         topic = self.cluster.topic()
         producer = self.cluster.producer()
         deliveries = Deliveries()
@@ -194,7 +194,7 @@ class ProducerContract:
         assert deliveries.reports[0][1].timestamp() == (CREATE_TIME, timestamp)
 
     def test_log_append_time_replaces_the_timestamp(self) -> None:
-        """With ``message.timestamp.type=LogAppendTime`` the broker's time is what both sides see (KIP-32)."""
+        """The broker's time is what both sides see with ``message.timestamp.type=LogAppendTime`` (KIP-32)."""
         topic = self.cluster.topic(configs={"message.timestamp.type": "LogAppendTime"})
         producer = self.cluster.producer()
         deliveries = Deliveries()
@@ -268,7 +268,8 @@ class ProducerContract:
         assert missing in str(error)
 
     def test_a_full_queue_says_so(self) -> None:
-        """``produce`` raises ``BufferError`` when reports are not fetched; after a poll it takes records again."""
+        """Calling ``produce`` raises ``BufferError`` when reports are not fetched; after a poll it takes records
+        again."""
         topic = self.cluster.topic()
         producer = self.cluster.producer(queue_buffering_max_messages=10)
         deliveries = Deliveries()

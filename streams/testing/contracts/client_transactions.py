@@ -14,7 +14,7 @@ __all__ = ["TransactionContract"]
 
 
 class TransactionContract:
-    """All of a transaction is seen or nothing, and only by the newest producer of its id."""
+    """All records of a transaction are seen or none, and only those of the newest producer of its id."""
 
     cluster: Cluster
 
@@ -26,7 +26,7 @@ class TransactionContract:
         assert deliveries.errors == [None] * len(values)
 
     def values(self, partition: TopicPartition, isolation: str = "read_committed") -> list[Any]:
-        """The values in the partition as they are seen now."""
+        """Returns the values in the partition as they are seen now."""
         consumer = self.cluster.consumer(isolation_level=isolation)
         return contents(read_to_end(self.cluster.until, consumer, [partition]))
 
@@ -40,7 +40,7 @@ class TransactionContract:
         return partition
 
     def test_a_committed_transaction_is_seen_whole(self) -> None:
-        """Its records are seen after the commit, in all partitions, by consumers of either isolation."""
+        """The records are seen after the commit, in all partitions, by consumers of either isolation level."""
         topic = self.cluster.topic(2)
         partitions = [TopicPartition(topic, p) for p in (0, 1)]
         producer = self.cluster.transactional()
@@ -64,7 +64,7 @@ class TransactionContract:
         assert self.values(partition, "read_uncommitted") == [b"1", b"2", b"3", b"4", b"5", b"6"]
 
     def test_interleaved_transactions(self) -> None:
-        """Of two transactions in one partition the aborted one is skipped, record by record."""
+        """The aborted one of two transactions in one partition is skipped, record by record."""
         partition = TopicPartition(self.cluster.topic(), 0)
         kept, dropped = self.cluster.transactional(), self.cluster.transactional()
         kept.begin_transaction()
@@ -112,7 +112,8 @@ class TransactionContract:
         assert committed.end_offsets([partition]) == {partition: 4}
 
     def test_position_goes_past_markers_and_aborted_records(self) -> None:
-        """Where the log ends in them, the position comes to its end without any message, and the end is told."""
+        """The position comes to the end without any message where the log ends in such records, and the end is
+        reported."""
         partition = TopicPartition(self.cluster.topic(), 0)
         producer = self.cluster.transactional()
         for values, commit in (((b"1", b"2"), True), ((b"3", b"4"), False)):
@@ -130,7 +131,7 @@ class TransactionContract:
         assert consumer.position(only_aborted) == 2
 
     def test_a_newer_producer_fences_the_older(self) -> None:
-        """``init_transactions`` aborts the open transaction of its id; the older producer cannot commit it."""
+        """Calling ``init_transactions`` aborts the open transaction of the id; the older producer cannot commit it."""
         partition = TopicPartition(self.cluster.topic(), 0)
         name = self.cluster.name("transactional-id")
         older = self.cluster.transactional(name)
@@ -146,7 +147,7 @@ class TransactionContract:
         assert self.values(self.ended(partition)) == [b"newer"]
 
     def test_records_of_a_fenced_producer_do_not_count(self) -> None:
-        """What it sends after the newer one began is not seen, and at the latest the commit says so."""
+        """Records that it sends after the newer producer began are not seen, and the commit raises at the latest."""
         partition = TopicPartition(self.cluster.topic(), 0)
         name = self.cluster.name("transactional-id")
         older = self.cluster.transactional(name)
@@ -166,7 +167,7 @@ class TransactionContract:
         assert self.values(self.ended(partition)) == [b"newer"]
 
     def test_a_transaction_past_its_timeout_is_aborted(self) -> None:
-        """The broker ends it, so that readers go on, and its producer is fenced."""
+        """The broker ends such a transaction, so that readers go on, and its producer is fenced."""
         partition = TopicPartition(self.cluster.topic(), 0)
         producer = self.cluster.transactional(transaction_timeout_ms=2_000)
         plain = self.cluster.producer()
@@ -218,7 +219,7 @@ class TransactionContract:
         assert self.values(self.ended(partition)) == [b"%d" % i for i in range(100)]
 
     def test_an_empty_transaction_may_be_committed_or_aborted(self) -> None:
-        """Nothing happens, and the next transaction works."""
+        """The call does nothing, and the next transaction works."""
         partition = TopicPartition(self.cluster.topic(), 0)
         producer = self.cluster.transactional()
         for end in (producer.commit_transaction, producer.abort_transaction):
@@ -240,7 +241,7 @@ class TransactionContract:
         producer.abort_transaction()
 
     def test_offsets_are_committed_with_the_transaction(self) -> None:
-        """They count when the transaction commits, and not when it aborts."""
+        """Offsets count when the transaction commits, and not when it aborts."""
         partition = TopicPartition(self.cluster.topic(), 0)
         consumer = self.cluster.consumer()
         producer = self.cluster.transactional()
@@ -252,7 +253,7 @@ class TransactionContract:
             assert consumer.committed([partition]) == {partition: OffsetAndMetadata(stable, f"at {stable}")}
 
     def test_committed_waits_for_pending_offsets(self) -> None:
-        """While a transaction holds offsets, ``committed`` of others waits for its outcome."""
+        """Other consumers' ``committed`` waits for the outcome of a transaction that holds offsets."""
         partition = TopicPartition(self.cluster.topic(), 0)
         group = self.cluster.name("group")
         consumer, other = self.cluster.consumer(group_id=group), self.cluster.consumer(group_id=group)
@@ -268,7 +269,7 @@ class TransactionContract:
         assert answers == [{partition: OffsetAndMetadata(2)}]
 
     def test_records_and_offsets_are_one(self) -> None:
-        """After an abort neither the records nor the offsets of the transaction are there."""
+        """Neither the records nor the offsets of a transaction are there after an abort."""
         source, sink = (TopicPartition(self.cluster.topic(), 0) for _ in range(2))
         consumer = self.cluster.consumer()
         producer = self.cluster.transactional()

@@ -9,9 +9,8 @@ Subclass `KafkaClientsContract` under a name that pytest collects and give each 
             yield
             self.cluster.close()
 
-The tests hold on a real Apache Kafka: names are unique, what takes time is waited for with a deadline, and nothing is
-assumed about batches. Where implementations must differ, a property of the clients names it
-(`Producer.zero_timestamp_ms`).
+The tests hold on a real Apache Kafka: names are unique, waits have a deadline, and nothing is assumed about batches.
+Where implementations must differ, a property of the clients names it (`Producer.zero_timestamp_ms`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the parts of the contract of a storage engine have in common."""
+"""The kit that the parts of the contract of a storage engine share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from state.engine.port import Engine
 __all__ = ["BOUNDS", "FAMILIES", "KEYS", "EngineKit", "Rows", "between", "change_at_random", "random_key"]
 
 FAMILIES = ("rows", "other")
-"""What an engine of a test is to be opened with; besides it has those of offsets and positions, as every engine."""
+"""The families that an engine of a test is opened with; besides it has those of offsets and positions, as every
+engine."""
 KEYS = (b"", b"\x00", b"\x01b", b"a", b"a\x00", b"b", b"b\xff", b"c", b"\xff", b"\xff\xff")
 BOUNDS = (None, b"", b"\x00", b"a", b"ab", b"b", b"b\xff\x00", b"z", b"\xff")
 
@@ -21,7 +22,7 @@ Rows = list[tuple[bytes, bytes]]
 
 
 def between(rows: Mapping[bytes, bytes], low: bytes | None, high: bytes | None, *, reverse: bool) -> Rows:
-    """What a range of these rows shows."""
+    """Returns the rows of a range."""
     found = (row for row in rows.items() if (low is None or low <= row[0]) and (high is None or row[0] < high))
     return sorted(found, reverse=reverse)
 
@@ -31,7 +32,7 @@ def random_key(chosen: random.Random) -> bytes:
 
 
 def change_at_random(engine: Any, rows: dict[bytes, bytes], chosen: random.Random, number: int) -> None:
-    """A batch of puts and deletions, some of ranges, or a clearing; to the engine and to the model."""
+    """Makes a batch of puts and deletions, some of ranges, or a clearing; applies it to the engine and to the model."""
     if chosen.random() < 0.05:
         engine.clear(["rows"])
         rows.clear()
@@ -58,15 +59,15 @@ class EngineKit:
     """Opens engines in a directory of the test's own."""
 
     def open_engine(self, path: Path) -> Engine:
-        """An engine with the families of `FAMILIES`, in ``path``, which may not exist yet.
+        """Opens an engine with the families of `FAMILIES`, in ``path``, which may not exist yet.
 
-        A second call with the same path opens what the first one, which is closed by then, has left there.
+        A second call with the same path opens the files of the first engine, which is closed by then.
         """
         raise AssertionError("give open_engine of the contract a body")
 
     @contextmanager
     def opened(self, path: Path) -> Iterator[Any]:
-        """An engine of the test's, closed at the end."""
+        """Returns an engine of the test, which is closed at the end."""
         engine: Any = self.open_engine(path / "engine")
         try:
             yield engine
@@ -88,5 +89,5 @@ class EngineKit:
 
     @staticmethod
     def rows(engine: Any, family: str = "rows") -> Rows:
-        """All rows of a family, of an engine or a snapshot."""
+        """Returns all rows of a family, of an engine or a snapshot."""
         return list(engine.family(family).range())

@@ -29,18 +29,20 @@ DEADLINE_S = 60.0
 READS = 20
 """So many reads and writes at least there are, where threads read while another one writes."""
 SWITCH_S = 1e-5
-"""How long a thread runs then before another one may: short, so that they meet in the middle of things."""
+"""How long a thread runs in these tests before another one may: short, so that threads interrupt each other
+anywhere."""
 MANY = 300
 """Rows that each batch changes together, in each family."""
 
 
 class EngineSnapshotContract(EngineKit):
-    """See the module's text. `EngineContract` has all of it."""
+    """The rules of an engine about other threads, as tests. `EngineContract` has all of it."""
 
     # ------------------------------------------------------------------ one moment
 
     def test_a_snapshot_shows_all_its_families_as_they_were(self, tmp_path: Path) -> None:
-        """Through writes of every sort; the next snapshot shows what came of them."""
+        """The families of a snapshot stay as they were through writes of every sort; the next snapshot shows the
+        writes."""
         with self.opened(tmp_path) as engine:
             self.put(engine, {b"a": b"1", b"b": b"1", b"d": b"1"}, *FAMILIES)
             snapshot = engine.snapshot(FAMILIES)
@@ -73,7 +75,7 @@ class EngineSnapshotContract(EngineKit):
             assert self.rows(snapshot) == [(b"a", b"1")]
 
     def test_ranges_of_a_snapshot_have_their_lower_bound_and_not_their_upper_one(self, tmp_path: Path) -> None:
-        """Every pair of bounds in both directions, also after the rows have changed."""
+        """The rule holds for every pair of bounds in both directions, also after the rows have changed."""
         rows = {key: b"value of " + key for key in KEYS}
         with self.opened(tmp_path) as engine:
             self.put(engine, rows)
@@ -86,7 +88,7 @@ class EngineSnapshotContract(EngineKit):
                     assert found == between(rows, low, high, reverse=reverse), (low, high, reverse, changed)
 
     def test_random_writes_do_not_show_in_snapshots(self, tmp_path: Path) -> None:
-        """Of several that are open together, while ranges in both directions are read a little at a time."""
+        """Several snapshots are open together, while ranges in both directions are read a little at a time."""
         for seed in range(3):
             self._write_at_random(tmp_path / str(seed), seed)
 
@@ -129,7 +131,7 @@ class EngineSnapshotContract(EngineKit):
         assert self._read_while_written(tmp_path, read) == []
 
     def test_who_has_the_lock_finds_the_engine_between_two_writes(self, tmp_path: Path) -> None:
-        """Rows of several reads and a snapshot belong together; it is taken again by who has it."""
+        """Rows of several reads and a snapshot belong together under the lock, which its holder may take again."""
 
         def read(engine: Any) -> set[bytes]:
             with engine.lock:
@@ -142,7 +144,7 @@ class EngineSnapshotContract(EngineKit):
         assert self._read_while_written(tmp_path, read) == []
 
     def _read_while_written(self, tmp_path: Path, read: Callable[[Any], set[bytes]]) -> list[Any]:
-        """What is wrong with what two threads read, while this one writes."""
+        """Returns the errors in what two threads read, while this one writes."""
         wrong: list[Any] = []
         counts = {"writes": 0, "first": 0, "second": 0}
         clock = SystemClock()
@@ -183,7 +185,7 @@ class EngineSnapshotContract(EngineKit):
     # ------------------------------------------------------------------ ends
 
     def test_a_closed_snapshot_refuses_reads(self, tmp_path: Path) -> None:
-        """Also those of a range in its middle; other snapshots stay open, and it may be closed again."""
+        """Reads of a range in its middle are refused too; other snapshots stay open, and it may be closed again."""
         rows = {b"%04d" % number: b"x" for number in range(2000)}
         with self.opened(tmp_path) as engine:
             self.put(engine, rows)
@@ -195,7 +197,8 @@ class EngineSnapshotContract(EngineKit):
             assert self.rows(other) == sorted(rows.items())
 
     def test_snapshots_end_with_their_engine(self, tmp_path: Path) -> None:
-        """It closes at once, refuses new ones, and what is persistent can be opened again while they are held."""
+        """The engine closes at once and refuses new snapshots; a persistent one can be opened again while old ones are
+        held."""
         rows = {b"%04d" % number: b"x" for number in range(2000)}
         with self.opened(tmp_path) as engine:
             persistent = engine.persistent
@@ -209,7 +212,7 @@ class EngineSnapshotContract(EngineKit):
         snapshot.close()
 
     def test_an_engine_may_be_closed_while_other_threads_read_snapshots(self, tmp_path: Path) -> None:
-        """They get a StateError, and never rows of which some are missing."""
+        """The readers get a StateError, and never rows of which some are missing."""
         wrong: list[Any] = []
         refused: list[StateError] = []
         engine: Any = self.open_engine(tmp_path / "engine")
@@ -242,8 +245,8 @@ class EngineSnapshotContract(EngineKit):
         assert (wrong, len(refused)) == ([], len(threads))
 
     def test_snapshots_may_be_dropped(self, tmp_path: Path) -> None:
-        """Many of them, with their ranges; they hinder neither writes nor the closing, and who holds a family still
-        reads it."""
+        """Many dropped snapshots, with their ranges, hinder neither writes nor the closing, and a holder of a family
+        still reads it."""
         with self.opened(tmp_path) as engine:
             self.put(engine, {b"%03d" % number: b"x" for number in range(MANY)})
             for number in range(200):

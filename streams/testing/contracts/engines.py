@@ -4,7 +4,7 @@
         def open_engine(self, path: Path) -> Engine:
             return MyEngine(path, FAMILIES, {})
 
-Each test opens engines in a directory of its own, and opens one anew in the same place where the engine is persistent.
+Each test opens engines in a directory of its own, and opens one again in the same place where the engine is persistent.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ __all__ = ["FAMILIES", "EngineContract"]
 
 
 class EngineContract(EngineSnapshotContract):
-    """See the module's text. Every rule of the port, as tests."""
+    """Every rule of the port `state.engine.port.Engine`, as tests."""
 
     # ------------------------------------------------------------------ single rows and batches
 
     def test_a_row_that_was_put_is_found(self, tmp_path: Path) -> None:
-        """Also one with an empty key, an empty value, or every byte in it."""
+        """A row is found also with an empty key, an empty value, or every byte in it."""
         rows = {b"": b"no key", b"no value": b"", bytes(range(256)): bytes(range(256))}
         with self.opened(tmp_path) as engine:
             self.put(engine, rows)
@@ -66,7 +66,7 @@ class EngineContract(EngineSnapshotContract):
             assert self.rows(engine) == [(b"b", b"2"), (b"c", b"3")]
 
     def test_a_range_is_deleted_in_its_turn(self, tmp_path: Path) -> None:
-        """With what was put before in the same batch, and without what is put after."""
+        """A range is deleted with the rows put before in the same batch, and without those put after."""
         with self.opened(tmp_path) as engine:
             self.put(engine, dict.fromkeys((b"", b"a", b"b", b"b\x00", b"c", b"\xff\xff"), b"0"))
             family, batch = engine.family("rows"), engine.batch()
@@ -81,7 +81,7 @@ class EngineContract(EngineSnapshotContract):
             assert list(family.range(reverse=True)) == rows[::-1]
 
     def test_families_do_not_mix(self, tmp_path: Path) -> None:
-        """Those of offsets and positions are always there, and one batch writes to all of them."""
+        """The families of offsets and positions are always there, and one batch writes to all of them."""
         with self.opened(tmp_path) as engine:
             names = (*FAMILIES, OFFSETS, POSITIONS)
             batch = engine.batch()
@@ -91,7 +91,7 @@ class EngineContract(EngineSnapshotContract):
             self.put(engine, {b"key": None}, "other")
             assert [engine.family(name).get(b"key") for name in names] == [b"rows", None, b"offsets", b"positions"]
 
-    def test_an_engine_tells_which_families_have_rows(self, tmp_path: Path) -> None:
+    def test_an_engine_knows_which_families_have_rows(self, tmp_path: Path) -> None:
         with self.opened(tmp_path) as engine:
             assert not engine.holds("rows")
             assert not engine.holds("never-named")
@@ -102,7 +102,7 @@ class EngineContract(EngineSnapshotContract):
             assert not engine.holds("rows")
 
     def test_clear_empties_the_families_it_is_given(self, tmp_path: Path) -> None:
-        """They take new rows afterwards; a family that was never used may be cleared."""
+        """Cleared families take new rows afterwards; a family that was never used may be cleared."""
         with self.opened(tmp_path) as engine:
             for name in FAMILIES:
                 self.put(engine, {b"a": b"1", b"b": b"1"}, name)
@@ -135,7 +135,8 @@ class EngineContract(EngineSnapshotContract):
     # ------------------------------------------------------------------ ranges
 
     def test_a_range_has_its_lower_bound_and_not_its_upper_one(self, tmp_path: Path) -> None:
-        """Every pair of bounds in both directions, also from above to; other families do not show."""
+        """The rule holds for every pair of bounds in both directions, also for a lower one above the upper; other
+        families do not show."""
         with self.opened(tmp_path) as engine:
             self.put(engine, {key: b"value of " + key for key in reversed(KEYS)})
             self.put(engine, {key + b"!": b"" for key in KEYS}, "other")
@@ -160,7 +161,7 @@ class EngineContract(EngineSnapshotContract):
             assert list(engine.family("rows").range(reverse=True)) == [(b"d", b"3"), (b"b", b"2")]
 
     def test_ranges_show_rows_as_they_were_when_they_were_opened(self, tmp_path: Path) -> None:
-        """Through writes of every sort, wherever the reader stands, in both directions."""
+        """Rows stay through writes of every sort, wherever the reader stands, in both directions."""
         before = {b"%04d" % number: b"old" for number in range(1000)}
         with self.opened(tmp_path) as engine:
             self.put(engine, before)
@@ -180,7 +181,7 @@ class EngineContract(EngineSnapshotContract):
             assert self.rows(engine) == []
 
     def test_ranges_may_be_left_before_their_end(self, tmp_path: Path) -> None:
-        """Many of them; they hinder neither writes nor the closing."""
+        """Many ranges that are not read to their end hinder neither writes nor the closing."""
         with self.opened(tmp_path) as engine:
             self.put(engine, {b"%03d" % number: b"x" for number in range(200)})
             for number in range(200):
@@ -192,7 +193,7 @@ class EngineContract(EngineSnapshotContract):
             assert engine.family("rows").get(b"000") == b"y"
 
     def test_a_seek_finds_the_first_row_from_a_key_on(self, tmp_path: Path) -> None:
-        """As of the last write, also when it has looked before, and in its own family only."""
+        """A seek sees the last write, also after an earlier seek, and its own family only."""
         with self.opened(tmp_path) as engine:
             family = engine.family("rows")
             self.put(engine, {b"e": b"5"}, "other")
@@ -220,7 +221,7 @@ class EngineContract(EngineSnapshotContract):
                     while not done.is_set():
                         rows = dict(family.range())
                         seen.append(rows[b"a"] == rows[b"z"] and family.get(b"a") is not None)
-                except Exception as error:  # told by the assertion below
+                except Exception as error:  # known by the assertion below
                     seen.append(error)
 
             reader = threading.Thread(target=read)
@@ -237,7 +238,8 @@ class EngineContract(EngineSnapshotContract):
     # ------------------------------------------------------------------ on disk
 
     def test_what_was_written_is_there_when_it_is_opened_again(self, tmp_path: Path) -> None:
-        """Written or loaded and flushed, offsets too, if the engine is persistent; else it is empty."""
+        """Rows that were written, or loaded and flushed, are there again, offsets too, if the engine is persistent;
+        else it is empty."""
         with self.opened(tmp_path) as engine:
             persistent = engine.persistent
             self.put(engine, {b"a": b"1", b"gone": b"1"})

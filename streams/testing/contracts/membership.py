@@ -1,4 +1,4 @@
-"""What every membership keeps, whatever protocol it speaks (`streams.kafka.group.Membership`).
+"""The contract of memberships, whatever protocol they speak (`streams.kafka.group.Membership`).
 
     class TestMine(MembershipContract):
         @pytest.fixture(autouse=True)
@@ -28,37 +28,37 @@ ALL = frozenset(TaskId(part, partition) for part, count in COUNTS.items() for pa
 
 
 class Worker:
-    """One member, and what it was told to own."""
+    """One member, and the tasks that it owns."""
 
     def __init__(
         self, membership: Membership, poll: Callable[[], None], history: list[tuple[Worker, frozenset[TaskId]]]
     ):
         self.membership = membership
         self.owned: frozenset[TaskId] = frozenset()
-        self.told = 0
+        self.notified = 0
         self.shut_down: str | None = None
-        """Why it was asked to shut down."""
+        """The reason of the request to shut down."""
         self._turns_with_tasks = 0
         self._poll = poll
         self._history = history
 
     def own(self, tasks: Tasks, *, lost: bool) -> None:
         self.owned = tasks.active
-        self.told += 1
+        self.notified += 1
         self._history.append((self, tasks.active))
 
     def turn(self) -> None:
-        """One round of a worker's loop."""
+        """Runs one round of a worker's loop."""
         try:
             self._poll()
         except ShutdownRequested as error:
             self.shut_down = str(error)
         self.membership.poll()
-        self._turns_with_tasks += self.told > 0
+        self._turns_with_tasks += self.notified > 0
 
     @property
     def listens(self) -> bool:
-        """Whether it went on for some time after it was told what it owns."""
+        """Whether the worker has run for some time since it got its tasks."""
         return self._turns_with_tasks > TURNS_TO_LISTEN
 
 
@@ -72,11 +72,12 @@ class MembershipKit(Protocol):
     def worker(self, topology: GroupTopology, instance: str) -> Worker: ...
 
     def topology(self, digest: str = "0" * 8, more: int = 0) -> GroupTopology:
-        """Of the group, with the task counts of :data:`COUNTS`, and ``more`` in the subtopology :data:`GROWING`."""
+        """Returns the topology of the group, with the task counts of :data:`COUNTS`, and ``more`` in the subtopology
+        :data:`GROWING`."""
         ...
 
     def committed(self) -> OffsetAndMetadata | None:
-        """What the group has committed for `input`."""
+        """Returns the offset that the group has committed for `input`."""
         ...
 
     def until(self, condition: Callable[[], bool], workers: Collection[Worker], what: str) -> None:
@@ -87,7 +88,7 @@ class MembershipKit(Protocol):
 
 
 class MembershipContract:
-    """Mix in with a fixture that sets ``self.kit``."""
+    """The rules of a membership, as tests; mix in with a fixture that sets ``self.kit``."""
 
     kit: MembershipKit
 
@@ -114,13 +115,13 @@ class MembershipContract:
             assert not any(tasks & one for one in others), "a task was owned by two workers"
 
     def test_one_worker_owns_all_tasks(self) -> None:
-        """Every task of every subtopology."""
+        """A single worker owns every task of every subtopology."""
         workers = self._joined("one")
         self._settled(workers)
         assert workers[0].owned == ALL
 
     def test_a_second_worker_takes_over_some_and_no_task_has_two_owners(self) -> None:
-        """What moves is given up by the one before the other is told of it."""
+        """A task that moves is closed by the one before the other owns it."""
         (first,) = self._joined("one")
         self._settled([first])
         (second,) = self._joined("two")
@@ -129,14 +130,14 @@ class MembershipContract:
         assert not first.owned & second.owned
 
     def test_a_worker_that_leaves_gives_its_tasks_to_the_others(self) -> None:
-        """At once, not after the session timeout."""
+        """The others get the tasks at once, not after the session timeout."""
         first, second = self._joined("one", "two")
         self._settled([first, second])
         second.membership.leave()
         self.kit.until(lambda: first.owned == ALL, [first], "the tasks of the one that left are taken over")
 
     def test_each_subtopology_is_spread_evenly(self) -> None:
-        """By one task at most, after starts one by one, a restart, and a worker that leaves."""
+        """Workers differ by one task at most, after starts one by one, a restart, and a worker that leaves."""
         (first,) = self._joined("one")
         self._settled([first])
         (second,) = self._joined("two")
@@ -160,14 +161,14 @@ class MembershipContract:
         self.kit.until(even, workers, "every subtopology is spread evenly")
 
     def test_commits_of_a_member_are_the_groups(self) -> None:
-        """They are found by whoever owns the task next."""
+        """The next owner of the task finds the commits."""
         (worker,) = self._joined("one")
         self._settled([worker])
         worker.membership.commit({self.kit.input: OffsetAndMetadata(3, "m")})
         assert self.kit.committed() == OffsetAndMetadata(3, "m")
 
     def test_a_member_that_left_commits_nothing(self) -> None:
-        """It raises, and the group's offset stays."""
+        """The commit raises, and the group's offset stays."""
         first, second = self._joined("one", "two")
         self._settled([first, second])
         first.membership.commit({self.kit.input: OffsetAndMetadata(3)})
@@ -175,7 +176,7 @@ class MembershipContract:
         refused = False
         try:
             second.membership.commit({self.kit.input: OffsetAndMetadata(1)})
-        except Exception:  # of whichever kind the client has for calls after a close
+        except Exception:  # the client decides which error a call after a close raises
             refused = True
         assert refused
         found = self.kit.committed()
@@ -183,7 +184,7 @@ class MembershipContract:
         assert found.offset == 3
 
     def test_tasks_that_are_added_get_owners(self) -> None:
-        """Whoever knows of them first; the others learn of what they own from the group."""
+        """Any member may know of the tasks first; the others get theirs from the group."""
         workers = self._joined("one", "two")
         self._settled(workers)
         extended = self.kit.topology(more=3)
@@ -201,15 +202,15 @@ class MembershipContract:
         self.kit.until(lambda: bool(late.owned), [*workers, late], "a third worker has tasks")
 
     def test_all_members_are_asked_to_shut_down(self) -> None:
-        """Each is told why; who joins later is not told."""
+        """Every member gets the reason; one that joins later does not."""
         asking, asked = self._joined("one", "two")
         self._settled([asking, asked])
         self.kit.until(lambda: asked.listens, [asking, asked], "requests are read")
         asking.membership.request_shutdown("a disk is full")
-        self.kit.until(lambda: asked.shut_down is not None, [asked], "the other is told")
+        self.kit.until(lambda: asked.shut_down is not None, [asked], "the other is asked")
         assert asked.shut_down is not None
         assert "a member of the application asked all of them to shut down: a disk is full" in asked.shut_down
-        for member in (asked, asking):  # one that nobody turns could be asked for tasks, and never give them
+        for member in (asked, asking):  # a member without turns could own tasks, and never give them up
             member.membership.leave()
         (late,) = self._joined("three")
         self.kit.until(lambda: bool(late.owned) and late.listens, [late], "a later one has tasks")
@@ -218,12 +219,12 @@ class MembershipContract:
         assert late.shut_down is None
 
     def test_tasks_stay_closed_beside_members_of_another_topology(self) -> None:
-        """Until those have left."""
+        """Tasks are opened when those members have left."""
         (first,) = self._joined("one")
         self._settled([first])
         self.kit.until(first.membership.may_open, [first], "a worker alone may open its tasks")
         (other,) = self._joined("two", digest="f" * 8)
-        self.kit.until(lambda: bool(other.owned), [first, other], "the second worker is told what it owns")
+        self.kit.until(lambda: bool(other.owned), [first, other], "the second worker gets its tasks")
         assert not other.membership.may_open()
         first.membership.leave()
         self.kit.until(lambda: other.owned == ALL, [other], "the second worker owns what the first had")

@@ -1,4 +1,4 @@
-"""What stands for the runtime in the contracts of stores: one custom store in a task, with the steps of a task."""
+"""The kit of the contracts of stores: one custom store in a task, with the steps of a task, in place of the runtime."""
 
 from __future__ import annotations
 
@@ -63,17 +63,17 @@ class StoreKit:
 
     @property
     def own(self) -> Any:
-        """The user's store itself."""
+        """Returns the user's store itself."""
         return self.engine.store
 
     @property
     def offset(self) -> int | None:
-        """Of the last changelog record that the store is known to hold."""
+        """Returns the offset of the last changelog record that the store is known to hold."""
         found: int | None = self.engine.offset(CHANGELOG)
         return found
 
     def start(self) -> Any:
-        """Records are processed from now on; returns the store as processors see it."""
+        """Starts processing; returns the store as processors see it."""
         self._open = open_store(
             self.builder,
             engine=self.engine,
@@ -89,14 +89,14 @@ class StoreKit:
         self.logged.append(ChangelogRecord(key, value, timestamp, headers))
 
     def at(self, timestamp: int) -> None:
-        """A record of this time, in ms, is in work."""
+        """Sets the time of the current record, in ms."""
         self.cursor.timestamp = timestamp
 
     def commit(self, offset: int | None = None, position: int | None = None) -> None:
-        """A commit of the task.
+        """Commits the task.
 
         :param offset: of the changelog's last record; that of the last one logged if left out.
-        :param position: the next offset of the input; not told if left out.
+        :param position: the next offset of the input; none is given if left out.
         """
         assert self._open is not None
         self._open.drain()
@@ -130,7 +130,7 @@ class StoreKit:
         self.engine.clear([])
 
     def abort(self) -> None:
-        """What was not committed is given up; :meth:`start` opens the store anew."""
+        """Drops everything that was not committed; :meth:`start` opens the store again."""
         opened, self._open = self._open, None
         if opened is not None:
             opened.close()

@@ -40,11 +40,12 @@ NAME = "store"
 CHANGES = 12
 
 
-class _LifeContract:
-    """What both sorts of store keep: opening, commits, offsets, closing, and death in between."""
+class _StoreContract:
+    """The rules that both sorts of store keep: opening, commits, offsets, closing, and a process that dies in
+    between."""
 
     def make_store(self) -> Any:
-        """A new store named ``store``, not open yet."""
+        """Returns a new store named ``store``, not open yet."""
         raise AssertionError("give make_store of the contract a body")
 
     def change(self, store: Any, number: int) -> None:
@@ -52,7 +53,7 @@ class _LifeContract:
         raise AssertionError("give change of the contract a body")
 
     def contents(self, store: Any) -> Any:
-        """What the store holds, to be compared, by the calls that processors have."""
+        """Returns the contents of the store, to be compared, by the calls that processors have."""
         raise AssertionError("give contents of the contract a body")
 
     def builder(self) -> StoreBuilder[Any, Any]:
@@ -62,7 +63,7 @@ class _LifeContract:
 
     @contextmanager
     def opened(self, path: Path, *, exactly_once: bool = True) -> Iterator[StoreKit]:
-        """A task with the store in it, closed at the end."""
+        """Returns a task with the store in it, which is closed at the end."""
         kit = StoreKit(self.builder(), path, exactly_once=exactly_once)
         try:
             yield kit
@@ -70,14 +71,14 @@ class _LifeContract:
             kit.close()
 
     def make_changes(self, kit: StoreKit, store: Any, first: int = 0, count: int = CHANGES) -> Any:
-        """The contents after these changes."""
+        """Returns the contents after these changes."""
         for number in range(first, first + count):
             kit.at(1_000 + number)
             self.change(store, number)
         return self.contents(store)
 
     def empty(self, path: Path) -> Any:
-        """The contents of a store that was never changed."""
+        """Returns the contents of a store that was never changed."""
         with self.opened(path / "empty") as kit:
             return self.contents(kit.start())
 
@@ -110,7 +111,7 @@ class _LifeContract:
     # ------------------------------------------------------------------ commits
 
     def test_a_commit_changes_nothing_that_is_seen(self, tmp_path: Path) -> None:
-        """Also one without changes before it; and changes go on afterwards."""
+        """A commit without changes before it does not either; and changes go on afterwards."""
         with self.opened(tmp_path) as kit:
             store = kit.start()
             kit.commit()
@@ -121,7 +122,7 @@ class _LifeContract:
             assert self.make_changes(kit, store, CHANGES) != first
 
     def test_what_was_committed_is_there_when_it_is_opened_again(self, tmp_path: Path) -> None:
-        """If it is persistent; else it is empty then, and has no offset."""
+        """Committed changes are there again if the store is persistent; else it is empty then, and has no offset."""
         empty = self.empty(tmp_path)
         with self.opened(tmp_path) as kit:
             persistent = kit.own.persistent
@@ -132,7 +133,8 @@ class _LifeContract:
             assert self.contents(kit.start()) == (committed if persistent else empty)
 
     def test_what_was_not_committed_is_gone_after_an_abort(self, tmp_path: Path) -> None:
-        """Where it promises so; else it has to be rebuilt, which the runtime sees by a missing offset."""
+        """Uncommitted changes are gone if the store promises so; else it has to be rebuilt, which the runtime sees by a
+        missing offset."""
         with self.opened(tmp_path) as kit:
             store = kit.start()
             committed = self.make_changes(kit, store)
@@ -146,16 +148,17 @@ class _LifeContract:
             if promises:
                 assert self.contents(kit.start()) == committed
 
-    def test_uncommitted_bytes_are_told(self, tmp_path: Path) -> None:
-        """None at first and after a commit; some in between, where writes are buffered."""
+    def test_uncommitted_bytes_are_counted(self, tmp_path: Path) -> None:
+        """No uncommitted bytes are counted at first and after a commit; some are in between, where writes are
+        buffered."""
         with self.opened(tmp_path) as kit:
             own, store = kit.own, kit.start()
             assert own.approximate_num_uncommitted_bytes() == 0
             self.make_changes(kit, store)
-            told = own.approximate_num_uncommitted_bytes()
-            assert type(told) is int
+            counted = own.approximate_num_uncommitted_bytes()
+            assert type(counted) is int
             if not kit.engine.has_rows and (own.buffers_writes or own.manages_offsets):
-                assert told > 0
+                assert counted > 0
                 assert kit.budget.wants_commit()
             kit.commit()
             assert own.approximate_num_uncommitted_bytes() == 0
@@ -164,7 +167,7 @@ class _LifeContract:
     # ------------------------------------------------------------------ offsets
 
     def test_offsets_that_it_manages_are_kept(self, tmp_path: Path) -> None:
-        """Of the changelog and of inputs; those not told in a commit stay as they were."""
+        """Offsets of the changelog and of inputs are kept; those that a commit does not give stay as they were."""
         with self.opened(tmp_path) as kit:
             own = kit.own
             assert own.committed_offset(CHANGELOG) is None
@@ -200,7 +203,7 @@ class _LifeContract:
             assert self.contents(kit.start()) == empty
 
     def test_a_process_that_dies_leaves_the_last_commit(self, tmp_path: Path) -> None:
-        """Killed with uncommitted changes: they are gone, or the store is rebuilt (exactly-once)."""
+        """Uncommitted changes of a process that is killed are gone, or the store is rebuilt (exactly-once)."""
         committed = self._in_a_process_that_dies(tmp_path / "task")
         if committed is None:
             return
@@ -212,8 +215,8 @@ class _LifeContract:
                 assert repr(self.contents(kit.start())) == committed
 
     def _in_a_process_that_dies(self, path: Path) -> str | None:
-        """Changes, a commit, more changes, and the end; returns the contents at the commit, as text. ``None`` where
-        processes cannot be copied."""
+        """Makes changes, a commit and more changes in a process that is then killed; returns the contents at the
+        commit, as text. ``None`` where processes cannot be copied."""
         if not hasattr(os, "fork"):
             return None
         reading, writing = os.pipe()
@@ -232,20 +235,20 @@ class _LifeContract:
                 os.kill(os.getpid(), signal.SIGKILL)
         os.close(writing)
         with os.fdopen(reading, "rb") as pipe:
-            told = pipe.read().decode()
+            contents = pipe.read().decode()
         os.waitpid(child, 0)
-        assert told, "the store failed in the process that was to die"
-        return told
+        assert contents, "the store failed in the process that was to die"
+        return contents
 
 
-class CustomStoreContract(_LifeContract):
-    """Of a store that brings everything of its own. See the module's text."""
+class CustomStoreContract(_StoreContract):
+    """The rules of a store that brings everything of its own, as tests."""
 
     def builder(self) -> StoreBuilder[Any, Any]:
         return Stores.custom(NAME, self.make_store)
 
     def test_its_changes_are_logged_and_restore_it(self, tmp_path: Path) -> None:
-        """In pieces of any size; what is restored is committed with its offset."""
+        """The changes restore the store in pieces of any size; what is restored is committed with its offset."""
         with self.opened(tmp_path / "first") as kit:
             contents = self.make_changes(kit, kit.start())
             logged = list(kit.logged)
@@ -258,7 +261,7 @@ class CustomStoreContract(_LifeContract):
                 assert kit.logged == []
 
     def test_what_is_replayed_is_in_it_once(self, tmp_path: Path) -> None:
-        """After a crash between the store's commit and that of its offset, the same records come again."""
+        """The same records come again after a crash between the store's commit and that of its offset."""
         with self.opened(tmp_path / "first") as kit:
             contents = self.make_changes(kit, kit.start())
             logged = list(kit.logged)
@@ -268,7 +271,7 @@ class CustomStoreContract(_LifeContract):
             assert self.contents(kit.start()) == contents
 
     def test_a_restored_store_goes_on(self, tmp_path: Path) -> None:
-        """And is what it would have been without the restore."""
+        """A restored store goes on as it would have without the restore."""
         with self.opened(tmp_path / "first") as kit:
             store = kit.start()
             self.make_changes(kit, store)
@@ -297,7 +300,7 @@ class CustomStoreContract(_LifeContract):
 
 
 def _refusal(call: Callable[[], Any]) -> str:
-    """The text of the error that a call gives."""
+    """Returns the text of the error that a call gives."""
     try:
         call()
     except StreamsError as error:
@@ -309,8 +312,8 @@ KEYS = (b"", b"\x00", b"a", b"a\x00", b"ab", b"b", b"b\xff", b"c", b"\xff", b"\x
 BOUNDS = (None, b"", b"a", b"aa", b"b", b"z")
 
 
-class KeyValueBytesStoreContract(_LifeContract):
-    """Of a byte store of keys and values. See the module's text."""
+class KeyValueBytesStoreContract(_StoreContract):
+    """The rules of a byte store of keys and values, as tests."""
 
     def builder(self) -> StoreBuilder[Any, Any]:
         class Supplier:
@@ -330,7 +333,7 @@ class KeyValueBytesStoreContract(_LifeContract):
 
     @contextmanager
     def bytes_store(self, path: Path) -> Iterator[Any]:
-        """The byte store itself."""
+        """Returns the byte store itself."""
         with self.opened(path) as kit:
             yield kit.own
 
@@ -340,7 +343,7 @@ class KeyValueBytesStoreContract(_LifeContract):
         return rows
 
     def test_rows_are_put_replaced_and_deleted(self, tmp_path: Path) -> None:
-        """In the order of the entries; values may be empty."""
+        """Rows change in the order of the entries; values may be empty."""
         with self.bytes_store(tmp_path) as store:
             store.put_all([(b"a", b"1"), (b"b", b""), (b"c", b"1"), (b"a", b"2"), (b"c", None), (b"absent", None)])
             assert [store.get(key) for key in (b"a", b"b", b"c", b"absent")] == [b"2", b"", None, None]
@@ -348,7 +351,8 @@ class KeyValueBytesStoreContract(_LifeContract):
             assert self.listed(store.all()) == [(b"a", b"2"), (b"b", b"")]
 
     def test_rows_are_in_the_order_of_their_keys_bytes(self, tmp_path: Path) -> None:
-        """Every pair of bounds, both included; from above to gives nothing (KIP-617)."""
+        """The order holds for every pair of bounds, both included; a lower one above the upper gives nothing
+        (KIP-617)."""
         with self.bytes_store(tmp_path) as store:
             store.put_all([(key, b"of " + key) for key in reversed(KEYS)])
             for low in BOUNDS:
@@ -375,7 +379,7 @@ class KeyValueBytesStoreContract(_LifeContract):
             getattr(opened, "close", lambda: None)()
 
     def test_a_commit_writes_all_or_nothing_that_a_restore_would_miss(self, tmp_path: Path) -> None:
-        """What the changelog says and what the store holds are the same after a commit, and after a restore."""
+        """The changelog and the store hold the same after a commit, and after a restore."""
         with self.opened(tmp_path / "first") as kit:
             store = kit.start()
             contents = self.make_changes(kit, store)

@@ -1,7 +1,7 @@
-"""Runs an application under a seeded scheduler and one clock, lets everything go wrong, and looks at what comes out.
+"""Runs an application under a seeded scheduler and one clock, makes everything fail that can, and checks the output.
 
-Start reading at `run.simulate`. `world` is one run, `scheduler` decides who goes on. `clients`, `network` and `disk`
-are what the application takes for the outside, `schedule` and `acts` are what happens to it.
+Start reading at `run.simulate`. `world` is one run, and `scheduler` decides which thread runs next. `clients`,
+`network` and `disk` replace the outside world of the application; `schedule` and `acts` are the events of the run.
 """
 
 from streams.testing.simulation.run import Report, SimulationError, SimulationFailure, simulate

@@ -1,4 +1,4 @@
-"""Carries out what a schedule says."""
+"""Carries out the actions of a schedule."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Acts:
         self._calls: set[str] = set()
 
     def stop(self) -> None:
-        """Nothing happens from now on."""
+        """Ends the actions: nothing happens from now on."""
         stage = self._stage
         self._due.clear()
         self._armed.clear()
@@ -40,7 +40,7 @@ class Acts:
         stage.user_code.failing.clear()
 
     def on_step(self, thread: SimulatedThread, call: str) -> None:
-        """Before a step."""
+        """Does the actions that are due before a step."""
         if call in self._calls:
             self._meet(thread, call)
         if self._due and self._stage.scheduler.steps >= self._due[0].at:
@@ -139,7 +139,7 @@ def _outage(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
 
 
 def _event(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
-    stage.network.tell(action.detail)
+    stage.network.send_event(action.detail)
 
 
 def _fence(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
@@ -170,7 +170,7 @@ def _clock(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
 
 
 def _leap(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
-    """Nothing times out meanwhile: it stands for hours of polls and heartbeats."""
+    """Lets hours of polls and heartbeats pass at once, in which nothing times out."""
     stage.clients.leap(action.seconds)
 
 
@@ -230,7 +230,7 @@ def _cut(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
 
 
 def _truncate(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
-    """As far as no key loses its last record: what a compaction and a retention may do together."""
+    """Deletes the records before the last one of any key, as a compaction and a retention may do together."""
     for name in sorted(stage.broker.topics):
         if name.startswith(stage.application_id) and name.endswith("-changelog"):
             with stage.broker.lock:
@@ -262,7 +262,7 @@ def _deploy(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
 
 
 def _ignore(_: object) -> None:
-    """What a call returns is not looked at."""
+    """Ignores the result of a call."""
 
 
 _ACTS: dict[str, Callable[[Stage, Crew, Worker, Action], None]] = {

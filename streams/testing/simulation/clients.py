@@ -1,4 +1,4 @@
-"""Kafka clients of a simulation: the embedded broker's, with what may happen on the way to a broker and back.
+"""The Kafka clients of a simulation: those of the embedded broker, with faults on the way to a broker and back.
 
 Each call is a step of its thread (`scheduler`). Before it and after it the schedule may act: kill or freeze the process
 in between, lose the request or the answer, answer late, twice or with an error.
@@ -33,7 +33,7 @@ class ClientsOfSimulation:
         self._scheduler = scheduler
         self._network = network
         self.consumers: list[SimulatedConsumer] = []
-        """Those that joined a group and were not closed."""
+        """The consumers that joined a group and were not closed."""
         self.producers: list[SimulatedProducer] = []
         broker.before_expiry = self._heartbeats
 
@@ -59,7 +59,8 @@ class ClientsOfSimulation:
         self._network.call("leave_group", lambda: self._inner.leave_group(config, group, instance_id))
 
     def _heartbeats(self) -> None:
-        """Of the threads inside the clients, which go on while the process runs and its user's threads poll."""
+        """Sends the heartbeats of the threads inside the clients, which go on while the process runs and its user's
+        threads poll."""
         now = self._scheduler.now
         for consumer in self.consumers:
             process = consumer.process
@@ -67,13 +68,13 @@ class ClientsOfSimulation:
                 consumer.inner.heartbeat()
 
     def before_freeze(self, process: Process) -> None:
-        """The last heartbeats of a process that is about to freeze or die."""
+        """Sends the last heartbeats of a process that is about to freeze or die."""
         for consumer in self.consumers:
             if consumer.process is process and self._scheduler.now < consumer.polled_at + consumer.max_poll_s:
                 consumer.inner.heartbeat()
 
     def leap(self, seconds: float) -> None:
-        """Time passes in which the clients only keep alive."""
+        """Lets time pass in which the clients only keep their sessions."""
         for consumer in self.consumers:
             if consumer.process.frozen_until <= self._scheduler.now:
                 consumer.polled_at += seconds
@@ -82,7 +83,7 @@ class ClientsOfSimulation:
         self._heartbeats()
 
     def killed(self, process: Process) -> None:
-        """What its producers had sent arrives, or not; nothing else of it does."""
+        """Removes the clients of a killed process; what its producers had sent arrives, or not."""
         for producer in [one for one in self.producers if one.process is process]:
             if self._scheduler.draw() & 1:
                 producer.inner.deliver()
@@ -125,10 +126,10 @@ class SimulatedConsumer:
             return self._weather()
         most = network.batch_limit(max_messages)
         found = self.inner.consume(most, timeout)
-        if most < max_messages and network.chance(4):  # the rest comes after others did something
+        if most < max_messages and network.chance(4):  # the rest comes later, after other threads have run
             network.step("consume")
             found += self.inner.consume(max_messages - most, 0.0)
-        return self._weather() + found if network.trouble else found
+        return self._weather() + found if network.has_events else found
 
     def poll(self, timeout: float) -> Any:
         network = self._network
@@ -142,7 +143,7 @@ class SimulatedConsumer:
         return found
 
     def _weather(self) -> list[Any]:
-        """Events that tell of what the network does, and that the client gets over by itself."""
+        """Returns events that report the state of the network, and from which the client recovers by itself."""
         return [Event("", -1, -1, ErrorInfo(name, "simulated")) for name in self._network.take_events()]
 
     def subscribe(self, topics: Collection[str], listener: RebalanceListener) -> None:
@@ -204,7 +205,7 @@ class SimulatedConsumer:
             self._clients.consumers.remove(self)
 
     def __getattr__(self, name: str) -> Any:
-        """Calls that ports are given later cost nothing here; they are no steps."""
+        """Passes on calls that the port gets later; they are no steps."""
         return getattr(self.inner, name)
 
 
@@ -224,7 +225,7 @@ class SimulatedProducer:
         return self.inner.zero_timestamp_ms
 
     def produce(self, topic: str, *args: Any, **named: Any) -> None:
-        """As the client takes it."""
+        """Sends a record, as the client does."""
         self._network.step("produce")
         if self._network.fails("produce"):
             raise BufferError("simulated: the producer's queue is full")
@@ -322,6 +323,6 @@ class SimulatedAdmin:
         self._inner.close()
 
     def __getattr__(self, name: str) -> Any:
-        """Calls that the port is given later."""
+        """Passes on calls that the port gets later; they are no steps."""
         found = getattr(self._inner, name)
         return (lambda *args, **named: self._ask(name, lambda: found(*args, **named))) if callable(found) else found

@@ -1,8 +1,7 @@
-"""Disks of a simulation: databases in memory that outlive their process, and fail when the schedule says so.
+"""The disks of a simulation: databases in memory that outlive their process, and fail when the schedule says so.
 
-A database belongs to a directory by a small file in it, so that whoever deletes or moves the directory deletes or moves
-the database. What was written survives the death of the process; a power loss takes back what was written since the
-last flush, from the newest on.
+A database belongs to a directory by a small file in it, so that the database is deleted or moved with the directory.
+Writes survive the end of the process; a power loss takes back writes since the last flush, from the newest on.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ CLOSED = "the engine is closed"
 
 
 class DiskFull(StateDirectoryError):
-    """A write that the schedule let fail."""
+    """Raised by a write that the schedule makes fail."""
 
     simulated = True
 
@@ -37,13 +36,13 @@ class _Image:
         self.engine = MemoryEngine()
         self.families: list[str] = []
         self.undo: list[list[tuple[str, bytes, bytes | None]]] = []
-        """For each write since the last flush: what its rows were before."""
+        """The earlier values of the rows of each write since the last flush."""
         self.holder: DiskEngine | None = None
         self.damaged = False
 
 
 class Disk:
-    """All databases of a simulation.
+    """Holds all databases of a simulation.
 
     :param check: called with a text when something happens that must never happen.
     """
@@ -88,14 +87,14 @@ class Disk:
         return image
 
     def open_memory(self, name: str, directory: Path, families: Sequence[str]) -> Engine:
-        """An engine that is gone when it closes."""
+        """Opens an engine whose rows end when it closes."""
         thread = self._scheduler.this()
         engine = MemoryEngine()
         self._in_memory.append((directory, self._scheduler.world if thread is None else thread.process, engine))
         return cast(Engine, engine)
 
     def contents(self) -> dict[tuple[str, str], dict[bytes, bytes]]:
-        """The rows of each family of each task that is open, by the names of task and family."""
+        """Returns the rows of each family of each task that is open, by the names of task and family."""
         found: dict[tuple[str, str], dict[bytes, bytes]] = {}
         for image in self._images.values():
             if image.holder is not None and image.holder.process.alive:
@@ -106,7 +105,8 @@ class Disk:
         return found
 
     def opens_once(self) -> bool:
-        """Whether no task is open in two processes. One that was replaced has its own open until it finds out."""
+        """Checks that no task is open in two processes. A worker that was replaced may have its own open until it
+        notices that."""
         held = [image.holder for image in self._images.values() if image.holder is not None]
         tasks = [one.directory.name for one in held if one.process.alive and one.directory.parent.name != "global"]
         return len(tasks) == len(set(tasks))
@@ -123,7 +123,7 @@ class Disk:
         return [self._images[marker.read_text()] for marker in sorted(root.glob(f"*/*/{DATABASE}/{MARKER}"))]
 
     def lose_power(self, root: Path) -> int:
-        """Takes back a part of what was written below ``root`` since it was last flushed; gives how many writes."""
+        """Takes back a part of what was written below ``root`` since it was last flushed; returns how many writes."""
         lost = 0
         for image in self._below(root):
             count = self._scheduler.draw() % (len(image.undo) + 1)
@@ -141,14 +141,16 @@ class Disk:
         return lost
 
     def damage(self, root: Path) -> int:
-        """Damages a database below ``root``, which shows when it is opened next; gives how many there are."""
+        """Damages a database below ``root``, which shows when it is opened next; returns how many there are."""
         images = self._below(root)
         if images:
             images[self._scheduler.draw() % len(images)].damaged = True
         return len(images)
 
     def may_write(self, process: Process) -> None:
-        """:raises DiskFull: if the schedule says so."""
+        """Counts a write of a process.
+
+        :raises DiskFull: if the schedule says so."""
         left = self.failing.get(process, 0)
         if left > 0:
             self.failing[process] = left - 1
@@ -191,7 +193,7 @@ class SimulatedFileLock:
         self._locks = locks
 
     def release(self) -> None:
-        """Lets go of it; releasing it again does nothing."""
+        """Releases the lock; releasing it again does nothing."""
         self._locks.release(self)
 
     def __enter__(self) -> SimulatedFileLock:
@@ -246,7 +248,7 @@ class DiskEngine:
         engine.write(batch)
 
     def load(self, batch: Any) -> None:
-        """See the port; here as safe as :meth:`write`."""
+        """Loads a batch, here as safely as :meth:`write`."""
         self.write(batch)
 
     def flush(self) -> None:
@@ -275,7 +277,7 @@ class DiskEngine:
 
 
 def _before(engine: MemoryEngine, batch: Any) -> list[tuple[str, bytes, bytes | None]]:
-    """What the rows are that a batch is about to change."""
+    """Returns the present rows that a batch is about to change."""
     found: list[tuple[str, bytes, bytes | None]] = []
     for rows, key, value, family in batch.operations:
         if value is not None and type(value) is not bytes:  # the end of a range to delete

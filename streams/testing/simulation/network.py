@@ -1,4 +1,4 @@
-"""What happens between the clients of a simulation and its broker."""
+"""The network between the clients of a simulation and its broker."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ FAULTS: Mapping[str, tuple[str, ...]] = {
     "wants an abort": ("send_offsets", "commit_transaction"),
     "has a full queue": ("produce",),
 }
-"""What a broker, or the way there, may do to a call, and to which."""
+"""The faults that a broker, or the way to it, may cause, with the calls that may meet each."""
 
 
 @dataclass
 class Fault:
-    """What the next call of a kind meets."""
+    """The fault that the next call of a kind meets."""
 
     kind: str
     call: str
     process: Process | None
-    """Whose; ``None`` is anybody's."""
+    """The process that meets it; ``None`` is any."""
     seconds: float = 0.0
 
 
 class Network:
-    """One for all clients; the schedule changes what it does.
+    """The network of all clients; the schedule changes its state.
 
     :param broken: called with a text when something happens that must never happen.
     :param offsets: the committed offsets of the group, as the broker has them.
@@ -61,8 +61,8 @@ class Network:
         self.scheduler = scheduler
         self.step = scheduler.step
         self.faults: list[Fault] = []
-        self.trouble = False
-        """Whether consumers are to be told events."""
+        self.has_events = False
+        """Whether there are events for the consumers."""
         self._broken = broken
         self._down_until = 0.0
         self._events: list[str] = []
@@ -76,18 +76,18 @@ class Network:
         return self.scheduler.draw() % one_in == 0
 
     def batch_limit(self, most: int) -> int:
-        """How many messages a poll brings at most."""
+        """Returns how many messages a poll brings at most."""
         return min(most, (1, 2, 3, 7, 50, most, most, most)[self.scheduler.draw() & 7])
 
     # ------------------------------------------------------------------ calls
 
     def go_down(self, seconds: float) -> None:
-        """No broker answers for a time."""
+        """Makes all brokers unreachable for a time."""
         self._down_until = max(self._down_until, self.scheduler.now + seconds)
-        self.tell("_ALL_BROKERS_DOWN")
+        self.send_event("_ALL_BROKERS_DOWN")
 
     def heal(self) -> None:
-        """Nothing fails any more."""
+        """Ends all faults."""
         self._down_until = 0.0
         self.faults.clear()
 
@@ -97,17 +97,17 @@ class Network:
     def down_for(self) -> float:
         return max(0.0, self._down_until - self.scheduler.now)
 
-    def tell(self, event: str) -> None:
-        """Tells the consumers an event that they get over, with one of their next polls."""
+    def send_event(self, event: str) -> None:
+        """Sends the consumers an event from which they recover, with one of their next polls."""
         self._events.append(event)
-        self.trouble = True
+        self.has_events = True
 
     def take_events(self) -> list[str]:
-        events, self._events, self.trouble = self._events, [], False
+        events, self._events, self.has_events = self._events, [], False
         return events
 
     def fails(self, call: str) -> bool:
-        """Whether this call meets a fault that is no more than a failure."""
+        """Whether this call meets a fault that only makes it fail."""
         return self._take(call) is not None if self.faults else False
 
     def _take(self, call: str) -> Fault | None:
@@ -120,7 +120,7 @@ class Network:
         return None
 
     def call(self, name: str, do: Callable[[], R], timeout_s: float = API_TIMEOUT_S) -> R:
-        """A request and its answer."""
+        """Sends a request and returns its answer."""
         self.step(name)
         if self.is_down():
             self.scheduler.sleep(min(timeout_s, self.down_for()))
@@ -153,7 +153,7 @@ class Network:
     # ------------------------------------------------------------------ what must never happen
 
     def note_commit(self, consumer: Any, do: Callable[[], R]) -> R:
-        """A commit without a transaction."""
+        """Makes a commit without a transaction, and checks the offsets after it."""
         result = do()
         self._check_offsets(consumer.process)
         return result
@@ -162,7 +162,7 @@ class Network:
         self._sent.setdefault(producer, {}).update(offsets)
 
     def note_transaction(self, producer: Any, do: Callable[[], R]) -> R:
-        """The end of a transaction."""
+        """Ends a transaction, and checks its offsets."""
         wrote = producer.inner.has_written
         sent = self._sent.pop(producer, {})
         result = do()
@@ -181,6 +181,6 @@ class Network:
             self._seen[partition] = committed.offset
 
     def forget(self, topic: str) -> None:
-        """A topic was deleted, or its offsets are to start again."""
+        """Forgets the offsets of a topic, which was deleted or starts again."""
         for partition in [one for one in self._seen if one.topic == topic]:
             del self._seen[partition]

@@ -1,4 +1,4 @@
-"""Runs seeds, and makes of one that fails the shortest schedule that still does."""
+"""Runs seeds, and reduces one that fails to the shortest schedule that still fails."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ SHRINKING_RUNS = 60
 
 
 class SimulationError(StreamsError):
-    """A topology cannot be simulated: it does not depend on the seed alone."""
+    """Raised for a topology that cannot be simulated, since it does not depend on the seed alone."""
 
 
 class SimulationFailure(AssertionError):
-    """A seed found something that must never happen, or a check that does not hold.
+    """Raised when a seed found something that must never happen, or a check that does not hold.
 
-    ``run`` is the shortest run that still fails; ``str()`` tells it step by step, and how to repeat it.
+    ``run`` is the shortest run that still fails; ``str()`` has it step by step, and how to repeat it.
     """
 
     def __init__(self, text: str, run: Run) -> None:
@@ -43,7 +43,7 @@ class SimulationFailure(AssertionError):
 
 @dataclass(frozen=True)
 class Run:
-    """One seed, run once."""
+    """The result of one seed, run once."""
 
     seed: int
     shape: Shape
@@ -54,7 +54,7 @@ class Run:
     digest: int
     """The same in each run of the same seed."""
     happened: Sequence[str]
-    """What the schedule did, in words."""
+    """The actions of the schedule, in words."""
     trace: Sequence[str]
     """The last steps."""
     failure: BaseException | None = None
@@ -62,14 +62,14 @@ class Run:
 
 @dataclass
 class Report:
-    """What some seeds did."""
+    """The results of some seeds."""
 
     seeds: int = 0
     steps: int = 0
     seconds: float = 0.0
     """Simulated."""
     actions: Counter[str] = field(default_factory=Counter)
-    """How often the schedules did what."""
+    """The number of each kind of action."""
 
     def add(self, run: Run) -> None:
         """Counts a run."""
@@ -100,9 +100,9 @@ def simulate(
     """Runs an application with some workers on a broker in memory, once for each seed, and lets things go wrong.
 
     A seed decides which thread goes on after each call of a client, a clock or a disk, and what happens meanwhile
-    (:data:`KINDS` has the list). After that everything heals, all input is processed, and the checks look at what came
-    out. What must never happen in any application is checked besides (docs/simulation.md). The same seed does the same
-    each time.
+    (:data:`KINDS` has the list). After that all faults end, all input is processed, and the checks get the output.
+    Rules that hold for every application are checked too (docs/simulation.md). The same seed gives the same run each
+    time.
 
     :param topology: makes the topology, or a builder; called by each worker when it starts.
     :param inputs: records by topic; they are written bit by bit while the workers run.
@@ -110,7 +110,8 @@ def simulate(
     :param topics: partitions by topic, of topics to be made before. Those of the inputs have one if not named, and what
         is written to a topic that there is not makes it, with one.
     :param settings: of the application.
-    :param workers: at most so many at the start. :param threads: at most so many stream threads of each.
+    :param workers: at most so many at the start.
+    :param threads: at most so many stream threads of each.
     :param kinds: which kinds of actions there are.
     :param actions: what happens, in place of what the seeds draw.
     :param keep: of a seed's actions only these, by their numbers from 0; to repeat a failure that was made shorter.
@@ -145,14 +146,14 @@ def simulate(
 def plan(
     seed: int, *, workers: int = 3, threads: int = 2, kinds: Collection[str] = tuple(KINDS)
 ) -> tuple[Shape, list[Action]]:
-    """What a seed is going to do."""
+    """Returns the shape and the actions that a seed draws."""
     chance = Random(seed)
     shape = draw_shape(chance, workers=workers, threads=threads, wraps="slow" in kinds or "raise" in kinds)
     return shape, draw_actions(chance, shape, [kind for kind in KINDS if kind in kinds])
 
 
 def check_seed(scenario: Scenario, seed: int, name: str = "") -> Run:
-    """Runs what a seed draws for a scenario.
+    """Runs the schedule that a seed draws for a scenario.
 
     :raises SimulationFailure: if it fails; with the shortest run that does.
     """
@@ -164,7 +165,7 @@ def check_seed(scenario: Scenario, seed: int, name: str = "") -> Run:
 
 
 def run_seed(scenario: Scenario, seed: int, shape: Shape, actions: Sequence[Action], watch: Watch | None = None) -> Run:
-    """Runs a seed once; what it found is in the run.
+    """Runs a seed once; the result has what it found.
 
     :raises RealWorld: of the watch.
     """
@@ -191,7 +192,7 @@ def run_seed(scenario: Scenario, seed: int, shape: Shape, actions: Sequence[Acti
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """What the application logs about faults that were meant is of no use to anybody."""
+    """Hides the log of the application, which is about faults that were made on purpose."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -202,7 +203,7 @@ def _silence() -> Iterator[None]:
 
 def _check_replays(scenario: Scenario, seed: int, shape: Shape, actions: Sequence[Action]) -> None:
     collects = gc.isenabled()
-    gc.disable()  # whoever wants to be told of collections is called in the middle of anything
+    gc.disable()  # callbacks of collections would be called in the middle of anything
     try:
         watched = run_seed(scenario, seed, shape, actions, Watch())
     except RealWorld as error:
@@ -223,7 +224,7 @@ def _check_replays(scenario: Scenario, seed: int, shape: Shape, actions: Sequenc
 
 
 def shorten(scenario: Scenario, run: Run) -> Run:
-    """The shortest run that still fails: with fewer actions, fewer workers, less switching."""
+    """Returns the shortest run that still fails: with fewer actions, fewer workers, less switching."""
     left = SHRINKING_RUNS
     best = run
 
@@ -257,7 +258,9 @@ def _simpler(shape: Shape) -> Iterator[dict[str, Any]]:
 
 
 def _failure(scenario: Scenario, run: Run, drawn: Sequence[Action] | None, name: str = "") -> SimulationFailure:
-    """:param drawn: what the seed drew, if its actions are to be found in it."""
+    """Returns the error that describes a run that failed.
+
+    :param drawn: the actions that the seed drew, to name those of the run by their numbers."""
     best = shorten(scenario, run)
     shape = best.shape
     lines = [

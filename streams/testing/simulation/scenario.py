@@ -1,4 +1,4 @@
-"""What a simulation runs: a topology, its topics and records, and what has to come out."""
+"""The input of a simulation: a topology, its topics and records, and the checks of the output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class InputRecord(NamedTuple):
     key: bytes | str | None
     value: bytes | str | None
     timestamp: int = 0
-    """In ms."""
+    """The timestamp in ms."""
     partition: int = -1
     """-1 leaves the choice to the key."""
     headers: HeaderList | None = None
@@ -36,7 +36,7 @@ class OutputRecord(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is there when all input was processed, after everything has healed."""
+    """The state of the cluster when all input was processed, after everything has healed."""
 
     exactly_once: bool
     inputs: Mapping[str, Sequence[InputRecord]]
@@ -44,11 +44,11 @@ class Outcome:
     """All topics by name, with the committed records that are still in them, partition by partition."""
 
     def records(self, topic: str) -> Sequence[OutputRecord]:
-        """The committed records of a topic; none if there is no such topic."""
+        """Returns the committed records of a topic; none if there is no such topic."""
         return self.topics.get(topic, ())
 
     def table(self, topic: str) -> dict[bytes, bytes]:
-        """The last value of each key of a topic; keys whose last value is null are not in it."""
+        """Returns the last value of each key of a topic; keys whose last value is null are not in it."""
         found: dict[bytes, bytes] = {}
         for record in self.records(topic):
             if record.key is not None:
@@ -70,9 +70,10 @@ class Scenario:
     :param topology: makes the topology; called by each worker.
     :param inputs: records by topic, written in this order while the workers run.
     :param checks: what has to hold at the end.
-    :param topics: partitions of the topics that are there at the start; those of the inputs have one, unless told.
+    :param topics: partitions of the topics that are there at the start; input topics that are not named have one
+        partition.
     :param settings: of the application.
-    :param restores: whether state that is restored from the changelogs must equal the state there is.
+    :param restores: whether state that is restored from the changelogs must equal the state of the workers.
     """
 
     topology: Callable[[], Any]

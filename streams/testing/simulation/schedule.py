@@ -1,4 +1,4 @@
-"""What happens in a run of a simulation besides the application: drawn from the seed, or written down by hand."""
+"""The schedule of a simulation: the events besides the application, drawn from the seed or written down by hand."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ KINDS = {
     "kill": "kills the process; it starts again on its own state directory",
     "kill, empty": "kills the process; it starts again on an empty state directory",
     "kill, swap": "kills the process; it starts again on a state directory that another one had",
-    "power": "takes the power away: writes that were not synced are lost",
+    "power": "cuts the power: writes that were not synced are lost",
     "damage": "kills the process and damages a database of it",
     "freeze": "stops the process for a time; it goes on from the next instruction",
     "stop": "closes the application in order; it starts again",
     "join": "starts one more worker",
-    "fault": "lets a call fail",
-    "outage": "lets no broker answer for a time",
-    "event": "tells consumers an error that they get over",
-    "fence": "lets another producer take the transactional ids of the worker",
+    "fault": "makes a call fail",
+    "outage": "makes all brokers unreachable for a time",
+    "event": "gives consumers an error from which they recover",
+    "fence": "makes another producer take the transactional ids of the worker",
     "expire": "ends open transactions of the worker by their timeout",
     "evict": "removes the worker's members from the group",
-    "clock": "sets the wall clock off",
+    "clock": "sets the wall clock to another time",
     "leap": "lets hours pass in which nothing happens",
-    "slow": "lets the user's code take a time for the next record",
-    "raise": "lets the user's code fail for the next record",
+    "slow": "makes the user's code slow for the next record",
+    "raise": "makes the user's code fail at the next record",
     "add thread": "adds a stream thread",
     "remove thread": "removes a stream thread",
     "pause": "pauses the application for a time",
-    "full disk": "lets the next writes to disk fail",
+    "full disk": "makes the next writes to disk fail",
     "clean": "compacts the internal topics, and deletes what is due",
     "trim": "deletes records that were processed and committed",
     "cut": "deletes records that were not read yet, where the scenario allows it",
@@ -64,7 +64,7 @@ _EVENTS = ("_TRANSPORT", "_ALL_BROKERS_DOWN", "NOT_LEADER_FOR_PARTITION", "COORD
 
 @dataclass(frozen=True)
 class Action:
-    """Something that the schedule does.
+    """An action of the schedule.
 
     :param kind: one of :data:`KINDS`.
     :param at: the step from which on it happens.
@@ -96,22 +96,26 @@ class Action:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a run is like."""
+    """The shape of a run: its workers, threads and settings."""
 
     workers: int
     threads: int
     switching: float
-    """How often another thread goes on after a step."""
+    """The probability that another thread goes on after a step."""
     replaces_threads: bool
     """Whether threads that fail are replaced; else the worker ends, and is started again."""
     wraps: bool
     """Whether the user's code can be slow and fail, which takes a wrapper around each processor."""
     steps: int
-    """For how long the schedule acts."""
+    """The number of steps for which the schedule acts."""
 
 
 def draw_shape(chance: Random, *, workers: int, threads: int, wraps: bool) -> Shape:
-    """:param workers: at most so many at the start. :param threads: at most so many of each."""
+    """Draws the shape of a run.
+
+    :param workers: at most so many at the start.
+    :param threads: at most so many of each.
+    """
     return Shape(
         workers=chance.randint(1, workers),
         threads=chance.randint(1, threads),
@@ -123,7 +127,7 @@ def draw_shape(chance: Random, *, workers: int, threads: int, wraps: bool) -> Sh
 
 
 def draw_actions(chance: Random, shape: Shape, kinds: Sequence[str]) -> list[Action]:
-    """What a seed does, in order."""
+    """Draws the actions of a seed, in order."""
     count = chance.choice((0, 1, 1, 2, 2, 3, 4, 5, 7))
     weights = [_WEIGHTS[kind] for kind in kinds]
     drawn = [_draw(chance, shape, kind) for kind in chance.choices(kinds, weights, k=count)] if kinds else []

@@ -1,8 +1,8 @@
-"""One thread at a time, one clock: what decides who runs next in a simulation.
+"""The scheduler of a simulation: one thread at a time, one clock.
 
-Simulated threads are threads of the operating system that hand a baton on. Who has it runs until its next step, which
-is a call of a port, or until it waits; the scheduler then picks the next one by the seed and by the number of the step,
-so that a seed replays exactly. When everybody waits, the clock jumps to the next moment at which somebody wakes.
+Simulated threads are threads of the operating system that hand a baton on. The thread that has it runs until its next
+step, which is a call of a port, or until it waits; the scheduler then picks the next one by the seed and by the number
+of the step, so that a seed replays exactly. When all threads wait, the clock jumps to the next time at which one wakes.
 
 A process is a group of threads that can be frozen and killed. Threads of a killed process run to their ends at once:
 each of their steps raises `ProcessKilled`, so that nothing they do reaches the outside.
@@ -28,11 +28,11 @@ _MASK = (1 << 64) - 1
 
 
 class ProcessKilled(BaseException):
-    """The simulated process is gone: the thread that gets this has to end, and nothing it does counts any more."""
+    """Raised in the threads of a process that is killed: each has to end, and nothing it does counts any more."""
 
 
 class SimulationStuck(Exception):
-    """A simulated thread does not come back, or all of them wait for ever."""
+    """Raised when a simulated thread does not come back, or all of them wait for ever."""
 
 
 class Process:
@@ -54,7 +54,7 @@ class SimulatedThread:
         self.name = name
         self.process = process
         self.deadline = 0.0
-        """When it wakes by itself; a time that has passed if it can run."""
+        """The time at which it wakes by itself; a time that has passed if it can run."""
         self.done = False
         self._run = run
         self._scheduler = scheduler
@@ -62,7 +62,7 @@ class SimulatedThread:
         self._baton.acquire()
         self._thread: threading.Thread | None = None
         self.heir: SimulatedThread | None = None
-        """Who gets the baton when this one ends, where that is not for the scheduler to choose."""
+        """The thread that gets the baton when this one ends, where the scheduler must not choose it."""
         self.waiting_for = ""
         self.number = 0
 
@@ -108,7 +108,7 @@ class SimulatedThread:
             scheduler.ended(self)
 
     def give(self) -> None:
-        """Hands it the baton."""
+        """Hands the baton to this thread."""
         self._baton.release()
 
     def take(self) -> None:
@@ -122,7 +122,7 @@ class SimulatedThread:
 
 
 class Scheduler:
-    """Decides who runs; also the simulation's clock and the factory of its threads and locks.
+    """Decides which thread runs; also the simulation's clock and the factory of its threads and locks.
 
     :param seed: decides everything.
     :param switching: how often, from 0 to 1, another thread goes on after a step.
@@ -138,7 +138,7 @@ class Scheduler:
         self.threads: list[SimulatedThread] = []
         self.world = Process("world")
         self.digest = 0
-        """Of every step and the thread that made it: the same in each run of a seed."""
+        """A digest of every step and the thread that made it: the same in each run of a seed."""
         self.trace: deque[tuple[int, float, str, str]] = deque(maxlen=TRACED_STEPS)
         """The last steps: number, time, thread and call."""
         self.on_step: Callable[[SimulatedThread, str], None] = lambda thread, call: None
@@ -161,7 +161,7 @@ class Scheduler:
     # ------------------------------------------------------------------ chance
 
     def draw(self) -> int:
-        """64 bits that depend on the seed, the step and how often it was drawn at this step."""
+        """Returns 64 bits that depend on the seed, the step and how often it was drawn at this step."""
         self._mixed += 1
         z = self.seed * 0x9E3779B97F4A7C15 + self.steps * 0xBF58476D1CE4E5B9 + self._mixed * 0x94D049BB133111EB
         z &= _MASK
@@ -216,21 +216,23 @@ class Scheduler:
         self._by_ident[threading.get_ident()] = thread
 
     def this(self) -> SimulatedThread | None:
-        """The simulated thread that calls; ``None`` for any other."""
+        """Returns the simulated thread that calls; ``None`` for any other."""
         return self._by_ident.get(threading.get_ident())
 
     def next_number(self) -> int:
-        """Of a thread that starts."""
+        """Returns the number of a thread that starts."""
         self._started += 1
         return self._started
 
     def check_alive(self, process: Process) -> None:
-        """:raises ProcessKilled: if it is not."""
+        """Checks that a process is alive.
+
+        :raises ProcessKilled: if it is not."""
         if not process.alive:
             raise ProcessKilled(process.name)
 
     def step(self, call: str) -> None:
-        """A call of a port: others may go on here, time passes a little, and the schedule may act."""
+        """Marks a call of a port: other threads may run here, time passes a little, and the schedule may act."""
         thread = self._by_ident.get(threading.get_ident())
         if thread is None:
             return
@@ -251,7 +253,7 @@ class Scheduler:
             self._hand_on(thread)
 
     def wait_until(self, deadline: float, what: str, done: list[SimulatedThread] | None = None) -> None:
-        """Waits for a time, or until :meth:`wake`; somebody else runs meanwhile.
+        """Waits for a time, or until :meth:`wake`; other threads run meanwhile.
 
         :param done: wakes when these threads have ended, too.
         """
@@ -266,11 +268,11 @@ class Scheduler:
         thread.waiting_for = ""
 
     def wake(self, thread: SimulatedThread) -> None:
-        """Ends its waiting."""
+        """Ends the waiting of a thread."""
         thread.deadline = min(thread.deadline, self.now)
 
     def _hand_on(self, thread: SimulatedThread) -> None:
-        """Gives the baton to whoever is next, and waits for it."""
+        """Hands the baton to the next thread, and waits for it."""
         chosen = self._next()
         if chosen is not thread:
             self.current = chosen
@@ -282,7 +284,7 @@ class Scheduler:
             raise self.failure
 
     def _next(self) -> SimulatedThread:
-        """Who runs now; the clock moves on if nobody can."""
+        """Returns the thread that runs next; the clock moves on if none can."""
         now = self.now
         ready = [one for one in self.threads if one.deadline <= now and one.process.frozen_until <= now]
         if not ready:
@@ -302,7 +304,7 @@ class Scheduler:
         return director
 
     def crashed(self, thread: SimulatedThread, error: BaseException) -> None:
-        """A thread ended with an error that nobody caught."""
+        """Handles a thread that ended with an error that was not caught."""
         if thread.process is self.world:
             self.failure = self.failure or error
         else:

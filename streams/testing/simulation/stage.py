@@ -1,4 +1,4 @@
-"""What the parts of one run of a simulation share: its time, broker, disks and what must never happen."""
+"""The state that the parts of one run of a simulation share: its time, broker, disks and the first violation."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ SETTINGS: Mapping[str, Any] = {
 
 
 class Broken(AssertionError):
-    """What must never happen has happened."""
+    """Raised when something has happened that must never happen."""
 
 
 class Stage:
-    """Made for one run.
+    """The stage of one run.
 
     :param root: a directory for the state directories of workers.
     """
@@ -68,7 +68,7 @@ class Stage:
             engines={ROCKSDB: self.disk.open, MEMORY: self.disk.open_memory},
         )
         self.happened: list[str] = []
-        """What the schedule did, in words."""
+        """The actions of the schedule, in words."""
         self.deployed = False
         """Whether workers that start run the changed topology."""
         self.failure: BaseException | None = None
@@ -79,12 +79,12 @@ class Stage:
         return str(self.settings.get("processing.guarantee", "at_least_once")).startswith("exactly_once")
 
     def topology(self) -> Any:
-        """What a worker that starts now runs."""
+        """Returns the topology that a worker that starts now runs."""
         changed = self.scenario.deployed if self.deployed else None
         return (changed or self.scenario.topology)()
 
     def broken(self, text: str, cause: BaseException | None = None) -> None:
-        """Something happened that must never happen; the run ends soon."""
+        """Notes that something happened that must never happen; the run ends soon."""
         if self.failure is None:
             self.failure = Broken(f"{text} (step {self.scheduler.steps}, {self.scheduler.now:.3f} s)")
             self.failure.__cause__ = cause
@@ -94,11 +94,11 @@ class Stage:
         self.happened.append(f"step {self.scheduler.steps}, {self.scheduler.now:.3f} s: {text}")
 
     def later(self, seconds: float, do: Callable[[], None]) -> None:
-        """Does something then, on the director's thread."""
+        """Calls a function at that time, on the director's thread."""
         self._timers.append((self.scheduler.now + seconds, do))
 
     def run_timers(self) -> None:
-        """Does what is due."""
+        """Calls the functions that are due."""
         for timer in [one for one in self._timers if one[0] <= self.scheduler.now]:
             self._timers.remove(timer)
             timer[1]()

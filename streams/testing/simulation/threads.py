@@ -1,4 +1,4 @@
-"""Threads, locks and events of a simulation (`streams.threads.Threads`)."""
+"""The threads, locks and events of a simulation (`streams.threads.Threads`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ThreadsOfSimulation"]
 
 
 class ThreadsOfSimulation:
-    """Makes them; a new thread belongs to the process of the thread that makes it."""
+    """Makes simulated threads and locks; a new thread belongs to the process of the thread that makes it."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -114,7 +114,7 @@ class SimulatedLock:
         if me is None:
             raise SimulationStuck("a thread outside of the simulation waits for a lock of it")
         while self._owner is not None:
-            if not me.process.alive:  # its holder may be a thread of the same process, and never let go
+            if not me.process.alive:  # its holder may be a thread of the same process, and never release it
                 raise ProcessKilled(me.process.name)
             self._waiting.append(me)
             try:
@@ -136,7 +136,7 @@ class SimulatedLock:
             self._scheduler.wake(thread)
 
     def release_all(self) -> int:
-        """Lets go of it however often it was taken; gives that number."""
+        """Releases the lock however often it was taken; returns that number."""
         depth, self._depth = self._depth, 0
         self._free()
         return depth

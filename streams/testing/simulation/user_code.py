@@ -1,4 +1,4 @@
-"""Lets the user's code take long, and fail, in a simulation."""
+"""Makes the user's code slow, or makes it fail, in a simulation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["SimulatedFailure", "UserCode"]
 
 
 class SimulatedFailure(Exception):
-    """What the user's code raises when the schedule lets it fail."""
+    """Raised in the user's code when the schedule makes it fail."""
 
     simulated = True
 
@@ -39,7 +39,7 @@ class UserCode:
             self._scheduler.sleep(seconds)
         if thread.process in self.failing:
             self.failing.discard(thread.process)
-            raise SimulatedFailure(f"the schedule lets node {node} fail")
+            raise SimulatedFailure(f"the schedule makes node {node} fail")
 
 
 class _Supplier:
@@ -56,7 +56,7 @@ class _Supplier:
 
 
 class _Around:
-    """Calls a processor of the user's, after the schedule had its say."""
+    """Calls a processor of the user's, after the schedule had the chance to act."""
 
     def __init__(self, inner: Any, before: Callable[[], None]) -> None:
         self._inner = inner
@@ -74,8 +74,8 @@ class _Around:
 
 
 class _Free(_Around, Processor[Any, Any, Any, Any]):
-    """For processors that may change keys."""
+    """Wraps processors that may change keys."""
 
 
 class _FixedKey(_Around, FixedKeyProcessor[Any, Any, Any]):
-    """For processors that may not."""
+    """Wraps processors that may not change keys."""

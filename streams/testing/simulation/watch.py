@@ -12,20 +12,20 @@ __all__ = ["RealWorld", "Watch"]
 
 _OURS = {"streams", "state", "dsl", "processor_api", "streams_pytest"}
 _FREE = {"warnings", "traceback", "linecache"}
-"""What may look at the time for its own ends, besides what logs."""
+"""Modules that may read the time for their own use, besides those that log."""
 _CLOCKS = {
     time.time, time.time_ns, time.monotonic, time.monotonic_ns, time.perf_counter, time.perf_counter_ns, time.sleep,
     time.gmtime, time.localtime,
 }  # fmt: skip
-_ADVICE = {
-    "sleep": "let nothing wait in a processor; schedule a punctuation",
-    "start_new_thread": "start no threads in a processor",
-    "start_joinable_thread": "start no threads in a processor",
+_HINTS = {
+    "sleep": "do not wait in a processor; schedule a punctuation",
+    "start_new_thread": "do not start threads in a processor",
+    "start_joinable_thread": "do not start threads in a processor",
 }
 
 
 class RealWorld(Exception):
-    """A topology looks at the real world."""
+    """Raised when a topology reads real time, sleeps or starts threads."""
 
 
 class Watch:
@@ -40,7 +40,7 @@ class Watch:
         name = getattr(arg, "__name__", "")
         try:
             known = arg in _CLOCKS
-        except TypeError:  # what cannot be hashed is none of them
+        except TypeError:  # an object without a hash is none of them
             known = False
         if known or name in ("start_new_thread", "start_joinable_thread") or _is_now(name, arg):
             self._found(frame, name)
@@ -51,10 +51,10 @@ class Watch:
             if module in _OURS or module in _FREE or "log" in module:
                 return
             if module not in sys.stdlib_module_names:
-                advice = _ADVICE.get(name, "take the time from the record, or from context.current_system_time_ms()")
+                hint = _HINTS.get(name, "take the time from the record, or from context.current_system_time_ms()")
                 place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
                 self.seen = RealWorld(
-                    f"{frame.f_code.co_qualname} calls {name}() at {place}, so that no seed can be repeated: {advice}"
+                    f"{frame.f_code.co_qualname} calls {name}() at {place}, so that no seed can be repeated: {hint}"
                 )
                 return
             frame = frame.f_back

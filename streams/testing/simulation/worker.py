@@ -22,7 +22,7 @@ RESTART_S = 2.0
 
 
 class Worker:
-    """One of the workers; each of its lives is another process.
+    """One of the workers; each start is another process.
 
     :param number: its number, from 0.
     :param directory: its state directory, below which each application has its own.
@@ -39,7 +39,7 @@ class Worker:
         self.excused = False
         """Whether it may end with an error: the schedule let its disk or its user's code fail."""
         self._stage = stage
-        self._lives = 0
+        self._starts = 0
 
     @property
     def running(self) -> bool:
@@ -49,8 +49,8 @@ class Worker:
         """Starts a process, unless there is one, or none is wanted any more."""
         if self.process.alive or not self.wanted:
             return
-        self._lives += 1
-        self.process = Process(f"worker-{self.number}.{self._lives}" if self._lives > 1 else f"worker-{self.number}")
+        self._starts += 1
+        self.process = Process(f"worker-{self.number}.{self._starts}" if self._starts > 1 else f"worker-{self.number}")
         self.excused = False
         self.app = None
         self.spawn(self._main, "main")
@@ -60,7 +60,7 @@ class Worker:
         SimulatedThread(self._stage.scheduler, self.process, run, f"{self.process.name} {name}").start()
 
     def stop(self) -> None:
-        """Asks it to close in order."""
+        """Asks the process to close in order."""
         app = self.app
         if self.process.alive and app is not None:
             self.spawn(lambda: _close(app), "close")
@@ -83,23 +83,23 @@ class Worker:
             app.start()
             app.wait()
         except StreamsError as error:
-            if not isinstance(error, RetryableError):  # an outage: whoever supervises starts it again
+            if not isinstance(error, RetryableError):  # an outage: a supervisor would start it again
                 self.failed(error)
         self._ended()
 
     def failed(self, error: BaseException) -> None:
-        """A thread, or the start, met an error that ends it."""
+        """Handles an error that ends a thread, or the start."""
         if self.process.alive and not self.excused and not _is_simulated(error):
             self._stage.broken(f"{self.process} dies of {type(error).__name__}: {error}", error)
 
     def _ended(self) -> None:
-        """The application has ended by itself or in order, and the process with it."""
+        """Ends the process of an application that has ended by itself or in order."""
         if self.wanted:
             self._stage.later(RESTART_S, self.start)
         self.die()
 
     def die(self) -> None:
-        """Ends the process at once. What it had sent arrives, or not; nothing else of it does."""
+        """Ends the process at once. Records that it had sent arrive, or not; it has no other effect any more."""
         stage = self._stage
         stage.clients.before_freeze(self.process)
         stage.clients.killed(self.process)
@@ -114,7 +114,7 @@ class Worker:
 
 
 class Crew:
-    """All workers of a run."""
+    """Holds all workers of a run."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -124,7 +124,7 @@ class Crew:
         return iter(self.workers)
 
     def add(self) -> Worker:
-        """Starts one more, on an empty state directory."""
+        """Starts one more worker, on an empty state directory."""
         number = len(self.workers)
         worker = Worker(self._stage, number, self.new_directory(number))
         self.workers.append(worker)
@@ -132,7 +132,7 @@ class Crew:
         return worker
 
     def new_directory(self, number: int) -> Path:
-        """A state directory that was never used."""
+        """Returns a state directory that was never used."""
         root = self._stage.root
         name = next(name for n in range(1000) if not (root / (name := f"state-{number}-{n}")).exists())
         (root / name).mkdir()
@@ -144,7 +144,7 @@ def _close(app: KafkaStreams) -> None:
 
 
 def _is_simulated(error: BaseException | None) -> bool:
-    """Whether an error is, or was caused by, the user's code that the schedule let fail."""
+    """Whether an error is, or was caused by, one that the schedule made the user's code raise."""
     while error is not None:
         if getattr(error, "simulated", False):
             return True

@@ -1,4 +1,4 @@
-"""One run of a simulation: workers, their broker and disks, what the schedule does to them, and what must hold."""
+"""One run of a simulation: workers, their broker and disks, the actions of the schedule, and the checks."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ __all__ = ["World"]
 
 PATIENCE_S = 1800.0
 """How long, in simulated time, everything may take after the schedule has ended."""
-LOOK_S = 0.25
+CHECK_S = 0.25
 FEEDING_S = 30.0
 ZOMBIES = ("freeze", "slow", "evict", "leap")
 """Actions after which a worker may go on that another one has replaced. Under at least once it still writes."""
 SESSIONS_S = 30.0
-"""After which the tasks of a process that was killed have another owner."""
+"""Time after which the tasks of a process that was killed have another owner."""
 CALM_S = 5.0
 TRANSACTIONS_S = 300.0
-"""After which no transaction of a process that was killed is open any more."""
+"""Time after which no transaction of a process that was killed is open any more."""
 
 
 class World:
-    """One run. It is used once: by :meth:`run`.
+    """Holds one run. It is used once: by :meth:`run`.
 
     :param root: an empty directory for the state directories of workers.
     """
@@ -49,7 +49,11 @@ class World:
         self._topics = {**dict.fromkeys(scenario.inputs, 1), **scenario.topics}
 
     def run(self) -> None:
-        """:raises Broken: if something happened that must not. :raises AssertionError: of the checks."""
+        """Runs the schedule and checks the outcome.
+
+        :raises Broken: if something happened that must not.
+        :raises AssertionError: if a check fails.
+        """
         self.scheduler.on_step = self._acts.on_step
         self.scheduler.on_crash = self._crashed
         self.scheduler.run(self._direct)
@@ -59,7 +63,8 @@ class World:
             self.stage.broken(f"thread {thread.name} ends with {type(error).__name__}: {error}", error)
 
     def _direct(self) -> None:
-        """The first thread: starts everything, lets the schedule act, heals, waits, and looks at what came out."""
+        """Directs the run, as its first thread: starts everything, lets the schedule act, heals, waits, and checks the
+        output."""
         try:
             self._begin()
             self._until(
@@ -123,9 +128,9 @@ class World:
             if self.stage.failure is not None:
                 raise self.stage.failure
             if self.scheduler.now - self.scheduler.leapt > end:
-                raise Broken(f"after {patience_s:g} s it is not so that {what}: {self._describe()}")
+                raise Broken(f"after {patience_s:g} s it is not true that {what}: {self._describe()}")
             self.stage.run_timers()
-            self.scheduler.sleep(LOOK_S)
+            self.scheduler.sleep(CHECK_S)
         if self.stage.failure is not None:
             raise self.stage.failure
 
@@ -134,7 +139,7 @@ class World:
         return f"{'; '.join(worker.dump() for worker in self.crew)}; not committed: {lacking or 'nothing'}"
 
     def _heal(self) -> None:
-        """From now on nothing goes wrong any more."""
+        """Ends all faults for the rest of the run."""
         self._acts.stop()
         self.stage.say("everything heals")
         self.stage.forget_timers()
@@ -148,7 +153,7 @@ class World:
     # ------------------------------------------------------------------ when all is done
 
     def _left(self) -> list[tuple[TopicPartition, int, int]]:
-        """The partitions that are read as input and have records that no commit covers."""
+        """Returns the partitions that are read as input and have records that no commit covers."""
         found = []
         for topic in self._inputs():
             for number, log in enumerate(self.broker.topics[topic].partitions):
@@ -174,14 +179,14 @@ class World:
         self.scheduler.sleep(SESSIONS_S)
         self._until(self._settled, PATIENCE_S, "all input is processed and committed")
         self._until(self.stage.disk.opens_once, PATIENCE_S, "each task is open once")
-        self.scheduler.sleep(CALM_S)  # what was committed is written to disk a little later
-        self._look_at_assignments()
+        self.scheduler.sleep(CALM_S)  # committed rows are written to disk a little later
+        self._check_assignments()
         live = self.stage.disk.contents()
         for worker in self.crew:
             worker.wanted = False
             worker.stop()
         self._until(lambda: not any(worker.process.alive for worker in self.crew), PATIENCE_S, "all workers ended")
-        self._look()
+        self._check()
         zombies = not self.stage.exactly_once and any(action.kind in ZOMBIES for action in self._actions)
         if self.scenario.restores and not zombies:
             self._restore(live)
@@ -189,8 +194,8 @@ class World:
         for check in self.scenario.checks:
             check(self.outcome)
 
-    def _look_at_assignments(self) -> None:
-        """Consumers read what their threads own, and no partition that is gone."""
+    def _check_assignments(self) -> None:
+        """Checks that consumers read what their threads own, and no partition that is gone."""
         owned = {
             partition
             for worker in self.crew
@@ -204,7 +209,7 @@ class World:
             if more:
                 raise Broken(f"{consumer.process} reads {', '.join(map(str, sorted(more)))}, which no task of it has")
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self.scheduler.sleep(TRANSACTIONS_S)
         with self.broker.lock:
             self.broker.expire()
@@ -225,7 +230,7 @@ class World:
         self.outcome = Outcome(self.stage.exactly_once, self.scenario.inputs, topics)
 
     def _restore(self, live: Mapping[tuple[str, str], Mapping[bytes, bytes]]) -> None:
-        """A worker on an empty state directory must find in the changelogs what the others had."""
+        """Checks that a worker on an empty state directory finds in the changelogs what the others had."""
         worker = self.crew.add()
         self._until(lambda: worker.running, PATIENCE_S, "a worker restores all state")
         self.scheduler.sleep(SESSIONS_S)  # its threads may still exchange tasks

@@ -64,25 +64,25 @@ def test_no_value_gives_no_row() -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "row"),
+    ("read", "row", "says"),
     [
-        (value_and_timestamp.read_value_and_timestamp, "00000000000000"),
-        (headers_value.read_value_with_headers, ""),
-        (headers_value.read_value_with_headers, "00 00000000000000"),
-        (headers_value.read_value_with_headers, "06 020268 0000000000000001"),
-        (headers_value.read_session_with_headers, "08 020268"),
-        (headers_value.read_session_with_headers, "01"),
-        (headers_value.read_headers, "02 01 00"),
-        (headers_value.read_headers, "02 0268 0a 00"),
-        (headers_value.read_headers, "02 0268 01 00"),
-        (outer_join.read_outer_join_key, "00000000"),
-        (outer_join.read_outer_join_value, ""),
-        (outer_join.read_outer_join_value, "02"),
+        (value_and_timestamp.read_value_and_timestamp, "00000000000000", "at least 8 bytes, this one has 7"),
+        (headers_value.read_value_with_headers, "", "ends inside the number at byte 0"),
+        (headers_value.read_value_with_headers, "00 00000000000000", "cannot hold a timestamp at byte 1"),
+        (headers_value.read_value_with_headers, "06 020268 0000000000000001", "ends inside the number at byte 3"),
+        (headers_value.read_session_with_headers, "08 020268", "cannot hold 4 bytes of headers"),
+        (headers_value.read_session_with_headers, "01", "cannot hold -1 bytes of headers"),
+        (headers_value.read_headers, "02 01 00", "a header has no name"),
+        (headers_value.read_headers, "02 0268 0a 00", "ends inside the 5 bytes at byte 4"),
+        (headers_value.read_headers, "02 0268 01 00", "1 bytes follow the headers"),
+        (outer_join.read_outer_join_key, "00000000", "at least 9 bytes, this one has 4"),
+        (outer_join.read_outer_join_value, "", "starts with a byte 0 or 1, not b''"),
+        (outer_join.read_outer_join_value, "02", r"starts with a byte 0 or 1, not b'\\x02'"),
     ],
 )
-def test_damaged_rows_are_refused(read: Callable[[bytes], Any], row: str) -> None:
+def test_damaged_rows_are_refused(read: Callable[[bytes], Any], row: str, says: str) -> None:
     """Rather than read as something else."""
-    with pytest.raises(ValueError, match=r"\w{4}"):
+    with pytest.raises(ValueError, match=says):
         read(bytes.fromhex(row))
 
 

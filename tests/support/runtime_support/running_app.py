@@ -199,6 +199,13 @@ class Cluster:
         data = [None if text is None else text.encode() for text in (value, key)]
         self._input.produce(topic, data[0], data[1], partition, None, None, timestamp, headers)
 
+    def ask(self, *keys: str) -> list[str]:
+        """Writes each key to ``in``, and returns what comes out for them."""
+        before = len(self.values())
+        self.send_pairs("in", [(key, "?") for key in keys])
+        wait_until("they are answered", lambda: len(self.values()) >= before + len(keys))
+        return self.values()[before:]
+
     def values(self, topic: str = "out", *, committed: bool = True) -> list[str]:
         """Returns the values in a topic, partition by partition.
 

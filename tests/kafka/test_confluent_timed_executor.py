@@ -8,31 +8,31 @@ import weakref
 
 import pytest
 
-from streams.kafka.confluent.courier import Courier, Overdue
+from streams.kafka.confluent.timed_executor import CallTimedOutError, TimedExecutor
 
 LIMIT_S = 30.0
 
 
 def test_calls_are_made_one_after_the_other_on_one_other_thread() -> None:
-    courier, made = Courier("courier"), []
+    executor, made = TimedExecutor("executor"), []
     for number in range(3):
-        courier.call(lambda number=number: made.append((number, threading.current_thread())), LIMIT_S)
+        executor.call(lambda number=number: made.append((number, threading.current_thread())), LIMIT_S)
     assert [number for number, _ in made] == [0, 1, 2]
     (thread,) = {thread for _, thread in made}
     assert thread is not threading.current_thread()
-    assert thread.name == "courier"
+    assert thread.name == "executor"
     assert thread.daemon
-    courier.close()
+    executor.close()
     thread.join(LIMIT_S)
     assert not thread.is_alive()
 
 
 def test_what_a_call_raises_comes_out() -> None:
-    courier = Courier("courier")
-    with pytest.raises(ZeroDivisionError):
-        courier.call(lambda: 1 // 0, LIMIT_S)
-    courier.call(lambda: None, LIMIT_S)
-    courier.close()
+    executor = TimedExecutor("executor")
+    with pytest.raises(ZeroDivisionError, match="by zero"):
+        executor.call(lambda: 1 // 0, LIMIT_S)
+    executor.call(lambda: None, LIMIT_S)
+    executor.close()
 
 
 def test_a_call_that_takes_too_long_is_left_behind() -> None:
@@ -50,12 +50,12 @@ def test_a_call_that_takes_too_long_is_left_behind() -> None:
 
     client = Client()
     answer, known = client.answer, weakref.ref(client)
-    courier = Courier("courier")
-    with pytest.raises(Overdue):
-        courier.call(client.call, 0.01)
+    executor = TimedExecutor("executor")
+    with pytest.raises(CallTimedOutError):
+        executor.call(client.call, 0.01)
     assert client.entered.wait(LIMIT_S)
     thread = client.thread
-    courier.close()
+    executor.close()
     del client
     gc.collect()
     assert known() is not None

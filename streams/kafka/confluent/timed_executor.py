@@ -1,4 +1,5 @@
-"""Calls of the client that must not hold up their thread, whatever the client makes of its own timeouts."""
+"""Makes calls of the client on a thread of their own, with a time-out, whatever the client does with its own
+time-outs."""
 
 from __future__ import annotations
 
@@ -6,18 +7,18 @@ import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
-__all__ = ["Courier", "Overdue"]
+__all__ = ["CallTimedOutError", "TimedExecutor"]
 
 
-class Overdue(Exception):
-    """The call has not come back in time. Its thread stays in it, and keeps the client alive."""
+class CallTimedOutError(Exception):
+    """Raised when a call has not come back in time. Its thread stays in it, and keeps the client alive."""
 
 
-class Courier:
+class TimedExecutor:
     """Makes calls on a thread of its own, one at a time.
 
-    A thread that is inside of the client cannot be interrupted. Whoever waits here can turn away: the thread that made
-    the call is left behind, and ends when the call does.
+    A thread that is inside of the client cannot be interrupted. When the time is over, the caller goes on; the thread
+    ends when its call does.
     """
 
     def __init__(self, name: str) -> None:
@@ -27,9 +28,9 @@ class Courier:
         self._started = False
 
     def call(self, function: Callable[[], object], limit_s: float) -> None:
-        """Returns when the call has, or raises what it raised.
+        """Returns when the call has returned, or raises the error that it raised.
 
-        :raises Overdue: if it takes longer; no further call may be made.
+        :raises CallTimedOutError: if it takes longer; no further call may be made.
         """
         if not self._started:
             self._started = True
@@ -38,12 +39,12 @@ class Courier:
         try:
             failure = self._results.get(timeout=limit_s)
         except Empty:
-            raise Overdue from None
+            raise CallTimedOutError from None
         if failure is not None:
             raise failure
 
     def close(self) -> None:
-        """Lets the thread go once it has nothing to do."""
+        """Ends the thread once it has nothing to do."""
         if self._started:
             self._calls.put(None)
 
@@ -55,6 +56,6 @@ def _work(calls: SimpleQueue[Callable[[], object] | None], results: SimpleQueue[
             function()
         except Exception as error:
             failure = error
-        del function  # it holds the client, which must be free to go while this thread waits
+        del function  # it references the client, which must not be kept alive while this thread waits
         results.put(failure)
         del failure
