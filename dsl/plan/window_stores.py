@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from dsl.plan.nodes import Materialization, WindowStore
@@ -35,8 +36,14 @@ def window_store_builder(
         make = Stores.timestamped_window_store_builder
     builder = make(supplier, *serdes)
     if store.caching and settings.caching and windows.caching:
-        builder = builder.with_caching_enabled()
+        builder = _until_deleted(builder).with_caching_enabled()
     return builder.with_logging_enabled(store.topic_config) if store.logging else builder.with_logging_disabled()
+
+
+def _until_deleted(builder: StoreBuilder[Any, Any]) -> StoreBuilder[Any, Any]:
+    """Returns a builder of a store that shows rows until they are deleted (semantics 50): late records find them."""
+    supplier = builder.supplier
+    return replace(builder, supplier=replace(supplier, parameters={**supplier.parameters, "until_deleted": True}))
 
 
 def _default_supplier(store: Materialization, windows: WindowStore, settings: BuildSettings) -> StoreSupplier:

@@ -188,7 +188,7 @@ def windowed_serde(windows: AnyWindows, key_serde: Serde[Any] | None) -> Serde[A
     """Returns the serde of the table's keys."""
     if isinstance(windows, SessionWindows):
         return SessionWindowedSerde(key_serde)
-    return TimeWindowedSerde(key_serde, _size(windows))
+    return TimeWindowedSerde(key_serde, max(_size(windows), 1))  # a sliding window of one moment has a size of 0
 
 
 def _size(windows: Windows | SlidingWindows) -> int:

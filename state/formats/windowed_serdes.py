@@ -34,7 +34,7 @@ class TimeWindowedSerde(Serde[Windowed[K]]):
     :param inner: writes the key; ``None`` is the application's default key serde.
     :param window_size: tells the end of what is read.
     :param changelog: for the keys of a window store's changelog, which have a sequence number behind the start.
-    :raises ValueError: if the window size is not positive.
+    :raises ValueError: if the window size is negative.
     """
 
     __slots__ = ("_changelog", "_inner", "_size_ms")
@@ -43,8 +43,8 @@ class TimeWindowedSerde(Serde[Windowed[K]]):
         self._inner = inner or _MISSING
         self._size_ms = to_ms(window_size, "window_size")
         self._changelog = changelog
-        if self._size_ms < 1:
-            raise ValueError(f"window_size must be at least 1 ms, got {self._size_ms}")
+        if self._size_ms < 0:
+            raise ValueError(f"window_size must not be negative, got {self._size_ms}")
         super().__init__(self._write, self._read, name=f"time-windowed {self._inner.name}")
 
     def bind(self, topic: str, *, is_key: bool) -> Serde[Windowed[K]]:

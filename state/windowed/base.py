@@ -143,6 +143,9 @@ class TimedOperator:
 
     __slots__ = ("_on_flush", "_parts", "cached", "name", "read_key", "timed", "window_of", "write_key")
 
+    with_headers = False
+    """Whether headers are kept beside the values."""
+
     def __init__(self, opening: Opening, timed: TimedRows, window_of: WindowOf, shown_as: Any = None) -> None:
         self.name = timed.rows.name
         self.cached = timed.rows.cached

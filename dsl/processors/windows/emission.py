@@ -33,14 +33,14 @@ def final_results(context: OperatorContext, store: Any, bounds: Bounds, *, ends:
     """Returns the function that sends on the results of windows which have closed.
 
     It looks at most once per interval of the wall clock (``__emit.interval.ms...``), and before that when the record's
-    own put would move the store's time so far that results which were not sent on would expire: Kafka Streams loses
-    these.
+    own put would move the store's time so far that the store would delete results which were not sent on: Kafka
+    Streams loses these.
 
     :param ends: whether results get the ends of their windows as timestamps, rather than those that are stored.
     """
     timed, read_key, window_of, forward = store.timed, store.read_key, store.window_of, context.forward
     segments = timed.segments
-    expires_before = segments.retention.live_from
+    retention_ms, segment_ms = segments.retention.at_least_ms, segments.interval
     interval_ms = int(context.processing_context().app_configs().get(EMIT_INTERVAL, 1000))
     time_ms = context.clock.time_ms
     next_look_ms = 0
@@ -56,7 +56,7 @@ def final_results(context: OperatorContext, store: Any, bounds: Bounds, *, ends:
         now = time_ms()
         if now >= next_look_ms:
             next_look_ms = now + interval_ms
-        elif time_to_put <= segments.stream_time or expires_before(time_to_put) <= bounds(last, close_time)[0]:
+        elif (time_to_put - retention_ms) // segment_ms <= bounds(last, close_time)[0] // segment_ms:
             return
         if last == NO_TIMESTAMP or last < close_time:
             send(close_time, headers)
@@ -66,7 +66,7 @@ def final_results(context: OperatorContext, store: Any, bounds: Bounds, *, ends:
         low, high = bounds(last, close_time)
         if high < 0:
             return
-        for key, time, rest, value, timestamp in timed.of_times(low, high, reverse=False):
+        for key, time, rest, value, timestamp in timed.of_times(low, high, reverse=False, expired=True):
             window = window_of(time, rest)
             forward(Windowed(read_key(key), window), (value, None), window.end if ends else timestamp, headers)
         last = close_time

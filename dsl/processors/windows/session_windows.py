@@ -1,7 +1,7 @@
 """Aggregations over sessions (KIP-94, semantics 15, 23 and 48).
 
 A record without a key is dropped; a null value is given to the aggregator. A result has the end of its session as
-timestamp, and no headers where there is no cache.
+timestamp; without a cache it has no headers (semantics 19).
 """
 
 from __future__ import annotations
@@ -92,8 +92,10 @@ class SessionAggregate(TableOperator):
         if self.final:
             return None
 
+        has_headers = not store.with_headers
+
         def flushed(key: Any, new: Any, old: Any, timestamp: int, headers: HeaderList | None) -> None:
-            forward(key, (new, old if old_values else None), key.window.end, headers)
+            forward(key, (new, old if old_values else None), key.window.end, headers if has_headers else None)
 
         if store.cached:
             store.on_flush(flushed, old_values=old_values)

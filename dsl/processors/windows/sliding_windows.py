@@ -189,7 +189,7 @@ class _Windows:
         """Puts one window and sends it on."""
         try:
             raw = self._write_key(key)
-            held, latest = (self._initializer(), timestamp) if seed is None else seed
+            held, latest = (self._initializer(), timestamp) if seed is None else (seed[0], seed[1])
             old = held if adds else None
             new = self._aggregator(key, value, held) if adds else held
             if adds:

@@ -55,6 +55,25 @@ def _timestamped_window(store: Any, recorded: Mapping[str, Any]) -> dict[str, An
         }
 
 
+def _session(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    with store.fetch_keys(None, None) as rows:
+        return {"entries": [{**_windowed(key), "value": plain(value)} for key, value in rows]}
+
+
+def _session_with_headers(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    with store.fetch_keys(None, None) as rows:
+        return {
+            "entries": [
+                {
+                    **_windowed(key),
+                    "value": plain(found.aggregation),
+                    "headers": [[name, None if data is None else data.hex()] for name, data in found.headers],
+                }
+                for key, found in rows
+            ]
+        }
+
+
 def _windowed(key: Any) -> dict[str, Any]:
     return {"key": plain(key.key), "start": key.window.start, "end": key.window.end}
 
@@ -81,7 +100,9 @@ def _unread(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
 
 READERS: Mapping[str, Reader] = {
     "headers-kv": _key_value_with_headers,
+    "headers-session": _session_with_headers,
     "kv": _key_value,
+    "session": _session,
     "timestamped-kv": _timestamped_key_value,
     "suppress-buffer": _buffer,
     "unread": _unread,
