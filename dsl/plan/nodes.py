@@ -207,8 +207,6 @@ class TableStep:
     answers: Answer
     asks: Ask = Ask.NOTHING
     buffer: BufferStore | None = None
-    shares_store: bool = False
-    """Whether another node, written before, has added its store."""
     grace_ms: int | None = None
     """The time that a window of an aggregation takes records after its end; for sessions, the gap and that."""
 

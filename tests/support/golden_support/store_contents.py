@@ -55,6 +55,21 @@ def _timestamped_window(store: Any, recorded: Mapping[str, Any]) -> dict[str, An
         }
 
 
+def _window_with_headers(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    with store.all() as rows:
+        return {
+            "entries": [
+                {
+                    **_windowed(key),
+                    "value": plain(found.value),
+                    "timestamp": found.timestamp,
+                    "headers": [[name, None if data is None else data.hex()] for name, data in found.headers],
+                }
+                for key, found in rows
+            ]
+        }
+
+
 def _session(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
     with store.fetch_keys(None, None) as rows:
         return {"entries": [{**_windowed(key), "value": plain(value)} for key, value in rows]}
@@ -101,6 +116,7 @@ def _unread(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
 READERS: Mapping[str, Reader] = {
     "headers-kv": _key_value_with_headers,
     "headers-session": _session_with_headers,
+    "headers-window": _window_with_headers,
     "kv": _key_value,
     "session": _session,
     "timestamped-kv": _timestamped_key_value,
