@@ -47,7 +47,7 @@ def _until_deleted(builder: StoreBuilder[Any, Any]) -> StoreBuilder[Any, Any]:
 
 
 def _default_supplier(store: Materialization, windows: WindowStore, settings: BuildSettings) -> StoreSupplier:
-    """By what the table says, else the application: its suppliers, else its engine."""
+    """Returns the supplier that the table names, else the application: its suppliers, else its engine."""
     chosen = store.store_type or settings.suppliers or settings.engine
     suppliers = on_engine(chosen) if isinstance(chosen, str) else chosen
     call = "session_store" if windows.size_ms is None else "window_store"

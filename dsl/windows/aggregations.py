@@ -50,7 +50,7 @@ class WindowedGrouping:
 
 @dataclass(frozen=True, kw_only=True)
 class Functions:
-    """What an aggregation does with records; only sessions need a merger."""
+    """The functions of an aggregation; only sessions need a merger."""
 
     initializer: Callable[[], Any]
     aggregator: Callable[[Any, Any, Any], Any]

@@ -30,7 +30,7 @@ class EmitStrategy(enum.Enum):
     """
 
     ON_WINDOW_UPDATE = "on window update"
-    """With each update, or with the last of a key per commit where there is a cache."""
+    """Sends each update, or the last of a key per commit where there is a cache."""
     ON_WINDOW_CLOSE = "on window close"
     """Once for each window and key, when stream time has passed the window's end by the grace period."""
 
@@ -78,7 +78,7 @@ class Windows(ABC):
     size_ms: int
     """The length of the longest window, in ms: the store keeps rows for that and the grace period."""
     grace_ms: int
-    """For how many ms after its end, by stream time, a window takes records."""
+        """The time in ms, by stream time, for which a window takes records after its end."""
 
     @abstractmethod
     def windows_for(self, timestamp: int) -> Iterable[Window]:
@@ -111,7 +111,7 @@ class TimeWindows(Windows):
     size_ms: int
     grace_ms: int = 0
     advance_ms: int = 0
-    """From the start of a window to that of the next; the size if it is 0."""
+    """The time from the start of a window to that of the next; the size if it is 0."""
 
     def __post_init__(self) -> None:
         _at_least(self.size_ms, 1, "the size of windows")

@@ -24,7 +24,7 @@ __all__ = ["SlidingAggregate"]
 NULL = "null key or value"
 
 Seed = tuple[Any, int] | None
-"""What a window holds already, with the timestamp of its latest record."""
+"""The aggregate that a window holds already, with the timestamp of its latest record."""
 
 
 @dataclass(frozen=True, kw_only=True)
