@@ -78,7 +78,7 @@ class Windows(ABC):
     size_ms: int
     """The length of the longest window, in ms: the store keeps rows for that and the grace period."""
     grace_ms: int
-        """The time in ms, by stream time, for which a window takes records after its end."""
+    """The time in ms, by stream time, for which a window takes records after its end."""
 
     @abstractmethod
     def windows_for(self, timestamp: int) -> Iterable[Window]:
