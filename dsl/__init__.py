@@ -24,9 +24,17 @@ from dsl.joins.join_windows import JoinWindows
 from dsl.joins.options import Joined, StreamJoined
 from dsl.options import Branched, Consumed, Grouped, Materialized, Named, Produced, Repartitioned
 from dsl.printed import Printed
-from dsl.streams import KGroupedStream, KGroupedTable, KStream, KTable
+from dsl.streams import KGroupedStream, KGroupedTable, KStream, KTable, SessionWindowedKStream, TimeWindowedKStream
 from dsl.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
 from dsl.value_transformer import ValueTransformerWithKey
+from dsl.windows.definitions import (
+    EmitStrategy,
+    SessionWindows,
+    SlidingWindows,
+    TimeWindows,
+    UnlimitedWindows,
+    Windows,
+)
 
 __all__ = [
     "Branched",
@@ -34,6 +42,7 @@ __all__ = [
     "BufferConfig",
     "Consumed",
     "EagerBufferConfig",
+    "EmitStrategy",
     "GlobalKTable",
     "Grouped",
     "JoinWindows",
@@ -47,10 +56,17 @@ __all__ = [
     "Printed",
     "Produced",
     "Repartitioned",
+    "SessionWindowedKStream",
+    "SessionWindows",
+    "SlidingWindows",
     "StreamJoined",
     "StreamsBuilder",
     "StrictBufferConfig",
     "Suppressed",
     "TableJoined",
+    "TimeWindowedKStream",
+    "TimeWindows",
+    "UnlimitedWindows",
     "ValueTransformerWithKey",
+    "Windows",
 ]

@@ -29,11 +29,22 @@ from dsl.plan.table_nodes import TableGrouping
 from dsl.printed import Printed
 from dsl.suppressed import Suppressed
 from dsl.value_transformer import ValueTransformerWithKey
+from dsl.windows import aggregations
+from dsl.windows.aggregations import Functions, WindowedGrouping
+from dsl.windows.definitions import EmitStrategy, SessionWindows, SlidingWindows, Windows
 from processor_api.errors import TopologyError
 from processor_api.nodes import TopicNameExtractor
 from processor_api.processor import FixedKeyProcessor, Processor
+from processor_api.stores.windowed import Windowed
 
-__all__ = ["KGroupedStream", "KGroupedTable", "KStream", "KTable"]
+__all__ = [
+    "KGroupedStream",
+    "KGroupedTable",
+    "KStream",
+    "KTable",
+    "SessionWindowedKStream",
+    "TimeWindowedKStream",
+]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -831,6 +842,156 @@ class KGroupedStream(Generic[K, V]):
     ) -> KTable[K, V2]:
         """Starts a key with ``initializer()``, goes on with ``aggregator(key, value, so_far)``; ``None`` deletes."""
         return KTable(group_nodes.aggregate(self._grouping, initializer, aggregator, materialized, name))
+
+    @overload
+    def windowed_by(self, windows: Windows | SlidingWindows) -> TimeWindowedKStream[K, V]: ...
+    @overload
+    def windowed_by(self, windows: SessionWindows) -> SessionWindowedKStream[K, V]: ...
+    def windowed_by(
+        self, windows: Windows | SlidingWindows | SessionWindows
+    ) -> TimeWindowedKStream[K, V] | SessionWindowedKStream[K, V]:
+        """Groups the records of each key by windows of time too.
+
+        ::
+
+            from datetime import timedelta
+
+            from streams import StreamsBuilder, TimeWindows, TopologyTestDriver
+
+            builder = StreamsBuilder()
+            minutes = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
+            clicks = builder.stream("clicks").group_by_key().windowed_by(minutes).count()
+            clicks.to_stream(lambda windowed, count: f"{windowed.key}@{windowed.window.start}").to("counts")
+
+            settings = {"default.key.serde": "string", "default.value.serde": "string"}
+            with TopologyTestDriver(builder.build(), settings) as driver:
+                pages = driver.create_input_topic("clicks")
+                for time in (1_000, 2_000, 61_000):
+                    pages.pipe_input("home", "click", timestamp=time)
+                keys = [record.key for record in driver.create_output_topic("counts").read_records_to_list()]
+                assert keys == ["home@0", "home@0", "home@60000"]
+
+        :param windows: :class:`~dsl.windows.definitions.TimeWindows` (tumbling, hopping), ``SlidingWindows``,
+            ``SessionWindows``, ``UnlimitedWindows``, or ``Windows`` of your own.
+        :raises TopologyError: if they are none of these.
+        """
+        windowed = aggregations.window(self._grouping, windows)
+        if isinstance(windows, SessionWindows):
+            return SessionWindowedKStream(windowed)
+        return TimeWindowedKStream(windowed)
+
+
+class TimeWindowedKStream(Generic[K, V]):
+    """A stream grouped by key and by windows of time.
+
+    The tables have keys that are :class:`~processor_api.stores.windowed.Windowed`: ``key`` and ``window.start``,
+    ``window.end`` in ms. A window takes records until stream time, seen by the operator, has passed its end by the
+    grace period; records that come later count as dropped. A result has the largest timestamp of its records.
+    """
+
+    __slots__ = ("_windowed",)
+
+    def __init__(self, windowed: WindowedGrouping) -> None:
+        self._windowed = windowed
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._windowed.grouping.place.name}, {self._windowed.windows})"
+
+    def emit_strategy(self, strategy: EmitStrategy) -> TimeWindowedKStream[K, V]:
+        """Returns the same windows with another rule for when results are sent on (KIP-825).
+
+        :param strategy: :meth:`EmitStrategy.on_window_close() <dsl.windows.definitions.EmitStrategy.on_window_close>`
+            sends each result once, when its window has closed; ``on_window_update()``, the default, each update.
+        :raises TopologyError: if windows of the user's own or unlimited ones are to close.
+        """
+        return TimeWindowedKStream(aggregations.emit(self._windowed, strategy))
+
+    def count(
+        self, *, name: NamedLike = None, materialized: Materialized[K, int] | str | None = None
+    ) -> KTable[Windowed[K], int]:
+        """Counts the records of each key and window, as 64-bit integers unless a serde says otherwise."""
+        return KTable(aggregations.count(self._windowed, materialized, name))
+
+    def reduce(
+        self,
+        reducer: Callable[[V, V], V | None],
+        *,
+        name: NamedLike = None,
+        materialized: Materialized[K, V] | str | None = None,
+    ) -> KTable[Windowed[K], V]:
+        """Combines the values of a key and window: the first as it is, then ``reducer(so_far, value)``."""
+        return KTable(aggregations.reduce(self._windowed, reducer, materialized, name))
+
+    def aggregate(
+        self,
+        initializer: Callable[[], V2],
+        aggregator: Callable[[K, V, V2], V2 | None],
+        *,
+        name: NamedLike = None,
+        materialized: Materialized[K, V2] | str | None = None,
+    ) -> KTable[Windowed[K], V2]:
+        """Starts each window with ``initializer()``, goes on with ``aggregator(key, value, so_far)``.
+
+        ``None`` deletes.
+        """
+        functions = Functions(initializer=initializer, aggregator=aggregator)
+        return KTable(aggregations.aggregate(self._windowed, functions, materialized, name))
+
+
+class SessionWindowedKStream(Generic[K, V]):
+    """A stream grouped by key and by sessions: records with no longer pause between them than the inactivity gap.
+
+    The tables have keys that are :class:`~processor_api.stores.windowed.Windowed`; both ends of a session are records
+    of it. A session that grows is deleted and comes back with other bounds. A result has the end of its session as
+    timestamp.
+    """
+
+    __slots__ = ("_windowed",)
+
+    def __init__(self, windowed: WindowedGrouping) -> None:
+        self._windowed = windowed
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._windowed.grouping.place.name}, {self._windowed.windows})"
+
+    def emit_strategy(self, strategy: EmitStrategy) -> SessionWindowedKStream[K, V]:
+        """Returns the same sessions with another rule for when results are sent on (KIP-825)."""
+        return SessionWindowedKStream(aggregations.emit(self._windowed, strategy))
+
+    def count(
+        self, *, name: NamedLike = None, materialized: Materialized[K, int] | str | None = None
+    ) -> KTable[Windowed[K], int]:
+        """Counts the records of each key and session, as 64-bit integers unless a serde says otherwise."""
+        return KTable(aggregations.count(self._windowed, materialized, name))
+
+    def reduce(
+        self,
+        reducer: Callable[[V, V], V | None],
+        *,
+        name: NamedLike = None,
+        materialized: Materialized[K, V] | str | None = None,
+    ) -> KTable[Windowed[K], V]:
+        """Combines the values of a key and session, and the results of sessions that merge, with ``reducer``."""
+        return KTable(aggregations.reduce(self._windowed, reducer, materialized, name))
+
+    def aggregate(
+        self,
+        initializer: Callable[[], V2],
+        aggregator: Callable[[K, V, V2], V2 | None],
+        session_merger: Callable[[K, V2, V2], V2 | None],
+        *,
+        name: NamedLike = None,
+        materialized: Materialized[K, V2] | str | None = None,
+    ) -> KTable[Windowed[K], V2]:
+        """Aggregates the records of each key and session.
+
+        :param initializer: makes the value that a session begins with.
+        :param aggregator: ``(key, value, so_far)`` to the new aggregate; ``None`` deletes the session.
+        :param session_merger: ``(key, aggregate, other)`` to the aggregate of both: it is called with the initializer's
+            value first, then with those of the sessions that a record joins, the oldest first.
+        """
+        functions = Functions(initializer=initializer, aggregator=aggregator, merger=session_merger)
+        return KTable(aggregations.aggregate(self._windowed, functions, materialized, name))
 
 
 class KGroupedTable(Generic[K, V]):

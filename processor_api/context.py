@@ -153,6 +153,13 @@ class OperatorContext(Protocol):
         """Returns the task's stream time in ms; -1 before the first record."""
         ...
 
+    def keep_time(self, name: str, current: Callable[[], int]) -> int:
+        """Returns the time in ms that was committed under a name when the task ran last; -1 if none was.
+
+        :param current: returns the time that the next commit keeps; -1 keeps what was committed before.
+        """
+        ...
+
     def schedule(
         self, interval: Duration, kind: PunctuationType, callback: Punctuator, *, start_time: int | None = None
     ) -> Cancellable:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         BufferConfig,
         Consumed,
         EagerBufferConfig,
+        EmitStrategy,
         GlobalKTable,
         Grouped,
         Joined,
@@ -37,12 +38,19 @@ if TYPE_CHECKING:
         Printed,
         Produced,
         Repartitioned,
+        SessionWindowedKStream,
+        SessionWindows,
+        SlidingWindows,
         StreamJoined,
         StreamsBuilder,
         StrictBufferConfig,
         Suppressed,
         TableJoined,
+        TimeWindowedKStream,
+        TimeWindows,
+        UnlimitedWindows,
         ValueTransformerWithKey,
+        Windows,
     )
     from processor_api.context import FixedKeyProcessorContext, ProcessingContext, ProcessorContext
     from processor_api.durations import Duration
@@ -216,6 +224,7 @@ __all__ = [
     "DslWindowParams",
     "Duration",
     "EagerBufferConfig",
+    "EmitStrategy",
     "ErrorHandlerContext",
     "FailureReason",
     "FixedKeyProcessor",
@@ -292,6 +301,9 @@ __all__ = [
     "SerializationExceptionOrigin",
     "SessionStore",
     "SessionStoreWithHeaders",
+    "SessionWindowedKStream",
+    "SessionWindows",
+    "SlidingWindows",
     "Stat",
     "StateDirectoryError",
     "StateError",
@@ -327,6 +339,8 @@ __all__ = [
     "TaskMigratedError",
     "ThreadMetadata",
     "TimeToLive",
+    "TimeWindowedKStream",
+    "TimeWindows",
     "TimestampExtractor",
     "TimestampType",
     "TimestampedBytesStore",
@@ -347,6 +361,7 @@ __all__ = [
     "TopologyError",
     "TopologyTestDriver",
     "UnknownStateStoreError",
+    "UnlimitedWindows",
     "UserCodeError",
     "ValueAndTimestamp",
     "ValueTimestampHeaders",
@@ -364,6 +379,7 @@ __all__ = [
     "WindowStoreIterator",
     "Windowed",
     "WindowedSerdes",
+    "Windows",
     "__version__",
     "dead_letter_queue_records",
     "default_production",
@@ -435,9 +451,11 @@ _HOMES = {
     "processor_api.stores.windowed": "Window Windowed",
     "state.formats.windowed_serdes": "WindowedSerdes",
     "dsl": (
-        "Branched BranchedKStream BufferConfig Consumed EagerBufferConfig GlobalKTable Grouped JoinWindows "
-        "Joined KGroupedStream KGroupedTable KStream KTable Materialized Named Printed Produced Repartitioned "
-        "StreamJoined StreamsBuilder StrictBufferConfig Suppressed TableJoined ValueTransformerWithKey"
+        "Branched BranchedKStream BufferConfig Consumed EagerBufferConfig EmitStrategy GlobalKTable Grouped "
+        "JoinWindows Joined KGroupedStream KGroupedTable KStream KTable Materialized Named Printed Produced "
+        "Repartitioned SessionWindowedKStream SessionWindows SlidingWindows StreamJoined StreamsBuilder "
+        "StrictBufferConfig Suppressed TableJoined TimeWindowedKStream TimeWindows UnlimitedWindows "
+        "ValueTransformerWithKey Windows"
     ),
     "streams.app.kafka_streams": "KafkaStreams",
     "streams.app.states": "ClientState StateListener",

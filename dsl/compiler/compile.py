@@ -30,6 +30,7 @@ from dsl.plan.nodes import (
     TableSource,
     TableStep,
 )
+from dsl.plan.window_stores import window_store_builder
 from dsl.processors.stateless import DropNullKeys, PassThrough
 from dsl.settings import BuildSettings
 from dsl.table_operator import ChangeReader, TableOperator
@@ -211,7 +212,11 @@ class _Writer:
         )
 
     def _add_store(self, store: Materialization, processor: str) -> None:
-        self.topology.add_state_store(key_value_builder(store, self._settings), processor)
+        if store.windows is None:
+            builder = key_value_builder(store, self._settings)
+        else:
+            builder = window_store_builder(store, store.windows, self._settings)
+        self.topology.add_state_store(builder, processor)
 
     def _repartition(self, number: int, node: Repartition) -> None:
         self.topology.add_repartition_topic(RepartitionTopic(name=node.topic, partitions=node.partitions))

@@ -41,7 +41,21 @@ __all__ = [
     "TableRepartition",
     "TableSource",
     "TableStep",
+    "WindowStore",
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowStore:
+    """The needs of a windowed table for its store; durations are in ms."""
+
+    retention_ms: int
+    size_ms: int | None = None
+    """The length of a window; ``None`` for sessions."""
+    final: bool = False
+    """Whether results are sent on when windows close, which reads the store by time."""
+    caching: bool = True
+    """Whether it may be cached."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +74,8 @@ class Materialization:
     caching: bool = True
     retention_ms: int | None = None
     time_to_live: TimeToLive | None = None
+    windows: WindowStore | None = None
+    """``None`` for tables whose keys are not windowed."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,24 +14,38 @@ __all__ = ["SessionWindowedSerde", "TimeWindowedSerde", "WindowedSerdes"]
 K = TypeVar("K")
 
 
+def _no_serde(anything: Any) -> Any:
+    raise ValueError("the key of the window has no serde; set one where the stream is grouped, or a default one")
+
+
+class _Missing(Serde[Any]):
+    """Stands for a serde until the application's default takes its place."""
+
+    def with_default(self, default: Serde[Any]) -> Serde[Any]:
+        return default
+
+
+_MISSING: Any = _Missing(_no_serde, _no_serde, name="default")
+
+
 class TimeWindowedSerde(Serde[Windowed[K]]):
     """Keys in windows of fixed size: the key and the window's start. The end is not written.
 
-    :param inner: writes the key.
+    :param inner: writes the key; ``None`` is the application's default key serde.
     :param window_size: tells the end of what is read.
     :param changelog: for the keys of a window store's changelog, which have a sequence number behind the start.
-    :raises ValueError: if the window size is not positive.
+    :raises ValueError: if the window size is negative.
     """
 
     __slots__ = ("_changelog", "_inner", "_size_ms")
 
-    def __init__(self, inner: Serde[K], window_size: Duration, *, changelog: bool = False) -> None:
-        self._inner = inner
+    def __init__(self, inner: Serde[K] | None, window_size: Duration, *, changelog: bool = False) -> None:
+        self._inner = inner or _MISSING
         self._size_ms = to_ms(window_size, "window_size")
         self._changelog = changelog
-        if self._size_ms < 1:
-            raise ValueError(f"window_size must be at least 1 ms, got {self._size_ms}")
-        super().__init__(self._write, self._read, name=f"time-windowed {inner.name}")
+        if self._size_ms < 0:
+            raise ValueError(f"window_size must not be negative, got {self._size_ms}")
+        super().__init__(self._write, self._read, name=f"time-windowed {self._inner.name}")
 
     def bind(self, topic: str, *, is_key: bool) -> Serde[Windowed[K]]:
         return self._around(self._inner.bind(topic, is_key=is_key))
@@ -55,14 +69,14 @@ class TimeWindowedSerde(Serde[Windowed[K]]):
 class SessionWindowedSerde(Serde[Windowed[K]]):
     """Keys in sessions: the key, the session's end and its start.
 
-    :param inner: writes the key.
+    :param inner: writes the key; ``None`` is the application's default key serde.
     """
 
     __slots__ = ("_inner",)
 
-    def __init__(self, inner: Serde[K]) -> None:
-        self._inner = inner
-        super().__init__(self._write, self._read, name=f"session-windowed {inner.name}")
+    def __init__(self, inner: Serde[K] | None) -> None:
+        self._inner = inner or _MISSING
+        super().__init__(self._write, self._read, name=f"session-windowed {self._inner.name}")
 
     def bind(self, topic: str, *, is_key: bool) -> Serde[Windowed[K]]:
         return self._around(self._inner.bind(topic, is_key=is_key))

@@ -141,16 +141,19 @@ class TimedOperator:
     :param shown_as: in place of the rows, rows in another form.
     """
 
-    __slots__ = ("_key_of", "_on_flush", "_parts", "_window_of", "cached", "name", "timed", "write_key")
+    __slots__ = ("_on_flush", "_parts", "cached", "name", "read_key", "timed", "window_of", "write_key")
+
+    with_headers = False
+    """Whether headers are kept beside the values."""
 
     def __init__(self, opening: Opening, timed: TimedRows, window_of: WindowOf, shown_as: Any = None) -> None:
         self.name = timed.rows.name
         self.cached = timed.rows.cached
         self.timed: Any = shown_as or timed
         self.write_key = key_writer(opening.key_serde, self.name)
-        self._key_of = reader(opening.key_serde, "key", self.name)
+        self.read_key = reader(opening.key_serde, "key", self.name)
+        self.window_of = window_of
         self._parts = timed.layout.parts
-        self._window_of = window_of
         self._on_flush = timed.rows.on_flush
 
     def add(self, key: bytes, time: int, value: Any, timestamp: int, headers: HeaderList | None) -> None:
@@ -159,7 +162,7 @@ class TimedOperator:
 
     def on_flush(self, callback: FlushCallback, *, old_values: bool) -> None:
         """Sets the function that is called with each cached change when it is drained; keys are :class:`Windowed`."""
-        key_of, parts, window_of = self._key_of, self._parts, self._window_of
+        key_of, parts, window_of = self.read_key, self._parts, self.window_of
 
         def flushed(row: bytes, new: Any, old: Any, timestamp: int, headers: HeaderList | None) -> None:
             key, time, rest = parts(row)

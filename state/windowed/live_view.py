@@ -84,11 +84,18 @@ class _LiveTimed(TimedReads):
         return self._scanned(lambda timed: timed.of_key(key, low, high, reverse=reverse))
 
     def of_keys(
-        self, key_from: bytes | None, key_to: bytes | None, low: int, high: int, *, reverse: bool
+        self,
+        key_from: bytes | None,
+        key_to: bytes | None,
+        low: int,
+        high: int,
+        *,
+        reverse: bool,
+        expired: bool = False,
     ) -> Iterator[Found]:
         return self._scanned(lambda timed: timed.of_keys(key_from, key_to, low, high, reverse=reverse))
 
-    def of_times(self, low: int, high: int, *, reverse: bool) -> Iterator[Found]:
+    def of_times(self, low: int, high: int, *, reverse: bool, expired: bool = False) -> Iterator[Found]:
         return self._scanned(lambda timed: timed.of_times(low, high, reverse=reverse))
 
     def frozen(self) -> TimedReads:

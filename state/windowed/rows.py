@@ -86,7 +86,14 @@ class TimedReads:
         return self._by_segment(of_segment, low, high, reverse)
 
     def of_keys(
-        self, key_from: bytes | None, key_to: bytes | None, low: int, high: int, *, reverse: bool
+        self,
+        key_from: bytes | None,
+        key_to: bytes | None,
+        low: int,
+        high: int,
+        *,
+        reverse: bool,
+        expired: bool = False,
     ) -> Iterator[Found]:
         """Returns the rows of all keys in a range, both ends included; ``None`` is open. Segment by segment; in each by
         key, then time, or in memory by time, then key."""
@@ -108,29 +115,37 @@ class TimedReads:
                 and (key_to is None or found[0] <= key_to)
             )
 
-        return self._by_segment(of_segment, low, high, reverse)
+        return self._by_segment(of_segment, low, high, reverse, expired)
 
-    def of_times(self, low: int, high: int, *, reverse: bool) -> Iterator[Found]:
-        """Returns the rows of all keys: as :meth:`of_keys`, but by time, then key, where rows are in order of time."""
+    def of_times(self, low: int, high: int, *, reverse: bool, expired: bool = False) -> Iterator[Found]:
+        """Returns the rows of all keys: as :meth:`of_keys`, but by time, then key, where rows are in order of time.
+
+        :param expired: whether rows are returned too that have expired and are not deleted yet.
+        """
         layout, rows = self.layout, self.rows
         if not isinstance(layout, TimeFirst):
-            return self.of_keys(None, None, low, high, reverse=reverse)
+            return self.of_keys(None, None, low, high, reverse=reverse, expired=expired)
 
         def of_segment(segment: int, first: int, last: int) -> Iterator[Found]:
             found = rows.range(*layout.time_bounds(segment, first, last), reverse=reverse)
             return self._found(layout, found, rows.format.value_of)
 
-        return self._by_segment(of_segment, low, high, reverse)
+        return self._by_segment(of_segment, low, high, reverse, expired)
 
     def _found(self, layout: RowLayout, rows: FoundRows, value_of: Callable[[Any], Any]) -> Iterator[Found]:
         parts = layout.parts
         return ((*parts(row), value_of(entry[0]), entry[1]) for row, entry in rows)
 
     def _by_segment(
-        self, of_segment: Callable[[int, int, int], Iterator[Found]], low: int, high: int, reverse: bool
+        self,
+        of_segment: Callable[[int, int, int], Iterator[Found]],
+        low: int,
+        high: int,
+        reverse: bool,
+        expired: bool = False,
     ) -> Iterator[Found]:
         segments = self.segments
-        low, high, interval = max(low, segments.live_from), min(high, MAX_TIME), segments.interval
+        low, high, interval = max(low, 0 if expired else segments.live_from), min(high, MAX_TIME), segments.interval
         if low > high:
             return iter(())
         found = [

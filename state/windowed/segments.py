@@ -48,16 +48,20 @@ class Retention:
     :param drop_early: drops a put as soon as it would not be shown. Else it is dropped when its segment is gone, as
         Java's persistent stores do; it makes a difference for what is counted as dropped.
     :param shows_limit: shows rows that are as far behind as ``at_least_ms``, as Java's time-ordered window stores do.
+    :param until_deleted: shows rows until their segment is deleted, as the caches of windowed tables do.
     """
 
     at_least_ms: int
     interval_ms: int
     drop_early: bool
     shows_limit: bool = False
+    until_deleted: bool = False
 
     def live_from(self, stream_time: int) -> int:
         """The smallest time that is shown."""
         limit = stream_time - self.at_least_ms
+        if self.until_deleted:
+            return max(limit // self.interval_ms * self.interval_ms, 0)
         return max(limit if self.shows_limit else limit + 1, 0)
 
     @staticmethod
@@ -75,11 +79,11 @@ class Retention:
                 " method of Stores",
                 store=builder.name,
             )
-        interval = parameters.get("segment_interval_ms")
+        interval, until_deleted = parameters.get("segment_interval_ms"), bool(parameters.get("until_deleted"))
         if interval is None:
             half, third = max(retention // 2, LEAST_PERSISTENT_INTERVAL_MS), max(retention // MEMORY_SEGMENTS, 1)
-            interval = half if persistent else third
-        return Retention(retention, interval, not persistent, shows_limit)
+            interval = half if persistent or until_deleted else third
+        return Retention(retention, interval, not persistent, shows_limit, until_deleted)
 
 
 class SegmentTimes:

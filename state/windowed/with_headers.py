@@ -82,9 +82,9 @@ class ValuesOnly:
         """See :meth:`~state.windowed.rows.TimedReads.of_keys`."""
         return _values_only(self._timed.of_keys(key_from, key_to, low, high, reverse=reverse))
 
-    def of_times(self, low: int, high: int, *, reverse: bool) -> Iterator[Found]:
+    def of_times(self, low: int, high: int, *, reverse: bool, expired: bool = False) -> Iterator[Found]:
         """See :meth:`~state.windowed.rows.TimedReads.of_times`."""
-        return _values_only(self._timed.of_times(low, high, reverse=reverse))
+        return _values_only(self._timed.of_times(low, high, reverse=reverse, expired=expired))
 
 
 def _values_only(found: Iterator[Found]) -> Iterator[Found]:
@@ -95,6 +95,8 @@ class HeadersOperator(TimedOperator):
     """A store with headers as operators get it (:class:`ValuesOnly`)."""
 
     __slots__ = ()
+
+    with_headers = True
 
     def __init__(self, opening: Opening, timed: HeadersRows, window_of: WindowOf) -> None:
         super().__init__(opening, timed, window_of, ValuesOnly(timed))

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeVar, cast
 
 from processor_api.clock import ManualClock
-from processor_api.durations import Duration, to_ms
+from processor_api.durations import Duration, Timestamp, to_ms, to_timestamp_ms
 from processor_api.errors import ConfigError, StreamsError, TopologyError
 from processor_api.nodes import SinkNode, SourceNode
 from processor_api.record import HeaderList
@@ -63,7 +63,7 @@ from streams.testing.driver_log import DriverProducer, DriverTopic, new_message
 from streams.testing.driver_queries import driver_queries
 from streams.testing.record_trace import RecordTrace
 from streams.testing.settings import config_for_tests, nearest
-from streams.testing.topics import TestInputTopic, TestOutputTopic, Timestamp, to_timestamp_ms
+from streams.testing.topics import TestInputTopic, TestOutputTopic
 
 __all__ = ["RawRecord", "TopologyTestDriver"]
 

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from processor_api.clock import SystemClock
-from processor_api.durations import Duration, to_ms
+from processor_api.durations import Duration, Timestamp, to_ms, to_timestamp_ms
 from processor_api.record import HeaderList
 from processor_api.serde import Serde, Serdes
 from processor_api.task_id import TopicPartition
@@ -25,7 +25,7 @@ from streams.config import StreamsConfig
 from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.ports import AT_BEGINNING, Consumer
 from streams.testing.settings import with_defaults
-from streams.testing.topics import TestInputTopic, TestRecord, Timestamp, to_timestamp_ms
+from streams.testing.topics import TestInputTopic, TestRecord
 
 __all__ = ["EmbeddedKafka"]
 

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from processor_api.durations import Duration, to_ms
+from processor_api.durations import Duration, Timestamp, to_ms, to_timestamp_ms
 from processor_api.errors import TopologyError
 from processor_api.metrics import StreamsMetrics
 from processor_api.processor import connected_stores
@@ -36,7 +36,6 @@ from streams.config import StreamsConfig
 from streams.metrics.registry import Metrics, ThreadMetrics
 from streams.runtime.processing.environment import resolve_serde
 from streams.testing.settings import config_for_tests, nearest
-from streams.testing.topics import Timestamp, to_timestamp_ms
 
 __all__ = ["CapturedForward", "CapturedPunctuator", "MockProcessorContext"]
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from processor_api.durations import Timestamp
     from streams.app.kafka_streams import KafkaStreams
     from streams.config import StreamsConfig
     from streams.testing.driver import TopologyTestDriver
     from streams.testing.embedded_kafka import EmbeddedKafka
-    from streams.testing.topics import Timestamp
 
     Settings = StreamsConfig | Mapping[str, Any] | None
 

@@ -8,27 +8,11 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, NoReturn, Protocol
 
-from processor_api.durations import Duration, to_ms
+from processor_api.durations import Duration, Timestamp, to_ms, to_timestamp_ms
 from processor_api.record import HeaderList, Headers
 from processor_api.serde import Serde
 
-__all__ = ["TestInputTopic", "TestOutputTopic", "TestRecord", "Timestamp", "to_timestamp_ms"]
-
-Timestamp = int | datetime
-"""A point in time: whole milliseconds since 1970, or a ``datetime`` with a time zone."""
-
-
-def to_timestamp_ms(timestamp: Timestamp, name: str) -> int:
-    """Returns milliseconds since 1970; ``name`` is for the error's text.
-
-    :raises TypeError: if it is neither an int nor a datetime with a time zone.
-    """
-    if isinstance(timestamp, datetime) and timestamp.tzinfo is not None:
-        since = timestamp - datetime(1970, 1, 1, tzinfo=UTC)
-        return since.days * 86_400_000 + since.seconds * 1000 + since.microseconds // 1000
-    if isinstance(timestamp, bool) or not isinstance(timestamp, int):
-        raise TypeError(f"{name} must be integer milliseconds or a datetime with a time zone, got {timestamp!r}")
-    return timestamp
+__all__ = ["TestInputTopic", "TestOutputTopic", "TestRecord"]
 
 
 class TestRecord:

@@ -172,6 +172,10 @@ class NodeContext:
         """Returns the stream time of the task."""
         return self.environment.cursor.stream_time
 
+    def keep_time(self, name: str, current: Callable[[], int]) -> int:
+        """Returns the time that was committed under a name; each commit takes that of ``current()``."""
+        return self.environment.operator_times.keep(name, current)
+
     def schedule(
         self, interval: Duration, kind: PunctuationType, callback: Punctuator, *, start_time: int | None = None
     ) -> Cancellable:

@@ -22,6 +22,7 @@ from state.write_buffer.record_context import Cursor
 from streams.metrics.registry import Metrics, ThreadMetrics
 from streams.metrics.windows import Windows
 from streams.runtime.processing.error_policy import ErrorPolicy
+from streams.runtime.processing.operator_times import OperatorTimes
 from streams.runtime.processing.pace import Pace
 from streams.runtime.tracing.task_trace import TaskTrace
 from streams.runtime.tracing.tracer import Tracer
@@ -162,6 +163,7 @@ class Environment:
         self.store_owner = thread.store_owner
         self.cursor = Cursor()
         self.cursor.keeps_messages = errors.wants_messages
+        self.operator_times = OperatorTimes()
         self.metrics = TaskMetrics()
         self.windows = None if settings.registry is None else self.metrics.windows(settings.registry)
         self.commit_requested = False

@@ -114,6 +114,8 @@ class Task:
         self.stores.open(collector, changelog_ends)
         starts = {name: one.offset for name, one in committed.items()}
         self.store_positions.start(self.stores.restored_positions(starts, changelog_ends))
+        metadata = {name: TopicPartitionMetadata.decode(one.metadata) for name, one in committed.items()}
+        self.environment.operator_times.start(one.processors for one in metadata.values())
         self._punctuations = Punctuations(self._punctuate)
         self._chain = build_chain(self.plan, self.environment, collector, self.stores.stores, self._punctuations)
         self.queues = {
@@ -125,7 +127,7 @@ class Task:
             found = committed.get(partition)
             if found is not None:
                 queue.start = found.offset
-                queue.partition_time = TopicPartitionMetadata.decode(found.metadata).partition_time
+                queue.partition_time = metadata[partition].partition_time
         self.known_offsets = dict(committed)
         cursor = self.environment.cursor
         cursor.stream_time = max((queue.partition_time for queue in self.queues.values()), default=NO_TIMESTAMP)
@@ -348,12 +350,12 @@ class Task:
 
     def committable(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Returns the offsets that the next commit changes, with partition times (semantics 79) and topic ids."""
-        known, ids = self.known_offsets, self.topic_ids
+        known, ids, times = self.known_offsets, self.topic_ids, self.environment.operator_times.current()
         return {
             name: found
             for name, queue in self.queues.items()
             if queue.position is not None
-            and (found := _committable(queue, queue.position, ids.get(name.topic))) != known.get(name)
+            and (found := _committable(queue, queue.position, times, ids.get(name.topic))) != known.get(name)
         }
 
     def apply(self, *, transaction: bool = False) -> None:
@@ -381,5 +383,5 @@ class Task:
         self.environment.commit_requested = False
 
 
-def _committable(queue: InputQueue, position: int, topic_id: str | None) -> OffsetAndMetadata:
-    return OffsetAndMetadata(position, TopicPartitionMetadata(queue.partition_time, topic_id=topic_id).encode())
+def _committable(queue: InputQueue, position: int, times: Mapping[str, int], topic_id: str | None) -> OffsetAndMetadata:
+    return OffsetAndMetadata(position, TopicPartitionMetadata(queue.partition_time, times, topic_id).encode())

@@ -41,6 +41,8 @@ of random calls are drawn anew, and an entry about them is a rule. One of these 
 * ``ends = true``, of a trace: of what a cache forwarded and logged only how it ends is compared (``cache_ends``);
 * ``versions = "forgetful"``, of a run: it is as recorded, or it is once its versioned stores forget deletions as Java's
   do (``state_support.forgetful_versions``).
+* ``more = true``, of a run: what was recorded comes in the same steps, and more comes in some of them; with
+  ``until_more = true`` the steps behind the first of these, which follow from it, are not compared.
 
 Versioned stores alone are held against a model (``versions_harness``), and have no entries for what it knows.
 
@@ -66,7 +68,7 @@ __all__ = ["Difference", "Differences"]
 _SELECTORS = {"topology": ("case", "run"), "vector": ("format",), "store": ("store", "trace")}
 _ELEMENT = {"topology": ("steps", "step"), "store": ("ops", "op")}
 _CAUSES = ("choice", "defect")
-_WHOLE = {"topology": {"versions": "forgetful"}, "store": {"ends": True}}
+_WHOLE = {"topology": {"versions": "forgetful", "more": True, "until_more": True}, "store": {"ends": True}}
 """By kinds, what may stand in place of a field and of what is expected there."""
 _ABSENT = object()
 Place = tuple[str | int, ...]
@@ -88,7 +90,7 @@ class Difference:
     order: str = ""
     rule: str = ""
     whole: str = ""
-    """``ends``, ``versions`` or empty: what is looked at with the trace or run as a whole."""
+    """``ends``, ``versions``, ``more``, ``until_more`` or empty: what is looked at with the trace or run as a whole."""
 
     def matches(self, names: Mapping[str, str]) -> bool:
         return self.select.keys() == names.keys() and all(

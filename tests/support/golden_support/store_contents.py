@@ -88,6 +88,46 @@ def _outer_join(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
         }
 
 
+def _window_with_headers(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    with store.all() as rows:
+        return {
+            "entries": [
+                {
+                    **_windowed(key),
+                    "value": plain(found.value),
+                    "timestamp": found.timestamp,
+                    "headers": [[name, None if data is None else data.hex()] for name, data in found.headers],
+                }
+                for key, found in rows
+            ]
+        }
+
+
+def _session(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    with store.fetch_keys(None, None) as rows:
+        return {"entries": [{**_windowed(key), "value": plain(value)} for key, value in rows]}
+
+
+def _session_with_headers(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    with store.fetch_keys(None, None) as rows:
+        return {
+            "entries": [
+                {
+                    **_windowed(key),
+                    "value": plain(found.aggregation),
+                    "headers": [[name, None if data is None else data.hex()] for name, data in found.headers],
+                }
+                for key, found in rows
+            ]
+        }
+
+
+def _headers_window(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    with store.all() as rows:
+        with_headers = any(hasattr(value, "headers") for _, value in rows)
+    return (_window_with_headers if with_headers else _window_of_join)(store, recorded)
+
+
 def _windowed(key: Any) -> dict[str, Any]:
     return {"key": plain(key.key), "start": key.window.start, "end": key.window.end}
 
@@ -123,10 +163,12 @@ def _unread(store: Any, recorded: Mapping[str, Any]) -> dict[str, Any]:
 
 READERS: Mapping[str, Reader] = {
     "headers-kv": _key_value_with_headers,
-    "headers-window": _window_of_join,
+    "headers-session": _session_with_headers,
+    "headers-window": _headers_window,
     "join-grace-buffer": _grace_buffer,
     "kv": _key_value,
     "outer-join": _outer_join,
+    "session": _session,
     "timestamped-kv": _timestamped_key_value,
     "suppress-buffer": _buffer,
     "unread": _unread,

@@ -1,0 +1,116 @@
+"""Aggregations over sessions (KIP-94, semantics 15, 23 and 48).
+
+A record without a key is dropped; a null value is given to the aggregator. A result has the end of its session as
+timestamp; without a cache it has no headers (semantics 19).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from dsl.processors.windows.emission import FinalResults, final_results, kept_stream_time
+from dsl.processors.windows.time_windows import LATE, NULL_KEY
+from dsl.table_operator import TableOperator
+from dsl.user_functions import USER_FUNCTION
+from processor_api.context import OperatorContext
+from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
+from processor_api.stores.windowed import Window, Windowed
+
+__all__ = ["SessionAggregate"]
+
+LAST = (1 << 63) - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionAggregate(TableOperator):
+    """An aggregation of the records of each key in each session."""
+
+    gap_ms: int
+    grace_ms: int
+    initializer: Callable[[], Any] = field(metadata=USER_FUNCTION)
+    aggregator: Callable[[Any, Any, Any], Any] = field(metadata=USER_FUNCTION)
+    merger: Callable[[Any, Any, Any], Any] = field(metadata=USER_FUNCTION)
+    final: bool = False
+
+    def bind(self, context: OperatorContext) -> Forward:
+        store = context.store(str(self.store))
+        initializer, aggregator, merger = self.initializer, self.aggregator, self.merger
+        of_key, put, write_key = store.timed.of_key, store.timed.put, store.write_key
+        drop, fail, gap, open_for = context.drop, context.fail, self.gap_ms, self.gap_ms + self.grace_ms
+        emit, send = self._emitting(context, store), self._sending(context, store)
+        observed = NO_TIMESTAMP
+
+        def stream_time() -> int:
+            return observed
+
+        observed = kept_stream_time(context, store.name, stream_time)
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            nonlocal observed
+            if key is None:
+                drop(NULL_KEY, key)
+                return
+            if timestamp > observed:
+                observed = timestamp
+            closed = observed - open_for
+            if emit is not None:
+                emit(closed, timestamp, headers)
+            merged: list[tuple[int, int, Any]] = []
+            start = end = timestamp
+            try:
+                raw, new = write_key(key), initializer()
+                for _, its_end, its_start, aggregate, _ in of_key(raw, timestamp - gap, LAST, reverse=False):
+                    if its_start > timestamp + gap:
+                        continue
+                    merged.append((its_start, its_end, aggregate))
+                    new = merger(key, new, aggregate)
+                    start, end = min(start, its_start), max(end, its_end)
+                if end < closed:
+                    drop(LATE, key)
+                    return
+                new = aggregator(key, value, new)
+                if start == end:
+                    merged = []
+                for its_start, its_end, _ in merged:
+                    put(raw, its_end, its_start, None, timestamp, headers)
+                put(raw, end, start, new, timestamp, headers)
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            if send is not None:
+                for its_start, its_end, aggregate in merged:
+                    send(key, Window(its_start, its_end), None, aggregate)
+                send(key, Window(start, end), new, None)
+
+        return process
+
+    def _sending(self, context: OperatorContext, store: Any) -> Callable[[Any, Window, Any, Any], None] | None:
+        """Returns the function that sends on one change; ``None`` where the cache does it, or the close of windows."""
+        forward, old_values = context.forward, self.old_values
+        if self.final:
+            return None
+
+        has_headers = not store.with_headers
+
+        def flushed(key: Any, new: Any, old: Any, timestamp: int, headers: HeaderList | None) -> None:
+            forward(key, (new, old if old_values else None), key.window.end, headers if has_headers else None)
+
+        if store.cached:
+            store.on_flush(flushed, old_values=old_values)
+            return None
+
+        def send(key: Any, window: Window, new: Any, old: Any) -> None:
+            forward(Windowed(key, window), (new, old if old_values else None), window.end, None)
+
+        return send
+
+    def _emitting(self, context: OperatorContext, store: Any) -> FinalResults | None:
+        if not self.final:
+            return None
+
+        def bounds(last: int, close_time: int) -> tuple[int, int]:
+            return max(0, last), close_time - 1
+
+        return final_results(context, store, bounds, ends=True)

@@ -1,0 +1,205 @@
+"""Aggregations over sliding windows (KIP-450, semantics 46 and 47).
+
+For each record there is a window that ends with it, and one that starts just behind it if it is not empty: so each set
+of records that are at most the time difference apart has a window, and only those. The timestamp that is stored with a
+window is that of its latest record; it tells which of the windows next to it are empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from dsl.processors.windows.emission import FinalResults, final_results, kept_stream_time
+from dsl.processors.windows.time_windows import LATE
+from dsl.table_operator import TableOperator, send_on_flush
+from dsl.user_functions import USER_FUNCTION
+from processor_api.context import OperatorContext
+from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
+from processor_api.stores.windowed import Window, Windowed
+
+__all__ = ["SlidingAggregate"]
+
+NULL = "null key or value"
+
+Seed = tuple[Any, int] | None
+"""The aggregate that a window holds already, with the timestamp of its latest record."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlidingAggregate(TableOperator):
+    """An aggregation of the records of each key in sliding windows; records without a key or a value are dropped."""
+
+    difference_ms: int
+    grace_ms: int
+    initializer: Callable[[], Any] = field(metadata=USER_FUNCTION)
+    aggregator: Callable[[Any, Any, Any], Any] = field(metadata=USER_FUNCTION)
+    final: bool = False
+
+    def bind(self, context: OperatorContext) -> Forward:
+        store = context.store(str(self.store))
+        drop, fail = context.drop, context.fail
+        difference, grace = self.difference_ms, self.grace_ms
+        task = _Windows(self, context, store)
+        emit = self._emitting(context, store)
+        observed = NO_TIMESTAMP
+
+        def stream_time() -> int:
+            return observed
+
+        observed = kept_stream_time(context, store.name, stream_time)
+
+        def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+            nonlocal observed
+            if key is None or value is None:
+                drop(NULL, key)
+                return
+            if timestamp > observed:
+                observed = timestamp
+            closed = observed - grace
+            if timestamp + difference < closed:
+                drop(LATE, key)
+                return
+            if emit is not None and timestamp >= difference:
+                emit(closed, timestamp + 1, headers)
+            try:
+                changes = task.changes(key, value, timestamp, closed)
+            except Exception as error:
+                fail(error, key, value, timestamp, headers)
+                return
+            for window, seed, adds in changes:
+                if not adds or window[1] >= closed:
+                    task.put(key, value, timestamp, headers, window, seed, adds)
+                else:
+                    drop(LATE, key)
+
+        return process
+
+    def _emitting(self, context: OperatorContext, store: Any) -> FinalResults | None:
+        if not self.final:
+            return None
+        difference = self.difference_ms
+
+        def bounds(last: int, close_time: int) -> tuple[int, int]:
+            return (0 if last == NO_TIMESTAMP else max(0, last - difference)), close_time - difference - 1
+
+        return final_results(context, store, bounds)
+
+
+Change = tuple[Window, Seed, bool]
+"""A window, what it holds, and whether the record is added to that; a window that starts behind it is only made."""
+
+
+class _Windows:
+    """The windows of one task."""
+
+    def __init__(self, operator: SlidingAggregate, context: OperatorContext, store: Any) -> None:
+        self._initializer, self._aggregator = operator.initializer, operator.aggregator
+        self._difference = operator.difference_ms
+        self._timed, self._write_key = store.timed, store.write_key
+        self._forward, self._fail = context.forward, context.fail
+        self._old_values = operator.old_values
+        self._silent = operator.final or send_on_flush(context, store, operator.old_values)
+
+    def changes(self, key: Any, value: Any, timestamp: int, closed: int) -> list[Change]:
+        """Returns what a record changes, in the order in which it is done."""
+        raw = self._write_key(key)
+        if timestamp < self._difference:
+            return self._early(raw, timestamp)
+        return self._changes(raw, timestamp)
+
+    def _changes(self, raw: bytes, timestamp: int) -> list[Change]:
+        difference = self._difference
+        starts: set[int] = set()
+        changes: list[Change] = []
+        before: Seed = None
+        """The nearest window that ends before the record."""
+        after, after_start = NO_TIMESTAMP, 0
+        """The last window that has the record and starts later; the one behind the record is made from it."""
+        previous: int | None = None
+        has_left = has_right = False
+        low = max(0, timestamp - 2 * difference)
+        for _, start, _, held, latest in self._timed.of_key(raw, low, timestamp + 1, reverse=True):
+            starts.add(start)
+            end = start + difference
+            if start == timestamp + 1:
+                has_right = True
+            elif end < timestamp:
+                before, previous = (held, latest), latest
+                break
+            else:
+                if end == timestamp:
+                    has_left = True
+                    if latest < timestamp:
+                        previous = latest
+                elif after == NO_TIMESTAMP:
+                    after, after_start = latest, start
+                changes.append((Window(start, end), (held, latest), True))
+        if previous is not None and previous + 1 not in starts and previous + 1 + difference >= timestamp:
+            changes.append((Window(previous + 1, previous + 1 + difference), None, True))
+        if not has_left:
+            joins = previous is not None and before is not None and timestamp - difference <= previous
+            seed = (before[0], timestamp) if joins and before is not None else None
+            changes.append((Window(timestamp - difference, timestamp), seed, True))
+        if not has_right and after > timestamp:
+            seed = self._timed.get(raw, after_start, 0)  # not the object that the aggregator may change in place
+            changes.append((Window(timestamp + 1, timestamp + 1 + difference), seed, False))
+        return changes
+
+    def _early(self, raw: bytes, timestamp: int) -> list[Change]:
+        """The changes of a record in the first window that there can be, which begins at 0."""
+        difference = self._difference
+        starts: set[int] = set()
+        changes: list[Change] = []
+        first: Seed = None
+        after, after_start = NO_TIMESTAMP, 0
+        previous: int | None = None
+        has_right = False
+        for _, start, _, held, latest in self._timed.of_key(raw, 0, timestamp + 1, reverse=False):
+            starts.add(start)
+            if start <= timestamp:
+                after, after_start = latest, start
+            if start == 0:
+                first = held, latest
+                if latest < timestamp:
+                    previous = latest
+            elif start <= timestamp:
+                changes.append((Window(start, start + difference), (held, latest), True))
+            else:
+                has_right = True
+        if not has_right and after > timestamp:
+            seed = self._timed.get(raw, after_start, 0)
+            changes.append((Window(timestamp + 1, timestamp + 1 + difference), seed, False))
+        if previous is not None and previous + 1 not in starts:
+            changes.append((Window(previous + 1, previous + 1 + difference), None, True))
+        changes.append((Window(0, difference), first, True))
+        return changes
+
+    def put(
+        self,
+        key: Any,
+        value: Any,
+        timestamp: int,
+        headers: HeaderList | None,
+        window: Window,
+        seed: Seed,
+        adds: bool,
+    ) -> None:
+        """Puts one window and sends it on."""
+        try:
+            raw = self._write_key(key)
+            held, latest = (self._initializer(), timestamp) if seed is None else (seed[0], seed[1])
+            old = held if adds else None
+            new = self._aggregator(key, value, held) if adds else held
+            if adds:
+                latest = timestamp if held is None else max(timestamp, latest)
+            if self._old_values and not self._silent and new is old and new is not None:  # perhaps changed in place
+                found = self._timed.get(raw, window.start, 0)
+                old = self._initializer() if found is None else found[0]
+            self._timed.put(raw, window.start, 0, new, timestamp if new is None else latest, headers)
+        except Exception as error:
+            self._fail(error, key, value, timestamp, headers)
+            return
+        if not self._silent:
+            self._forward(Windowed(key, window), (new, old if self._old_values else None), latest, headers)

@@ -1,0 +1,266 @@
+"""The nodes that windowed aggregations of a grouped stream add to the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dsl.options import NamedLike, name_of
+from dsl.plan.builder import Place
+from dsl.plan.group_nodes import AGGREGATE, REDUCE, Grouping, repartitioned
+from dsl.plan.materialization import MaterializedLike, as_materialized, materialize
+from dsl.plan.nodes import Answer, Materialization, TableStep, WindowStore
+from dsl.processors.windows.session_windows import SessionAggregate
+from dsl.processors.windows.sliding_windows import SlidingAggregate
+from dsl.processors.windows.time_windows import TimeWindowedAggregate
+from dsl.table_operator import TableOperator
+from dsl.windows.definitions import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, Windows
+from processor_api.checks import check_function
+from processor_api.errors import TopologyError
+from processor_api.serde import Serde, Serdes
+from state.formats.keys import MAX_TIME
+from state.formats.windowed_serdes import SessionWindowedSerde, TimeWindowedSerde
+
+__all__ = [
+    "AnyWindows",
+    "Functions",
+    "WindowedGrouping",
+    "aggregate",
+    "count",
+    "counting",
+    "emit",
+    "reduce",
+    "window",
+    "windowed_store",
+    "windowed_table",
+]
+
+AnyWindows = Windows | SlidingWindows | SessionWindows
+
+
+@dataclass(frozen=True)
+class WindowedGrouping:
+    """A grouped stream with windows, and when their results are sent on."""
+
+    grouping: Grouping
+    windows: AnyWindows
+    strategy: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Functions:
+    """The functions of an aggregation; only sessions need a merger."""
+
+    initializer: Callable[[], Any]
+    aggregator: Callable[[Any, Any, Any], Any]
+    merger: Callable[[Any, Any, Any], Any] | None = None
+
+
+def window(grouping: Grouping, windows: Any) -> WindowedGrouping:
+    """Returns the group with its windows; adds no node.
+
+    :raises TopologyError: if they are no windows.
+    """
+    if not isinstance(windows, AnyWindows):
+        raise TopologyError(
+            "windowed_by takes TimeWindows, SlidingWindows, SessionWindows, UnlimitedWindows or Windows of your own,"
+            f" got {windows!r}"
+        )
+    if isinstance(windows, Windows):
+        for what, value, least in (("size_ms", windows.size_ms, 1), ("grace_ms", windows.grace_ms, 0)):
+            if type(value) is not int or value < least:
+                raise TopologyError(
+                    f"{what} of {type(windows).__name__} must be an integer of at least {least} ms, got {value!r}"
+                )
+    return WindowedGrouping(grouping, windows)
+
+
+def emit(windowed: WindowedGrouping, strategy: Any) -> WindowedGrouping:
+    """Returns the group with the strategy; adds no node.
+
+    :raises TopologyError: if it is none, or waits for the close of windows which may never close (semantics 52).
+    """
+    if not isinstance(strategy, EmitStrategy):
+        raise TopologyError(
+            f"emit_strategy takes EmitStrategy.on_window_close() or EmitStrategy.on_window_update(), got {strategy!r}"
+        )
+    final = strategy is EmitStrategy.ON_WINDOW_CLOSE
+    if final and not isinstance(windowed.windows, TimeWindows | SlidingWindows | SessionWindows):
+        raise TopologyError(
+            "results are sent on when windows close for TimeWindows, SlidingWindows and SessionWindows only, not for"
+            f" {type(windowed.windows).__name__}"
+        )
+    return replace(windowed, strategy=strategy)
+
+
+def count(windowed: WindowedGrouping, materialized: MaterializedLike, named: NamedLike) -> Place:
+    """Adds a count."""
+    names = windowed.grouping.place.plan_builder.names
+    if materialized is not None and as_materialized(materialized).store_name is None:
+        names.store(AGGREGATE)  # Java uses up one more number here
+    store = windowed_store(windowed, materialized, AGGREGATE, value_serde=Serdes.LONG)
+    return _aggregated(windowed, counting(), store, AGGREGATE, named)
+
+
+def counting() -> Functions:
+    """Returns what a count does with records."""
+    return Functions(initializer=_zero, aggregator=_one_more, merger=_sum)
+
+
+def _zero() -> int:
+    return 0
+
+
+def _one_more(key: Any, value: Any, count: int) -> int:
+    return count + 1
+
+
+def _sum(key: Any, one: int, other: int) -> int:
+    return one + other
+
+
+def reduce(
+    windowed: WindowedGrouping, reducer: Callable[[Any, Any], Any], materialized: MaterializedLike, named: NamedLike
+) -> Place:
+    """Adds a reduction."""
+    check_function(reducer, "reducer", "reduce")
+    value_serde = windowed.grouping.place.value_serde
+    store = windowed_store(windowed, materialized, REDUCE, value_serde=value_serde)
+    return _aggregated(windowed, _reducing(reducer), store, REDUCE, named)
+
+
+def _reducing(reducer: Callable[[Any, Any], Any]) -> Functions:
+    def none() -> None:
+        return None
+
+    def add(key: Any, value: Any, so_far: Any) -> Any:
+        return value if so_far is None else reducer(so_far, value)
+
+    def merge(key: Any, one: Any, other: Any) -> Any:
+        return other if one is None else reducer(one, other)
+
+    return Functions(initializer=none, aggregator=add, merger=merge)
+
+
+def aggregate(
+    windowed: WindowedGrouping, functions: Functions, materialized: MaterializedLike, named: NamedLike
+) -> Place:
+    """Adds an aggregation by functions of the user."""
+    store = windowed_store(windowed, materialized, AGGREGATE)
+    return _aggregated(windowed, functions, store, AGGREGATE, named)
+
+
+def _aggregated(
+    windowed: WindowedGrouping, functions: Functions, store: Materialization, prefix: str, named: NamedLike
+) -> Place:
+    name = windowed.grouping.place.plan_builder.names.choose(name_of(named), prefix)
+    place = repartitioned(windowed.grouping, store.name)
+    return windowed_table(place, windowed, functions, store, name)
+
+
+def windowed_table(
+    place: Place, windowed: WindowedGrouping, functions: Functions, store: Materialization, name: str
+) -> Place:
+    """Adds the node that aggregates the records of a place."""
+    node = TableStep(
+        name=name,
+        parents=(place.node,),
+        operator=operator_of(windowed, functions),
+        store=store,
+        answers=Answer.ALWAYS,
+        grace_ms=grace_of(windowed.windows),
+    )
+    return place.then(
+        node,
+        key_serde=windowed_serde(windowed.windows, store.key_serde),
+        value_serde=store.value_serde,
+        store=store.name if store.queryable else None,
+    )
+
+
+def grace_of(windows: AnyWindows) -> int:
+    """Returns for how many ms after its end a window takes records; of sessions, the gap is part of that."""
+    return windows.gap_ms + windows.grace_ms if isinstance(windows, SessionWindows) else windows.grace_ms
+
+
+def windowed_serde(windows: AnyWindows, key_serde: Serde[Any] | None) -> Serde[Any]:
+    """Returns the serde of the table's keys."""
+    if isinstance(windows, SessionWindows):
+        return SessionWindowedSerde(key_serde)
+    return TimeWindowedSerde(key_serde, max(_size(windows), 1))  # a sliding window of one moment has a size of 0
+
+
+def _size(windows: Windows | SlidingWindows) -> int:
+    return windows.difference_ms if isinstance(windows, SlidingWindows) else windows.size_ms
+
+
+def operator_of(windowed: WindowedGrouping, functions: Functions) -> TableOperator:
+    """Returns the operator that aggregates the records of one stream."""
+    windows, final = windowed.windows, windowed.strategy is EmitStrategy.ON_WINDOW_CLOSE
+    both: dict[str, Any] = {"initializer": functions.initializer, "aggregator": functions.aggregator, "final": final}
+    if isinstance(windows, SessionWindows):
+        merger: Any = functions.merger
+        return SessionAggregate(gap_ms=windows.gap_ms, grace_ms=windows.grace_ms, merger=merger, **both)
+    if isinstance(windows, SlidingWindows):
+        return SlidingAggregate(difference_ms=windows.difference_ms, grace_ms=windows.grace_ms, **both)
+    return TimeWindowedAggregate(
+        windows_for=windows.windows_for,
+        size_ms=windows.size_ms,
+        grace_ms=windows.grace_ms,
+        tumbling=type(windows) is TimeWindows and windows.advance_ms == windows.size_ms,
+        **both,
+    )
+
+
+def windowed_store(
+    windowed: WindowedGrouping,
+    materialized: MaterializedLike,
+    prefix: str,
+    *,
+    value_serde: Serde[Any] | None = None,
+) -> Materialization:
+    """Returns the store of a windowed table.
+
+    :raises TopologyError: if the retention that was given is too short, or the store is to have a time to live.
+    """
+    place, windows, given = windowed.grouping.place, windowed.windows, as_materialized(materialized)
+    store = materialize(given, place.plan_builder, prefix, key_serde=place.key_serde, value_serde=value_serde)
+    if store.time_to_live is not None:
+        raise TopologyError(
+            f"store {store.name!r} is windowed: its rows expire by their windows, so give it a retention, not a time to"
+            " live",
+            store=store.name,
+        )
+    least = _retention(windows)
+    if store.supplier is None and store.retention_ms is not None and store.retention_ms < least:
+        raise TopologyError(
+            f"the retention of store {store.name!r} is {store.retention_ms} ms; its windows need at least {least} ms"
+            f" ({_RETENTION_RULE.get(type(windows), 'size and grace period')})",
+            store=store.name,
+        )
+    final = windowed.strategy is EmitStrategy.ON_WINDOW_CLOSE
+    is_session = isinstance(windows, SessionWindows)
+    return replace(
+        store,
+        windows=WindowStore(
+            retention_ms=least if store.retention_ms is None else store.retention_ms,
+            size_ms=None if isinstance(windows, SessionWindows) else _size(windows),
+            final=final,
+            caching=not (final and (is_session or isinstance(windows, SlidingWindows))),
+        ),
+    )
+
+
+_RETENTION_RULE: Mapping[type, str] = {
+    SlidingWindows: "twice the time difference, and the grace period",
+    SessionWindows: "inactivity gap and grace period",
+}
+
+
+def _retention(windows: AnyWindows) -> int:
+    if isinstance(windows, SessionWindows):
+        return windows.gap_ms + windows.grace_ms
+    if isinstance(windows, SlidingWindows):
+        return 2 * windows.difference_ms + windows.grace_ms
+    return min(windows.size_ms + windows.grace_ms, MAX_TIME)

@@ -1,0 +1,250 @@
+"""The windows that records of a key are aggregated in, and when their results are sent on."""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from processor_api.durations import Duration, to_ms, to_timestamp_ms
+from processor_api.errors import TopologyError
+from processor_api.stores.windowed import Window
+from state.formats.keys import MAX_TIME, window_end
+
+__all__ = ["EmitStrategy", "SessionWindows", "SlidingWindows", "TimeWindows", "UnlimitedWindows", "Windows"]
+
+
+def _at_least(value: Duration, least: int, what: str) -> int:
+    found = to_ms(value, what)
+    if found < least:
+        raise TopologyError(f"{what} must be at least {least} ms, got {found} ms")
+    return found
+
+
+class EmitStrategy(enum.Enum):
+    """When the results of windows are sent on (KIP-825).
+
+    Wherever one is taken, :meth:`on_window_close` or :meth:`on_window_update` gives it, as in Kafka Streams.
+    """
+
+    ON_WINDOW_UPDATE = "on window update"
+    """Sends each update, or the last of a key per commit where there is a cache."""
+    ON_WINDOW_CLOSE = "on window close"
+    """Once for each window and key, when stream time has passed the window's end by the grace period."""
+
+    @classmethod
+    def on_window_update(cls) -> EmitStrategy:
+        """Returns the strategy that sends each update on."""
+        return cls.ON_WINDOW_UPDATE
+
+    @classmethod
+    def on_window_close(cls) -> EmitStrategy:
+        """Returns the strategy that sends only final results on."""
+        return cls.ON_WINDOW_CLOSE
+
+
+class Windows(ABC):
+    """Windows with fixed bounds; base of windows of the user's own.
+
+    ::
+
+        from streams import StreamsBuilder, TopologyTestDriver, Window, Windows
+
+        class WorkingHours(Windows):
+            DAY, OPENS, CLOSES = 86_400_000, 9 * 3_600_000, 17 * 3_600_000
+
+            size_ms, grace_ms = CLOSES - OPENS, 0
+
+            def windows_for(self, timestamp: int) -> list[Window]:
+                day = timestamp // self.DAY * self.DAY
+                inside = day + self.OPENS <= timestamp < day + self.CLOSES
+                return [Window(day + self.OPENS, day + self.CLOSES)] if inside else []
+
+        builder = StreamsBuilder()
+        calls = builder.stream("calls").group_by_key().windowed_by(WorkingHours()).count()
+        calls.to_stream(lambda windowed, count: windowed.key).to("counts")
+
+        settings = {"default.key.serde": "string", "default.value.serde": "string"}
+        with TopologyTestDriver(builder.build(), settings) as driver:
+            calls = driver.create_input_topic("calls")
+            for hour in (8, 10, 16, 18):
+                calls.pipe_input("ann", "rings", timestamp=hour * 3_600_000)
+            counts = driver.create_output_topic("counts").read_records_to_list()
+            assert [record.key for record in counts] == ["ann", "ann"]
+    """
+
+    size_ms: int
+    """The length of the longest window, in ms: the store keeps rows for that and the grace period."""
+    grace_ms: int
+    """The time in ms, by stream time, for which a window takes records after its end."""
+
+    @abstractmethod
+    def windows_for(self, timestamp: int) -> Iterable[Window]:
+        """Returns the windows that a record of this time belongs to, in ms, in order; their ends do not belong to them.
+
+        Two windows of one key with the same start are the same window.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeWindows(Windows):
+    """Windows of one size that start at multiples of their advance: tumbling, or hopping where they overlap.
+
+    A window has its start and not its end; none starts before 0 (semantics 43).
+
+    ::
+
+        from datetime import timedelta
+
+        from streams import TimeWindows
+
+        minutes = TimeWindows.of_size_and_grace(timedelta(minutes=1), timedelta(seconds=10))
+        assert minutes.windows_for(61_000) == [(60_000, 120_000)]
+        hopping = minutes.advance_by(timedelta(seconds=30))
+        assert hopping.windows_for(61_000) == [(30_000, 90_000), (60_000, 120_000)]
+
+    :raises TopologyError: if the size is below 1 ms, the advance not from 1 ms to the size, or the grace negative.
+    """
+
+    size_ms: int
+    grace_ms: int = 0
+    advance_ms: int = 0
+    """The time from the start of a window to that of the next; the size if it is 0."""
+
+    def __post_init__(self) -> None:
+        _at_least(self.size_ms, 1, "the size of windows")
+        _at_least(self.grace_ms, 0, "the grace period")
+        if self.advance_ms == 0:
+            object.__setattr__(self, "advance_ms", self.size_ms)
+        if not 0 < self.advance_ms <= self.size_ms:
+            raise TopologyError(
+                f"windows advance by at least 1 ms and at most their size, {self.size_ms} ms; got {self.advance_ms} ms"
+            )
+
+    @classmethod
+    def of_size_with_no_grace(cls, size: Duration) -> TimeWindows:
+        """Returns tumbling windows that take no records after their end.
+
+        :param size: a ``timedelta`` or integer milliseconds.
+        """
+        return cls(size_ms=to_ms(size, "size"))
+
+    @classmethod
+    def of_size_and_grace(cls, size: Duration, grace: Duration) -> TimeWindows:
+        """Returns tumbling windows that take records for a while after their end.
+
+        :param size: a ``timedelta`` or integer milliseconds.
+        :param grace: how long a window takes records after its end, by stream time: likewise.
+        """
+        return cls(size_ms=to_ms(size, "size"), grace_ms=to_ms(grace, "grace"))
+
+    def advance_by(self, advance: Duration) -> TimeWindows:
+        """Returns windows of this size that start so far from each other: hopping windows.
+
+        :param advance: a ``timedelta`` or integer milliseconds, from 1 ms to the size.
+        """
+        return replace(self, advance_ms=_at_least(advance, 1, "the advance of windows"))
+
+    def windows_for(self, timestamp: int) -> list[Window]:
+        """Returns the windows that a record of this time belongs to, the oldest first."""
+        size, advance = self.size_ms, self.advance_ms
+        first = max(0, timestamp - size + advance) // advance * advance
+        return [Window(start, window_end(start, size)) for start in range(first, timestamp + 1, advance)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnlimitedWindows(Windows):
+    """One window without an end, from a start on; records before it are ignored.
+
+    :raises TopologyError: if the start is negative.
+    """
+
+    start_ms: int = 0
+    size_ms: int = field(default=MAX_TIME, init=False, repr=False)
+    grace_ms: int = field(default=0, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _at_least(self.start_ms, 0, "the start of an unlimited window")
+
+    @classmethod
+    def of(cls) -> UnlimitedWindows:
+        """Returns the window that begins at 0."""
+        return cls()
+
+    def start_on(self, start: datetime | int) -> UnlimitedWindows:
+        """Returns the window that begins at a time: a ``datetime`` with a time zone, or integer ms since 1970."""
+        return replace(self, start_ms=to_timestamp_ms(start, "start"))
+
+    def windows_for(self, timestamp: int) -> list[Window]:
+        """Returns the window, if it has begun."""
+        return [Window(self.start_ms, MAX_TIME)] if timestamp >= self.start_ms else []
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlidingWindows:
+    """Windows that end with a record, or start just behind one, so that each set of records close in time has its own.
+
+    A window holds records that are at most the time difference apart; both ends belong to it (KIP-450, semantics 46).
+
+    :raises TopologyError: if a duration is negative.
+    """
+
+    difference_ms: int
+    grace_ms: int = 0
+
+    def __post_init__(self) -> None:
+        _at_least(self.difference_ms, 0, "the time difference of sliding windows")
+        _at_least(self.grace_ms, 0, "the grace period")
+
+    @classmethod
+    def of_time_difference_with_no_grace(cls, difference: Duration) -> SlidingWindows:
+        """Returns windows that take no records after their end.
+
+        :param difference: how far apart two records of a window may be: a ``timedelta`` or integer milliseconds.
+        """
+        return cls(difference_ms=to_ms(difference, "difference"))
+
+    @classmethod
+    def of_time_difference_and_grace(cls, difference: Duration, grace: Duration) -> SlidingWindows:
+        """Returns windows that take records for a while after their end.
+
+        :param difference: how far apart two records of a window may be: a ``timedelta`` or integer milliseconds.
+        :param grace: how long a window takes records after its end, by stream time: likewise.
+        """
+        return cls(difference_ms=to_ms(difference, "difference"), grace_ms=to_ms(grace, "grace"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionWindows:
+    """Sessions: records of a key with no more than a gap of inactivity between one and the next (KIP-94).
+
+    A record between two sessions merges them; both ends of a session are records of it (semantics 48).
+
+    :raises TopologyError: if a duration is negative.
+    """
+
+    gap_ms: int
+    grace_ms: int = 0
+
+    def __post_init__(self) -> None:
+        _at_least(self.gap_ms, 0, "the inactivity gap of sessions")
+        _at_least(self.grace_ms, 0, "the grace period")
+
+    @classmethod
+    def of_inactivity_gap_with_no_grace(cls, gap: Duration) -> SessionWindows:
+        """Returns sessions that take no records once the gap has passed.
+
+        :param gap: a ``timedelta`` or integer milliseconds.
+        """
+        return cls(gap_ms=to_ms(gap, "gap"))
+
+    @classmethod
+    def of_inactivity_gap_and_grace(cls, gap: Duration, grace: Duration) -> SessionWindows:
+        """Returns sessions that take records for a while after the gap has passed.
+
+        :param gap: a ``timedelta`` or integer milliseconds.
+        :param grace: how long a session takes records after the gap, by stream time: likewise.
+        """
+        return cls(gap_ms=to_ms(gap, "gap"), grace_ms=to_ms(grace, "grace"))
