@@ -36,7 +36,7 @@ PLAIN_BYTES = "plain-key-value"
 
 _LEGAL_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]+")
 _OWN = ("name", "persistent", "is_open", "init", "commit", "close")
-"""What every custom store says for itself."""
+"""The attributes that every custom store has itself."""
 _LIFECYCLE = (
     *_OWN,
     "committed_offset",

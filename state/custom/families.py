@@ -1,4 +1,4 @@
-"""What is read from the engine of a custom store, and what is written to it."""
+"""The families that the engine of a custom store reads from and writes to."""
 
 from __future__ import annotations
 
@@ -115,8 +115,10 @@ class NoRows:
 
 
 class CustomOffsets(NoRows):
-    """Offsets as rows, of the changelog or of inputs, and the changelog's id. They cannot be listed: whoever asks knows
-    the partition."""
+    """Offsets as rows, of the changelog or of inputs, and the changelog's id.
+
+    They cannot be listed: a caller asks for a partition that it knows.
+    """
 
     def __init__(self, name: str, engine: OwnEngine) -> None:
         super().__init__(name)
@@ -129,7 +131,7 @@ class CustomOffsets(NoRows):
         return None if found is None else write_offset(found)
 
     def range(self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False) -> Iterator[Row]:
-        """Of inputs, the positions that are known."""
+        """Yields the known positions of inputs; nothing for another family."""
         if self.name != POSITIONS:
             return iter(())
         inputs = self._engine.inputs
@@ -138,6 +140,6 @@ class CustomOffsets(NoRows):
 
 
 def partition_of(key: bytes) -> TopicPartition:
-    """Of a row's key; one of a source topic has the name of the rows in front."""
+    """Returns the partition that a row's key names; the key of a source topic has the name of the rows in front."""
     topic, _, partition = key.decode().rpartition("/")[2].rpartition("-")
     return TopicPartition(topic, int(partition))

@@ -18,13 +18,13 @@ __all__ = ["CHECKPOINT", "OffsetsFile", "TopicIdFile"]
 log = logging.getLogger("streams.state")
 
 CHECKPOINT = ".checkpoint_"
-"""What its name starts with, in front of the store's."""
+"""The file's name starts with this; the store's name follows."""
 TOPIC_ID_FILE = ".topic-id_"
 """The same of the file with the id of the changelog."""
 
 
 class OffsetsFile:
-    """In the directory of a task.
+    """The file with the offsets of one custom store, in the directory of its task.
 
     :raises StateDirectoryError: from all calls, if the directory cannot be written.
     """

@@ -85,7 +85,10 @@ class CustomPolicy(Policy):
             raise AttributeError(f"store {self.name!r} is a {type(store).__name__}, which has no {name!r}") from None
 
     def call(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        """Whatever a processor calls may be a write, which an unclean stop would leave in the store."""
+        """Returns a call that marks the store as written first.
+
+        Each call of a processor may be a write, which an unclean stop would leave in the store.
+        """
         if not self._touches:
             return call
         context = self._engine.context
@@ -97,7 +100,10 @@ class CustomPolicy(Policy):
         return touching
 
     def close(self, *_: Any) -> NoReturn:
-        """:raises StoreError: always."""
+        """Always fails: the runtime closes the store.
+
+        :raises StoreError: always.
+        """
         raise StoreError(
             f"store {self.name!r} is initialised, committed and closed by the runtime alone; a processor that wants a"
             " commit calls context.commit()",

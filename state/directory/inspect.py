@@ -1,4 +1,4 @@
-"""Looks at a state directory without changing it: which applications, tasks and databases there are."""
+"""Lists the applications, tasks and databases of a state directory without changing it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,10 @@ def applications_in(root: Path) -> dict[str, Path]:
 
 
 def _is_application(path: Path) -> bool:
-    """Also where the file with the metadata is lost: the next start writes another."""
+    """Returns whether an application's state is here.
+
+    A folder with tasks is one, also where the file with the metadata is lost: the next start writes another.
+    """
     return (path / METADATA_FILE).exists() or has_own_tasks(path)
 
 

@@ -31,7 +31,7 @@ def open_own(path: Path, flags: int, mode: int = 0o640) -> int:
 
 
 def read_own(path: Path) -> bytes:
-    """What a file holds.
+    """Returns the content of a file.
 
     :raises OSError: with ``ELOOP`` if it is a symbolic link.
     """
@@ -81,6 +81,9 @@ def set_mode(path: Path, mode: int, descriptor: int | None = None) -> None:
 
 
 def refuse_link(path: Path) -> None:
-    """:raises OSError: with ``ELOOP`` if there is a symbolic link."""
+    """Refuses a path that is a symbolic link.
+
+    :raises OSError: with ``ELOOP`` if it is one.
+    """
     if path.is_symlink():
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))

@@ -52,7 +52,7 @@ class _Batch:
 
 
 class _Rest:
-    """What an open range has not read yet."""
+    """The rows that an open range has not read yet."""
 
     def __init__(self, rows: Iterator[Row]) -> None:
         self._rows = rows

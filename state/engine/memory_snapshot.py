@@ -43,7 +43,7 @@ class _Kept:
                 before[key] = rows.get(key)
 
     def get(self, key: bytes) -> bytes | None:
-        """Without a lock: what a row was is noted before it changes."""
+        """Reads one row without a lock, since the former value of a row is noted before the row changes."""
         row = self.source.rows.get(key)
         before = self.before.get(key, _SAME)
         return row if before is _SAME else before
@@ -57,7 +57,7 @@ class _Kept:
     def read(self, low: bytes | None, high: bytes | None, count: int, reverse: bool) -> tuple[list[Row], bytes | None]:
         keys: Collection[bytes] = list(islice(self._between(self.source.index(), low, high, reverse), count + 1))
         on = None
-        if len(keys) > count:  # the last one tells where the next piece begins
+        if len(keys) > count:  # the next piece begins at the last one
             *keys, beyond = keys
             on = keys[-1] if reverse else beyond
             low, high = (on, high) if reverse else (low, on)
@@ -78,7 +78,7 @@ class _Kept:
 
 
 class MemorySnapshot:
-    """See :class:`state.engine.port.Snapshot`. Made under the engine's lock.
+    """A snapshot of families in memory (:class:`state.engine.port.Snapshot`), made under the engine's lock.
 
     :param lock: held by writes; and while a piece of a range is read.
     """

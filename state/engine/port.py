@@ -82,7 +82,7 @@ class Snapshot(Protocol):
         ...
 
     def close(self) -> None:
-        """Lets go of what it holds on to; so does the end of the last reference to it and its families."""
+        """Releases what the snapshot holds; the end of the last reference to it and its families does the same."""
         ...
 
 
@@ -108,8 +108,10 @@ class Engine(Protocol):
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
-        """Every write holds it: whoever has it finds the engine between two writes. For any thread, for a short time,
-        and again by who has it."""
+        """Returns the lock that every write holds, so that its holder finds the engine between two writes.
+
+        Any thread may take it, for a short time; the thread that holds it may take it again.
+        """
         ...
 
     def family(self, name: str) -> Family:

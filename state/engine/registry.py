@@ -31,7 +31,7 @@ settings under Kafka's dotted names.
 
 _BUILT_IN = (MEMORY, ROCKSDB)
 _TAKEN = (*_BUILT_IN, "stores")
-"""What is in the directory of a task already: the last one has the custom stores."""
+"""Names of files and folders in a task's directory; the last one has the custom stores."""
 _CALLS = ("family", "holds", "snapshot", "lock", "batch", "write", "load", "flush", "clear", "close", "persistent")
 _registered: dict[str, EngineFactory] = {}
 
@@ -39,7 +39,7 @@ _registered: dict[str, EngineFactory] = {}
 def register_engine(name: str, factory: EngineFactory) -> None:
     """Makes a storage engine known in this process under a name, which suppliers then give (``on_engine``).
 
-    Call it where the topology is made, so that every worker does; a name may be given anew.
+    Call it where the topology is made, so that every worker does. A second call for a name replaces its engine.
 
     :param name: also the name of the engine's place in a task's directory.
     :param factory: see `EngineFactory`.

@@ -43,7 +43,7 @@ _FIXED_CONTEXT_BYTES = 20
 
 
 class BufferContext(NamedTuple):
-    """Where a buffered record came from."""
+    """The context of a buffered record: timestamp, offset, partition, topic and headers."""
 
     timestamp: int
     offset: int
@@ -54,7 +54,7 @@ class BufferContext(NamedTuple):
 
 
 class BufferValue(NamedTuple):
-    """What is buffered, as bytes."""
+    """The value of a row of a buffer, as bytes."""
 
     context: BufferContext
     prior: bytes | None

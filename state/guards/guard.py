@@ -11,7 +11,7 @@ FORMS = ("without_timestamps", "without_headers")
 """Calls that give the same store in another form: the policy stands before that one too."""
 
 OPERATORS = ("__len__", "__contains__", "__iter__", "__getitem__", "__setitem__", "__delitem__")
-"""What a store of the user's own may have for ``len``, ``in`` and ``[]``: Python looks for these in the class."""
+"""Operators that a custom store may have, for ``len``, ``in`` and ``[]``: Python looks for these in the class."""
 
 
 class Policy:

@@ -50,7 +50,7 @@ class HeadersFacade(KeyValueFacade):
     """A store with headers as processors get it: a value of its rows is a pair of value and headers."""
 
     def without_timestamps(self) -> KeyValueForm:
-        """Returns the same store, its values shown alone."""
+        """Returns the same store in the form that shows only its values."""
         return self._in_form(Untimed(self.name, self._rows.cursor))
 
     def without_headers(self) -> KeyValueForm:
@@ -72,7 +72,7 @@ class HeadersFacade(KeyValueFacade):
 
 
 class HeadersOperator:
-    """For operators of the DSL, which see values alone; what they put has no headers (semantics 19)."""
+    """The rows as operators of the DSL see them: only values; what they put has no headers (semantics 19)."""
 
     def __init__(self, rows: Rows, changelog: HeadersLog | None) -> None:
         self.name, self.cached = rows.name, rows.cached

@@ -1,4 +1,4 @@
-"""How the families of stores on disk are read, by their suffix: what their kinds say of them."""
+"""Finds by the suffix of a family on disk how its rows are read; the kinds of stores say it."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class StoredStore:
     offsets: Mapping[str, int | None]
     """Offset of the last record that it holds, by partition of its changelog; ``None`` where the row is damaged."""
     offset_keys: tuple[bytes, ...]
-    """Of the rows with these offsets, and with the ids of their topics."""
+    """The keys of the rows with these offsets, and with the ids of their topics."""
 
     @property
     def suffixes(self) -> list[str]:
@@ -44,8 +44,10 @@ class StoredStore:
 
     @property
     def kind(self) -> str | None:
-        """The kind, as store suppliers name it; ``None`` if this release does not know it. Two kinds of LRU map, and
-        two of a release that differ in nothing on disk, are told by the first name."""
+        """The kind, as store suppliers name it; ``None`` if this release does not know it.
+
+        Of kinds that do not differ on disk, such as the two of LRU maps, it names the first.
+        """
         return kind_of_families(self.suffixes)
 
 

@@ -1,4 +1,4 @@
-"""How stores answer the queries of ``KafkaStreams.query`` (KIP-796), in parts that kinds put together."""
+"""The answers of stores to the queries of ``KafkaStreams.query`` (KIP-796), in parts that kinds put together."""
 
 from __future__ import annotations
 

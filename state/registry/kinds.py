@@ -62,7 +62,7 @@ _known: dict[str, StoreKind] = {
     **timestamp_proxy.KINDS,
 }
 BUILT_IN = frozenset(_known)
-"""The names of the kinds of this house, which nobody else can take."""
+"""The names of the built-in kinds, which no other kind can have."""
 
 KINDS: Mapping[str, StoreKind] = MappingProxyType(_known)
 """All kinds that are known in this process, by name."""
@@ -169,13 +169,13 @@ def restore_of(builder: StoreBuilder[Any, Any], engine: Engine) -> Restore:
 
 
 def restores_blindly(builder: StoreBuilder[Any, Any], engine: Engine) -> bool:
-    """Returns whether a restore puts rows without looking at those there are."""
+    """Returns whether a restore puts rows without reading the rows that are there."""
     kind = kind_of(builder)
     return kind.restores_rows and not any(engine.holds(f"{builder.name}.{suffix}") for suffix in kind.older)
 
 
 def _count_nothing() -> None:
-    """For stores whose dropped records are not counted."""
+    """Does nothing; stands in stores whose dropped records are not counted."""
 
 
 def open_store(

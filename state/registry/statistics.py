@@ -40,7 +40,7 @@ _OF_THE_PROCESS = {"block-cache-capacity", "block-cache-usage", "block-cache-pin
 
 
 class HasProperties(Protocol):
-    """What is asked of the engine on RocksDB."""
+    """An engine whose families have properties, as RocksDB's do."""
 
     def property(self, family: str, name: str) -> int: ...
 

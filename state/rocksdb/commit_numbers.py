@@ -25,8 +25,8 @@ COMMIT_END = b"streams.commit/"
 """The key behind all of them."""
 NUMBER = struct.Struct(">Q")
 
-LOOKED_AT_EVERY = 256
-"""Commits between two looks at what has reached table files, whose numbers are removed then."""
+CHECKED_EVERY = 256
+"""Commits between two checks of which rows have reached table files; the numbers of these are removed then."""
 ACTIVE, IMMUTABLE = "rocksdb.num-entries-active-mem-table", "rocksdb.num-entries-imm-mem-tables"
 
 
@@ -86,7 +86,7 @@ class CommitNumbers:
 
         :param handle: of the family of offsets.
         """
-        if self._next - self._first >= LOOKED_AT_EVERY and not self._next % LOOKED_AT_EVERY:
+        if self._next - self._first >= CHECKED_EVERY and not self._next % CHECKED_EVERY:
             self._forget(batch, offsets, handle)
         batch.put(COMMIT_PREFIX + NUMBER.pack(self._next), NUMBER.pack(self._first), handle)
 

@@ -38,7 +38,7 @@ from state.rocksdb.snapshot import RocksSnapshot
 __all__ = ["RocksEngine", "RocksFamily"]
 
 OWN_ROWS, OWN_ROWS_END = b"streams.", b"streams/"
-"""What the engine keeps in the family of offsets: the format, the names of families, the numbers of commits."""
+"""The engine's own rows in the family of offsets: the format, the names of families, the numbers of commits."""
 STALL_WAIT_S = 0.01
 STALL_DEADLINE_S = 60.0
 STOPPED, SLOWED = "rocksdb.is-write-stopped", "rocksdb.actual-delayed-write-rate"
@@ -145,7 +145,7 @@ class RocksFamily:
         self._table.flush(True)
 
     def release(self) -> None:
-        """Flushes, and lets go of the database, which cannot close while a family holds on to it."""
+        """Flushes and closes the family; without that the database cannot close."""
         del self.get, self.bare_get
         self.forget_cursor()
         self.handle = None
@@ -357,7 +357,10 @@ class RocksEngine:
             raise mapped(error, self.path, "flush") from error
 
     def clear(self, families: Collection[str]) -> None:
-        """In one batch, of a range for each family. Table files lose the rows when they are compacted."""
+        """Deletes the rows of families, in one batch with a range for each family.
+
+        Table files lose the rows when they are compacted.
+        """
         batch = self.batch()
         for name in families:
             family = self.family(name)
@@ -371,8 +374,10 @@ class RocksEngine:
         self.write(batch)
 
     def close(self) -> None:
-        """Closes every family and the database, also when one fails; the first error is raised after that. One that is
-        closed already, as where it could not be opened anew, is left so."""
+        """Closes every family and the database, also when one fails; the first error is raised after that.
+
+        Nothing happens if the database is closed already, as after a failure to open it again.
+        """
         with self._lock:
             if self._closed:
                 return

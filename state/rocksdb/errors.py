@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 from processor_api.errors import DamagedStateError, RetryableError, StateDirectoryError, StateError
-from state.directory.system_errors import ADVICE, MISPLACED, error_number, find_error_number
+from state.directory.system_errors import HINTS, MISPLACED, error_number, find_error_number
 from state.engine.port import store_of
 from state.engine.repair_hints import rebuild_store, rebuild_task
 
@@ -25,7 +25,7 @@ LOCKED = re.compile(
 
 
 def without_paths(error: Exception, path: str) -> str:
-    """The error's text, with the names of the database's files alone."""
+    """Returns the error's text, with the paths of the database's files cut to their names."""
     text = str(error)
     for one in sorted({path, str(Path(path).absolute())}, key=len, reverse=True):
         text = text.replace(one + "/", "").replace(one, "")
@@ -57,8 +57,11 @@ def damaged(path: str, what: str, family: str | None = None) -> DamagedStateErro
 
 
 def mapped(error: Exception, path: str, what: str, family: str | None = None) -> StateError | RetryableError:
-    """:param what: what could not be done, such as ``read``.
-    :param family: in which, if it was in one."""
+    """Returns our error for one of the binding.
+
+    :param what: what could not be done, such as ``read``.
+    :param family: the column family, if the error is about one.
+    """
     shown, text = " ".join(str(error).split()), without_paths(error, path)
     if LOCKED.search(text):
         return RetryableError(f"the store at {path} is open in another process: {shown}")
@@ -70,6 +73,6 @@ def mapped(error: Exception, path: str, what: str, family: str | None = None) ->
         return StateDirectoryError(
             f"{failed}{shown}; move what is in the place of a file or directory of its own out of the way, and restart"
         )
-    if number is not None and number in ADVICE:
-        return StateDirectoryError(f"{failed}{ADVICE[number]} ({shown})")
+    if number is not None and number in HINTS:
+        return StateDirectoryError(f"{failed}{HINTS[number]} ({shown})")
     return StateError(failed + shown)

@@ -42,7 +42,7 @@ class DatabaseReader:
     Where table files are damaged it opens nevertheless, and reading them is an error: `damage` says what was found.
 
     :raises StateError: there is none, it is damaged as a whole, or may not be read.
-    :raises RetryableError: it changed faster than it could be looked at.
+    :raises RetryableError: it changed faster than it could be copied.
     """
 
     def __init__(self, path: Path) -> None:
@@ -76,7 +76,7 @@ class DatabaseReader:
                 if isinstance(error, FileNotFoundError) and not (path / "CURRENT").exists():
                     raise damaged(self.path, "its file CURRENT is missing") from error
                 raise mapped(_named(error, str(picture), self.path), self.path, "read") from error
-        raise RetryableError(f"the database at {path} changed {TRIES} times while it was looked at: try again")
+        raise RetryableError(f"the database at {path} changed {TRIES} times while it was copied: try again")
 
     def _open_picture(self, picture: str, path: Path, before: tuple[str, int] | None) -> Rdict:
         self.damage = None
@@ -96,7 +96,10 @@ class DatabaseReader:
         return mapped(_named(error, self._db.path(), self.path), self.path, "read", family)
 
     def family(self, name: str) -> RocksFamily:
-        """:raises StateError: there is none of this name."""
+        """Returns a column family by its name.
+
+        :raises StateError: there is none of this name.
+        """
         family = self._families.get(name)
         if family is None:
             if name not in self.names:
@@ -116,7 +119,10 @@ class DatabaseReader:
         return read_families(self.family(OFFSETS).get(FAMILIES_KEY))
 
     def check_commits(self) -> None:
-        """:raises DamagedStateError: a log was lost in front of another one."""
+        """Checks that no log with commits is missing.
+
+        :raises DamagedStateError: a log was lost in front of another one.
+        """
         try:
             next_commit(self.family(OFFSETS).range(COMMIT_PREFIX, COMMIT_END))
         except LostCommitsError as error:
@@ -133,7 +139,7 @@ class DatabaseReader:
         return frozenset(map(int, re.findall(r"^ (\d+):", listed, re.MULTILINE)))
 
     def first_keys(self) -> Iterator[bytes]:
-        """The first key of each table file: to look it up reads the file's filter, which ranges do not."""
+        """Returns the first key of each table file: a read of one key reads the file's filter, which ranges do not."""
         return (file["start_key"] for file in self._db.live_files())
 
     def __enter__(self) -> Self:
@@ -160,7 +166,10 @@ def _refuse(path: Path) -> NoReturn:
 
 
 def _options(*, paranoid: bool = True) -> Options:
-    """:param paranoid: refuses to open where one file is damaged."""
+    """Returns the options for reading.
+
+    :param paranoid: refuses to open where one file is damaged.
+    """
     options = Options(raw_mode=True)
     options.set_paranoid_checks(paranoid)
     options.set_wal_recovery_mode(DBRecoveryMode.point_in_time())
@@ -174,7 +183,7 @@ def _named(error: Exception, picture: str, path: str) -> Exception:
 
 
 def _listed(path: Path) -> tuple[str, int] | None:
-    """What changes with the files that belong to the database: its list of files, and how long that is."""
+    """Returns the name of the database's list of files, and its length: one of them changes with the files."""
     try:
         current = _current(path)
         return current, (path / current).stat().st_size
@@ -194,7 +203,10 @@ def _current(path: Path) -> str:
 
 
 def _take_picture(path: Path, picture: Path, before: tuple[str, int] | None) -> bool:
-    """Tells whether no table file was made while the logs were copied: what it holds may be behind what was copied."""
+    """Copies the logs, and links the table files.
+
+    Returns ``False`` if a table file was made meanwhile: rows that moved into it may be missing in the copy.
+    """
     names = sorted(os.listdir(path))
     for name in names:
         if name.endswith(COPIED):

@@ -22,11 +22,11 @@ PIECE_BYTES = 1 << 20
 
 
 class RocksSnapshot:
-    """See :class:`state.engine.port.Snapshot`.
+    """A snapshot of RocksDB (:class:`state.engine.port.Snapshot`).
 
     :param iterators: the binding's, by family.
-    :param counts: tells about how many rows a family has.
-    :param mapped: our error for one of the binding, about a family.
+    :param counts: returns about how many rows a family has.
+    :param mapped: returns our error for one of the binding, about a family.
     """
 
     def __init__(
@@ -79,7 +79,10 @@ class RocksSnapshot:
                 raise self._failure(name, error) from error
 
     def _failure(self, name: str, error: Exception) -> Exception:
-        """Whoever keeps an error must not keep the iterator with it, which would keep the database open."""
+        """Returns our error, with its traceback cleared.
+
+        A caller that keeps the error would otherwise keep the iterator with it, and so the database open.
+        """
         clear_frames(error.__traceback__)
         return self._mapped(error, name)
 

@@ -143,11 +143,11 @@ class BufferView:
         self._open = False
 
     def num_records(self) -> int:
-        """How many records wait."""
+        """Returns the number of records in the buffer."""
         return self._checked().num_records
 
     def buffer_size(self) -> int:
-        """Their bytes, as Kafka Streams counts them."""
+        """Returns the size of the buffer's records in bytes, as Kafka Streams counts them."""
         return self._checked().buffer_size
 
     def min_timestamp(self) -> int | None:

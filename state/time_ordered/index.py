@@ -28,7 +28,10 @@ _VALID, _RESTORED = 1, 0
 
 
 def check_facts(row: bytes) -> None:
-    """:raises struct.error: if that is no row of facts."""
+    """Refuses a row that is not the buffer's row of facts.
+
+    :raises struct.error: if it is none.
+    """
     _FACTS.unpack(row)
 
 

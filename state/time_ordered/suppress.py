@@ -114,8 +114,11 @@ def _open(opening: Opening) -> OpenStore:
 
 
 def _restoring(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec) -> Restore:
-    """Rows as they are, or made of older versions. What those of version 0 lack of their records' context (topic,
-    partition and offset) stays unknown. The index is made anew when the buffer is opened."""
+    """Returns how the buffer is restored: rows of this version as they are, rows of older versions converted.
+
+    Rows of version 0 lack topic, partition and offset of their records' context; these stay unknown. The index is built
+    again when the buffer is opened.
+    """
     name = builder.name
     family, times = engine.family(f"{name}.{codec.family_suffix}"), engine.family(f"{name}.{TIMES}")
 

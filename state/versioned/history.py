@@ -44,9 +44,9 @@ _STREAM_TIME = b""
 _FIRST = b"\x00"
 _HAS_VALUE = b"\x01"
 ROW_OVERHEAD_BYTES = 100
-"""What a row that waits for the commit takes besides its key and value."""
+"""Memory of a row that waits for the commit, besides its key and value."""
 SWEEP_LEAST, SWEEP_FACTOR = 1000, 4
-"""Rows that a sweep looks at in one commit: so many, and so many for each row that the commit writes. With four,
+"""Rows that a sweep reads in one commit: so many, and so many for each row that the commit writes. With four,
 expired rows take at most about as much room as the history itself."""
 
 

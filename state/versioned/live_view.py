@@ -1,4 +1,4 @@
-"""How other threads read versioned stores."""
+"""Views of versioned stores, for other threads."""
 
 from __future__ import annotations
 
@@ -80,8 +80,11 @@ class _LiveVersions(VersionReads):
         return self._frozen(*self._take())
 
     def _frozen(self, snapshot: Snapshot, copies: tuple[Any, ...]) -> VersionReads:
-        """:param copies: of the latest versions, the older ones that wait and the stream time; empty for what is
-        committed."""
+        """Returns reads of the versions of one moment.
+
+        :param copies: the latest versions, the older ones that wait for the commit, and the stream time; empty where
+            only committed versions are read.
+        """
         at, history = self._source.at, self.history
         latest = FrozenRows(self._shared, at(self._shared.family, snapshot), uncommitted_of(copies[:3]))
         waiting, stream_time = copies[3:] or ({}, None)

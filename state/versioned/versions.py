@@ -80,7 +80,7 @@ class VersionReads:
         return self.older(key, time)
 
     def older(self, key: bytes, time: int) -> Found | None:
-        """As :meth:`as_of`, where it is not the latest version."""
+        """Returns the version that was valid at ``time``, where the latest one was not; :meth:`as_of` asks it first."""
         history = self.history
         if time < history.oldest:
             self._late.read(time, history.oldest)
@@ -144,7 +144,7 @@ class Versions(VersionReads):
         self._put_latest = make_put(latest)
 
     def put(self, key: bytes, value: bytes | None, timestamp: int) -> int:
-        """See :meth:`processor_api.stores.contracts.VersionedKeyValueStore.put`."""
+        """Puts a version, and returns when its validity ends, as ``VersionedKeyValueStore.put`` does."""
         history = self.history
         if timestamp < history.oldest:
             self._drop()

@@ -1,4 +1,4 @@
-"""What window and session stores have in common: how they are opened and restored, and the base of their facades."""
+"""The common part of window and session stores: opening, restore, and the base of their facades."""
 
 from __future__ import annotations
 

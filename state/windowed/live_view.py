@@ -1,4 +1,4 @@
-"""How other threads read window and session stores."""
+"""Views of window and session stores, for other threads."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _LiveTimed(TimedReads):
 
     :param numbers: of a store that keeps duplicates: the number of its last put stands for all of a window's where one
         value is asked for (as Java's).
-    :param committed: shows the engine alone, and what had not expired at the last commit.
+    :param committed: shows only rows of the engine that had not expired at the last commit.
     """
 
     segments: Segments

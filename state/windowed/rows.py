@@ -154,14 +154,16 @@ class TimedRows(TimedReads):
         self.log = _logged_as(layout, opening.log, segments, caching=opening.builder.caching)
         numbered = opening.builder.supplier.parameters.get("retain_duplicates", False)  # no key is put twice
         log_each = opening.log_each or numbered
-        rows = open_rows(opening, key_serde=Serdes.BYTES, log=self.log, log_each=log_each, when_logged=segments.settle)
+        rows = open_rows(
+            opening, key_serde=Serdes.BYTES, log=self.log, log_each=log_each, when_logged=segments.count_logged
+        )
         index = open_index(opening, layout, make_get(rows)) if isinstance(layout, TimeFirst) else None
         super().__init__(layout, rows, segments, index)
         self._put, self._keep = make_put(rows), make_keep(rows.format)
 
     @property
     def participants(self) -> tuple[CommitParticipant, ...]:
-        """What is written with each commit besides the rows."""
+        """Returns the participants that write with each commit besides the rows."""
         if self.index is None:
             return (_Swept(self.segments, (self.rows,)),)
         return self.index, _Swept(self.segments, (self.rows, self.index.rows))  # what has expired is deleted last

@@ -41,7 +41,7 @@ LARGEST_SEQUENCE = 0x7FFFFFFF
 
 @dataclass(frozen=True)
 class Retention:
-    """How long a store keeps its rows.
+    """The retention of a store's rows.
 
     :param at_least_ms: rows are shown while they are less than this behind the observed stream time.
     :param interval_ms: the length of a segment.
@@ -83,14 +83,14 @@ class Retention:
 
 
 class SegmentTimes:
-    """The times of a store's rows as reads need them: as of one moment, or base of what a task keeps up."""
+    """The stream time and the segments of a store, for reads: as of one moment, or as the base of a task's own."""
 
     def __init__(self, retention: Retention, interval: int) -> None:
         self.retention = retention
         self.interval = interval
         self.stream_time = NO_TIMESTAMP
-        """The largest time put. In a cache it counts at once, and no longer if the cache forwards nothing of what was
-        put: see :meth:`Segments.settle`."""
+        """The largest time put. In a cache a put counts at once, and no longer if the cache neither logs nor forwards
+        it (:meth:`Segments.count_logged`)."""
         self.live_from = 0
         """The smallest time that is shown."""
         self.sequence = 0
@@ -100,15 +100,17 @@ class SegmentTimes:
 
     @classmethod
     def frozen(cls, retention: Retention, interval: int, facts: tuple[int, list[int]]) -> SegmentTimes:
-        """Returns them as they were when :meth:`atomic_reads` gave ``facts``, which may be while time was moving: what
-        follows from the time is computed."""
+        """Returns the times of the moment when :meth:`atomic_reads` gave ``facts``.
+
+        Values that depend on the stream time are computed, since the time may have been moving at that moment.
+        """
         found = cls(retention, interval)
         found.stream_time, found._ids = facts
         found.live_from = retention.live_from(found.stream_time)
         return found
 
     def atomic_reads(self) -> list[Callable[[], Any]]:
-        """Returns what :meth:`frozen` needs of one moment, as built-in functions."""
+        """Returns atomic reads whose results :meth:`frozen` takes."""
         return [partial(attrgetter("stream_time", "_ids"), self)]
 
     def observe(self, time: int) -> None:
@@ -196,13 +198,14 @@ class Segments(SegmentTimes):
         self.dropped_before = self.live_from if retention.drop_early else self._least * self.interval
 
     def reach(self, time: int) -> None:
-        """A row of this time was logged."""
+        """Notes that a row of this time was logged."""
         if time > self._logged_time:
             self._logged_time = time
 
-    def settle(self, rows: Iterable[bytes]) -> None:
-        """A cache has logged what it has to: time is what the log says. A row that was put and deleted again before the
-        cache was drained is neither logged nor forwarded, and does not count.
+    def count_logged(self, rows: Iterable[bytes]) -> None:
+        """Sets the time to that of the logged rows, after a cache was drained.
+
+        A row that was put and deleted again before the drain is neither logged nor forwarded, and does not count.
 
         :param rows: keys of the rows that were logged and wait for the commit.
         """
@@ -274,7 +277,7 @@ class Segments(SegmentTimes):
 
     @property
     def expired_rows_end(self) -> bytes | None:
-        """Where rows end that this commit deletes."""
+        """The end of the rows that this commit deletes; ``None`` if it deletes none."""
         return SEGMENT.pack(self._least) if self._sweep else None
 
     def apply(self, batch: Batch) -> None:

@@ -1,8 +1,8 @@
 """The header of a changelog record that says when a key of a store with a time to live by access was last used.
 
-It stands behind the headers of the user, and is taken off wherever a record is restored, by whatever measure the store
-counts now, so that nobody sees it. A store that writes none leaves the user's headers as they are; only where the last
-of them looks like ours, one of ours goes behind it, which says that nothing is known.
+It stands behind the headers of the user, and every restore takes it off, also when the store's time to live is now
+counted in another way; so users never see it. A store that writes no such header leaves the user's headers as they are.
+Only if the user's last header looks like ours, one of ours is written behind it, with "not known" as the time.
 """
 
 from __future__ import annotations

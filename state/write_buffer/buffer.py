@@ -47,7 +47,7 @@ FlushCallback = Callable[[Any, Any, Any, int, HeaderList | None], None]
 """``(key, new_value, old_value, timestamp_ms, headers)`` of a cached change; the old value only if asked for."""
 
 LEAST_GROWTH_BYTES = 64 << 10
-"""By how much a cache that is full of uncommitted rows grows at least between two tries to evict."""
+"""The least growth, between two tries to evict, of a cache that is full of uncommitted rows."""
 
 DROPPED_AT_ONCE = 4
 """A full cache drops its clean rows by the sixteenth: two to this power."""
@@ -57,18 +57,18 @@ _HEADERS = itemgetter(2)
 
 @dataclass(frozen=True, kw_only=True)
 class Logging:
-    """How the rows of a store reach its changelog."""
+    """The calls by which the rows of a store reach its changelog."""
 
     log: Log | None
     """``None`` without a changelog."""
     log_many: LogMany | None = None
-    """As `log`, for many rows; ``None`` if there is only `log`."""
+    """Logs many rows at once, as `log` does one; ``None`` if there is only `log`."""
     each: bool = False
     """Whether a store without a cache logs each put when it happens, or the last of each key at the drain."""
 
 
 UNLOGGED = Logging(log=None)
-"""Of rows that are on no changelog, or that somebody else logs."""
+"""The logging of rows that have no changelog, or that other code logs."""
 
 
 def _one_by_one(log: Log) -> LogMany:
@@ -151,7 +151,7 @@ class Rows(RowReader):
         self._pending_bytes = self._evict_from = 0
         self._deleted: list[Any] = []
         self.message_bytes = 0
-        """Of the messages that dirty rows keep."""
+        """Bytes of the messages that dirty rows keep."""
 
     # ------------------------------------------------------------------ for operators
 
@@ -313,8 +313,10 @@ class Rows(RowReader):
         return olds
 
     def _log_one(self, rows: dict[Any, Entry], size: int) -> Iterable[Any]:
-        """As `_log_all`, of one row that takes ``size`` bytes: where each record is committed, as a test driver does,
-        the steps of many rows take twice as long."""
+        """Logs one row that takes ``size`` bytes, as `_log_all` does many.
+
+        Where each record is committed, as in a test driver, the steps for many rows take twice as long.
+        """
         [(key, entry)] = rows.items()
         value, timestamp = entry[:2]
         if value is None:
@@ -420,7 +422,7 @@ class Rows(RowReader):
     # ------------------------------------------------------------------ ranges
 
     def _overlay(self, low: bytes | None, high: bytes | None, reverse: bool) -> Overlay:
-        """By an index, which is kept up while the task reads ranges."""
+        """Returns the buffer's rows in a range, by an index that is kept up to date while the task reads ranges."""
         if not self.dirty and not self.drained:
             return []
         if low is not None and high is not None and low >= high:

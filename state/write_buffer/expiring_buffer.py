@@ -21,9 +21,9 @@ from state.write_buffer.time_to_live import Lifetime
 __all__ = ["ByAccess", "ByRecordTime", "ExpiringRows"]
 
 SWEEP_LEAST, SWEEP_FACTOR = 1000, 4
-"""Rows that a sweep looks at in one commit: so many, and so many for each row that the commit writes."""
+"""Rows that a sweep reads in one commit: so many, and so many for each row that the commit writes."""
 REFRESH_BYTES = 100
-"""What a read that waits to be logged takes besides its key."""
+"""Memory of a read that waits to be logged, besides its key."""
 
 
 class ExpiringRows(Rows):
@@ -38,8 +38,8 @@ class ExpiringRows(Rows):
         self._sweep_began = -1
         self._swept = False
         self._judged: dict[Any, tuple[int, int | None]] = {}
-        """Of dirty rows of a cache that is asked for old values, when they were first put: what had expired, and the
-        time of the row below, where that is forgotten with the put."""
+        """Dirty rows of a cache that is asked for old values, each with the limit of expiry when it was first put, and
+        the time of the row below, which the put forgets."""
 
     # ------------------------------------------------------------------ changes
 
@@ -48,9 +48,11 @@ class ExpiringRows(Rows):
         super()._was_logged()
 
     def _judge(self, row: Any) -> None:
-        """Before each put into a cache that is asked for old values. What has expired is no old value of a change, and
-        that is decided when the change is made, as without a cache, not when it is drained. A change that waits and has
-        expired is forwarded now: without a cache it was."""
+        """Decides before a put whether the old value of the change has expired; for a cache that gives old values.
+
+        An expired value is no old value of a change. This is decided when the change is made, as without a cache, and
+        not when it is drained. A waiting change that has expired is forwarded now, as it would be without a cache.
+        """
         limit, known = self.expiry.limit(), self.dirty.get(row)
         if known is not None:
             if known[0] is None or not self.lifetime.is_over(self.expiry.time_of(row, known), limit):
@@ -107,11 +109,11 @@ class ExpiringRows(Rows):
 
     @property
     def _sweeps_from(self) -> int:
-        """What has to have expired before there is anything to do."""
+        """The smallest limit of expiry at which a sweep has anything to do."""
         return 0
 
     def _date(self, raw_key: bytes, row: bytes) -> None:
-        """A row whose time is not known was found."""
+        """Gives a time to a row that was found without one."""
 
     def _remove(self, raw_key: bytes) -> None:
         key = self.format.row_key_of(raw_key)
@@ -247,7 +249,7 @@ class ByAccess(ExpiringRows):
     # ------------------------------------------------------------------ commits
 
     def _time_below(self, row: Any) -> int | None:
-        """That of a row that waits for the commit."""
+        """Returns the time of a row that waits for the commit."""
         return self._times.get(row)
 
     def _clean_time(self, row: Any, entry: Entry) -> int:

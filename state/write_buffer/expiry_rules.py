@@ -1,4 +1,4 @@
-"""How reads of a store with a time to live hide what has expired. They refresh nothing.
+"""The rules by which reads of a store with a time to live hide expired rows. They refresh nothing.
 
 The time of a row is the timestamp of its value (`RecordTimeRule`), or when it was last put or read (`AccessRule`).
 Either way it is the first eight bytes of a row in the engine.
@@ -89,11 +89,13 @@ class Accesses:
     ) -> None:
         self.row_key_of = row_key_of
         self.times: dict[Any, int] = {} if times is None else times
-        """By row key, of the rows that wait for the commit."""
+        """Times of the rows that wait for the commit, by row key."""
         self.refreshed: dict[Any, int] = {} if refreshed is None else refreshed
-        """By row key, of the rows that the engine has and that were read since. Replaced when it is drained and with
-        each commit, since open ranges hold it: a row that had expired when a range was opened may be put, committed and
-        read meanwhile."""
+        """Times of rows of the engine that were read since their commit, by row key.
+
+        The dictionary is replaced at each drain and each commit, since open ranges hold it: a row that had expired when
+        a range was opened may be put, committed and read meanwhile.
+        """
 
     def of(self, raw_key: bytes) -> int:
         """Returns the time of a row that waits for the commit."""

@@ -105,7 +105,7 @@ class UpgradingEngine:
         return self._engine.lock
 
     def snapshot(self, families: Collection[str]) -> Snapshot:
-        """Of the families as the engine has them; see :meth:`UpgradingFamily.at`."""
+        """Returns a snapshot of the families as the engine has them; :meth:`UpgradingFamily.at` joins them."""
         return self._engine.snapshot(families)
 
     def holds(self, name: str) -> bool:
@@ -131,7 +131,7 @@ class UpgradingEngine:
 
 
 def older_handles(family: Family) -> list[Any]:
-    """Of the families whose rows are shown in this one; what is written to it must be deleted from them."""
+    """Returns the handles of the older families whose rows this one shows; a row written to it is deleted there."""
     return family.older_handles if isinstance(family, UpgradingFamily) else []
 
 

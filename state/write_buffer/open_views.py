@@ -1,4 +1,4 @@
-"""What other threads have open of a store: closed with it, before its engine."""
+"""The views and iterators that other threads have open of a store; they close with it, before its engine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class OpenViews:
         self._lock = threading.Lock()
         self._open: WeakSet[Any] = WeakSet()
         self.live: dict[Any, Any] = {}
-        """What is made once for each isolation level."""
+        """Objects that are made once for each isolation level."""
         self.closed = False
 
     def add(self, view: Any) -> None:
@@ -48,7 +48,10 @@ class OpenViews:
         view.close()
 
     def check(self, store: str) -> None:
-        """:raises StoreError: if the store is closed."""
+        """Checks that the store is open.
+
+        :raises StoreError: if the store is closed.
+        """
         if self.closed:
             raise StoreError(f"store {store!r} is closed: its task is not on this worker any more", store=store)
 

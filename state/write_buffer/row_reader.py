@@ -78,7 +78,7 @@ class RowReader:
         return merged(over, below, self.format.entry_of, reverse)
 
     def _overlay(self, low: bytes | None, high: bytes | None, reverse: bool) -> Overlay:
-        """The rows of the buffer in a range. Looks at all of them: an index would be read once."""
+        """Returns the rows of the buffer in a range. Compares all of them: an index would be read only once."""
         found: dict[bytes, Entry] = {}
         stored, key_bytes = self.format.stored, self.format.key_bytes
         for raw, data, timestamp in self.drained.values():

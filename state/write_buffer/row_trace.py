@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 __all__ = ["CACHE", "ENGINE", "LOGGED", "NOWHERE", "WAITING", "RowAccess", "RowTrace"]
 
 WAITING = "waiting"
-"""In the buffer, not logged yet; of a cached store, not forwarded either."""
+"""The row is in the buffer and not logged yet; in a cached store, it is not forwarded either."""
 LOGGED = "logged"
-"""In the buffer, logged, and not committed yet."""
+"""The row is in the buffer, logged, and not committed yet."""
 CACHE = "cache"
-"""In memory, equal to the engine."""
+"""The row is in memory, equal to the engine's."""
 ENGINE = "engine"
 NOWHERE = "nowhere"
 
@@ -34,7 +34,7 @@ class RowAccess(NamedTuple):
     old: Any
     """The value that it had there, as its user knows it. Of a read: what was read."""
     new: Any
-    """What was put; ``None`` deletes."""
+    """The value that was put; ``None`` deletes."""
 
 
 class RowTrace:
@@ -124,7 +124,7 @@ def _place_in_memory(rows: Any, row_key: Any) -> str | None:
 
 
 def _find(rows: Any, row_key: Any) -> tuple[str, Any]:
-    """Where a row is, and its value; the row is neither kept nor counted as used."""
+    """Returns where a row is, and its value; the row is neither cached nor counted as used."""
     place = _place_in_memory(rows, row_key)
     if place is not None:
         entry = rows.dirty.get(row_key) or rows.clean.get(row_key)

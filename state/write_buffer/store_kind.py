@@ -1,7 +1,7 @@
-"""What a kind of store is: everything that is said about it is in one :class:`StoreKind`.
+"""Kinds of stores: one :class:`StoreKind` holds everything about one of them.
 
-Rows go through :class:`state.write_buffer.buffer.Rows`. A kind is a file of its own that says the rest; it is known by
-the name that store suppliers carry, once it is registered (:mod:`state.registry.kinds`).
+The rows of all kinds go through :class:`state.write_buffer.buffer.Rows`; the rest of a kind is in a file of its own. A
+kind is found by the name that store suppliers carry, once it is registered (:mod:`state.registry.kinds`).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class CommitParticipant(ABC):
 
     @property
     def waiting(self) -> tuple[int, int]:
-        """How many entries wait for the commit, and their bytes. Any thread may ask."""
+        """Returns the number of entries that wait for the commit, and their bytes; for any thread."""
         return 0, 0
 
     @abstractmethod
@@ -91,7 +91,7 @@ class Opening:
     budget: Budget
     log: Log | None
     log_many: LogMany | None
-    """As `log`, for many rows; ``None`` if there is only `log`."""
+    """Logs many rows at once, as `log` does one; ``None`` if there is only `log`."""
     log_each: bool
     """Whether a key-value store without caching logs each put when it happens, or the last of each key at the drain."""
     key_serde: Serde[Any]
@@ -114,11 +114,11 @@ class OpenStore:
     operator: Any
     """The store as the DSL's operators get it."""
     participants: Sequence[CommitParticipant] = ()
-    """What is written with each commit besides the rows."""
+    """Participants that write with each commit besides the rows."""
     bare: Any = None
     """The façade, where another one stands before it that counts its calls."""
     views: OpenViews = field(default_factory=OpenViews, compare=False, repr=False)
-    """What other threads have open of it (:func:`state.read_views.view.open_view`)."""
+    """Views and iterators that other threads have open (:func:`state.read_views.view.open_view`)."""
 
     @property
     def unguarded(self) -> Any:
@@ -185,9 +185,9 @@ class StoreForm:
     """A form in which a store can be read: the calls of another kind, such as a store without its timestamps."""
 
     facade: Callable[[Any], Any] = _same
-    """From a store as processors get it to the store in this form."""
+    """Returns a store in this form, from the store as processors get it."""
     value: Callable[[Any], Any] = _same
-    """From a value that the store gives to the value in this form."""
+    """Returns a value in this form, from the value that the store gives."""
 
 
 ITSELF = StoreForm()
@@ -228,7 +228,7 @@ class StoreKind:
     answers: Mapping[type[Query[Any]], Answer] = field(default_factory=dict)
     """The queries of ``KafkaStreams.query`` that it answers."""
     metrics_scope: str = ""
-    """What the tag of its metrics has behind the engine, as in Kafka Streams: ``window``, ``session`` or ``lru``."""
+    """The part behind the engine in the tag of its metrics, as in Kafka Streams: ``window``, ``session`` or ``lru``."""
 
     @property
     def restores_rows(self) -> bool:

@@ -106,8 +106,8 @@ class Lifetime(CommitParticipant):
 
     @property
     def unknown_time(self) -> int:
-        """From when keys count whose own time is not known: the first commit, or this one."""
+        """The time for keys whose own time is not known: that of the first commit, or of this one."""
         return self._since if self._since >= 0 else self.now()
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Does nothing: there is nothing to release."""

@@ -1,5 +1,4 @@
-"""How values of a store are shown: alone, or with the timestamps (KIP-258) and headers (KIP-1271) of the records that
-set them."""
+"""Forms of a store's values: the value only, or with the timestamp (KIP-258) and headers (KIP-1271) of its record."""
 
 from __future__ import annotations
 
@@ -13,10 +12,10 @@ from state.write_buffer.record_context import Cursor
 
 __all__ = [
     "Aggregated",
-    "Headed",
     "Plain",
     "Shown",
     "Timestamped",
+    "TimestampedWithHeaders",
     "Unheaded",
     "Untimed",
     "named",
@@ -38,24 +37,24 @@ def wrong_timestamp(store: str, timestamp: Any) -> StoreError:
 
 
 class Shown(Protocol):
-    """Between a value as users give and get it, and a value and its timestamp in ms."""
+    """Converts between a value as users give and get it, and a value with its timestamp in ms."""
 
     def show(self, value: Any, timestamp: int) -> Any: ...
 
     def parts(self, value: Any) -> tuple[Any, int]:
-        """What to put.
+        """Returns the value and timestamp to put.
 
         :raises StoreError: if the store takes no such value.
         """
         ...
 
     def alone(self) -> Shown:
-        """The same rows as values alone."""
+        """Returns the form of the same rows that shows only their values."""
         ...
 
 
 class Plain:
-    """The value alone. What is put has the timestamp of the record in work."""
+    """Only the value. A put has the timestamp of the current record."""
 
     def __init__(self, store: str, cursor: Cursor) -> None:
         self._cursor = cursor
@@ -71,16 +70,20 @@ class Plain:
 
 
 class Untimed(Plain):
-    """Values of a timestamped store without their timestamps. What is put while no record is in work has timestamp 0:
-    there is none, and the row must have one."""
+    """Values of a timestamped store without their timestamps.
+
+    A put outside of a record has the timestamp 0, since the row must have one.
+    """
 
     def parts(self, value: Any) -> tuple[Any, int]:
         return value, max(self._cursor.timestamp, 0)
 
 
 class Timestamped:
-    """:class:`~processor_api.stores.contracts.ValueAndTimestamp`; what is deleted has the timestamp of the record in
-    work."""
+    """Values as :class:`~processor_api.stores.contracts.ValueAndTimestamp`.
+
+    A deletion has the timestamp of the current record.
+    """
 
     def __init__(self, store: str, cursor: Cursor) -> None:
         self._store = store
@@ -103,10 +106,11 @@ class Timestamped:
 
 
 def parts_with_headers(store: str, value: Any, now: int) -> tuple[Any, int]:
-    """What a row has of a :class:`~processor_api.stores.contracts.ValueTimestampHeaders`: a pair of value and headers,
-    and the timestamp; of ``None`` nothing, and ``now``.
+    """Returns the parts of a :class:`~processor_api.stores.contracts.ValueTimestampHeaders` for a row.
 
-    :raises StoreError: if it is none.
+    They are a pair of value and headers, and the timestamp; for ``None``, they are ``None`` and ``now``.
+
+    :raises StoreError: if the value is of another type.
     """
     if value is None:
         return None, now
@@ -118,7 +122,7 @@ def parts_with_headers(store: str, value: Any, now: int) -> tuple[Any, int]:
     return None if value is None else (value, headers), timestamp
 
 
-class Headed:
+class TimestampedWithHeaders:
     """:class:`~processor_api.stores.contracts.ValueTimestampHeaders`, of rows whose values are pairs of value and
     headers."""
 
@@ -136,9 +140,11 @@ class Headed:
         return Unheaded(Untimed(self._store, self._cursor))
 
 
-class Aggregated(Headed):
-    """:class:`~processor_api.stores.contracts.AggregationWithHeaders`, of the same. What is put has the timestamp of
-    the record in work."""
+class Aggregated(TimestampedWithHeaders):
+    """Values as :class:`~processor_api.stores.contracts.AggregationWithHeaders`, of the same rows.
+
+    A put has the timestamp of the current record.
+    """
 
     def show(self, value: Any, timestamp: int) -> Any:
         return AggregationWithHeaders(*value)

@@ -26,8 +26,8 @@ class CompositeStore(RefusesWrites):
 
     :param form: the name of the form in which their kind is read.
 
-    Any thread may use it, for as long as it likes: each call looks for the stores anew, and says if they are not to be
-    had now.
+    Any thread may use it, for as long as it likes: each call finds the stores again, and fails if they are not
+    available now.
     """
 
     def __init__(self, name: str, persistent: bool, find: Finder, form: str, level: IsolationLevel) -> None:
@@ -58,7 +58,7 @@ class CompositeStore(RefusesWrites):
     # ------------------------------------------------------------------ for the kinds
 
     def _each(self, call: Callable[[Any], Any]) -> list[Any]:
-        """What the call gives in each store."""
+        """Returns the results of the call in each store."""
         return [self._ask(store, call) for store in self._find()]
 
     def _first(self, call: Callable[[Any], Any]) -> Any:
@@ -70,7 +70,7 @@ class CompositeStore(RefusesWrites):
         return None
 
     def _shown(self, store: Readable) -> Callable[[Any], Any]:
-        """From a value that the store gives to the value as it is shown here."""
+        """Returns the function that converts a value of the store to the form of this view."""
         return kind_of(store.builder).forms[self._form].value
 
     def _ask(self, store: Readable, call: Callable[[Any], Any]) -> Any:

@@ -80,7 +80,7 @@ class StoreCounters:
         self.commit_s = self.commit_s_max = 0.0
         self.windows = metrics.windows(self, ("commits", "commit_s"), ("commit_s_max",))
         self.operations: dict[str, OperationCounter] = {}
-        """By Kafka's name, at DEBUG: the operations that the store has."""
+        """The operations that the store has, at DEBUG, by Kafka's names."""
         self.iterators: OperationCounter | None = None
         """The iterators that were closed, with the time that each was open."""
         self.open_iterators = 0
