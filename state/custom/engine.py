@@ -1,9 +1,9 @@
-"""A custom store as an engine: its life, and where its offsets are.
+"""A custom store as an engine: its lifecycle, and where its offsets are.
 
-The runtime knows engines, which take batches of rows with offsets. This one stands before one store of the user's: the
-rows of a byte store go to its ``put_all``, offsets to its ``commit``, and, where it does not manage them, to a file
-beside it, which is written after the commit. The id of its changelog is always in a file beside it. A store that brings
-everything of its own has no rows here.
+The runtime knows engines, which take batches of rows with offsets. This engine stands before one custom store. The rows
+of a byte store go to its ``put_all``, and the offsets to its ``commit``. If the store does not manage its offsets, they
+also go to a file beside it, which is written after the commit. The id of its changelog is always in a file beside it.
+Only byte stores have rows here.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class CustomStoreEngine:
 
     @property
     def has_rows(self) -> bool:
-        """Whether it is that of a byte store, whose rows go through it."""
+        """Whether the store is a byte store, whose rows go through this engine."""
         return self._family is not None
 
     @property
@@ -119,7 +119,7 @@ class CustomStoreEngine:
             ) from error
 
     def begin(self) -> None:
-        """Records are processed from now on: what says that all in the store is committed has to go."""
+        """Notes that records are processed from now on, and removes the mark that all in the store is committed."""
         if self.unsafe and self.persistent:
             self._file.remove()
 
@@ -166,7 +166,7 @@ class CustomStoreEngine:
         return CustomBatch()
 
     def write(self, batch: CustomBatch) -> None:
-        """Rows, then the store's commit, then the file of offsets, then that of the changelog's id."""
+        """Writes the rows, calls the store's commit, then writes the files of offsets and of the changelog's id."""
         ids, others = batch.parted()
         if others or not ids:
             self._write_offsets(others)
@@ -247,7 +247,7 @@ class CustomStoreEngine:
             try:
                 store.close()
             except Exception as error:
-                log.warning("store that is deleted not closed", extra={"store": self.name, "error": str(error)})
+                log.warning("deleted store could not be closed", extra={"store": self.name, "error": str(error)})
         self._file.remove()
         directory: Path = self.context.state_dir
         if directory.exists():

@@ -70,7 +70,8 @@ class CustomRows:
         call = ("reverse_all" if everything else "reverse_range") if reverse else ("all" if everything else "range")
         if lacks(store, call):
             raise StoreError(
-                f"store {store.name!r} cannot be read so: {type(store).__name__} has no {call}", store=store.name
+                f"store {store.name!r} cannot be read in this order: {type(store).__name__} does not implement {call}",
+                store=store.name,
             )
         opened = getattr(store, call)() if everything else getattr(store, call)(low, high)
         return _read(opened, high)
@@ -84,7 +85,7 @@ class CustomRows:
 
 
 def _read(opened: Any, high: bytes | None) -> Iterator[Row]:
-    """A user's iterator, closed at its end; theirs include the upper bound."""
+    """Yields the rows of a user's iterator, and closes it at its end; such ranges include the upper bound."""
     try:
         for row in opened:
             if row[0] != high:

@@ -70,7 +70,7 @@ class CustomPolicy(Policy):
         return not self._ended and bool(self._store.is_open)
 
     def calls(self) -> list[str]:
-        """None: what a user's store has may change, and to look at its properties may have effects."""
+        """Returns no names: the calls of a custom store may change, and reading its properties may have effects."""
         return []
 
     def attribute(self, name: str) -> Any:
@@ -141,10 +141,10 @@ class _CustomCommit(CommitParticipant):
         return True
 
     def apply(self, batch: Batch) -> None:
-        """The engine commits the store when it takes the batch."""
+        """Does nothing: the engine commits the store when it takes the batch."""
 
     def applied(self) -> None:
-        """Nothing is kept here."""
+        """Does nothing: nothing is kept here."""
 
     def close(self) -> None:
         if self._report in self._budget.reports:
@@ -159,8 +159,10 @@ def _reports(engine: CustomStoreEngine) -> Callable[[], int]:
 
 
 class _OpenCustom(OpenStore):
-    """A custom store of a running task. Its façade is ended by its commit participant, since a processor may not close
-    it."""
+    """A custom store of a running task.
+
+    Its commit participant ends its façade, since a processor may not close it.
+    """
 
     def close(self) -> None:
         self.rows.close()

@@ -97,7 +97,8 @@ class VersionedBytesFacade:
         return int(self._call("approximate_num_entries")())
 
     def _change(self, key: bytes, data: bytes | None, timestamp: int) -> None:
-        """Logged before it is made: what is in the store and not on the changelog would be lost with the task."""
+        """Logs a change, then makes it: a change that is in the store but not on the changelog would be lost with the
+        task."""
         self._engine.context.dirty = True
         if self._log is not None:
             self._log(key, data, timestamp)

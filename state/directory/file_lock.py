@@ -66,7 +66,7 @@ class FileLock:
 
     @classmethod
     def try_acquire(cls, path: Path, mode: int = 0o640) -> FileLock | None:
-        """The lock on a file, which is made if it is missing; ``None`` if someone holds it.
+        """Returns the lock on a file, which is made if it is missing; ``None`` if another holder has it.
 
         :raises OSError: if the file cannot be opened for writing, or is a symbolic link.
         """

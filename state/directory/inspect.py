@@ -43,7 +43,7 @@ class StoredTask:
 
 
 def applications_in(root: Path) -> dict[str, Path]:
-    """The applications that have state below a directory (``state.dir``), with their directories.
+    """Returns the applications that have state below a directory (``state.dir``), with their directories.
 
     The directory of one application may be named too.
 
@@ -73,7 +73,7 @@ def _is_application(path: Path) -> bool:
 
 
 def tasks_of(root: Path, application_id: str | None, names: Collection[str] = ()) -> list[StoredTask]:
-    """The tasks and global stores that an application has on disk.
+    """Returns the tasks and global stores that an application has on disk.
 
     :param application_id: may be left out where there is only one.
     :param names: only these, by their :attr:`StoredTask.name`.

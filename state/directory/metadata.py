@@ -119,7 +119,7 @@ def _databases(path: Path) -> list[Path]:
 
 
 def _is_own(database: Path) -> bool:
-    """One database for a task; Java's has a directory in it for each store."""
+    """Returns whether a task's database is ours: one for all stores; Java's has a directory for each store."""
     return any(next(database.glob(pattern), None) for pattern in ("CURRENT", "MANIFEST-*", "*.sst", "*.log"))
 
 

@@ -48,7 +48,7 @@ HINTS: Mapping[int, str] = {
 """Says by the number of an error what happened, and what to do."""
 
 MISPLACED = frozenset((errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP))
-"""A directory is where a file belongs; or a file, or a link that leads nowhere, where a directory does."""
+"""Errors where a directory is in the place of a file, or a file or a broken link in the place of a directory."""
 
 _KNOWN = (*HINTS, *MISPLACED)
 _TEXTS = sorted(((os.strerror(number), number) for number in _KNOWN), reverse=True)

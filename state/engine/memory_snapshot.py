@@ -1,6 +1,6 @@
-"""Snapshots of the engine in memory: rows as they are, and what those were that have changed since.
+"""Snapshots of the engine in memory: the present rows, and the former values of those that have changed since.
 
-A write first notes, in each snapshot that is open, the rows that it changes; where there is none it costs nothing.
+A write first notes, in each open snapshot, the rows that it changes. Without an open snapshot it costs nothing.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Kept:
         return row if before is _SAME else before
 
     def changed(self) -> SortedList[bytes]:
-        """Keys of rows that have changed; those that came since the last call are put in order by who reads."""
+        """Returns the keys of changed rows, in order; the reader sorts those that came since the last call."""
         if len(self._changed) < len(self.before):
             self._changed.update(islice(self.before, len(self._changed), None))
         return self._changed
@@ -91,7 +91,7 @@ class MemorySnapshot:
         return SnapshotFamily(name, self)
 
     def keep(self, name: str, keys: Iterable[bytes]) -> None:
-        """Before rows of a family change: notes what they are. Under the lock."""
+        """Notes the values of rows of a family before they change; called under the lock."""
         kept = None if self._kept is None else self._kept.get(name)
         if kept is not None:
             kept.keep(keys)

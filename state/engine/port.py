@@ -91,7 +91,7 @@ class BulkLoading(Protocol):
     """An engine that can be opened so that it takes many rows quickly and finds them slowly."""
 
     bulk: bool
-    """Whether it is."""
+    """Whether it is open for loading in bulk."""
 
     def reopen(self, *, bulk: bool) -> None:
         """Opens it for loading in bulk, or for use. Families, their handles and snapshots taken before have ended.

@@ -1,7 +1,6 @@
-"""The storage engines there are: the two that are built in, and those that users bring (`state/engine/port.py` is the
-port).
+"""The registry of storage engines: the two that are built in, and those of users (`state/engine/port.py` is the port).
 
-An engine of one's own is named by an entry point of the group ``streams.engines``, so that it is known wherever its
+A user's engine is registered by an entry point of the group ``streams.engines``, so that it is known wherever its
 distribution is installed, or in code by `register_engine`.
 """
 
@@ -62,7 +61,7 @@ def engine_names() -> list[str]:
 def check_engine(name: str, store: str | None = None) -> None:
     """Makes sure that there is an engine of this name.
 
-    :param store: who asks for it.
+    :param store: the store that needs it.
     :raises TopologyError: with the names there are.
     """
     if name in _BUILT_IN or name in _registered or name in engine_names():

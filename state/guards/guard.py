@@ -56,11 +56,11 @@ class Policy:
         return [name for name in dir(self.store()) if not name.startswith("_")]
 
     def call(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        """Returns what stands in place of a call of the store."""
+        """Returns the function that replaces a call of the store."""
         return call
 
     def attribute(self, name: str) -> Any:
-        """Returns what the store has under a name that is not among the :meth:`calls`."""
+        """Returns the attribute of a store under a name that is not among the :meth:`calls`."""
         return getattr(self.store(), name)
 
 

@@ -27,7 +27,7 @@ class ProxiedFacade(TimestampedFacade):
 
 
 def _without_timestamp(get: Get) -> Get:
-    """Shows operators no timestamp, also of what is still in the buffer."""
+    """Returns a store for operators that shows no timestamps, not even of rows that are still in the buffer."""
 
     def without_timestamp(key: Any) -> Entry | None:
         entry = get(key)

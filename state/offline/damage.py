@@ -37,8 +37,8 @@ def damaged_store(task: StoredTask, error: DamagedStateError) -> str | None:
 def take_out_store(task: StoredTask, store: str) -> None:
     """Removes a store's rows and its changelog offsets, so that it is restored when it is opened the next time.
 
-    :raises RetryableError: somebody has the database open.
-    :raises StateError: it is damaged elsewhere.
+    :raises RetryableError: a process has the database open.
+    :raises StateError: the database is damaged in another place.
     """
     with DatabaseReader(task.database) as reader:
         keys = [key for one in stores_in(reader, task) if one.name == store for key in one.offset_keys]

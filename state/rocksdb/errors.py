@@ -1,7 +1,7 @@
-"""The binding's errors as ours. They are plain exceptions with text; this is the one place that reads it.
+"""Converts the binding's errors to ours. They are plain exceptions with a text; only this file reads it.
 
-The text begins with RocksDB's kind of error, and has paths in it, whose words say nothing: they are taken out before
-anything is looked for.
+The text begins with RocksDB's kind of error. Paths in it are removed before it is searched, since they may have any
+words.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def is_damage(error: Exception, path: str) -> bool:
 
 
 def damaged(path: str, what: str, family: str | None = None) -> DamagedStateError:
-    """The error about damage in a store's family, or in what all stores of the database share."""
+    """Returns the error about damage in a store's family, or in what all stores of the database share."""
     store = "" if family is None else store_of(family)
     if store:
         text = f"store {store!r} at {path} is damaged: {what}; {rebuild_store(store)}"
@@ -71,7 +71,8 @@ def mapped(error: Exception, path: str, what: str, family: str | None = None) ->
     number = error_number(error) or find_error_number(text)
     if number in MISPLACED:
         return StateDirectoryError(
-            f"{failed}{shown}; move what is in the place of a file or directory of its own out of the way, and restart"
+            f"{failed}{shown}; something else is in the place of one of its files or directories: move that away, and"
+            " restart"
         )
     if number is not None and number in HINTS:
         return StateDirectoryError(f"{failed}{HINTS[number]} ({shown})")

@@ -81,7 +81,7 @@ def rocks_settings(
     write_buffers_bytes: int | None = None,
     sync_commits: bool = False,
 ) -> RocksSettings:
-    """Those of a profile, with other sizes if given.
+    """Returns the settings of a profile, with other sizes if given.
 
     :raises KeyError: if there is no such profile.
     """

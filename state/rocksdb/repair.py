@@ -1,4 +1,4 @@
-"""Takes a store out of a task's database, so that the next start restores it from its changelog."""
+"""Removes a store from a task's database, so that the next start restores it from its changelog."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Snapshots of RocksDB: an iterator for each family, opened at the same moment.
 
-An iterator shows a family as it was when it was opened, and can be put anywhere any number of times. All reads of a
-snapshot go through the one of their family, a piece at a time. (The binding's own snapshots show single rows as they
-were, but their iterators show them as they are: rocksdict 0.3.29.)
+An iterator shows a family as it was when it was opened, and can seek any number of times. All reads of a snapshot go
+through the iterator of their family, a piece at a time. (The binding's own snapshots show single rows as they were, but
+ranges as they are now: rocksdict 0.3.29.)
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from state.engine.snapshot import Row, SnapshotFamily, closed
 __all__ = ["RocksSnapshot"]
 
 PIECE_BYTES = 1 << 20
-"""Values that a range reads ahead: a piece ends behind the row with which it has more."""
+"""Bytes of values that a range reads ahead: a piece ends with the row that exceeds them."""
 
 
 class RocksSnapshot:

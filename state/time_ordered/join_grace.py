@@ -127,7 +127,7 @@ def _restoring(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec)
 
 def _not_ours(store: str, error: ValueError) -> StateError:
     return StateError(
-        f"store {store!r} cannot be restored: its changelog has a key that is none of a buffer of a join ({error}); was"
+        f"store {store!r} cannot be restored: its changelog has a key that a join buffer cannot have ({error}); was"
         " the topic written by a store of another kind?",
         store=store,
     )

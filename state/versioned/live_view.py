@@ -76,7 +76,7 @@ class _LiveVersions(VersionReads):
         return self.frozen().range(low, high, from_time, to_time, reverse=reverse)
 
     def frozen(self) -> VersionReads:
-        """Returns all of it as it is now."""
+        """Returns all versions as they are now."""
         return self._frozen(*self._take())
 
     def _frozen(self, snapshot: Snapshot, copies: tuple[Any, ...]) -> VersionReads:
@@ -98,7 +98,7 @@ class _LiveVersions(VersionReads):
         return [*self._reads, partial(dict, lists), partial(attrgetter("stream_time"), self.history)]
 
     def _frozen_key(self, key: bytes) -> VersionReads:
-        """One key as it is now: without a copy of what others there are."""
+        """Returns one key as it is now, without a copy of the others."""
         latest, waiting = self._shared.uncommitted, self.history.waiting_rows
         for _ in range(0 if self._committed else TRIES):
             rows = waiting.get(key)

@@ -1,4 +1,4 @@
-"""The kinds of window and session stores, by what their values have beside them."""
+"""The kinds of window and session stores: plain, with timestamps, with headers."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ SESSIONS: Mapping[str, Values] = {
 
 
 def _no_bounds(low: bytes | None, high: bytes | None) -> tuple[None, None]:
-    """Rows stand by segments of time first: those of a range of keys are anywhere."""
+    """Returns no bounds: rows stand by segments of time first, so those of a range of keys are anywhere."""
     return None, None
 
 

@@ -88,8 +88,9 @@ class TimedReads:
     def of_keys(
         self, key_from: bytes | None, key_to: bytes | None, low: int, high: int, *, reverse: bool
     ) -> Iterator[Found]:
-        """Returns the rows of all keys in a range, both ends included; ``None`` is open. Segment by segment; in each by
-        key, then time, or in memory by time, then key."""
+        """Returns the rows of all keys in a range, both ends included; ``None`` is open.
+
+        They come segment by segment, and in each by key, then time, or in memory by time, then key."""
         if key_from is not None and key_to is not None and key_from > key_to:
             return iter(())
         layout, scan = self._by_key, self._scan
@@ -111,7 +112,7 @@ class TimedReads:
         return self._by_segment(of_segment, low, high, reverse)
 
     def of_times(self, low: int, high: int, *, reverse: bool) -> Iterator[Found]:
-        """Returns the rows of all keys: as :meth:`of_keys`, but by time, then key, where rows are in order of time."""
+        """Returns the rows of all keys like :meth:`of_keys`, but by time, then key, where rows are in order of time."""
         layout, rows = self.layout, self.rows
         if not isinstance(layout, TimeFirst):
             return self.of_keys(None, None, low, high, reverse=reverse)

@@ -1,4 +1,4 @@
-"""The times of a store of windows or sessions: what it has seen, what is hidden, what is dropped, what is deleted.
+"""The times of a store of windows or sessions: its stream time, and from when on rows are shown, taken and kept.
 
 The rows of a span of time, a segment, start with the segment's number, so that they are deleted as one range once all
 of them have expired (docs/decisions/0010). The store's observed stream time is the largest time put into it (Java's
@@ -144,7 +144,7 @@ class Segments(SegmentTimes):
         self._family = family
         self._count_drop = count_drop
         self._logged_time = NO_TIMESTAMP
-        """The largest time that a restore will know of."""
+        """The largest time on the changelog, which a restore will find."""
         self._last_value = 0
         """The sequence number of the last put of a value."""
         self.dropped_before = 0
@@ -159,7 +159,7 @@ class Segments(SegmentTimes):
             self._read(facts)
 
     def _read(self, facts: bytes) -> None:
-        """The interval stays what it was when the rows were written, also where the retention has changed since."""
+        """Reads the store's own row; the interval stays that of the rows, also if the retention has changed since."""
         if len(facts) != FACTS.size:
             raise StateError(
                 f"store {self._store!r} is damaged: its row about stream time has {len(facts)} bytes, not {FACTS.size};"
@@ -245,11 +245,11 @@ class Segments(SegmentTimes):
             )
 
     def peek_sequence(self) -> int:
-        """The sequence number of the next put."""
+        """Returns the sequence number of the next put."""
         return self.sequence + 1 & LARGEST_SEQUENCE
 
     def take_sequence(self, sequence: int, *, value: bool) -> None:
-        """A put used it. That of a null is not remembered beyond this opening: nothing stands under it."""
+        """Notes that a put has used a number; that of a null is not kept for the next opening, since it has no row."""
         self.sequence = sequence
         if value:
             self._last_value = sequence
@@ -262,7 +262,7 @@ class Segments(SegmentTimes):
         return Segments(self._store, family, self.retention, self._count_drop)
 
     def committed_facts(self, family: Family) -> tuple[int, int]:
-        """Returns two facts of what the engine holds: the smallest time that is shown, and the last sequence number."""
+        """Returns, as of the last commit, the smallest time that is shown and the last sequence number."""
         facts = family.get(FACTS_KEY)
         if facts is None:
             return 0, 0
@@ -294,4 +294,4 @@ class Segments(SegmentTimes):
         self._changed = self._sweep = False
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Does nothing: there is nothing to release."""

@@ -161,7 +161,7 @@ class Rows(RowReader):
         self.wants_old = old_values
 
     def around_put(self, put: Callable[..., None]) -> Callable[..., None]:
-        """Returns what users and operators get of `put`: rows with rules of their own put them around it."""
+        """Returns `put` as users and operators get it: rows with rules of their own apply them around it."""
         return put
 
     # ------------------------------------------------------------------ slow paths of get and put
@@ -171,7 +171,7 @@ class Rows(RowReader):
         return self._read_through
 
     def note_dirty(self, cost: int) -> None:
-        """Dirty rows take ``cost`` bytes more: in a cache, or else waiting for the commit."""
+        """Counts ``cost`` bytes more of dirty rows: in the cache, or else as waiting for the commit."""
         budget = self.budget
         if not self.cached:
             budget.uncommitted += cost
@@ -181,7 +181,7 @@ class Rows(RowReader):
             self.evict()
 
     def note_logged(self, key: Any, value: Any, known: Entry | None) -> None:
-        """A row was put, in place of ``known``, and logged at once; not yet in `drained`."""
+        """Counts a row that was put in place of ``known`` and logged at once; it is not yet in `drained`."""
         budget, cost = self.budget, self.format.cost(key, value)
         if value is None:
             self._deleted.append(key)
@@ -200,7 +200,7 @@ class Rows(RowReader):
             fresh.append(key)
 
     def note_message(self, size: int) -> None:
-        """Dirty rows keep ``size`` bytes of messages more."""
+        """Counts ``size`` bytes more of messages that dirty rows keep."""
         self.message_bytes += size
         self.budget.dirty += size
 
@@ -273,7 +273,7 @@ class Rows(RowReader):
         return True
 
     def _was_logged(self) -> None:
-        """Part of each drain: everything is logged, and nothing of it is forwarded yet."""
+        """Called in each drain when everything is logged and nothing of it is forwarded yet."""
         if self._when_logged is not None:
             self._when_logged(self.drained)
 
@@ -380,7 +380,7 @@ class Rows(RowReader):
         self.format.codec.fill(batch, self.family.handle, self.drained.values())
 
     def applied(self) -> None:
-        """The engine holds what was drained."""
+        """Forgets the drained rows, which the engine holds now."""
         clean, budget = self.clean, self.budget
         for key in self._deleted:
             entry = clean.get(key)

@@ -61,7 +61,7 @@ class ExpiringRows(Rows):
         self._judged[row] = limit, self._time_below(row)
 
     def _time_below(self, row: Any) -> int | None:
-        """The time of what a put is about to replace, if that will not be known afterwards."""
+        """Returns the time of the row that a put is about to replace, if the put forgets it; else ``None``."""
         return None
 
     def _below(self, key: Any) -> Any:
@@ -74,12 +74,14 @@ class ExpiringRows(Rows):
         return entry[0]
 
     def _clean_time(self, row: Any, entry: Entry) -> int:
-        """The time of a row that is below a dirty one."""
+        """Returns the time of a row that is below a dirty one."""
         return self.expiry.time_of(row, entry)
 
     def _old_values(self, rows: dict[Any, Entry], deleted: list[Any]) -> Iterable[Any]:
-        """Deletions of rows that no receiver knows are forwarded as well: whether one has expired and is gone, or was
-        never there, makes no difference to those who kept it."""
+        """Returns the old values; deletions of rows that no receiver knows are forwarded as well.
+
+        A row that has expired looks like one that was never there, and its receivers may still have it.
+        """
         return super()._old_values(rows, [])
 
     # ------------------------------------------------------------------ commits
@@ -253,7 +255,7 @@ class ByAccess(ExpiringRows):
         return self._times.get(row)
 
     def _clean_time(self, row: Any, entry: Entry) -> int:
-        """`_times` has that of the dirty row, or of this one where it is drained and was not put again."""
+        """Returns the time of a row below a dirty one; `_times` has that of the dirty row."""
         time = self._accesses.refreshed.get(row)
         return entry[2] if time is None else time
 
@@ -289,8 +291,10 @@ class ByAccess(ExpiringRows):
         return -self.lifetime.length
 
     def _date(self, raw_key: bytes, row: bytes) -> None:
-        """Logs it with the time from which it counts: else it would get another life with each restore. A row without a
-        timestamp stays as it is, since none is to be made up."""
+        """Logs a row with the time from which it counts; without that, it would live longer with each restore.
+
+        A row without a timestamp stays as it is, since a timestamp must not be invented.
+        """
         key, (value, timestamp) = self.format.row_key_of(raw_key), self.format.entry_of(row)
         if timestamp < 0 or key in self.dirty or key in self.drained:
             return

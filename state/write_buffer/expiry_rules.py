@@ -70,13 +70,13 @@ class RecordTimeRule(ExpiryRule):
 
 
 class Accesses:
-    """When rows were put or read, as far as the engine does not have it; shared with the store's changelog and with
-    readers in other threads.
+    """The times of the last accesses that the engine does not have yet.
 
-    A row's time moves like the row: from `refreshed` over `times` to the engine. A reader that looks in this order
-    finds one that is not older than the row.
+    They are shared with the store's changelog and with readers in other threads. A row's time moves like the row: from
+    `refreshed` through `times` to the engine. A reader that reads in this order finds a time that is not older than the
+    row.
 
-    :param row_key_of: a key's bytes to its row key.
+    :param row_key_of: converts a key's bytes to its row key.
     """
 
     __slots__ = ("refreshed", "row_key_of", "times")
@@ -141,8 +141,11 @@ class AccessRule(ExpiryRule):
         return get_alive
 
     def _alive(self, rows: Iterator[tuple[bytes, bytes]], limit: int) -> Iterator[tuple[bytes, bytes]]:
-        """A row that the engine has as expired was alive when the range was opened if it was read since the last
-        commit: only what lives is refreshed."""
+        """Yields the rows that had not expired when the range was opened.
+
+        A row that has expired by the engine's time was alive if it was read since the last commit, since a read
+        refreshes only rows that are alive.
+        """
         is_over, refreshed, row_of = self.lifetime.is_over, self.accesses.refreshed, self.format.row_key_of
         return (
             (key, row)

@@ -26,7 +26,7 @@ class ViewSource(ABC):
 
     @abstractmethod
     def frozen(self, iterators: ViewIterators) -> Any:
-        """Returns one that shows rows as they are now."""
+        """Returns a store of the kind that shows rows as they are now."""
 
 
 class OpenViews:
@@ -40,7 +40,7 @@ class OpenViews:
         self.closed = False
 
     def add(self, view: Any) -> None:
-        """Closes ``view``, by its `close`, with the store; if that is closed already, at once."""
+        """Adds a view, whose `close` is called when the store closes; at once if it is closed already."""
         with self._lock:
             if not self.closed:
                 self._open.add(view)

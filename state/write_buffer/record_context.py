@@ -14,7 +14,7 @@ NO_SOURCE: tuple[str | None, int] = (None, -1)
 
 
 class _NoMessage:
-    """Stands for the message outside of a record's processing."""
+    """A stand-in for the message while no record is processed."""
 
     __slots__ = ()
 
@@ -32,7 +32,7 @@ class _NoMessage:
 
 
 class Cursor:
-    """Position of one task. Metadata is read from the message when somebody asks, not copied per record."""
+    """The record context of one task. Metadata is read from the message on demand, not copied for each record."""
 
     __slots__ = ("headers", "keeps_messages", "message", "row_trace", "source", "stream_time", "timestamp")
 
@@ -63,7 +63,7 @@ class Cursor:
 
 
 class OffsetOnly(_NoMessage):
-    """Stands for the messages of records whose cached results are forwarded later: only their offsets are kept."""
+    """A stand-in for the messages of records whose cached results are forwarded later: only their offsets are kept."""
 
     __slots__ = ("origin",)
 

@@ -30,7 +30,7 @@ Entry = tuple[Any, int]
 
 @dataclass(frozen=True)
 class RowCodec:
-    """A row of the engine from a value's bytes and its timestamp, and back. Frozen on disk."""
+    """Makes a row of the engine from a value's bytes and its timestamp, and reads it. Frozen on disk."""
 
     family_suffix: str
     """The last part of the name of this format's column family; it differs from those of other formats (KIP-258)."""
@@ -44,7 +44,7 @@ class RowCodec:
     of single rows. If that call fails, `read` gives the reason. ``None`` where there is only `read`."""
 
     def reading(self, value: Callable[[bytes], Any]) -> Callable[[bytes], Entry]:
-        """Reads a row and its value."""
+        """Returns a function that reads a row and its value."""
         if self.entries is not None:
             return self.entries(value)
         read = self.read
@@ -115,13 +115,13 @@ pack_access = pack_timestamp
 
 
 def access_of(row: bytes) -> int:
-    """The time of the access in front of a row of `ACCESSED`."""
+    """Returns the time of the access at the front of a row of `ACCESSED`."""
     time: int = _LONG.unpack_from(row)[0]
     return time
 
 
 def without_access(row: bytes) -> bytes:
-    """A row of `ACCESSED` as one of `TIMESTAMPED`."""
+    """Returns a row of `ACCESSED` as one of `TIMESTAMPED`."""
     return row[8:]
 
 

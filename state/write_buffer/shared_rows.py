@@ -47,7 +47,7 @@ class Uncommitted:
         self.draining: dict[Any, Entry] = {}
         """Rows that a drain is moving from `dirty` to `drained`."""
         self.drained: dict[Any, Logged] = {} if drained is None else drained
-        """Logged, and waiting for the commit."""
+        """Rows that are logged and wait for the commit."""
         self.fresh: list[Any] | None = None
         """Keys put since the last commit, while ranges are read (:meth:`watch`); another list with each commit."""
         self._watched_for = 0
@@ -69,7 +69,7 @@ class Uncommitted:
             self.fresh = [] if self._watched_for else None
 
     def clear(self) -> None:
-        """Forgets all rows, and who reads ranges: the store is closed."""
+        """Forgets all rows, and that ranges are read: the store is closed."""
         self.dirty.clear()
         self.drained.clear()
         with self._lock:

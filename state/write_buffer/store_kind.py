@@ -196,33 +196,33 @@ ITSELF = StoreForm()
 
 @dataclass(frozen=True, kw_only=True)
 class StoreKind:
-    """A kind of store. Only `codec` and `open` have no default; a kind without the others cannot be read so."""
+    """A kind of store. `codec` and `open` are required; a kind without one of the others cannot be read in that way."""
 
     codec: RowCodec
     """How its rows are written, and the suffix of the family that holds them."""
     open: Callable[[Opening], OpenStore]
     """Opens a store of a task on its engine."""
     restoring: Callable[[StoreBuilder[Any, Any], Engine, RowCodec], Restore] = _restore_rows
-    """Makes what turns changelog records into rows. The default is for changelogs that have the keys of the rows."""
+    """Makes the restore of a store. The default is for changelogs that have the keys of the rows."""
     families: tuple[str, ...] = ()
-    """Suffixes of the engine's families that it has besides the codec's."""
+    """Suffixes of its families in the engine besides the codec's."""
     notes: tuple[str, ...] = ()
-    """The same of those that another kind may ignore."""
+    """Suffixes of further families, which another kind may ignore."""
     older: Mapping[str, Callable[[bytes], bytes]] = field(default_factory=dict)
     """Suffixes of families of older kinds that it takes over (:mod:`state.write_buffer.migration`), with what makes a
     row of this kind from one of theirs."""
     same: frozenset[bytes] = frozenset()
     """Keys of rows that are the same in older kinds."""
     has_rows: bool = True
-    """Whether its stores have rows in an engine; a store of the user's own need not."""
+    """Whether its stores have rows in an engine; a custom store may have none."""
     logs_itself: bool = False
     """Whether its stores write to their changelog themselves."""
     writes: Collection[str] = WRITES
     """The calls that change a store: other threads and readers are refused them."""
     view: Callable[[OpenStore, bool], ViewSource] | None = None
-    """``(store, committed)`` to how other threads read a running store: what is committed, or all that was put."""
+    """Returns for ``(store, committed)`` the views of a running store: of committed rows, or of all that were put."""
     offline: Mapping[str, StoredFamily] = field(default_factory=dict)
-    """How rows on disk are read without a topology, by the suffix of their family."""
+    """Readers of rows on disk, for use without a topology, by the suffix of the family."""
     forms: Mapping[str, StoreForm] = field(default_factory=dict)
     """The forms in which ``KafkaStreams.store`` and the test driver's typed getters give it, by name."""
     answers: Mapping[type[Query[Any]], Answer] = field(default_factory=dict)
@@ -237,8 +237,7 @@ class StoreKind:
 
 
 def is_persistent(builder: StoreBuilder[Any, Any], engine: Engine) -> bool:
-    """Returns whether a store follows the rules of those on disk: its supplier says so, or an engine of the user's
-    own."""
+    """Returns whether a store follows the rules of stores on disk: as its supplier says, or a user's engine."""
     supplier = builder.supplier
     return supplier.persistent if supplier.engine in (MEMORY, ROCKSDB) else engine.persistent
 

@@ -38,13 +38,13 @@ class StoredRow:
 
     key: bytes
     value: bytes | list[bytes | None] | None
-    """A list for list stores; ``None`` where a version says that there was no value."""
+    """The value; a list in list stores, ``None`` in a version without a value."""
     timestamp: int | None = None
     """Milliseconds since the epoch; ``None`` where the kind keeps none."""
     headers: HeaderList | None = None
     """``None`` where the kind keeps none."""
     more: Mapping[str, int] = field(default_factory=dict)
-    """Times in ms and numbers that the kind has besides: ``window_start``, ``session_end``, ``valid_from``..."""
+    """Further times in ms and numbers of the kind: ``window_start``, ``session_end``, ``valid_from``..."""
 
 
 Reader = Callable[[bytes, bytes], StoredRow | None]
@@ -72,7 +72,7 @@ class StoredFamily:
     columns: tuple[str, ...] = ()
     """Columns of an entry besides its key and value: `timestamp`, `headers`, and those of :attr:`StoredRow.more`."""
     bounds: Callable[[bytes | None, bytes | None], Bounds] = _same_bounds
-    """Bounds of the store's keys to bounds of the rows that may belong to them."""
+    """Converts bounds of the store's keys to bounds of the rows that may belong to them."""
     order: Callable[[StoredRow], Any] = _key_of
     """Returns the sort key of an entry, where a store has several families."""
 

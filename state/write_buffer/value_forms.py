@@ -16,8 +16,8 @@ __all__ = [
     "Shown",
     "Timestamped",
     "TimestampedWithHeaders",
-    "Unheaded",
     "Untimed",
+    "WithoutHeaders",
     "named",
     "parts_with_headers",
     "wrong_timestamp",
@@ -25,13 +25,13 @@ __all__ = [
 
 
 named: Callable[[type, tuple[Any, ...]], Any] = tuple.__new__
-"""A named tuple of a tuple: half the cost of its class, whose constructor is a function of Python."""
+"""Makes a named tuple from a tuple: half the cost of its class, whose constructor is a function of Python."""
 
 
 def wrong_timestamp(store: str, timestamp: Any) -> StoreError:
     return StoreError(
         f"store {store!r} takes timestamps in ms that are below 2 to the 63 and not negative, got {timestamp!r}: the"
-        " changelog could hold no other",
+        " changelog cannot hold others",
         store=store,
     )
 
@@ -48,7 +48,7 @@ class Shown(Protocol):
         """
         ...
 
-    def alone(self) -> Shown:
+    def value_only(self) -> Shown:
         """Returns the form of the same rows that shows only their values."""
         ...
 
@@ -65,7 +65,7 @@ class Plain:
     def parts(self, value: Any) -> tuple[Any, int]:
         return value, self._cursor.timestamp
 
-    def alone(self) -> Shown:
+    def value_only(self) -> Shown:
         return self
 
 
@@ -101,7 +101,7 @@ class Timestamped:
             raise wrong_timestamp(self._store, value[1])
         return None if value[0] is None else value[0], value[1]
 
-    def alone(self) -> Shown:
+    def value_only(self) -> Shown:
         return Untimed(self._store, self._cursor)
 
 
@@ -123,8 +123,10 @@ def parts_with_headers(store: str, value: Any, now: int) -> tuple[Any, int]:
 
 
 class TimestampedWithHeaders:
-    """:class:`~processor_api.stores.contracts.ValueTimestampHeaders`, of rows whose values are pairs of value and
-    headers."""
+    """Values as :class:`~processor_api.stores.contracts.ValueTimestampHeaders`.
+
+    The rows have pairs of value and headers.
+    """
 
     def __init__(self, store: str, cursor: Cursor) -> None:
         self._store = store
@@ -136,8 +138,8 @@ class TimestampedWithHeaders:
     def parts(self, value: Any) -> tuple[Any, int]:
         return parts_with_headers(self._store, value, self._cursor.timestamp)
 
-    def alone(self) -> Shown:
-        return Unheaded(Untimed(self._store, self._cursor))
+    def value_only(self) -> Shown:
+        return WithoutHeaders(Untimed(self._store, self._cursor))
 
 
 class Aggregated(TimestampedWithHeaders):
@@ -158,8 +160,8 @@ class Aggregated(TimestampedWithHeaders):
         return None if value.aggregation is None else tuple(value), now
 
 
-class Unheaded:
-    """The same rows without their headers; what is put has none.
+class WithoutHeaders:
+    """The same rows without their headers; a put has none.
 
     :param shown: shows their values and timestamps.
     """
@@ -174,5 +176,5 @@ class Unheaded:
         alone, timestamp = self._shown.parts(value)
         return None if alone is None else (alone, []), timestamp
 
-    def alone(self) -> Shown:
-        return Unheaded(self._shown.alone())
+    def value_only(self) -> Shown:
+        return WithoutHeaders(self._shown.value_only())

@@ -1,4 +1,4 @@
-"""Asks a store a query of ``KafkaStreams.query``: how its kind answers it is said by the kind (`StoreKind.answers`)."""
+"""Asks a store a query of ``KafkaStreams.query``; its kind has the answers (`StoreKind.answers`)."""
 
 from __future__ import annotations
 

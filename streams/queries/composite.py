@@ -46,7 +46,7 @@ class CompositeStore(RefusesWrites):
             return False
 
     def read_only(self, level: IsolationLevel) -> Self:
-        """The same store, read at another level of isolation (KIP-892)."""
+        """Returns the same store, read at another level of isolation (KIP-892)."""
         return type(self)(self.name, self.persistent, self._find, self._form, level)
 
     def _refusal(self) -> StoreError:
@@ -62,7 +62,7 @@ class CompositeStore(RefusesWrites):
         return [self._ask(store, call) for store in self._find()]
 
     def _first(self, call: Callable[[Any], Any]) -> Any:
-        """The first value that is found."""
+        """Returns the first value that is found."""
         for store in self._find():
             value = self._ask(store, call)
             if value is not None:
@@ -85,9 +85,9 @@ class CompositeStore(RefusesWrites):
             view.close()
 
     def _joined(self, call: Callable[[Any], Any], shown: Callable[[Callable[[Any], Any]], Callable[[Any], Any]]) -> Any:
-        """The rows of one store after another. Every view is opened now, so that all show this moment.
+        """Yields the rows of one store after another. Every view is opened now, so that all show this moment.
 
-        :param shown: what a row becomes, from what a value becomes.
+        :param shown: makes the function that converts a row from the one that converts a value.
         """
         opened: list[tuple[Readable, StoreView, Any]] = []
         try:

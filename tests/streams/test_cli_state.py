@@ -238,8 +238,18 @@ def test_whole_state_is_verified_while_the_worker_runs(running: TaskKit, state: 
 @pytest.mark.parametrize(
     ("family", "key", "value", "said"),
     [
-        ("stamped.timestamped", b"d", b"short", "fail  0_0 stamped: store 'stamped' at .* the row under 64 is none of"),
-        ("session.session-plain", b"d", b"", "fail  0_0 session: store 'session' .* the row under 64 is none of"),
+        (
+            "stamped.timestamped",
+            b"d",
+            b"short",
+            "fail  0_0 stamped: store 'stamped' at .* the row under 64 does not belong to",
+        ),
+        (
+            "session.session-plain",
+            b"d",
+            b"",
+            "fail  0_0 session: store 'session' .* the row under 64 does not belong to",
+        ),
         (
             OFFSETS,
             b"app-window-changelog-0",

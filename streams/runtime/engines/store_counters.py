@@ -1,7 +1,7 @@
 """Counters of one store: of its commits always, of its operations only where ``metrics.recording.level`` is DEBUG.
 
-Each operation is counted, and one in `TIMED_ONE_IN` is timed: to read the clock twice costs as much as a get. At other
-levels nothing is between a processor and its store.
+Each operation is counted, and one in `TIMED_ONE_IN` is timed, since reading the clock twice costs as much as a get. At
+other levels nothing stands between a processor and its store.
 """
 
 from __future__ import annotations
