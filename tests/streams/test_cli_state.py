@@ -391,7 +391,10 @@ def test_what_is_in_the_place_of_a_directory_is_told(
     )
     status, _, err = state("list")
     assert (status, f"{path} is not a directory" in err) == (1, True)
-    with pytest.raises(StateDirectoryError, match=r"move (it|what is in the place)"):
+    with pytest.raises(
+        StateDirectoryError,
+        match=r"move it out of the way|in the place of one of its files or directories: move that away",
+    ):
         made(root, *RECORDS)
     path.unlink()
     assert state("verify")[1] == f"no stores on disk in {root}\n"
