@@ -69,7 +69,11 @@ class StoreBuilder(Generic[K, V]):
         :raises TopologyError: if the store is of a kind that is never cached.
         """
         if not self.supplier.can_be_cached:
-            raise TopologyError(f"a {self.kind} store is never cached: each of its changes counts", store=self.name)
+            raise TopologyError(
+                f"store {self.name!r} is a {self.kind} store, which is never cached, since each of its changes counts:"
+                " leave out with_caching_enabled",
+                store=self.name,
+            )
         return replace(self, caching=True)
 
     def with_caching_disabled(self) -> StoreBuilder[K, V]:
@@ -87,8 +91,8 @@ class StoreBuilder(Generic[K, V]):
         """
         if not self.supplier.can_expire:
             raise TopologyError(
-                f"store {self.name!r} is a {self.kind} store, which can have no time to live: it bounds what it keeps"
-                " by itself, or must not lose any; key-value stores, plain, timestamped and with headers, can",
+                f"store {self.name!r} is a {self.kind} store, which can have no time to live: only key-value"
+                " stores can (plain, timestamped and with headers); leave out with_time_to_live",
                 store=self.name,
             )
         try:

@@ -37,7 +37,7 @@ class ChangelogRecord(NamedTuple):
     key: bytes
     value: bytes | None
     timestamp: int
-    """In ms."""
+    """Milliseconds since the epoch."""
     headers: HeaderList | None
 
 
@@ -248,7 +248,7 @@ class VersionedBytesStoreSupplier(Protocol):
 
     @property
     def history_retention_ms(self) -> int:
-        """How long versions stay readable, in ms; the changelog is created to keep them a day longer."""
+        """Returns how long versions stay readable, in ms; the changelog is created to keep them a day longer."""
         ...
 
     def get(self) -> VersionedBytesStore:

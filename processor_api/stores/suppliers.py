@@ -36,7 +36,7 @@ PLAIN_BYTES = "plain-key-value"
 
 _LEGAL_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]+")
 _OWN = ("name", "persistent", "is_open", "init", "commit", "close")
-"""What every custom store says for itself."""
+"""The attributes that every custom store has itself."""
 _LIFECYCLE = (
     *_OWN,
     "committed_offset",
@@ -71,7 +71,7 @@ class StoreSupplier:
 
     @property
     def persistent(self) -> bool:
-        """Whether it is not in memory; true for an engine of the user's own, which alone knows."""
+        """Whether it is not in memory; true for a user's engine, since only that engine knows."""
         return self.engine != MEMORY
 
     def on_engine(self, engine: str) -> StoreSupplier:
@@ -143,7 +143,7 @@ def make_custom(name: str, factory: Callable[[], Any], *calls: str) -> Any:
     missing = [call for call in (*_LIFECYCLE, *calls) if lacks(store, call)]
     if missing:
         raise TopologyError(
-            f"the supplier of store {name!r} made {store!r}, which is no such store: it lacks {', '.join(missing)}."
+            f"the supplier of store {name!r} made {store!r}, which is no custom store: it lacks {', '.join(missing)}."
             " Inherit from CustomStateStore",
             store=name,
         )

@@ -1,4 +1,4 @@
-"""What a custom store is given (`processor_api.stores.custom.StateStoreContext`)."""
+"""The context that a custom store is initialised with (`processor_api.stores.custom.StateStoreContext`)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A custom store as an engine: its life, and where its offsets are.
+"""A custom store as an engine: its lifecycle, and where its offsets are.
 
-The runtime knows engines, which take batches of rows with offsets. This one stands before one store of the user's: the
-rows of a byte store go to its ``put_all``, offsets to its ``commit``, and, where it does not manage them, to a file
-beside it, which is written after the commit. The id of its changelog is always in a file beside it. A store that brings
-everything of its own has no rows here.
+The runtime knows engines, which take batches of rows with offsets. This engine stands before one custom store. The rows
+of a byte store go to its ``put_all``, and the offsets to its ``commit``. If the store does not manage its offsets, they
+also go to a file beside it, which is written after the commit. The id of its changelog is always in a file beside it.
+Only byte stores have rows here.
 """
 
 from __future__ import annotations
@@ -29,16 +29,18 @@ __all__ = ["DIRECTORY", "CustomStoreEngine"]
 log = logging.getLogger("streams.state")
 
 DIRECTORY = "stores"
-"""Of a task, where its custom stores have their directories."""
+"""The folder in a task's directory where its custom stores have their directories."""
 
 
 class CustomStoreEngine:
-    """Opened with the store, which it makes; after :meth:`release` the next use makes another one.
+    """The engine of one custom store, which it makes when it is opened.
+
+    After :meth:`release` the next use makes another store.
 
     :param make: makes a store, not open yet.
     :param context: what each store is initialised with.
     :param family: of the rows of a byte store; ``None`` for a store that has none here.
-    :param inputs: partitions whose positions the store is told.
+    :param inputs: partitions whose positions the store gets with each commit.
     :param undoes: whether uncommitted writes of the store have to be undone after an unclean stop (exactly-once).
     :raises StateError: if the store cannot be opened.
     """
@@ -79,7 +81,7 @@ class CustomStoreEngine:
 
     @property
     def has_rows(self) -> bool:
-        """Whether it is that of a byte store, whose rows go through it."""
+        """Whether the store is a byte store, whose rows go through this engine."""
         return self._family is not None
 
     @property
@@ -103,7 +105,10 @@ class CustomStoreEngine:
         self._offsets = {} if store.manages_offsets or not store.persistent else self._file.read()
 
     def _guarded(self, done: str, act: Callable[[], Any]) -> None:
-        """:raises StateError: if user code fails, with the name of the store."""
+        """Calls user code.
+
+        :raises StateError: if it fails, with the name of the store.
+        """
         try:
             act()
         except StreamsError as error:
@@ -114,7 +119,7 @@ class CustomStoreEngine:
             ) from error
 
     def begin(self) -> None:
-        """Records are processed from now on: what says that all in the store is committed has to go."""
+        """Notes that records are processed from now on, and removes the mark that all in the store is committed."""
         if self.unsafe and self.persistent:
             self._file.remove()
 
@@ -144,18 +149,24 @@ class CustomStoreEngine:
 
     @property
     def lock(self) -> NoReturn:
-        """:raises StoreError: always, as :meth:`snapshot` does: what the store does when it is written is its own."""
+        """Always fails: only the store itself knows when it is being written.
+
+        :raises StoreError: always, as :meth:`snapshot` does.
+        """
         raise StoreError(unreadable(self.name), store=self.name)
 
     def snapshot(self, families: Collection[str]) -> NoReturn:
-        """:raises StoreError: always: the store promises no snapshot, and nothing to other threads."""
+        """Always fails: a custom store promises no snapshot, and nothing to other threads.
+
+        :raises StoreError: always.
+        """
         raise StoreError(unreadable(self.name), store=self.name)
 
     def batch(self) -> CustomBatch:
         return CustomBatch()
 
     def write(self, batch: CustomBatch) -> None:
-        """Rows, then the store's commit, then the file of offsets, then that of the changelog's id."""
+        """Writes the rows, calls the store's commit, then writes the files of offsets and of the changelog's id."""
         ids, others = batch.parted()
         if others or not ids:
             self._write_offsets(others)
@@ -171,23 +182,23 @@ class CustomStoreEngine:
         self._take(batch.operations)
 
     def _take(self, operations: Sequence[Operation]) -> None:
-        store, told = self.store, dict(self._offsets)
-        rows = self._sort(operations, told)
+        store, offsets = self.store, dict(self._offsets)
+        rows = self._sort(operations, offsets)
         if rows:
             self._guarded("written", lambda: store.put_all(rows))
-        self._guarded("committed", lambda: store.commit(told))
+        self._guarded("committed", lambda: store.commit(offsets))
         self.context.dirty = False
-        self._offsets = {} if store.manages_offsets else told
+        self._offsets = {} if store.manages_offsets else offsets
 
-    def _sort(self, operations: Sequence[Operation], told: dict[TopicPartition, int]) -> list[Any]:
-        """The rows to put; offsets go into ``told``."""
+    def _sort(self, operations: Sequence[Operation], offsets: dict[TopicPartition, int]) -> list[Any]:
+        """Returns the rows to put, and writes the offsets into ``offsets``."""
         rows: list[Any] = []
         positions: dict[TopicPartition, int] = {}
         for family, key, value, until in operations:
             if family in (OFFSETS, POSITIONS):
-                kept = told if family == OFFSETS else positions
+                kept = offsets if family == OFFSETS else positions
                 if value is None:
-                    told.pop(partition_of(key), None)
+                    offsets.pop(partition_of(key), None)
                 else:
                     kept[partition_of(key)] = read_offset(value)
             elif until is not None:
@@ -196,7 +207,7 @@ class CustomStoreEngine:
                 rows += [(found, None) for found in sorted(gone)]
             else:
                 rows.append((key, value))
-        told.update((partition, position) for partition, position in positions.items() if partition in self.inputs)
+        offsets.update((partition, position) for partition, position in positions.items() if partition in self.inputs)
         return rows
 
     def offset(self, partition: TopicPartition) -> int | None:
@@ -224,7 +235,7 @@ class CustomStoreEngine:
         self._guarded("restored", lambda: restore(records))
 
     def flush(self) -> None:
-        """What was loaded has its offset from now on."""
+        """Writes the offset of the rows that were loaded: without it, the next start would load them again."""
         if self.persistent and not self.store.manages_offsets:
             self._file.write(self._offsets)
 
@@ -236,7 +247,7 @@ class CustomStoreEngine:
             try:
                 store.close()
             except Exception as error:
-                log.warning("store that is deleted not closed", extra={"store": self.name, "error": str(error)})
+                log.warning("deleted store could not be closed", extra={"store": self.name, "error": str(error)})
         self._file.remove()
         directory: Path = self.context.state_dir
         if directory.exists():

@@ -1,4 +1,4 @@
-"""What is read from the engine of a custom store, and what is written to it."""
+"""The families that the engine of a custom store reads from and writes to."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ class CustomRows:
         call = ("reverse_all" if everything else "reverse_range") if reverse else ("all" if everything else "range")
         if lacks(store, call):
             raise StoreError(
-                f"store {store.name!r} cannot be read so: {type(store).__name__} has no {call}", store=store.name
+                f"store {store.name!r} cannot be read in this order: {type(store).__name__} does not implement {call}",
+                store=store.name,
             )
         opened = getattr(store, call)() if everything else getattr(store, call)(low, high)
         return _read(opened, high)
@@ -84,7 +85,7 @@ class CustomRows:
 
 
 def _read(opened: Any, high: bytes | None) -> Iterator[Row]:
-    """A user's iterator, closed at its end; theirs include the upper bound."""
+    """Yields the rows of a user's iterator, and closes it at its end; such ranges include the upper bound."""
     try:
         for row in opened:
             if row[0] != high:
@@ -115,8 +116,10 @@ class NoRows:
 
 
 class CustomOffsets(NoRows):
-    """Offsets as rows, of the changelog or of inputs, and the changelog's id. They cannot be listed: whoever asks knows
-    the partition."""
+    """Offsets as rows, of the changelog or of inputs, and the changelog's id.
+
+    They cannot be listed: a caller asks for a partition that it knows.
+    """
 
     def __init__(self, name: str, engine: OwnEngine) -> None:
         super().__init__(name)
@@ -129,7 +132,7 @@ class CustomOffsets(NoRows):
         return None if found is None else write_offset(found)
 
     def range(self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False) -> Iterator[Row]:
-        """Of inputs, the positions that are known."""
+        """Yields the known positions of inputs; nothing for another family."""
         if self.name != POSITIONS:
             return iter(())
         inputs = self._engine.inputs
@@ -138,6 +141,6 @@ class CustomOffsets(NoRows):
 
 
 def partition_of(key: bytes) -> TopicPartition:
-    """Of a row's key; one of a source topic has the name of the rows in front."""
+    """Returns the partition that a row's key names; the key of a source topic has the name of the rows in front."""
     topic, _, partition = key.decode().rpartition("/")[2].rpartition("-")
     return TopicPartition(topic, int(partition))

@@ -18,13 +18,13 @@ __all__ = ["CHECKPOINT", "OffsetsFile", "TopicIdFile"]
 log = logging.getLogger("streams.state")
 
 CHECKPOINT = ".checkpoint_"
-"""What its name starts with, in front of the store's."""
+"""The file's name starts with this; the store's name follows."""
 TOPIC_ID_FILE = ".topic-id_"
 """The same of the file with the id of the changelog."""
 
 
 class OffsetsFile:
-    """In the directory of a task.
+    """The file with the offsets of one custom store, in the directory of its task.
 
     :raises StateDirectoryError: from all calls, if the directory cannot be written.
     """
@@ -35,7 +35,7 @@ class OffsetsFile:
         self._held: dict[TopicPartition, int] | None = None
 
     def read(self) -> dict[TopicPartition, int]:
-        """The offsets in it; none if there is no file or it is damaged, which is logged."""
+        """Returns the offsets in the file; none if there is no file or it is damaged, which is logged."""
         try:
             with explained(self._path.parent):
                 if not os.path.lexists(self._path):
@@ -53,7 +53,7 @@ class OffsetsFile:
             return {}
 
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Puts them in place of those that are there: all or nothing, and on disk when this returns."""
+        """Replaces the offsets in the file: all or nothing, and on disk when this returns."""
         text = write_checkpoint(offsets)
         if text is None or offsets == self._held:
             return
@@ -87,7 +87,7 @@ class TopicIdFile:
         return self._held
 
     def write(self, topic_id: bytes | None) -> None:
-        """Puts another in its place, or none."""
+        """Replaces the id; ``None`` removes it."""
         if self._path is not None:
             with explained(self._path.parent):
                 if topic_id is None:

@@ -70,7 +70,7 @@ class CustomPolicy(Policy):
         return not self._ended and bool(self._store.is_open)
 
     def calls(self) -> list[str]:
-        """None: what a user's store has may change, and to look at its properties may have effects."""
+        """Returns no names: the calls of a custom store may change, and reading its properties may have effects."""
         return []
 
     def attribute(self, name: str) -> Any:
@@ -85,7 +85,10 @@ class CustomPolicy(Policy):
             raise AttributeError(f"store {self.name!r} is a {type(store).__name__}, which has no {name!r}") from None
 
     def call(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        """Whatever a processor calls may be a write, which an unclean stop would leave in the store."""
+        """Returns a call that marks the store as written first.
+
+        Each call of a processor may be a write, which an unclean stop would leave in the store.
+        """
         if not self._touches:
             return call
         context = self._engine.context
@@ -97,7 +100,10 @@ class CustomPolicy(Policy):
         return touching
 
     def close(self, *_: Any) -> NoReturn:
-        """:raises StoreError: always."""
+        """Always fails: the runtime closes the store.
+
+        :raises StoreError: always.
+        """
         raise StoreError(
             f"store {self.name!r} is initialised, committed and closed by the runtime alone; a processor that wants a"
             " commit calls context.commit()",
@@ -135,10 +141,10 @@ class _CustomCommit(CommitParticipant):
         return True
 
     def apply(self, batch: Batch) -> None:
-        """The engine commits the store when it takes the batch."""
+        """Does nothing: the engine commits the store when it takes the batch."""
 
     def applied(self) -> None:
-        """Nothing is kept here."""
+        """Does nothing: nothing is kept here."""
 
     def close(self) -> None:
         if self._report in self._budget.reports:
@@ -153,8 +159,10 @@ def _reports(engine: CustomStoreEngine) -> Callable[[], int]:
 
 
 class _OpenCustom(OpenStore):
-    """A custom store of a running task. Its façade is ended by its commit participant, since a processor may not close
-    it."""
+    """A custom store of a running task.
+
+    Its commit participant ends its façade, since a processor may not close it.
+    """
 
     def close(self) -> None:
         self.rows.close()

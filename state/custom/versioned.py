@@ -78,7 +78,7 @@ class VersionedBytesFacade:
         return self._of_keys("reverse_range", from_key, to_key, as_of)
 
     def prefix_scan(self, prefix: Any, prefix_serde: Serde[Any] | None = None, as_of: int | None = None) -> RowIterator:
-        """By a range, which ends behind the last key with the prefix."""
+        """Reads the rows whose keys start with ``prefix``, as a range that ends behind the last such key."""
         low, high = prefix_bounds(prefix, self._write_key, prefix_serde, self.name)
         found, read_key, shown = self._call("range")(low, high, as_of), self._read_key, self._shown
         return self._iterators.open((read_key(key), shown(record)) for key, record in found if key.startswith(low))
@@ -97,7 +97,8 @@ class VersionedBytesFacade:
         return int(self._call("approximate_num_entries")())
 
     def _change(self, key: bytes, data: bytes | None, timestamp: int) -> None:
-        """Logged before it is made: what is in the store and not on the changelog would be lost with the task."""
+        """Logs a change, then makes it: a change that is in the store but not on the changelog would be lost with the
+        task."""
         self._engine.context.dirty = True
         if self._log is not None:
             self._log(key, data, timestamp)

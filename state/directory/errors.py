@@ -1,4 +1,4 @@
-"""What the operating system says about a state directory, in sentences that say what to do."""
+"""Errors of a state directory: each says what the operating system refused, and what to do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from processor_api.errors import StateDirectoryError
-from state.directory.system_errors import ADVICE
+from state.directory.system_errors import HINTS
 
 __all__ = ["directory_error", "explained"]
 
@@ -37,8 +37,8 @@ def directory_error(error: OSError, path: Path) -> StateDirectoryError:
         return StateDirectoryError(
             f"{where} is not a directory: move it out of the way, or set state.dir to another directory"
         )
-    if error.errno is not None and error.errno in ADVICE:
-        return StateDirectoryError(f"{where} cannot be used for state: {ADVICE[error.errno]}")
+    if error.errno is not None and error.errno in HINTS:
+        return StateDirectoryError(f"{where} cannot be used for state: {HINTS[error.errno]}")
     return StateDirectoryError(f"{where} cannot be used for state: {error.strerror or error}; set state.dir to another")
 
 

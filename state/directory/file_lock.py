@@ -1,7 +1,7 @@
 """Exclusive locks between processes that end with the process, also when it is killed.
 
-A lock belongs to an open file, not to its name: the files stay when the lock is released, since a name that was deleted
-and made anew would be a second lock. Two locks of one process exclude each other too.
+A lock belongs to an open file, not to its name. The file stays when the lock is released: a file that was deleted and
+made again would be a second lock. Two locks of one process exclude each other too.
 
 Where the platform has no ``flock``, only the locks of one process exclude each other.
 """
@@ -39,7 +39,7 @@ class Held(Protocol):
     """A lock that is held; a context manager that releases it."""
 
     def release(self) -> None:
-        """Lets go of it; releasing it again does nothing."""
+        """Releases the lock; a second call does nothing."""
         ...
 
     def __enter__(self) -> Any: ...
@@ -66,7 +66,7 @@ class FileLock:
 
     @classmethod
     def try_acquire(cls, path: Path, mode: int = 0o640) -> FileLock | None:
-        """The lock on a file, which is made if it is missing; ``None`` if someone holds it.
+        """Returns the lock on a file, which is made if it is missing; ``None`` if another holder has it.
 
         :raises OSError: if the file cannot be opened for writing, or is a symbolic link.
         """
@@ -74,7 +74,7 @@ class FileLock:
 
     @classmethod
     def acquire(cls, path: Path, mode: int = 0o640) -> FileLock:
-        """The same, waiting until whoever holds it lets go. For sections of a few milliseconds only.
+        """Returns the lock, after waiting until its holder releases it. For sections of a few milliseconds only.
 
         :raises OSError: if the file cannot be opened for writing, or is a symbolic link.
         """
@@ -102,7 +102,7 @@ class FileLock:
         return cls(path, descriptor)
 
     def release(self) -> None:
-        """Lets go of it; releasing it again does nothing."""
+        """Releases the lock; a second call does nothing."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Looks at a state directory without changing it: which applications, tasks and databases there are."""
+"""Lists the applications, tasks and databases of a state directory without changing it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class StoredTask:
 
 
 def applications_in(root: Path) -> dict[str, Path]:
-    """The applications that have state below a directory (``state.dir``), with their directories.
+    """Returns the applications that have state below a directory (``state.dir``), with their directories.
 
     The directory of one application may be named too.
 
@@ -65,12 +65,15 @@ def applications_in(root: Path) -> dict[str, Path]:
 
 
 def _is_application(path: Path) -> bool:
-    """Also where the file with the metadata is lost: the next start writes another."""
+    """Returns whether an application's state is here.
+
+    A folder with tasks is one, also where the file with the metadata is lost: the next start writes another.
+    """
     return (path / METADATA_FILE).exists() or has_own_tasks(path)
 
 
 def tasks_of(root: Path, application_id: str | None, names: Collection[str] = ()) -> list[StoredTask]:
-    """The tasks and global stores that an application has on disk.
+    """Returns the tasks and global stores that an application has on disk.
 
     :param application_id: may be left out where there is only one.
     :param names: only these, by their :attr:`StoredTask.name`.

@@ -1,4 +1,4 @@
-"""What a state directory says of itself: format, application, and whether it is of Kafka Streams in Java."""
+"""The metadata of a state directory: format, application, and whether Kafka Streams in Java made it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 FORMAT_VERSION = 1
-"""Of the directory as a whole; frozen: a later layout has a higher one."""
+"""The version of the directory's layout; frozen: a later layout has a higher one."""
 METADATA_FILE = "streams-metadata.json"
 DATABASE = "rocksdb"
 """The database below the directory of a task, or of global stores."""
@@ -97,7 +97,10 @@ def task_ids(path: Path, *, whatever: bool = False) -> list[TaskId]:
 
 
 def refuse_java(path: Path) -> None:
-    """Looked at before anything is made there."""
+    """Refuses a directory of Kafka Streams in Java; called before anything is made there.
+
+    :raises StateDirectoryError: if there is state of Kafka Streams in Java.
+    """
     ours = (path / METADATA_FILE).exists()
     if (path / _JAVA_METADATA).exists() or (path.is_dir() and not ours and _has_java_tasks(path)):
         raise StateDirectoryError(
@@ -116,7 +119,7 @@ def _databases(path: Path) -> list[Path]:
 
 
 def _is_own(database: Path) -> bool:
-    """One database for a task; Java's has a directory in it for each store."""
+    """Returns whether a task's database is ours: one for all stores; Java's has a directory for each store."""
     return any(next(database.glob(pattern), None) for pattern in ("CURRENT", "MANIFEST-*", "*.sst", "*.log"))
 
 

@@ -1,6 +1,6 @@
 """Files and directories that are ours, below ``state.dir``: never reached through a symbolic link.
 
-Who may write a parent directory could else have us change the mode of any file of this user, or write over it.
+Otherwise a user who may write a parent directory could make us overwrite any file of this user, or change its mode.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CAN_OPEN_DIRECTORIES = os.name != "nt"
 
 
 def open_own(path: Path, flags: int, mode: int = 0o640) -> int:
-    """A descriptor of a file.
+    """Returns a descriptor of a file.
 
     :raises OSError: with ``ELOOP`` if it is a symbolic link.
     """
@@ -31,7 +31,7 @@ def open_own(path: Path, flags: int, mode: int = 0o640) -> int:
 
 
 def read_own(path: Path) -> bytes:
-    """What a file holds.
+    """Returns the content of a file.
 
     :raises OSError: with ``ELOOP`` if it is a symbolic link.
     """
@@ -53,7 +53,7 @@ def write_own(path: Path, text: str, mode: int = 0o640) -> None:
 
 
 def make_own_directory(path: Path, mode: int) -> None:
-    """A directory of that mode, whatever the umask; the mode of another user's is left as it is.
+    """Makes a directory with this mode, whatever the umask; the mode of another user's directory stays as it is.
 
     :raises OSError: with ``ELOOP`` if it is a symbolic link, also one to a directory.
     """
@@ -70,7 +70,7 @@ def make_own_directory(path: Path, mode: int) -> None:
 
 
 def set_mode(path: Path, mode: int, descriptor: int | None = None) -> None:
-    """Gives a file or directory of ours that mode, whatever the umask; another user's is left as it is.
+    """Gives a file or directory this mode, whatever the umask; that of another user's stays as it is.
 
     :param descriptor: of it, opened, where the platform can change a mode by that.
     """
@@ -81,6 +81,9 @@ def set_mode(path: Path, mode: int, descriptor: int | None = None) -> None:
 
 
 def refuse_link(path: Path) -> None:
-    """:raises OSError: with ``ELOOP`` if there is a symbolic link."""
+    """Refuses a path that is a symbolic link.
+
+    :raises OSError: with ``ELOOP`` if it is one.
+    """
     if path.is_symlink():
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))

@@ -51,7 +51,7 @@ _REMOVING = "removing-"
 
 @dataclass(frozen=True)
 class ProcessIdentity:
-    """What names the clients of a process: the id of its state directory, and its slot there."""
+    """The names of a process for its clients: the id of its state directory, and its slot there."""
 
     process_uuid: uuid.UUID
     slot: int
@@ -67,7 +67,7 @@ class _Held:
         self._lock = lock
 
     def release(self) -> None:
-        """Lets go of it; releasing it again does nothing."""
+        """Releases the lock; a second call does nothing."""
         self._lock.release()
 
     def __enter__(self) -> Self:
@@ -126,7 +126,7 @@ class StateDirectory:
                 if process_uuid is None:
                     if has_own_tasks(path):
                         log.warning(
-                            "the metadata of the state directory are lost: they are written anew",
+                            "the metadata of the state directory are lost: they are written again",
                             extra={"path": str(path)},
                         )
                     process_uuid = _write_metadata(path, application_id, mode)
@@ -177,7 +177,7 @@ class StateDirectory:
         return task_lock
 
     def make_task_directory(self, lock: TaskLock) -> None:
-        """Makes the directory of a task anew after :meth:`remove_task`.
+        """Makes the directory of a task again after :meth:`remove_task`.
 
         :raises StateDirectoryError: if it cannot be written.
         """
@@ -189,7 +189,7 @@ class StateDirectory:
         return self.path / str(task)
 
     def global_directory(self, slot: Slot) -> Path:
-        """Where this process keeps its global stores; made if it is missing.
+        """Returns the directory of this process's global stores; makes it if it is missing.
 
         :raises StateDirectoryError: if it cannot be written.
         """
@@ -232,7 +232,7 @@ class StateDirectory:
             self._remove(self.path / "global" / str(slot.number))
 
     def remove_obsolete(self, older_than_ms: int, now_ms: int) -> list[TaskId]:
-        """Deletes the state of tasks that nobody has open and nobody wrote for a time.
+        """Deletes the state of tasks that no process has open and that were not written for a time.
 
         :param older_than_ms: ``state.cleanup.delay.ms``, or ``state.cleanup.dir.max.age.ms`` at start.
         :param now_ms: the wall-clock time.
@@ -245,7 +245,7 @@ class StateDirectory:
             lock = self.try_lock_task(task)
             if lock is None:
                 continue
-            with lock:  # it may have been open, and written, while it was looked at
+            with lock:  # another process may have opened and written it before the lock was taken
                 if now_ms - _last_written_ms(lock.path) > older_than_ms:
                     self.remove_task(lock)
                     removed.append(task)

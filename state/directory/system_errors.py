@@ -1,4 +1,4 @@
-"""What the operating system's errors about files mean, and what to do, by their numbers."""
+"""Hints for the operating system's errors about files, by their numbers: what happened, and what to do."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import os
 import re
 from collections.abc import Mapping
 
-__all__ = ["ADVICE", "MISPLACED", "error_number", "find_error_number"]
+__all__ = ["HINTS", "MISPLACED", "error_number", "find_error_number"]
 
-ADVICE: Mapping[int, str] = {
+HINTS: Mapping[int, str] = {
     errno.ENOSPC: "the disk is full; free some space and restart",
     errno.EDQUOT: "the disk quota of this user is used up; free some space or raise the quota, and restart",
     errno.EFBIG: (
@@ -45,24 +45,24 @@ ADVICE: Mapping[int, str] = {
         " if it was moved, stop the application and put it back first"
     ),
 }
-"""What happened, and what to do."""
+"""Says by the number of an error what happened, and what to do."""
 
 MISPLACED = frozenset((errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP))
-"""A directory is where a file belongs; or a file, or a link that leads nowhere, where a directory does."""
+"""Errors where a directory is in the place of a file, or a file or a broken link in the place of a directory."""
 
-_KNOWN = (*ADVICE, *MISPLACED)
+_KNOWN = (*HINTS, *MISPLACED)
 _TEXTS = sorted(((os.strerror(number), number) for number in _KNOWN), reverse=True)
 """Longer ones before those they begin with."""
 _SEPARATOR = re.compile(r":\s+")
 
 
 def error_number(error: BaseException) -> int | None:
-    """That of the operating system's error, if it is one."""
+    """Returns the operating system's number of an error; ``None`` if it is no such error."""
     return error.errno if isinstance(error, OSError) else None
 
 
 def find_error_number(text: str) -> int | None:
-    """Of an error that is told by text: a part between colons has the system's words.
+    """Returns the number of an error that is known by its text only: a part between colons has the system's words.
 
     :param text: without paths, which may have any words.
     """

@@ -1,9 +1,9 @@
 """The engine in memory: a dictionary and a sorted list of its keys for each family.
 
-The sorted list is built at the first range read and kept up from then on; a family that is only looked up never pays
-for it. A range is read a little at a time, so that the first rows of a long one cost no more than those of a short one;
-a write first reads the rest of those that are open, since they show rows as they were. Snapshots, which are for other
-threads, cost a write what it changes instead (state/engine/memory_snapshot.py).
+The sorted list is built at the first read of a range and kept up to date from then on; a family of which only single
+rows are read never pays for it. A range is read in small pieces, so that the first rows of a long one cost no more than
+those of a short one. A write first reads the rest of all open ranges, since they show rows as they were. For snapshots,
+which serve other threads, a write notes only the rows that it changes (state/engine/memory_snapshot.py).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["MemoryEngine"]
 READ_FIRST = 16
 """Rows that a range reads when it is opened."""
 READ_AT_ONCE = 100
-"""Rows that it reads whenever it has shown those."""
+"""Rows that a range reads at once afterwards."""
 
 Row = tuple[bytes, bytes]
 
@@ -52,7 +52,7 @@ class _Batch:
 
 
 class _Rest:
-    """What an open range has not read yet."""
+    """The rows that an open range has not read yet."""
 
     def __init__(self, rows: Iterator[Row]) -> None:
         self._rows = rows
@@ -62,7 +62,7 @@ class _Rest:
         return list(islice(self._rows, READ_AT_ONCE))
 
     def freeze(self) -> None:
-        """Reads everything: the family is about to change."""
+        """Reads all rows that are left, before the family changes."""
         self._rows = iter(list(self._rows))
 
 
@@ -123,7 +123,7 @@ class MemoryFamily:
         return self.sorted
 
     def freeze(self) -> None:
-        """Before a write: what open ranges have not read yet, they keep."""
+        """Has open ranges read the rows that they have not read yet; called before a write."""
         for rest in self._open:
             rest.freeze()
         self._open.clear()
@@ -140,7 +140,7 @@ class MemoryFamily:
 
 
 class MemoryEngine:
-    """Everything is gone when it closes."""
+    """The engine in memory, whose rows are gone when it closes."""
 
     persistent = False
 
@@ -213,7 +213,7 @@ class MemoryEngine:
                 snapshot.keep(name, keys)
 
     def flush(self) -> None:
-        """Nothing to flush."""
+        """Does nothing: there is no disk."""
 
     def clear(self, families: Collection[str]) -> None:
         with self._lock:

@@ -1,6 +1,6 @@
-"""Snapshots of the engine in memory: rows as they are, and what those were that have changed since.
+"""Snapshots of the engine in memory: the present rows, and the former values of those that have changed since.
 
-A write first notes, in each snapshot that is open, the rows that it changes; where there is none it costs nothing.
+A write first notes, in each open snapshot, the rows that it changes. Without an open snapshot it costs nothing.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class _Kept:
                 before[key] = rows.get(key)
 
     def get(self, key: bytes) -> bytes | None:
-        """Without a lock: what a row was is noted before it changes."""
+        """Reads one row without a lock, since the former value of a row is noted before the row changes."""
         row = self.source.rows.get(key)
         before = self.before.get(key, _SAME)
         return row if before is _SAME else before
 
     def changed(self) -> SortedList[bytes]:
-        """Keys of rows that have changed; those that came since the last call are put in order by who reads."""
+        """Returns the keys of changed rows, in order; the reader sorts those that came since the last call."""
         if len(self._changed) < len(self.before):
             self._changed.update(islice(self.before, len(self._changed), None))
         return self._changed
@@ -57,7 +57,7 @@ class _Kept:
     def read(self, low: bytes | None, high: bytes | None, count: int, reverse: bool) -> tuple[list[Row], bytes | None]:
         keys: Collection[bytes] = list(islice(self._between(self.source.index(), low, high, reverse), count + 1))
         on = None
-        if len(keys) > count:  # the last one tells where the next piece begins
+        if len(keys) > count:  # the next piece begins at the last one
             *keys, beyond = keys
             on = keys[-1] if reverse else beyond
             low, high = (on, high) if reverse else (low, on)
@@ -78,7 +78,7 @@ class _Kept:
 
 
 class MemorySnapshot:
-    """See :class:`state.engine.port.Snapshot`. Made under the engine's lock.
+    """A snapshot of families in memory (:class:`state.engine.port.Snapshot`), made under the engine's lock.
 
     :param lock: held by writes; and while a piece of a range is read.
     """
@@ -91,7 +91,7 @@ class MemorySnapshot:
         return SnapshotFamily(name, self)
 
     def keep(self, name: str, keys: Iterable[bytes]) -> None:
-        """Before rows of a family change: notes what they are. Under the lock."""
+        """Notes the values of rows of a family before they change; called under the lock."""
         kept = None if self._kept is None else self._kept.get(name)
         if kept is not None:
             kept.keep(keys)

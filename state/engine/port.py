@@ -82,7 +82,7 @@ class Snapshot(Protocol):
         ...
 
     def close(self) -> None:
-        """Lets go of what it holds on to; so does the end of the last reference to it and its families."""
+        """Releases what the snapshot holds; the end of the last reference to it and its families does the same."""
         ...
 
 
@@ -91,7 +91,7 @@ class BulkLoading(Protocol):
     """An engine that can be opened so that it takes many rows quickly and finds them slowly."""
 
     bulk: bool
-    """Whether it is."""
+    """Whether it is open for loading in bulk."""
 
     def reopen(self, *, bulk: bool) -> None:
         """Opens it for loading in bulk, or for use. Families, their handles and snapshots taken before have ended.
@@ -108,8 +108,10 @@ class Engine(Protocol):
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
-        """Every write holds it: whoever has it finds the engine between two writes. For any thread, for a short time,
-        and again by who has it."""
+        """Returns the lock that every write holds, so that its holder finds the engine between two writes.
+
+        Any thread may take it, for a short time; the thread that holds it may take it again.
+        """
         ...
 
     def family(self, name: str) -> Family:

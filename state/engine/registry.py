@@ -1,7 +1,6 @@
-"""The storage engines there are: the two that are built in, and those that users bring (`state/engine/port.py` is the
-port).
+"""The registry of storage engines: the two that are built in, and those of users (`state/engine/port.py` is the port).
 
-An engine of one's own is named by an entry point of the group ``streams.engines``, so that it is known wherever its
+A user's engine is registered by an entry point of the group ``streams.engines``, so that it is known wherever its
 distribution is installed, or in code by `register_engine`.
 """
 
@@ -31,7 +30,7 @@ settings under Kafka's dotted names.
 
 _BUILT_IN = (MEMORY, ROCKSDB)
 _TAKEN = (*_BUILT_IN, "stores")
-"""What is in the directory of a task already: the last one has the custom stores."""
+"""Names of files and folders in a task's directory; the last one has the custom stores."""
 _CALLS = ("family", "holds", "snapshot", "lock", "batch", "write", "load", "flush", "clear", "close", "persistent")
 _registered: dict[str, EngineFactory] = {}
 
@@ -39,7 +38,7 @@ _registered: dict[str, EngineFactory] = {}
 def register_engine(name: str, factory: EngineFactory) -> None:
     """Makes a storage engine known in this process under a name, which suppliers then give (``on_engine``).
 
-    Call it where the topology is made, so that every worker does; a name may be given anew.
+    Call it where the topology is made, so that every worker does. A second call for a name replaces its engine.
 
     :param name: also the name of the engine's place in a task's directory.
     :param factory: see `EngineFactory`.
@@ -62,7 +61,7 @@ def engine_names() -> list[str]:
 def check_engine(name: str, store: str | None = None) -> None:
     """Makes sure that there is an engine of this name.
 
-    :param store: who asks for it.
+    :param store: the store that needs it.
     :raises TopologyError: with the names there are.
     """
     if name in _BUILT_IN or name in _registered or name in engine_names():

@@ -1,6 +1,6 @@
-"""What the snapshots of engines have in common: a range is read a piece at a time, each piece by itself.
+"""The base of the engines' snapshots: a range is read in pieces, each on its own.
 
-Nothing is held on to between two pieces, so that an engine can write, and close, while ranges are open.
+Nothing is held between two pieces, so that an engine can write, and close, while ranges are open.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def closed(name: str) -> StateError:
 
 
 class Pieces(Protocol):
-    """Where the rows of a snapshot come from."""
+    """The source of a snapshot's rows."""
 
     def one(self, name: str, key: bytes) -> bytes | None: ...
 

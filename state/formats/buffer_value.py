@@ -43,7 +43,7 @@ _FIXED_CONTEXT_BYTES = 20
 
 
 class BufferContext(NamedTuple):
-    """Where a buffered record came from."""
+    """The context of a buffered record: timestamp, offset, partition, topic and headers."""
 
     timestamp: int
     offset: int
@@ -54,7 +54,7 @@ class BufferContext(NamedTuple):
 
 
 class BufferValue(NamedTuple):
-    """What is buffered, as bytes."""
+    """The value of a row of a buffer, as bytes."""
 
     context: BufferContext
     prior: bytes | None
@@ -137,7 +137,7 @@ def _sized(data: bytes | None) -> bytes:
 
 
 def read_buffer_value(data: bytes) -> BufferValue:
-    """The reverse of `write_buffer_value`.
+    """Reads a row that `write_buffer_value` has written.
 
     :raises ValueError: if it is no such row.
     """
@@ -190,8 +190,8 @@ def read_any_version(
 
     :param version: the record's header ``v``; version 0 has none.
     :param record: stands for the context, which version 0 does not have.
-    :param previous: the prior value of what is buffered for the key, if anything ``is_buffered``: versions 0 and 1 do
-        not tell it.
+    :param previous: the prior value of the record buffered for the key, if one ``is_buffered``: versions 0 and 1 do not
+        have it.
     :raises ValueError: if it is damaged, or of a version that is not known.
     """
     if version == VERSION:
@@ -213,7 +213,7 @@ def read_any_version(
 
 
 def _read_2(data: bytes) -> BufferValue:
-    """Some releases wrote version 3 and called it 2."""
+    """Reads a row of version 2, or of version 3 that is marked as 2: some releases of Kafka Streams wrote these."""
     try:
         context, offset = read_context(data)
         changes, offset = _present(data, offset)

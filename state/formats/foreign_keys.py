@@ -1,7 +1,7 @@
 """Messages and rows of foreign-key joins of tables (formats 12).
 
 A left row subscribes at the task of its foreign key, and gets an answer with the value of the right row. Both carry the
-hash of the left value, by which an answer to an older value is told.
+hash of the left value, which shows whether an answer belongs to an older value.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Subscription(NamedTuple):
 
     instruction: int
     hash: bytes | None
-    """Of the left value; ``None`` if it is null."""
+    """The hash of the left value; ``None`` if that is null."""
     key: bytes
     """The left row's."""
     partition: int | None
-    """Of the left task, to which the answer goes; ``None`` in version 0."""
+    """The partition of the left task, which gets the answer; ``None`` in version 0."""
 
 
 def subscription_prefix(foreign_key: bytes) -> bytes:
@@ -85,7 +85,7 @@ def read_subscription(data: bytes) -> Subscription:
 
 
 def response(hash_: bytes | None, value: bytes | None) -> bytes:
-    """Returns the bytes of an answer; a null value cannot be told from an empty one (a defect of the format)."""
+    """Returns the bytes of an answer; a null value looks like an empty one (a defect of the format)."""
     front = b"\x80" if hash_ is None else b"\x00" + hash_
     return front if value is None else front + value
 

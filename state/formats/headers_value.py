@@ -2,7 +2,7 @@
 
 Headers are ``count varint`` and for each ``name length varint``, name in UTF-8, ``value length varint`` (-1 for null),
 value; no headers are no bytes at all. A row is ``size of the headers varint``, headers, then ``timestamp i64`` and the
-value, or in a session store the aggregate alone.
+value; in a session store it is size, headers and aggregate, without a timestamp.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NULL = write_varint(-1)
 
 
 def write_headers(headers: Iterable[tuple[str, bytes | None]]) -> bytes:
-    """The headers alone, in their order."""
+    """Returns the bytes of the headers, in their order, without their size."""
     parts: list[bytes] = []
     count = 0
     for name, value in headers:
@@ -43,7 +43,7 @@ def write_headers(headers: Iterable[tuple[str, bytes | None]]) -> bytes:
 
 
 def read_headers(data: bytes) -> HeaderList:
-    """The reverse of `write_headers`.
+    """Reads headers that `write_headers` has written.
 
     :raises ValueError: if the data is no headers, or has bytes behind them.
     """

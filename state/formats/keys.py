@@ -46,7 +46,7 @@ def window_end(start: int, window_size_ms: int) -> int:
 
 
 def window_topic_key(key: bytes, start: int) -> bytes:
-    """As a windowed serde writes it; the end is not written."""
+    """Returns a window's key as a windowed serde writes it; the end is not written."""
     return key + _TIME.pack(start)
 
 
@@ -60,7 +60,10 @@ def read_window_topic_key(data: bytes) -> tuple[bytes, int]:
 
 
 def window_key(key: bytes, start: int, sequence: int = 0) -> bytes:
-    """As window stores and their changelogs have it; the sequence number is 0 unless duplicates are kept."""
+    """Returns a window's key as window stores and their changelogs have it.
+
+    The sequence number is 0 unless duplicates are kept.
+    """
     return key + _TIME_AND_SEQUENCE.pack(start, sequence)
 
 
@@ -95,7 +98,7 @@ def window_key_by_key(key: bytes, start: int, sequence: int = 0) -> bytes:
 
 
 def session_key(key: bytes, start: int, end: int) -> bytes:
-    """On topics, in stores and on changelogs: the end stands first."""
+    """Returns a session's key, the same on topics, in stores and on changelogs: the end stands first."""
     return key + _TWO_TIMES.pack(end, start)
 
 

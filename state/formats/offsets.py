@@ -11,7 +11,7 @@ import struct
 __all__ = ["TOPIC_ID", "offset_key", "read_offset", "topic_id_key", "write_offset"]
 
 TOPIC_ID = b"streams.topic-id/"
-"""What keys of topic ids start with; no topic or family of rows has a name like that."""
+"""The prefix of the keys of topic ids; no topic or family of rows has a name like that."""
 
 _OFFSET = struct.Struct(">q")
 

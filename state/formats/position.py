@@ -30,7 +30,7 @@ def write_position(position: Position) -> bytes:
 
 
 def read_position(data: bytes) -> dict[str, dict[int, int]]:
-    """The reverse of `write_position`.
+    """Reads a position that `write_position` has written.
 
     :raises ValueError: if the data is of another version or ends too early.
     """

@@ -11,7 +11,7 @@ __all__ = ["from_plain", "pack_timestamp", "read_value_and_timestamp", "write_va
 _TIMESTAMP = struct.Struct(">q")
 _unpack = _TIMESTAMP.unpack_from
 pack_timestamp = _TIMESTAMP.pack
-"""What stands before the value, for loops over many rows."""
+"""Returns the bytes before the value; for loops over many rows."""
 _NO_TIMESTAMP = pack_timestamp(NO_TIMESTAMP)
 
 

@@ -1,4 +1,5 @@
-"""What stands before a store: who may call what, and what happens with each call.
+"""Guards, which stand before a store: they decide who may call what, and what happens with each call.
 
-Knows neither kinds nor engines, so that anybody in the house may import it. Start with :mod:`state.guards.guard`.
+This room knows neither kinds nor engines, so that every other room may import it. Start with
+:mod:`state.guards.guard`.
 """

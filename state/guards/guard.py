@@ -11,7 +11,7 @@ FORMS = ("without_timestamps", "without_headers")
 """Calls that give the same store in another form: the policy stands before that one too."""
 
 OPERATORS = ("__len__", "__contains__", "__iter__", "__getitem__", "__setitem__", "__delitem__")
-"""What a store of the user's own may have for ``len``, ``in`` and ``[]``: Python looks for these in the class."""
+"""Operators that a custom store may have, for ``len``, ``in`` and ``[]``: Python looks for these in the class."""
 
 
 class Policy:
@@ -56,11 +56,11 @@ class Policy:
         return [name for name in dir(self.store()) if not name.startswith("_")]
 
     def call(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        """Returns what stands in place of a call of the store."""
+        """Returns the function that replaces a call of the store."""
         return call
 
     def attribute(self, name: str) -> Any:
-        """Returns what the store has under a name that is not among the :meth:`calls`."""
+        """Returns the attribute of a store under a name that is not among the :meth:`calls`."""
         return getattr(self.store(), name)
 
 

@@ -1,4 +1,4 @@
-"""The policies of stores that somebody else writes: read-only, and for one thread."""
+"""Policies of guards: read-only stores, and stores for one thread."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["WRITES", "OneThread", "ReadOnly", "RefusesWrites"]
 
 
 class RefusesWrites(ABC):
-    """A store of which every write fails."""
+    """A store whose every write fails."""
 
     @abstractmethod
     def _refusal(self) -> StoreError:
@@ -49,7 +49,7 @@ class ReadOnly(Policy):
         return self._refuse if name in self._writes else call
 
     def attribute(self, name: str) -> Any:
-        """Writes are refused also where the store has no such call, since it is read only itself."""
+        """Refuses writes also where the store has no such call, being itself read-only."""
         return self._refuse if name in self._writes else super().attribute(name)
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
@@ -59,9 +59,9 @@ class ReadOnly(Policy):
 class OneThread(Policy):
     """Refuses the calls of every other thread than the one that runs the store's task.
 
-    Another thread that writes a store gets in between two steps of a call, or of a commit, and what then happens to the
-    store is not known; one that reads it may see half of a change. Writes are always checked, reads in Python's
-    development mode only, since the check costs each call.
+    A write by another thread could run between two steps of a call or of a commit, and damage the store; a read could
+    see half of a change. Writes are always checked. Reads are checked only in Python's development mode, since the
+    check costs time in each call.
 
     :param owner: the thread, by ``threading.get_ident``.
     :param checked: the names of the calls that are checked; ``None`` checks all.

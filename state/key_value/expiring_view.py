@@ -1,5 +1,7 @@
-"""How other threads read stores with a time to live: what has expired at the view's moment is hidden, and no read
-refreshes anything."""
+"""Views of stores with a time to live, for other threads.
+
+Rows that have expired at the view's moment are hidden, and no read refreshes anything.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ class RecordTimeView(KeyValueView):
         return [self._lifetime.family_name]
 
     def _more_reads(self) -> list[AtomicRead]:
-        """The store's time. One that moves after the moment is no harm."""
+        """Returns the store's time. It does no harm if it moves on after the view's moment."""
         cursor = self._shared.cursor
         return [partial(attrgetter("stream_time"), cursor), partial(attrgetter("latest"), self._lifetime)]
 
@@ -55,7 +57,10 @@ class AccessView(RecordTimeView):
     _expiry: AccessRule
 
     def _more_reads(self) -> list[AtomicRead]:
-        """With the accesses. Reads after the moment are no harm: only what was alive is refreshed."""
+        """Returns reads of the accesses as well.
+
+        Reads by the task after the view's moment do no harm: they refresh only rows that were alive.
+        """
         accesses = self._expiry.accesses
         return [*super()._more_reads(), accesses.times.copy, partial(attrgetter("refreshed"), accesses)]
 

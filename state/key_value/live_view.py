@@ -1,4 +1,4 @@
-"""How other threads read stores whose rows are found by their keys."""
+"""Views of stores whose rows are found by their keys, for other threads."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ class KeyValueView(ViewSource):
         return []
 
     def _more_reads(self) -> list[AtomicRead]:
-        """What is taken at each moment besides the rows."""
+        """Returns atomic reads that a snapshot makes besides those of the rows."""
         return []
 
     def _more_of_keys(self, keys: list[Any]) -> list[AtomicRead]:
-        """The same where the rows of these keys alone are taken."""
+        """Returns the same reads where only the rows of these keys are taken."""
         return self._more_reads()
 
     def _more_taken(self, taken: Taken) -> tuple[Any, ...]:
-        """What :meth:`_more_reads` would have given, from what :meth:`_more_of_keys` gave."""
+        """Returns the results of :meth:`_more_reads`, made from those of :meth:`_more_of_keys`."""
         return taken.more
 
     def _live_rule(self) -> ReadRule | None:

@@ -1,8 +1,8 @@
 """LRU maps: the keys that were put or read last, in memory; those that go are deleted from the changelog.
 
-The one kind whose reads change it. Which key goes next is kept beside the rows. Rows carry a number, so that a store
-that opens on rows that are there (after an abort, or a restore) knows in which order they were written; reads of the
-time before are forgotten.
+It is the only kind whose reads change it. The order in which keys go is kept beside the rows. Rows carry a number, so
+that a store that opens on existing rows (after an abort, or a restore) knows in which order they were written; reads of
+the time before are forgotten.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _read(row: bytes) -> tuple[bytes, int]:
 
 
 def _numbered(number: Callable[[], int]) -> RowCodec:
-    """Rows of ``number i64``, ``timestamp i64`` and the value."""
+    """Returns the codec of rows of ``number i64``, ``timestamp i64`` and the value."""
 
     def write(value: bytes, timestamp: int) -> bytes:
         return _FRONT.pack(number(), timestamp) + value
@@ -108,7 +108,7 @@ class _Order:
 class _Lru(KeyValueFacade):
     """A plain LRU map, and the base of that with timestamps.
 
-    :param get: in place of that of the order: reads of other threads change no order.
+    :param get: replaces the `get` of the order, since reads of other threads change no order.
     """
 
     def __init__(

@@ -36,8 +36,8 @@ __all__ = [
 class OperatorStore:
     """A key-value store as operators of the DSL get it: functions, without wrapper objects.
 
-    :param get: in place of that of the rows.
-    :param put: likewise.
+    :param get: replaces the `get` of the rows.
+    :param put: replaces the `put` of the rows.
     """
 
     __slots__ = ("cached", "get", "name", "on_flush", "put")
@@ -51,9 +51,9 @@ class OperatorStore:
 
 
 class KeyValueFacade:
-    """A key-value store, and the base of those that show their rows otherwise.
+    """A key-value store, and the base of those that show their rows in other forms.
 
-    :param get: in place of that of the rows.
+    :param get: replaces the `get` of the rows.
     :param iterators: opens its iterators.
     """
 
@@ -186,7 +186,7 @@ class KeyValueFacade:
 
 
 class PlainFacade(KeyValueFacade):
-    """A plain key-value store; as its base, with less around a read."""
+    """A plain key-value store: like its base, with a shorter read."""
 
     def get(self, key: Any) -> Any:
         if not self._iterators.is_open:
@@ -203,7 +203,7 @@ class TimestampedFacade(KeyValueFacade):
         self._timestamped = Timestamped(rows.name, rows.cursor)
 
     def without_timestamps(self) -> KeyValueForm:
-        """Returns the same store, its values shown without their timestamps."""
+        """Returns the same store in the form that shows values without their timestamps."""
         form = Untimed(self.name, self._rows.cursor)
         return KeyValueForm(self, self._rows, self._put, form, get=self._get, iterators=self._iterators)
 
@@ -223,7 +223,7 @@ class TimestampedFacade(KeyValueFacade):
 class KeyValueForm(KeyValueFacade):
     """A key-value store in another form.
 
-    :param form: between a value in this form and a value and timestamp of the rows.
+    :param form: converts between a value in this form and a value and timestamp of the rows.
     """
 
     def __init__(

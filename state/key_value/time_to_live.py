@@ -106,8 +106,9 @@ def _with_access(log: Callable[..., None], accesses: Accesses) -> Callable[..., 
 
 
 def _restoring_by_access(write: Callable[[bytes, HeaderList | None], bytes | None]) -> Callable[..., Restore]:
-    """
-    :param write: makes what stands behind access and timestamp in a row from a value and its headers.
+    """Returns how a store with a time to live by access is restored.
+
+    :param write: makes the part of a row behind its access and timestamp, from a value and its headers.
     """
 
     def restoring(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec) -> Restore:

@@ -1,4 +1,4 @@
-"""A timestamped store over a byte store that keeps the values alone: reads give the timestamp -1 (KIP-258)."""
+"""A timestamped store over a byte store that keeps only the values: reads give the timestamp -1 (KIP-258)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["KINDS", "ProxiedFacade"]
 
 
 class ProxiedFacade(TimestampedFacade):
-    """As a timestamped store; no timestamp is shown, not even of what is still in the buffer."""
+    """A timestamped store that shows no timestamps, not even of rows that are still in the buffer."""
 
     get = KeyValueFacade.get
 
@@ -27,7 +27,7 @@ class ProxiedFacade(TimestampedFacade):
 
 
 def _without_timestamp(get: Get) -> Get:
-    """Shows operators no timestamp, also of what is still in the buffer."""
+    """Returns a store for operators that shows no timestamps, not even of rows that are still in the buffer."""
 
     def without_timestamp(key: Any) -> Entry | None:
         entry = get(key)

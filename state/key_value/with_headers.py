@@ -41,7 +41,7 @@ from state.write_buffer.store_kind import (
     open_rows,
 )
 from state.write_buffer.stored_rows import HEADERS_FAMILY
-from state.write_buffer.value_forms import Shown, Timestamped, Unheaded, Untimed, named, parts_with_headers
+from state.write_buffer.value_forms import Shown, Timestamped, Untimed, WithoutHeaders, named, parts_with_headers
 
 __all__ = ["KINDS"]
 
@@ -50,15 +50,15 @@ class HeadersFacade(KeyValueFacade):
     """A store with headers as processors get it: a value of its rows is a pair of value and headers."""
 
     def without_timestamps(self) -> KeyValueForm:
-        """Returns the same store, its values shown alone."""
+        """Returns the same store in the form that shows only its values."""
         return self._in_form(Untimed(self.name, self._rows.cursor))
 
     def without_headers(self) -> KeyValueForm:
-        """Returns the same store, its values shown with their timestamps."""
+        """Returns the same store in the form that shows values with their timestamps."""
         return self._in_form(Timestamped(self.name, self._rows.cursor))
 
     def _in_form(self, form: Shown) -> KeyValueForm:
-        return KeyValueForm(self, self._rows, self._put, Unheaded(form), get=self._get, iterators=self._iterators)
+        return KeyValueForm(self, self._rows, self._put, WithoutHeaders(form), get=self._get, iterators=self._iterators)
 
     def _shown(self, value: Any, timestamp: int) -> Any:
         return named(ValueTimestampHeaders, (value[0], timestamp, value[1]))
@@ -72,7 +72,7 @@ class HeadersFacade(KeyValueFacade):
 
 
 class HeadersOperator:
-    """For operators of the DSL, which see values alone; what they put has no headers (semantics 19)."""
+    """The rows as operators of the DSL see them: only values; what they put has no headers (semantics 19)."""
 
     def __init__(self, rows: Rows, changelog: HeadersLog | None) -> None:
         self.name, self.cached = rows.name, rows.cached
@@ -91,14 +91,14 @@ class HeadersOperator:
         self._put(key, None if value is None else (value, []), timestamp, headers)
 
     def on_flush(self, callback: Callable[..., None], *, old_values: bool) -> None:
-        def alone(key: Any, new: Any, old: Any, timestamp: int, headers: HeaderList | None) -> None:
+        def value_only(key: Any, new: Any, old: Any, timestamp: int, headers: HeaderList | None) -> None:
             callback(key, None if new is None else new[0], None if old is None else old[0], timestamp, headers)
 
-        self._rows.on_flush(alone, old_values=old_values)
+        self._rows.on_flush(value_only, old_values=old_values)
 
 
 def _noting(rows: Rows, changelog: HeadersLog | None) -> Put:
-    """Returns `put` for processors, with deletions noted for the changelog."""
+    """Returns a `put` for processors that notes deletions for the changelog."""
     put = make_put(rows)
     if changelog is None:
         return put

@@ -1,4 +1,4 @@
-"""Finds whose damage an error is about, and takes that out of a database that nobody has open."""
+"""Finds the store that an error about damage names, and removes its rows from a database that no process has open."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ TABLE_FILE = re.compile(r"(\d+)\.sst")
 
 
 def damaged_store(task: StoredTask, error: DamagedStateError) -> str | None:
-    """The store that is damaged; ``None`` if it is what all stores of the database share, or nobody can tell."""
+    """Returns the name of the damaged store.
+
+    It is ``None`` if the damage is in what all stores of the database share, or cannot be located.
+    """
     if error.store:
         return error.store
     numbers = set(map(int, TABLE_FILE.findall(error.message)))
@@ -34,8 +37,8 @@ def damaged_store(task: StoredTask, error: DamagedStateError) -> str | None:
 def take_out_store(task: StoredTask, store: str) -> None:
     """Removes a store's rows and its changelog offsets, so that it is restored when it is opened the next time.
 
-    :raises RetryableError: somebody has the database open.
-    :raises StateError: it is damaged elsewhere.
+    :raises RetryableError: a process has the database open.
+    :raises StateError: the database is damaged in another place.
     """
     with DatabaseReader(task.database) as reader:
         keys = [key for one in stores_in(reader, task) if one.name == store for key in one.offset_keys]

@@ -1,4 +1,4 @@
-"""How the families of stores on disk are read, by their suffix: what their kinds say of them."""
+"""Finds by the suffix of a family on disk how its rows are read; the kinds of stores say it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ def family_reader(suffix: str) -> StoredFamily | None:
 
 
 def columns_of(suffixes: Collection[str]) -> list[str]:
-    """Returns what entries of a store have besides key and value that has these families, and those of older kinds that
-    the store takes over.
+    """Returns the columns of a store's entries besides key and value, also of older kinds that the store takes over.
 
-    :param suffixes: of all its families, also in several tasks.
+    :param suffixes: those of all its families, also in several tasks.
     """
     kind = KINDS.get(kind_of_families(suffixes) or "")
     every = dict.fromkeys([*suffixes, *(() if kind is None else (kind.codec.family_suffix, *kind.families))])

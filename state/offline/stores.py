@@ -1,4 +1,4 @@
-"""The stores in a task's database, found without a topology: what they are, and what they say."""
+"""Finds and reads the stores in a task's database without a topology."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from state.write_buffer.stored_rows import StoredFamily, StoredRow
 __all__ = ["StoredStore", "count_rows", "offset_store", "positions_of", "scan", "stores_in"]
 
 COUNTED = 10_000
-"""So many entries are counted, more are estimated."""
+"""The largest number of entries that is counted; more are estimated."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class StoredStore:
     name: str
     families: tuple[str, ...]
     missing: tuple[str, ...]
-    """Families that were made and are not there any more."""
+    """Families that were made and are missing now."""
     offsets: Mapping[str, int | None]
     """Offset of the last record that it holds, by partition of its changelog; ``None`` where the row is damaged."""
     offset_keys: tuple[bytes, ...]
-    """Of the rows with these offsets, and with the ids of their topics."""
+    """The keys of the rows with these offsets, and with the ids of their topics."""
 
     @property
     def suffixes(self) -> list[str]:
@@ -44,8 +44,10 @@ class StoredStore:
 
     @property
     def kind(self) -> str | None:
-        """The kind, as store suppliers name it; ``None`` if this release does not know it. Two kinds of LRU map, and
-        two of a release that differ in nothing on disk, are told by the first name."""
+        """The kind, as store suppliers name it; ``None`` if this release does not know it.
+
+        Of kinds that do not differ on disk, such as the two of LRU maps, it names the first.
+        """
         return kind_of_families(self.suffixes)
 
 
@@ -133,8 +135,10 @@ def scan(
     *,
     reverse: bool = False,
 ) -> Iterator[StoredRow]:
-    """The entries with ``low <= key < high``: those of windows and sessions as their rows stand, by segment of time,
-    then by key, or by time; those of others by key, the versions of a key by time.
+    """Yields the entries with ``low <= key < high``.
+
+    Windows and sessions come as their rows stand: by segment of time, then by key, or by time. Entries of other stores
+    come by key, the versions of a key by time.
 
     :raises StateError: if a row is damaged.
     """
@@ -159,7 +163,7 @@ def _family_rows(
         try:
             row = how.read(key, value)
         except Exception as error:  # whatever a damaged row does to its reader
-            what = f"the row under {key.hex() or 'no bytes'} is none of a {suffix!r} family: {error}"
+            what = f"the row under {key.hex() or 'no bytes'} does not belong to a {suffix!r} family: {error}"
             raise damaged(reader.path, what, family.name) from error
         if row is not None and (low is None or low <= row.key) and (high is None or row.key < high):
             yield row

@@ -1,4 +1,4 @@
-"""How stores answer the queries of ``KafkaStreams.query`` (KIP-796), in parts that kinds put together."""
+"""The answers of stores to the queries of ``KafkaStreams.query`` (KIP-796), in parts that kinds put together."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ UNANSWERED: Any = object()
 class QueryRows:
     """An answer that is an iterator.
 
-    :param found: the store's.
-    :param shown: from a row of it to a row of the answer.
+    :param found: the store's iterator.
+    :param shown: converts a row of it to a row of the answer.
     """
 
     def __init__(self, found: Any, shown: Callable[[Any], Any] | None = None) -> None:
@@ -40,7 +40,7 @@ class QueryRows:
 
 
 def itself(value: Any) -> Any:
-    """The value as the store gives it."""
+    """Returns the value as the store gives it."""
     return value
 
 
@@ -50,12 +50,12 @@ def value_only(value: Any) -> Any:
 
 
 def timestamped(value: Any) -> Any:
-    """A value with timestamp and headers, without the headers."""
+    """Returns a value with timestamp and headers without its headers."""
     return None if value is None else ValueAndTimestamp(value[0], value[1])
 
 
 def pairs(shown: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Returns the function from a row to the row with its value changed."""
+    """Returns a function that converts the value of a row."""
     return lambda row: (row[0], shown(row[1]))
 
 

@@ -27,15 +27,18 @@ Bounds = tuple[bytes | None, bytes | None]
 SORTED_AT_ONCE = 8192
 """Keys that are sorted in one call, which lets no other thread run: two milliseconds."""
 SORTED_BY_A_READ = 4
-"""Of these. After a burst of puts a read looks at the other new keys one by one, and leaves them to the next reads."""
+"""Chunks of new keys that one read sorts. After a burst of puts it compares the other new keys one by one, and leaves
+the sorting to the next reads."""
 TRIES = 10
 COPIED_AT_LEAST = 1000
-"""From so many rows on, a copy of the buffer is the quicker way if they are half of it."""
+"""Rows from which a copy of the whole buffer is quicker, if they are half of it."""
 
 
 class SortedRuns:
-    """Keys in order, in runs of which each is at least twice as long as the next: a key that is added is merged into
-    longer and longer runs, and a look at a range is a search in each."""
+    """Sorted runs of keys, each at least twice as long as the next.
+
+    A key that is added is merged into longer and longer runs. A read of a range is a search in each run.
+    """
 
     def __init__(self) -> None:
         self._runs: list[list[bytes]] = []
@@ -59,11 +62,11 @@ class SortedRuns:
                 yield run, start, end
 
     def count(self, bounds: Bounds) -> int:
-        """How many there are between, those that were added twice counted twice."""
+        """Returns the number of keys between the bounds; a key that was added twice counts twice."""
         return sum(end - start for _, start, end in self._spans(bounds))
 
     def between(self, bounds: Bounds) -> list[bytes]:
-        """In no order; some twice."""
+        """Returns the keys between the bounds, in no order, and some of them twice."""
         found: list[bytes] = []
         for run, start, end in self._spans(bounds):
             found += run[start:end]
@@ -98,9 +101,9 @@ class LiveIndex:
         ranges: Sequence[Bounds],
         more: Callable[[list[Any]], list[AtomicRead]] = lambda _: [],
     ) -> Taken | None:
-        """Returns what lies in the ranges now; ``None`` if all of the buffer is to be copied rather.
+        """Returns the buffer's rows in the ranges; ``None`` if a copy of the whole buffer is quicker.
 
-        :param more: what else to take at the same moment, by the row keys found.
+        :param more: returns other atomic reads of the same moment, for the row keys found.
         :raises StoreError: if the store is closed.
         """
         rows = self._rows
@@ -147,7 +150,7 @@ class LiveIndex:
         length = len(fresh)
         if fresh is self._fresh:
             new = list(map(write_key, fresh[self._seen : length]))
-        else:  # what is there already is not in the list: it is looked at after the list began
+        else:  # the list has only keys put since it began: those of before are read after its beginning
             copies: list[AtomicRead] = [
                 partial(list, rows.dirty),
                 partial(attrgetter("draining"), rows),

@@ -1,4 +1,4 @@
-"""Says of stores of the user's own that only their task reads them."""
+"""The error of a query to a custom store: only its task reads it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["unreadable", "why_unreadable"]
 
 
 def unreadable(store: str) -> str:
-    """Returns what to say of a store of the user's own that another thread wants to read."""
+    """Returns the text of the error for another thread that reads a custom store."""
     return (
         f"store {store!r} is a store of the user's own, which only its task reads: other threads cannot, since nothing"
         " makes its calls safe for them. For queries keep the rows in a store of Stores; it may be on a storage engine"

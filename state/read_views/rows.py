@@ -14,14 +14,14 @@ from state.write_buffer.shared_rows import SharedRows, Uncommitted
 __all__ = ["FrozenRows", "LiveRows", "RangeOf"]
 
 RangeOf = Callable[[bytes | None, bytes | None], RowReader]
-"""``(low, high)`` of a range to rows that have it as it is now, and may have others; ``None`` is open."""
+"""Returns rows that hold the range ``(low, high)`` as it is now, and may hold others; ``None`` is open."""
 
 
 class FrozenRows(RowReader):
     """Rows as they were at one moment.
 
-    :param family: as of the moment.
-    :param uncommitted: copies of what lay over it.
+    :param family: the family as of that moment.
+    :param uncommitted: copies of the rows that waited for the commit then.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class LiveRows(RowReader):
     """Rows as they are at each read, from any thread.
 
     :param range_of: gives the rows in a range as they are now.
-    :param committed: shows the engine alone.
+    :param committed: shows only the rows of the engine.
     """
 
     def __init__(

@@ -19,7 +19,7 @@ from state.write_buffer.shared_rows import Uncommitted
 __all__ = ["AtomicRead", "SnapshotSource", "ViewedFamily", "families_shown", "read_uncommitted", "uncommitted_of"]
 
 AtomicRead = Callable[[], Any]
-"""A built-in function, bound to what it reads: no other thread runs between two that are called in one call."""
+"""A built-in function bound to the object that it reads. If one call runs several, no other thread runs in between."""
 
 
 def read_uncommitted(rows: Uncommitted) -> list[AtomicRead]:
@@ -79,7 +79,7 @@ class SnapshotSource:
         return ViewedFamily(found, self)
 
     def check(self) -> None:
-        """Call it after a read: a store that was open then had not forgotten anything before.
+        """Checks after a read that the store was still open, so that the read has missed no rows.
 
         :raises StoreError: if the store is closed.
         """
@@ -87,7 +87,7 @@ class SnapshotSource:
 
 
 class ViewedFamily:
-    """A family, or what a snapshot has of it, which ends when the store closes: then reads raise StoreError."""
+    """A family, or its part of a snapshot; reads raise StoreError once the store is closed."""
 
     def __init__(self, family: Family, source: SnapshotSource) -> None:
         self.name = family.name
@@ -100,7 +100,7 @@ class ViewedFamily:
         return None
 
     def get(self, key: bytes) -> bytes | None:
-        """A row of an older kind may move while the families are looked through: then it is in the first."""
+        """Returns a row; reads twice where a row of an older kind may move to its new family during the first read."""
         family = self._family
         try:
             row = family.get(key)

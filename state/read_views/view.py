@@ -3,8 +3,8 @@
     with open_view(store, IsolationLevel.READ_COMMITTED) as view:
         view.store.get("key")
 
-The task goes on putting, committing and aborting meanwhile, and does nothing for it when a row is put: the rules are in
-:mod:`state.write_buffer.shared_rows`. How a kind of store is read so is said by the kind (`StoreKind.view`).
+Meanwhile the task goes on putting, committing and aborting. A put does nothing for the readers: the rules are in
+:mod:`state.write_buffer.shared_rows`. A kind of store says how it is read in this way (`StoreKind.view`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Reads:
         self.live = self._guarded(source.live)
 
     def frozen(self) -> GuardedStore:
-        """A store as it is now."""
+        """Returns a store as it is now."""
         return self._guarded(self._source.frozen)
 
     def _guarded(self, make: Any) -> GuardedStore:
@@ -85,7 +85,7 @@ class StoreView:
         return StoreView(self._name, self.level, self._reads, self._reads.frozen())
 
     def close(self) -> None:
-        """Iterators that were opened from the view stay open."""
+        """Ends the view; iterators that were opened from it stay open."""
         self._guard = None
 
     def __enter__(self) -> StoreView:

@@ -1,7 +1,7 @@
-"""The kinds of store there are, by the name that store suppliers carry, and how a store of any kind is opened.
+"""The registry of store kinds, by the name that store suppliers carry, and the opening of stores of any kind.
 
-A kind is a file with its `KINDS` and a line here; one from outside of this house is registered by
-:func:`register_kind`. Nothing else lists kinds.
+A kind is a file with its `KINDS` and a line here; a kind from elsewhere is registered by :func:`register_kind`. Nothing
+else lists kinds.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _known: dict[str, StoreKind] = {
     **timestamp_proxy.KINDS,
 }
 BUILT_IN = frozenset(_known)
-"""The names of the kinds of this house, which nobody else can take."""
+"""The names of the built-in kinds, which no other kind can have."""
 
 KINDS: Mapping[str, StoreKind] = MappingProxyType(_known)
 """All kinds that are known in this process, by name."""
@@ -80,8 +80,8 @@ def register_kind(name: str, kind: StoreKind) -> None:
     taken = {suffix for other, known in _known.items() if other != name for suffix in _suffixes(known)}
     if kind.has_rows and (shared := taken.intersection(_suffixes(kind))):
         raise TopologyError(
-            f"the kind of store {name!r} has the family {min(shared)!r}, which another kind has: the kind of what is"
-            " on disk is known by its families, so give it a suffix of its own"
+            f"the kind of store {name!r} has the family {min(shared)!r}, which another kind has: kinds on disk"
+            " are found by their families, so give this one a suffix that no other kind has"
         )
     _known[name] = kind
 
@@ -148,7 +148,7 @@ def check_kind(builder: StoreBuilder[Any, Any], engine: Engine) -> None:
 
 
 def _upgraded(builder: StoreBuilder[Any, Any], engine: Engine) -> tuple[Engine, RowCodec]:
-    """The engine and the codec of a store, which may have rows of an older kind."""
+    """Returns the engine and the codec of a store, which may have rows of an older kind."""
     kind, name = kind_of(builder), builder.name
     older = [
         (engine.family(f"{name}.{suffix}"), convert)
@@ -163,19 +163,19 @@ def _upgraded(builder: StoreBuilder[Any, Any], engine: Engine) -> tuple[Engine, 
 
 
 def restore_of(builder: StoreBuilder[Any, Any], engine: Engine) -> Restore:
-    """Returns what turns the records of a store's changelog into its rows, for one restore."""
+    """Returns the function that turns the records of a store's changelog into its rows, for one restore."""
     engine, codec = _upgraded(builder, engine)
     return kind_of(builder).restoring(builder, engine, codec)
 
 
 def restores_blindly(builder: StoreBuilder[Any, Any], engine: Engine) -> bool:
-    """Returns whether a restore puts rows without looking at those there are."""
+    """Returns whether a restore puts rows without reading the rows that are there."""
     kind = kind_of(builder)
     return kind.restores_rows and not any(engine.holds(f"{builder.name}.{suffix}") for suffix in kind.older)
 
 
 def _count_nothing() -> None:
-    """For stores whose dropped records are not counted."""
+    """Does nothing; stands in stores whose dropped records are not counted."""
 
 
 def open_store(
@@ -201,7 +201,7 @@ def open_store(
     """
     kind, expiry = kind_of(builder), f"{builder.name}.{EXPIRY}"
     if not reads_only and EXPIRY not in kind.notes and engine.holds(expiry):
-        engine.clear([expiry])  # should it get a time to live again, that starts from the beginning
+        engine.clear([expiry])  # a time to live that is set again later starts from the beginning
     engine, codec = _upgraded(builder, engine)
     return kind.open(
         Opening(

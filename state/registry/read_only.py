@@ -13,9 +13,9 @@ __all__ = ["read_only"]
 
 
 def read_only(store: OpenStore, node: str, why: str) -> OpenStore:
-    """Returns a store as a node gets it that may not write to it.
+    """Returns a store for a node that may not write to it.
 
-    :param why: what to say when it is written to.
+    :param why: the text of the error when it is written to.
     """
     name = store.builder.name
 

@@ -40,7 +40,7 @@ _OF_THE_PROCESS = {"block-cache-capacity", "block-cache-usage", "block-cache-pin
 
 
 class HasProperties(Protocol):
-    """What is asked of the engine on RocksDB."""
+    """An engine whose families have properties, as RocksDB's do."""
 
     def property(self, family: str, name: str) -> int: ...
 
@@ -48,7 +48,7 @@ class HasProperties(Protocol):
 def rocksdb_property(store: OpenStore, engine: HasProperties, name: str) -> int:
     """Returns one of `ROCKSDB_PROPERTIES`, of all families of the store; 0 when it is closed.
 
-    What RocksDB knows only for a database is that of the task, and the block cache is that of the process.
+    Properties that RocksDB has only for a whole database are the task's, and those of the block cache the process's.
     """
     families = families_of(store.builder)
     if name in _OF_THE_DATABASE or name in _OF_THE_PROCESS:
@@ -57,10 +57,10 @@ def rocksdb_property(store: OpenStore, engine: HasProperties, name: str) -> int:
 
 
 def uncommitted(store: OpenStore) -> tuple[int, int]:
-    """Returns the entries and the bytes that wait for a commit, a row that was put again while its last value waits
-    counted twice.
+    """Returns the entries and the bytes that wait for a commit.
 
-    The bytes of rows that a cache holds back are added up when this is called.
+    A row that was put again while its last value waits counts twice. The bytes of rows that a cache holds back are
+    added up when this is called.
     """
     rows = store.rows
     dirty, drained = rows.dirty.copy(), rows.drained.copy()  # each in one step: the stream thread goes on writing

@@ -1,8 +1,8 @@
-"""Numbers of commits: how a lost log is noticed.
+"""Numbers of commits, by which a lost log is noticed.
 
-RocksDB passes over a log that is empty, gone, zeroed or cut where a record ends, and replays the one after it: rows of
-different moments, without an error. So each batch that goes to the log carries the number that follows the last one's,
-in a row of its own, and at the next opening none may be missing.
+RocksDB skips a log that is empty, missing, zeroed or cut at the end of a record, and replays the next one: rows of
+different moments, without an error. So each batch that goes to the log has a number, one higher than that of the batch
+before, in a row of its own, and at the next opening no number may be missing.
 
 A number's row holds the number from which on rows were kept when it was written: everything before that was in table
 files then, of which RocksDB notices a lost one. What has to be there is so said by the last row alone. (That last row
@@ -22,16 +22,16 @@ __all__ = ["COMMIT_END", "COMMIT_PREFIX", "CommitNumbers", "LostCommitsError", "
 
 COMMIT_PREFIX = b"streams.commit."
 COMMIT_END = b"streams.commit/"
-"""The key behind all of them."""
+"""The key behind the keys of all numbers."""
 NUMBER = struct.Struct(">Q")
 
-LOOKED_AT_EVERY = 256
-"""Commits between two looks at what has reached table files, whose numbers are removed then."""
+CHECKED_EVERY = 256
+"""Commits between two checks of which rows have reached table files; the numbers of these are removed then."""
 ACTIVE, IMMUTABLE = "rocksdb.num-entries-active-mem-table", "rocksdb.num-entries-imm-mem-tables"
 
 
 class LostCommitsError(Exception):
-    """Commits are missing in front of others."""
+    """Commits are missing before others that are there."""
 
 
 class Offsets(Protocol):
@@ -86,13 +86,16 @@ class CommitNumbers:
 
         :param handle: of the family of offsets.
         """
-        if self._next - self._first >= LOOKED_AT_EVERY and not self._next % LOOKED_AT_EVERY:
+        if self._next - self._first >= CHECKED_EVERY and not self._next % CHECKED_EVERY:
             self._forget(batch, offsets, handle)
         batch.put(COMMIT_PREFIX + NUMBER.pack(self._next), NUMBER.pack(self._first), handle)
 
     def _forget(self, batch: Any, offsets: Offsets, handle: Any) -> None:
-        """Each batch has put at least one row into the family, so that those in memory are at most as many as rows. The
-        active memtable is asked first: the order in which rows move on."""
+        """Removes the numbers of batches whose rows are in table files.
+
+        Each batch has put at least one row into the family, so at most as many batches are in memory as rows. The
+        active memtable is asked first, since rows move from it to the immutable ones.
+        """
         in_memory = offsets.property(ACTIVE)
         in_memory += offsets.property(IMMUTABLE)
         first = self._next - in_memory
@@ -101,5 +104,5 @@ class CommitNumbers:
             batch.delete_range(COMMIT_PREFIX, COMMIT_PREFIX + NUMBER.pack(first), handle)
 
     def written(self) -> None:
-        """The batch of the last :meth:`put` was written."""
+        """Notes that the batch of the last :meth:`put` was written."""
         self._next += 1

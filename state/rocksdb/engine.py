@@ -1,9 +1,9 @@
 """The engine on RocksDB: one database per task, a column family for each store and format.
 
-The log is on, and synced only if asked to: a killed process loses nothing that was written, a power loss goes back to a
-consistent earlier point, and the changelog replays the rest. Commits are numbered, so that a log that is lost in front
-of another is noticed (state/rocksdb/commit_numbers.py). The binding's iterators end early on a damaged block without a
-word: their status is checked at the end of every range.
+The log is on, and synced only if a setting says so: a killed process loses nothing that was written; a power loss goes
+back to a consistent earlier point, and the changelog replays the rest. Commits are numbered, so that a lost log before
+another one is noticed (state/rocksdb/commit_numbers.py). At a damaged block, the binding's iterators end early without
+an error: their status is checked at the end of every range.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from state.rocksdb.snapshot import RocksSnapshot
 __all__ = ["RocksEngine", "RocksFamily"]
 
 OWN_ROWS, OWN_ROWS_END = b"streams.", b"streams/"
-"""What the engine keeps in the family of offsets: the format, the names of families, the numbers of commits."""
+"""The engine's own rows in the family of offsets: the format, the names of families, the numbers of commits."""
 STALL_WAIT_S = 0.01
 STALL_DEADLINE_S = 60.0
 STOPPED, SLOWED = "rocksdb.is-write-stopped", "rocksdb.actual-delayed-write-rate"
@@ -46,7 +46,7 @@ STOPPED, SLOWED = "rocksdb.is-write-stopped", "rocksdb.actual-delayed-write-rate
 
 class _Owner(Protocol):
     def read_error(self, error: Exception, family: str) -> Exception:
-        """The binding's error as ours, naming the path."""
+        """Returns our error for one of the binding, with the path."""
         ...
 
 
@@ -95,7 +95,7 @@ class RocksFamily:
     def _rows(
         self, rows: Any, advance: Callable[[], None], low: bytes | None, options: ReadOptions
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Holds on to the options: they own the bytes of the upper bound, to which the iterator only points."""
+        """Yields rows; keeps the options alive, which own the bytes of the upper bound that the iterator points to."""
         valid, key, value = rows.valid, rows.key, rows.value
         try:
             while valid():
@@ -112,7 +112,8 @@ class RocksFamily:
             raise self._engine.read_error(error, self.name) from error
 
     def seek(self, key: bytes) -> tuple[bytes, bytes] | None:
-        """Keeps its iterator until the next write: to open one costs as much as to seek."""
+        """Returns the first row from a key on; keeps its iterator until the next write, since opening one costs as much
+        as the seek."""
         try:
             rows = self._cursor
             if rows is None:
@@ -127,11 +128,11 @@ class RocksFamily:
         return None
 
     def iterator(self) -> Any:
-        """The binding's, over the family as it is now."""
+        """Returns an iterator of the binding over the family as it is now."""
         return self._table.iter(ReadOptions())
 
     def forget_cursor(self) -> None:
-        """The iterator of :meth:`seek` shows an older state, and holds on to its files."""
+        """Drops the iterator of :meth:`seek`, which shows an older state and keeps its files."""
         self._cursor = None
 
     def property(self, name: str) -> int:
@@ -145,7 +146,7 @@ class RocksFamily:
         self._table.flush(True)
 
     def release(self) -> None:
-        """Flushes, and lets go of the database, which cannot close while a family holds on to it."""
+        """Flushes and closes the family; without that the database cannot close."""
         del self.get, self.bare_get
         self.forget_cursor()
         self.handle = None
@@ -203,7 +204,7 @@ class RocksEngine:
         return options
 
     def reopen(self, *, bulk: bool) -> None:
-        """Does nothing where users have set options of their own, which may not go with such memtables."""
+        """Opens the database again; does nothing if users have set options, which may not work with such memtables."""
         if bulk == self.bulk or self._configure is not None:
             return
         with self._lock:
@@ -225,7 +226,9 @@ class RocksEngine:
             raise mapped(error, self.path, "open") from error
 
     def _find_families(self, path: Path) -> set[str]:
-        """Those that the database has. RocksDB would make a new one in place of one that has lost its root."""
+        """Returns the families that the database has.
+
+        RocksDB would make a new database in place of one that has lost its root."""
         if (path / "CURRENT").exists():
             return set(Rdict.list_cf(self.path, self._memory.options()))
         for left in (*path.glob("*.sst"), *path.glob("*.log")):
@@ -233,7 +236,7 @@ class RocksEngine:
         return set()
 
     def _check_layout(self, wanted: Collection[str]) -> None:
-        """Before anything is written or made."""
+        """Checks the layout before anything is written or made."""
         if not self._names:
             return
         offsets = self.family(OFFSETS) if OFFSETS in self._names else None
@@ -250,7 +253,7 @@ class RocksEngine:
             raise damaged(self.path, str(error)) from error
 
     def _add_families(self, families: dict[str, Options]) -> None:
-        """Makes those that are missing, and writes down which there are."""
+        """Makes the families that are missing, and writes the list of all of them."""
         if self._names:
             for name in families.keys() - self._names:
                 self._db.create_column_family(name, families[name])
@@ -329,8 +332,11 @@ class RocksEngine:
                 raise mapped(error, self.path, "write to") from error
 
     def _wait_for_compactions(self) -> None:
-        """Waits here, since a write that waits inside of RocksDB holds the interpreter's lock. A write that it refuses
-        instead cannot be tried again: the binding's batches can be written once."""
+        """Waits until RocksDB takes writes without a stall.
+
+        A write that waits inside of RocksDB holds the interpreter's lock. A write that RocksDB refuses instead cannot
+        be tried again: the binding's batches can be written only once.
+        """
         state, clock = self._db.property_int_value, self._clock
         deadline = clock.monotonic() + STALL_DEADLINE_S
         while state(STOPPED) or state(SLOWED):
@@ -339,10 +345,13 @@ class RocksEngine:
             clock.wait(STALL_WAIT_S)
 
     def _rows_before_offsets(self) -> list[RocksFamily]:
-        """The binding flushes one family at a time. What was loaded is in no log: an offset on disk without the rows it
-        stands for would lose them, rows without their offset are only loaded again. The numbers of commits are beside
-        the offsets, and say of every other family that its rows are there. The log is synced first: a power loss in
-        between would leave families that are ahead of it."""
+        """Returns the families in the order in which they are flushed: rows before their offsets.
+
+        The binding flushes one family at a time. Rows that were loaded in bulk are in no log: an offset on disk without
+        its rows would lose them, while rows without their offset are only loaded again. The numbers of commits are
+        beside the offsets, and say of every other family that its rows are there. The log is synced first: otherwise a
+        power loss in between would leave families that are ahead of it.
+        """
         last = (POSITIONS, OFFSETS)
         return sorted(
             self._families.values(), key=lambda family: last.index(family.name) if family.name in last else -1
@@ -357,7 +366,10 @@ class RocksEngine:
             raise mapped(error, self.path, "flush") from error
 
     def clear(self, families: Collection[str]) -> None:
-        """In one batch, of a range for each family. Table files lose the rows when they are compacted."""
+        """Deletes the rows of families, in one batch with a range for each family.
+
+        Table files lose the rows when they are compacted.
+        """
         batch = self.batch()
         for name in families:
             family = self.family(name)
@@ -371,8 +383,10 @@ class RocksEngine:
         self.write(batch)
 
     def close(self) -> None:
-        """Closes every family and the database, also when one fails; the first error is raised after that. One that is
-        closed already, as where it could not be opened anew, is left so."""
+        """Closes every family and the database, also when one fails; the first error is raised after that.
+
+        Nothing happens if the database is closed already, as after a failure to open it again.
+        """
         with self._lock:
             if self._closed:
                 return

@@ -1,7 +1,7 @@
-"""The binding's errors as ours. They are plain exceptions with text; this is the one place that reads it.
+"""Converts the binding's errors to ours. They are plain exceptions with a text; only this file reads it.
 
-The text begins with RocksDB's kind of error, and has paths in it, whose words say nothing: they are taken out before
-anything is looked for.
+The text begins with RocksDB's kind of error. Paths in it are removed before it is searched, since they may have any
+words.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 from processor_api.errors import DamagedStateError, RetryableError, StateDirectoryError, StateError
-from state.directory.system_errors import ADVICE, MISPLACED, error_number, find_error_number
+from state.directory.system_errors import HINTS, MISPLACED, error_number, find_error_number
 from state.engine.port import store_of
 from state.engine.repair_hints import rebuild_store, rebuild_task
 
@@ -25,7 +25,7 @@ LOCKED = re.compile(
 
 
 def without_paths(error: Exception, path: str) -> str:
-    """The error's text, with the names of the database's files alone."""
+    """Returns the error's text, with the paths of the database's files cut to their names."""
     text = str(error)
     for one in sorted({path, str(Path(path).absolute())}, key=len, reverse=True):
         text = text.replace(one + "/", "").replace(one, "")
@@ -48,7 +48,7 @@ def is_damage(error: Exception, path: str) -> bool:
 
 
 def damaged(path: str, what: str, family: str | None = None) -> DamagedStateError:
-    """The error about damage in a store's family, or in what all stores of the database share."""
+    """Returns the error about damage in a store's family, or in what all stores of the database share."""
     store = "" if family is None else store_of(family)
     if store:
         text = f"store {store!r} at {path} is damaged: {what}; {rebuild_store(store)}"
@@ -57,8 +57,11 @@ def damaged(path: str, what: str, family: str | None = None) -> DamagedStateErro
 
 
 def mapped(error: Exception, path: str, what: str, family: str | None = None) -> StateError | RetryableError:
-    """:param what: what could not be done, such as ``read``.
-    :param family: in which, if it was in one."""
+    """Returns our error for one of the binding.
+
+    :param what: what could not be done, such as ``read``.
+    :param family: the column family, if the error is about one.
+    """
     shown, text = " ".join(str(error).split()), without_paths(error, path)
     if LOCKED.search(text):
         return RetryableError(f"the store at {path} is open in another process: {shown}")
@@ -68,8 +71,9 @@ def mapped(error: Exception, path: str, what: str, family: str | None = None) ->
     number = error_number(error) or find_error_number(text)
     if number in MISPLACED:
         return StateDirectoryError(
-            f"{failed}{shown}; move what is in the place of a file or directory of its own out of the way, and restart"
+            f"{failed}{shown}; something else is in the place of one of its files or directories: move that away, and"
+            " restart"
         )
-    if number is not None and number in ADVICE:
-        return StateDirectoryError(f"{failed}{ADVICE[number]} ({shown})")
+    if number is not None and number in HINTS:
+        return StateDirectoryError(f"{failed}{HINTS[number]} ({shown})")
     return StateError(failed + shown)

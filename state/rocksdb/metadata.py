@@ -1,7 +1,7 @@
-"""What a task's database says of itself in its family of offsets: the version of its layout, and its families.
+"""The metadata of a task's database, in its family of offsets: the version of its layout, and its families.
 
-RocksDB makes a family that is missing, so that a lost one would look like a store without rows whose offset says that
-it is complete. The families that were made are written down, and one that is not there any more is damage.
+RocksDB makes a family that is missing. A lost one would then look like a store without rows, whose offset says that it
+is complete. So the names of all families are written down, and a name without its family is damage.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
 
 FORMAT_KEY = b"streams.format"
 FORMAT_VERSION = b"1"
-"""Of every store in the database (docs/formats.md)."""
+"""The version of the layout of every store in the database (docs/formats.md)."""
 FAMILIES_KEY = b"streams.families"
 SHARED = frozenset((OFFSETS, POSITIONS, "default"))
 
@@ -40,7 +40,10 @@ def read_families(row: bytes | None) -> frozenset[str]:
 
 
 def check_format(found: bytes, path: str) -> None:
-    """:raises StateError: if another release wrote the database."""
+    """Refuses a database of another layout.
+
+    :raises StateError: if another release wrote the database.
+    """
     if found != FORMAT_VERSION:
         raise StateError(
             f"the database at {path} has format {found.decode(errors='replace')}, this release reads"
@@ -49,7 +52,11 @@ def check_format(found: bytes, path: str) -> None:
 
 
 def check_lost(recorded: Collection[str], known: Collection[str], wanted: Collection[str], path: str) -> None:
-    """:param wanted: families that are to be opened; those of other stores may be lost.
+    """Finds families that the database has lost.
+
+    :param recorded: the families that the database had, by its own list.
+    :param known: the families that it has.
+    :param wanted: families that are to be opened; those of other stores may be lost.
     :raises StateError: if a store has lost its rows."""
     stores = {store_of(name) or name for name in wanted}
     for name in sorted(set(recorded) - set(known)):

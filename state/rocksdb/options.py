@@ -28,8 +28,11 @@ class RocksSettings:
     write_buffer_bytes: int = 16 << 20
     """One memtable."""
     arena_bytes: int = 64 << 10
-    """By how much a memtable grows. It counts against the budget however little of it is used: with RocksDB's own, 1
-    MiB, 64 stores with a row in each fill a budget of 64 MiB, and every commit flushes."""
+    """The size of the blocks by which a memtable grows (RocksDB's ``arena_block_size``).
+
+    A block counts against the budget even when it is nearly empty: with RocksDB's own size, 1 MiB, 64 stores with a row
+    in each fill a budget of 64 MiB, and every commit flushes.
+    """
     log_bytes: int = 2 << 20
     """A database's log; when it is longer, the oldest memtable is flushed. Bounds the time to open after a crash."""
     open_files: int = 64
@@ -78,7 +81,7 @@ def rocks_settings(
     write_buffers_bytes: int | None = None,
     sync_commits: bool = False,
 ) -> RocksSettings:
-    """Those of a profile, with other sizes if given.
+    """Returns the settings of a profile, with other sizes if given.
 
     :raises KeyError: if there is no such profile.
     """
@@ -154,5 +157,5 @@ def set_options(options: Options, values: Mapping[str, Any]) -> None:
 
 
 def check_options(values: Mapping[str, Any]) -> None:
-    """As :func:`set_options`, without a store to set them for."""
+    """Checks options as :func:`set_options` does, without a store to set them for."""
     set_options(Options(raw_mode=True), values)

@@ -1,10 +1,10 @@
 """Reads a task's database as it is, also while a worker has it open, and never writes to its directory.
 
-The binding has two ways to open a database without its lock. As a secondary it leaves out table files that are missing
-or damaged, without a word; and each way it writes a file of its own into the directory. So a picture of the directory
-is made beside it: the list of files and the logs are copied, a few megabytes; table files, which never change, are
-linked; and that is opened read-only. If the list of files changed while the logs were copied, it may not be of one
-moment; then, or where a worker has deleted a table file before it could be opened, another is made.
+The binding has two ways to open a database without its lock. As a secondary instance it leaves out missing or damaged
+table files without an error; and both ways write a file into the directory. So a checkpoint of the directory is made
+beside it, and opened read-only: the list of files and the logs (a few megabytes) are copied, and table files, which
+never change, are linked. If the list of files changed while the logs were copied, the checkpoint may not be of one
+moment. Then, or if a worker has deleted a table file before it could be opened, another checkpoint is made.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ LIST_OF_FILES = re.compile(rb"MANIFEST-\d+\n")
 
 
 class DatabaseReader:
-    """A database as of one moment. A context manager; iterators must be done with before its end.
+    """A database as of one moment. It is a context manager; its iterators must have ended before it does.
 
-    Where table files are damaged it opens nevertheless, and reading them is an error: `damage` says what was found.
+    It opens also where table files are damaged; reading these is an error, and `damage` says what was found.
 
     :raises StateError: there is none, it is damaged as a whole, or may not be read.
-    :raises RetryableError: it changed faster than it could be looked at.
+    :raises RetryableError: it changed faster than it could be copied.
     """
 
     def __init__(self, path: Path) -> None:
@@ -54,7 +54,7 @@ class DatabaseReader:
             _refuse(path)
         self._held = ExitStack()
         try:
-            self._picture = Path(self._held.enter_context(tempfile.TemporaryDirectory(prefix="streams-state-")))
+            self._checkpoint = Path(self._held.enter_context(tempfile.TemporaryDirectory(prefix="streams-state-")))
             self._db = self._open(path)
         except BaseException:
             self._held.close()
@@ -62,12 +62,12 @@ class DatabaseReader:
 
     def _open(self, path: Path) -> Rdict:
         for number in range(TRIES):
-            picture = self._picture / str(number)
-            picture.mkdir()
+            checkpoint = self._checkpoint / str(number)
+            checkpoint.mkdir()
             before = _listed(path)
             try:
-                if _take_picture(path, picture, before):
-                    return self._open_picture(str(picture), path, before)
+                if _take_checkpoint(path, checkpoint, before):
+                    return self._open_checkpoint(str(checkpoint), path, before)
             except Exception as error:
                 if _listed(path) != before:
                     continue
@@ -75,28 +75,31 @@ class DatabaseReader:
                     raise
                 if isinstance(error, FileNotFoundError) and not (path / "CURRENT").exists():
                     raise damaged(self.path, "its file CURRENT is missing") from error
-                raise mapped(_named(error, str(picture), self.path), self.path, "read") from error
-        raise RetryableError(f"the database at {path} changed {TRIES} times while it was looked at: try again")
+                raise mapped(_named(error, str(checkpoint), self.path), self.path, "read") from error
+        raise RetryableError(f"the database at {path} changed {TRIES} times while it was copied: try again")
 
-    def _open_picture(self, picture: str, path: Path, before: tuple[str, int] | None) -> Rdict:
+    def _open_checkpoint(self, checkpoint: str, path: Path, before: tuple[str, int] | None) -> Rdict:
         self.damage = None
-        self.names = frozenset(Rdict.list_cf(picture, _options()))
+        self.names = frozenset(Rdict.list_cf(checkpoint, _options()))
         for paranoid in (True, False):
             families = {name: _options(paranoid=paranoid) for name in self.names}
             try:
-                return Rdict(picture, _options(paranoid=paranoid), families, AccessType.read_only(False))
+                return Rdict(checkpoint, _options(paranoid=paranoid), families, AccessType.read_only(False))
             except Exception as error:
-                if not paranoid or not is_damage(error, picture) or _listed(path) != before:
+                if not paranoid or not is_damage(error, checkpoint) or _listed(path) != before:
                     raise
-                self.damage = " ".join(str(error).split()).replace(picture, self.path)
+                self.damage = " ".join(str(error).split()).replace(checkpoint, self.path)
         raise AssertionError("unreachable")
 
     def read_error(self, error: Exception, family: str) -> Exception:
-        """Errors name the database, not the picture of it."""
+        """Returns our error for one of the binding; it names the database, not the checkpoint."""
         return mapped(_named(error, self._db.path(), self.path), self.path, "read", family)
 
     def family(self, name: str) -> RocksFamily:
-        """:raises StateError: there is none of this name."""
+        """Returns a column family by its name.
+
+        :raises StateError: there is none of this name.
+        """
         family = self._families.get(name)
         if family is None:
             if name not in self.names:
@@ -112,11 +115,14 @@ class DatabaseReader:
         return None if found is None else found.decode(errors="replace")
 
     def recorded_families(self) -> frozenset[str]:
-        """Those that were made."""
+        """The families that were made."""
         return read_families(self.family(OFFSETS).get(FAMILIES_KEY))
 
     def check_commits(self) -> None:
-        """:raises DamagedStateError: a log was lost in front of another one."""
+        """Checks that no log with commits is missing.
+
+        :raises DamagedStateError: a log was lost in front of another one.
+        """
         try:
             next_commit(self.family(OFFSETS).range(COMMIT_PREFIX, COMMIT_END))
         except LostCommitsError as error:
@@ -133,7 +139,7 @@ class DatabaseReader:
         return frozenset(map(int, re.findall(r"^ (\d+):", listed, re.MULTILINE)))
 
     def first_keys(self) -> Iterator[bytes]:
-        """The first key of each table file: to look it up reads the file's filter, which ranges do not."""
+        """Returns the first key of each table file: a read of one key reads the file's filter, which ranges do not."""
         return (file["start_key"] for file in self._db.live_files())
 
     def __enter__(self) -> Self:
@@ -160,7 +166,10 @@ def _refuse(path: Path) -> NoReturn:
 
 
 def _options(*, paranoid: bool = True) -> Options:
-    """:param paranoid: refuses to open where one file is damaged."""
+    """Returns the options for reading.
+
+    :param paranoid: refuses to open where one file is damaged.
+    """
     options = Options(raw_mode=True)
     options.set_paranoid_checks(paranoid)
     options.set_wal_recovery_mode(DBRecoveryMode.point_in_time())
@@ -168,13 +177,13 @@ def _options(*, paranoid: bool = True) -> Options:
     return options
 
 
-def _named(error: Exception, picture: str, path: str) -> Exception:
-    """An error about the database in place of one about a picture of it."""
-    return error if isinstance(error, OSError) else Exception(str(error).replace(picture, path))
+def _named(error: Exception, checkpoint: str, path: str) -> Exception:
+    """Returns an error about the database in place of one about its checkpoint."""
+    return error if isinstance(error, OSError) else Exception(str(error).replace(checkpoint, path))
 
 
 def _listed(path: Path) -> tuple[str, int] | None:
-    """What changes with the files that belong to the database: its list of files, and how long that is."""
+    """Returns the name of the database's list of files, and its length: one of them changes with the files."""
     try:
         current = _current(path)
         return current, (path / current).stat().st_size
@@ -183,7 +192,7 @@ def _listed(path: Path) -> tuple[str, int] | None:
 
 
 def _current(path: Path) -> str:
-    """The name of the list of files.
+    """Returns the name of the list of files.
 
     :raises DamagedStateError: there is none in CURRENT.
     """
@@ -193,22 +202,25 @@ def _current(path: Path) -> str:
     return found.decode().strip()
 
 
-def _take_picture(path: Path, picture: Path, before: tuple[str, int] | None) -> bool:
-    """Tells whether no table file was made while the logs were copied: what it holds may be behind what was copied."""
+def _take_checkpoint(path: Path, checkpoint: Path, before: tuple[str, int] | None) -> bool:
+    """Copies the logs, and links the table files.
+
+    Returns ``False`` if a table file was made meanwhile: rows that moved into it may be missing in the copy.
+    """
     names = sorted(os.listdir(path))
     for name in names:
         if name.endswith(COPIED):
             with suppress(FileNotFoundError):  # deleted since: what it held is in table files
-                shutil.copyfile(path / name, picture / name)
+                shutil.copyfile(path / name, checkpoint / name)
     current = _current(path)
     files = (path / current).read_bytes()
     if (current, len(files)) != before:
         return False
-    (picture / current).write_bytes(files)
-    (picture / "CURRENT").write_text(f"{current}\n")
+    (checkpoint / current).write_bytes(files)
+    (checkpoint / "CURRENT").write_text(f"{current}\n")
     for name in os.listdir(path):
         if name.endswith(LINKED):
-            _link(path / name, picture / name)
+            _link(path / name, checkpoint / name)
     return True
 
 

@@ -1,4 +1,4 @@
-"""Takes a store out of a task's database, so that the next start restores it from its changelog."""
+"""Removes a store from a task's database, so that the next start restores it from its changelog."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["forget_store"]
 
 
 def forget_store(path: Path, store: str, offset_keys: Collection[bytes]) -> None:
-    """Removes a store's rows and its changelog offsets from a database that nobody has open.
+    """Removes a store's rows and its changelog offsets from a database that no process has open.
 
-    The offsets go first, and synced: rows without an offset are restored anew at the next start, so that a crash here
-    loses nothing. Damaged table files of the store do not hinder it.
+    The offsets are deleted and synced first. Rows without an offset are restored again at the next start, so a crash
+    between the two steps loses nothing. Damaged table files of the store do not matter.
 
-    :raises RetryableError: somebody has it open.
-    :raises StateError: it is damaged elsewhere.
+    :raises RetryableError: a process has the database open.
+    :raises StateError: the database is damaged in another place.
     """
     try:
         database, names = _open(str(path))
@@ -46,7 +46,10 @@ def _open(path: str) -> tuple[Rdict, list[str]]:
 
 
 def _options(*, paranoid: bool) -> Options:
-    """:param paranoid: refuses to open where a table file is damaged."""
+    """Returns the options for a repair.
+
+    :param paranoid: refuses to open where a table file is damaged.
+    """
     options = Options(raw_mode=True)
     options.set_paranoid_checks(paranoid)
     options.set_wal_recovery_mode(DBRecoveryMode.point_in_time())

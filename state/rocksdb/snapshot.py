@@ -1,8 +1,8 @@
 """Snapshots of RocksDB: an iterator for each family, opened at the same moment.
 
-An iterator shows a family as it was when it was opened, and can be put anywhere any number of times. All reads of a
-snapshot go through the one of their family, a piece at a time. (The binding's own snapshots show single rows as they
-were, but their iterators show them as they are: rocksdict 0.3.29.)
+An iterator shows a family as it was when it was opened, and can seek any number of times. All reads of a snapshot go
+through the iterator of their family, a piece at a time. (The binding's own snapshots show single rows as they were, but
+ranges as they are now: rocksdict 0.3.29.)
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from state.engine.snapshot import Row, SnapshotFamily, closed
 __all__ = ["RocksSnapshot"]
 
 PIECE_BYTES = 1 << 20
-"""Values that a range reads ahead: a piece ends behind the row with which it has more."""
+"""Bytes of values that a range reads ahead: a piece ends with the row that exceeds them."""
 
 
 class RocksSnapshot:
-    """See :class:`state.engine.port.Snapshot`.
+    """A snapshot of RocksDB (:class:`state.engine.port.Snapshot`).
 
     :param iterators: the binding's, by family.
-    :param counts: tells about how many rows a family has.
-    :param mapped: our error for one of the binding, about a family.
+    :param counts: returns about how many rows a family has.
+    :param mapped: returns our error for one of the binding, about a family.
     """
 
     def __init__(
@@ -79,7 +79,10 @@ class RocksSnapshot:
                 raise self._failure(name, error) from error
 
     def _failure(self, name: str, error: Exception) -> Exception:
-        """Whoever keeps an error must not keep the iterator with it, which would keep the database open."""
+        """Returns our error, with its traceback cleared.
+
+        A caller that keeps the error would otherwise keep the iterator with it, and so the database open.
+        """
         clear_frames(error.__traceback__)
         return self._mapped(error, name)
 

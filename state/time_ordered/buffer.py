@@ -1,9 +1,10 @@
 """The base of the time-ordered buffers: those of suppressions, and of joins of a stream and a table with grace.
 
-Records wait in them, with the contexts they came with, until an operator takes them out in order of time. Rows are
-those of the changelog, through :class:`state.write_buffer.buffer.Rows` like those of any store; which is next is known
-to :class:`state.time_ordered.index.BufferIndex`. Both are on both engines; Kafka Streams has the first in memory only
-and the second on RocksDB only. They belong to operators: users' processors can look at one, and not change it.
+Records wait in them, with their contexts, until an operator removes them in order of time. Rows are those of the
+changelog, and go through :class:`state.write_buffer.buffer.Rows` like those of any store;
+:class:`state.time_ordered.index.BufferIndex` knows which is next. Both buffers are on both engines; Kafka Streams has
+the first in memory only and the second on RocksDB only. They belong to operators: a user's processor can read the
+figures of one, but not change it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Callback = Callable[[Any, Any, int, HeaderList | None], None]
 
 
 def row_size(key: bytes, value: BufferValue) -> int:
-    """Returns what Kafka Streams counts for a row, in bytes; ``key`` is that of the changelog."""
+    """Returns the bytes that Kafka Streams counts for a row; ``key`` is that of the changelog."""
     return 8 + len(key) + resident_size(value)
 
 
@@ -60,7 +61,7 @@ def read_row(row: bytes, store: str) -> BufferValue:
 
 
 class Buffer:
-    """A buffer as operators get it. Not checked for being closed: an operator ends with its task.
+    """A buffer as operators get it. Its calls do not check that it is open: an operator ends with its task.
 
     :param index_family: suffix of the family that holds the index.
     """
@@ -143,11 +144,11 @@ class BufferView:
         self._open = False
 
     def num_records(self) -> int:
-        """How many records wait."""
+        """Returns the number of records in the buffer."""
         return self._checked().num_records
 
     def buffer_size(self) -> int:
-        """Their bytes, as Kafka Streams counts them."""
+        """Returns the size of the buffer's records in bytes, as Kafka Streams counts them."""
         return self._checked().buffer_size
 
     def min_timestamp(self) -> int | None:

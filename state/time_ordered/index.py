@@ -1,8 +1,8 @@
-"""The index of a time-ordered buffer: which is next, how many there are, how large they are.
+"""The index of a time-ordered buffer: the next row, the number of rows and their size.
 
-Entries are ``0x00``, ``time i64`` and what tells rows of one time apart; they stand in a family of the engine, and
-those that the engine lacks in a sorted list. They leave from the front only, so that what is left of the engine's is
-everything from one entry on: the next row costs one seek, however many there are.
+Entries are ``0x00``, ``time i64`` and bytes that differ for rows of one time. They stand in a family of the engine, and
+entries that the engine does not have yet in a sorted list. Entries are removed from the front only. So those that are
+left in the engine are all from one entry on, and the next row costs one seek, however many there are.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ _VALID, _RESTORED = 1, 0
 
 
 def check_facts(row: bytes) -> None:
-    """:raises struct.error: if that is no row of facts."""
+    """Refuses a row that is not the buffer's row of facts.
+
+    :raises struct.error: if it is none.
+    """
     _FACTS.unpack(row)
 
 
@@ -42,7 +45,7 @@ def time_of(entry: bytes) -> int:
 
 
 def invalidate(batch: Batch, handle: Any, sequence: int, stream_time: int) -> None:
-    """Rows changed behind the buffer's back: when it is opened it has to count them again."""
+    """Notes that a restore has changed rows: the buffer counts them again when it is opened."""
     batch.put(FACTS_KEY, _FACTS.pack(_RESTORED, 0, 0, 0, sequence, stream_time), handle)
 
 
@@ -65,7 +68,7 @@ class BufferIndex(CommitParticipant):
         self._changed = False
         low = ENTRIES[0]
         self.counted = False
-        """Whether it knows its rows; else :meth:`add` or :meth:`count` is to be called for each."""
+        """Whether the rows are counted; if not, :meth:`add` or :meth:`count` has to be called for each."""
         row = family.get(FACTS_KEY)
         if row is not None:
             valid, self.num_records, self.buffer_size, first, self.sequence, self.stream_time = _FACTS.unpack(row)
@@ -81,7 +84,7 @@ class BufferIndex(CommitParticipant):
         self.count(size)
 
     def count(self, size: int) -> None:
-        """A row whose entry the engine has."""
+        """Counts a row whose entry the engine has."""
         self.num_records += 1
         self.resize(size)
 
@@ -90,7 +93,7 @@ class BufferIndex(CommitParticipant):
         self._changed = True
 
     def first(self) -> bytes | None:
-        """The next entry."""
+        """Returns the next entry; ``None`` if there is none."""
         head = self._engine_head()
         if not self._waiting:
             return head
@@ -98,12 +101,12 @@ class BufferIndex(CommitParticipant):
         return first if head is None or first < head else head
 
     def min_timestamp(self) -> int:
-        """The time of the next row in ms; `EMPTY` if there is none."""
+        """Returns the time of the next row in ms; `EMPTY` if there is none."""
         first = self.first() if self.num_records else None
         return EMPTY if first is None else time_of(first)
 
     def remove_first(self, entry: bytes, size: int) -> None:
-        """The row of :meth:`first` has left."""
+        """Removes the row of :meth:`first`."""
         if self._waiting and self._waiting[0] == entry:
             del self._waiting[0]
         else:

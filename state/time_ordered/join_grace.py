@@ -83,7 +83,7 @@ class JoinBuffer(Buffer):
 
 
 def _size(key: bytes, value: BufferValue) -> int:
-    """What Kafka Streams counts for a row here, in bytes: the time is in the key, and not counted twice."""
+    """Returns the bytes that Kafka Streams counts for a row; the time is in the key, and not counted twice."""
     return row_size(key, value) - TIME_BYTES
 
 
@@ -133,7 +133,7 @@ def _restoring(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec)
 
 def _not_ours(store: str, error: ValueError) -> StateError:
     return StateError(
-        f"store {store!r} cannot be restored: its changelog has a key that is none of a buffer of a join ({error}); was"
+        f"store {store!r} cannot be restored: its changelog has a key that a join buffer cannot have ({error}); was"
         " the topic written by a store of another kind?",
         store=store,
     )

@@ -1,7 +1,7 @@
 """The buffer of a suppression: the last change of each key, at the time of the first (KIP-328, semantics 70 to 72).
 
 The row of a key is that of the changelog, and is logged with the commit, like the last update of a key in other stores;
-what leaves is deleted from the changelog.
+a row that leaves the buffer is deleted from the changelog.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _VERSION: HeaderList = [("v", VERSION)]
 
 
 class ChangeBuffer(Buffer):
-    """Changes are ``(new, old)`` or longer; see :mod:`state.time_ordered.buffer`."""
+    """The buffer of one suppression; changes are tuples ``(new, old)`` or longer."""
 
     def __init__(self, opening: Opening) -> None:
         super().__init__(opening, _logged(opening.log), TIMES, log_each=False)
@@ -68,7 +68,7 @@ class ChangeBuffer(Buffer):
         index.resize(row_size(raw, value) - row_size(raw, before))
 
     def evict_while(self, predicate: Callable[[], bool], callback: Callback) -> None:
-        """Takes changes out in order of time, then key, as long as the predicate holds.
+        """Removes changes in order of time, then key, as long as the predicate holds.
 
         A change is gone when the callback has returned; if it raises, the change stays.
         """
@@ -87,8 +87,8 @@ class ChangeBuffer(Buffer):
             self.min_timestamp = index.min_timestamp() if first is None else time_of(first)
 
     def prior_value_for_buffered(self, key: Any) -> tuple[bool, Any]:
-        """Whether something is buffered for the key, and the value that the key had before it: what those downstream
-        know of the key."""
+        """Returns whether a change of the key is buffered, and the key's value before it, which is the last that nodes
+        downstream got."""
         raw = self._write_key(key)
         found = self._get(raw)
         if found is None:
@@ -98,7 +98,7 @@ class ChangeBuffer(Buffer):
 
 
 def _logged(log: Callable[..., None] | None) -> Log | None:
-    """Rows as they stand on the changelog: without a time of their own, and with the version of their format."""
+    """Logs rows as they stand on the changelog: without a time of their own, and with the version of their format."""
     if log is None:
         return None
     write = log
@@ -114,8 +114,11 @@ def _open(opening: Opening) -> OpenStore:
 
 
 def _restoring(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec) -> Restore:
-    """Rows as they are, or made of older versions. What those of version 0 lack of their records' context (topic,
-    partition and offset) stays unknown. The index is made anew when the buffer is opened."""
+    """Returns how the buffer is restored: rows of this version as they are, rows of older versions converted.
+
+    Rows of version 0 lack topic, partition and offset of their records' context; these stay unknown. The index is built
+    again when the buffer is opened.
+    """
     name = builder.name
     family, times = engine.family(f"{name}.{codec.family_suffix}"), engine.family(f"{name}.{TIMES}")
 
@@ -144,7 +147,7 @@ def _restoring(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec)
 
 
 def _current(store: str, data: bytes, timestamp: int, headers: HeaderList, known: Callable[[], bytes | None]) -> bytes:
-    """A row from a changelog record of any version."""
+    """Returns a row from a changelog record of any version."""
     version = next((value for name, value in reversed(headers) if name == "v"), None)
     try:
         if version == VERSION:
@@ -156,7 +159,7 @@ def _current(store: str, data: bytes, timestamp: int, headers: HeaderList, known
         value = read_any_version(version, data, record, previous, is_buffered=before is not None)
     except ValueError as error:
         raise StateError(
-            f"store {store!r} cannot be restored: its changelog has a record that is none of a suppression ({error});"
+            f"store {store!r} cannot be restored: its changelog has a record that a suppression cannot have ({error});"
             " was the topic written by a store of another kind?",
             store=store,
         ) from error

@@ -1,13 +1,13 @@
 """Versions of a versioned store that are not the latest of their key, between the store and the engine.
 
-A row is found under the key and the end of its validity, so that the version as of a time is the first row that ends
+A row has the key and the end of its validity as its row key. So the version as of a time is the first row that ends
 after it: one seek, however long the history (docs/decisions/0011). The key is escaped so that no key's rows stand
 between another's: a zero byte becomes ``00 FF``, and ``00 00`` ends it. The row holds the start of the validity and the
-value; one without a value says that there was none in that time. One that starts where it ends says no more than that
-the key was deleted at that time.
+value; without a value, the key had none in that time. A row that starts where it ends says only that the key was
+deleted at that time.
 
-Rows are only put and replaced; they go when their validity ended before the history that is kept, by whole segments.
-The engine does not know when that is: a sweep goes through the family now and then, a piece with each commit.
+Rows are only put and replaced. They expire when their validity ended before the history that is kept, by whole
+segments. The engine does not know when that is: a sweep goes through the family now and then, a piece with each commit.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ Row = tuple[int, int, bytes | None]
 _TIME = struct.Struct(">q")
 _pack, _unpack = _TIME.pack, _TIME.unpack_from
 _LAST = b"\xff" * 9
-"""Behind all times of a key."""
+"""The end of a row key behind all times of a key."""
 _STREAM_TIME = b""
 """Key of the row that holds the stream time observed; all others are longer."""
 _FIRST = b"\x00"
 _HAS_VALUE = b"\x01"
 ROW_OVERHEAD_BYTES = 100
-"""What a row that waits for the commit takes besides its key and value."""
+"""Memory of a row that waits for the commit, besides its key and value."""
 SWEEP_LEAST, SWEEP_FACTOR = 1000, 4
-"""Rows that a sweep looks at in one commit: so many, and so many for each row that the commit writes. With four,
+"""Rows that a sweep reads in one commit: so many, and so many for each row that the commit writes. With four,
 expired rows take at most about as much room as the history itself."""
 
 
 def front_of(key: bytes) -> bytes:
-    """A key as it stands before the time."""
+    """Returns a key as it stands before the time."""
     return key.replace(b"\x00", b"\x00\xff") + b"\x00\x00" if b"\x00" in key else key + b"\x00\x00"
 
 
@@ -187,10 +187,10 @@ class History(HistoryReads, CommitParticipant):
         self._stored_time = self.stream_time
         self._sweep_at: bytes | None = None
         self._swept = self._sweeping = 0
-        """Rows that ended before this are gone; rows that ended before this are going."""
+        """Rows that ended before the first of these are deleted; those before the second are being deleted."""
 
     def put(self, key: bytes, end: int, start: int, value: bytes | None) -> None:
-        """The version that ends at ``end``, in place of the one that did."""
+        """Puts the version that ends at ``end``, in place of another one that ends there."""
         size = len(key) + ROW_OVERHEAD_BYTES if value is None else len(key) + len(value) + ROW_OVERHEAD_BYTES
         rows = self.waiting_rows.get(key)
         if rows is None:

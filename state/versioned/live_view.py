@@ -1,4 +1,4 @@
-"""How other threads read versioned stores."""
+"""Views of versioned stores, for other threads."""
 
 from __future__ import annotations
 
@@ -76,12 +76,15 @@ class _LiveVersions(VersionReads):
         return self.frozen().range(low, high, from_time, to_time, reverse=reverse)
 
     def frozen(self) -> VersionReads:
-        """Returns all of it as it is now."""
+        """Returns all versions as they are now."""
         return self._frozen(*self._take())
 
     def _frozen(self, snapshot: Snapshot, copies: tuple[Any, ...]) -> VersionReads:
-        """:param copies: of the latest versions, the older ones that wait and the stream time; empty for what is
-        committed."""
+        """Returns reads of the versions of one moment.
+
+        :param copies: the latest versions, the older ones that wait for the commit, and the stream time; empty where
+            only committed versions are read.
+        """
         at, history = self._source.at, self.history
         latest = FrozenRows(self._shared, at(self._shared.family, snapshot), uncommitted_of(copies[:3]))
         waiting, stream_time = copies[3:] or ({}, None)
@@ -95,7 +98,7 @@ class _LiveVersions(VersionReads):
         return [*self._reads, partial(dict, lists), partial(attrgetter("stream_time"), self.history)]
 
     def _frozen_key(self, key: bytes) -> VersionReads:
-        """One key as it is now: without a copy of what others there are."""
+        """Returns one key as it is now, without a copy of the others."""
         latest, waiting = self._shared.uncommitted, self.history.waiting_rows
         for _ in range(0 if self._committed else TRIES):
             rows = waiting.get(key)

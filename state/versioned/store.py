@@ -1,5 +1,4 @@
-"""Versioned key-value stores (KIP-889): how :class:`state.versioned.versions.Versions` are used, opened and
-restored."""
+"""Versioned key-value stores (KIP-889): facades of :class:`state.versioned.versions.Versions`, opening and restore."""
 
 from __future__ import annotations
 
@@ -76,7 +75,7 @@ class VersionedReads:
         self._iterators.close()
 
     def _make_get(self) -> Callable[..., VersionedRecord[Any] | None]:
-        """Returns `get`, a function that runs for every record of a join: without calls of ours where that can be."""
+        """Returns `get`, which runs for every record of a join; where possible it makes no other calls of ours."""
         (key_serde, value_serde), iterators = self._serdes, self._iterators
         write_slowly, read_slowly, check_time = self._write_key, self._read_value, self._check_time
         write = str.encode if key_serde is Serdes.STRING else key_serde.serialize
@@ -231,7 +230,7 @@ class VersionedFacade(VersionedReads):
 
 
 class VersionedOperator:
-    """A versioned store for operators of the DSL: as :class:`state.key_value.store.OperatorStore`, and as of a time."""
+    """A versioned store for operators: like :class:`state.key_value.store.OperatorStore`, with reads as of a time."""
 
     cached = False
     versioned = True
@@ -241,21 +240,21 @@ class VersionedOperator:
         self._facade = facade
 
     def get(self, key: Any) -> tuple[Any, int] | None:
-        """Value and timestamp of the latest version."""
+        """Returns value and timestamp of the latest version."""
         found = self._facade.get(key)
         return None if found is None else (found.value, found.timestamp)
 
     def get_as_of(self, key: Any, as_of: int) -> tuple[Any, int] | None:
-        """Value and timestamp of the version as of a time in ms."""
+        """Returns value and timestamp of the version as of a time in ms."""
         found = self._facade.get(key, as_of)
         return None if found is None else (found.value, found.timestamp)
 
     def put(self, key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> int:
-        """The end of the version's validity, as the store's put."""
+        """Puts a version; returns the end of its validity, as the store's put does."""
         return self._facade.put(key, value, timestamp)
 
     def on_flush(self, callback: Callable[..., None], *, old_values: bool) -> None:
-        """Nothing is cached, so the callback is never called."""
+        """Does nothing: nothing is cached, so that the callback would never be called."""
 
 
 def _versions(
@@ -266,7 +265,7 @@ def _versions(
     budget: Budget,
     drop: Callable[[], None],
 ) -> Versions:
-    """The store logs each of its puts itself."""
+    """Returns the versions of a store, which logs each of its puts itself."""
     format = RowFormat(builder.name, codec, Serdes.BYTES, Serdes.BYTES)
     latest = Rows(share_rows(format, engine, cursor), budget=budget, logging=UNLOGGED, caching=False)
     parameters = builder.supplier.parameters
@@ -289,12 +288,14 @@ def _open(opening: Opening) -> OpenStore:
 
 
 def _nothing() -> None:
-    """Puts of a restore were counted when they were made."""
+    """Does nothing: dropped puts of a restore were counted when they were made."""
 
 
 def _restoring(builder: StoreBuilder[Any, Any], engine: Engine, codec: RowCodec) -> Restore:
-    """The puts again, one by one, so that the same are dropped and the same expire (Java looks at the largest timestamp
-    of a batch instead, which brings deleted values back)."""
+    """Returns a restore that makes the puts again, one by one, so that the same are dropped and the same expire.
+
+    (Java uses the largest timestamp of a batch instead, which brings deleted values back.)
+    """
     versions = _versions(builder, engine, codec, Cursor(), Budget(RESTORE_CACHE_BYTES), _nothing)
     put, latest, history = versions.put, versions.latest, versions.history
 

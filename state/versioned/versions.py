@@ -2,8 +2,8 @@
 
 The latest versions are rows of one family, under their keys; all others are rows of another
 (:mod:`state.versioned.history`). What a put does to them is what Kafka Streams' store does (semantics 129), with the
-same results; but a deletion at the very time of the latest version leaves a mark here, where Java forgets it and may
-then take an older put for the latest.
+same results. One thing differs: a deletion at the same time as the latest version leaves a row here. Java forgets it,
+and may then take an older put for the latest.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class LateWarnings:
         self._puts = self._reads = 0
 
     def put(self, timestamp: int, oldest: int) -> None:
-        """A put is dropped."""
+        """Warns of a put that is dropped."""
         self._puts += 1
         if not self._puts & (self._puts - 1):
             place = self._place(timestamp, oldest, self._puts)
             log.warning("a put is older than the history that is kept: it is dropped", extra=place)
 
     def read(self, timestamp: int, oldest: int) -> None:
-        """A read finds nothing."""
+        """Warns of a read that finds nothing."""
         self._reads += 1
         if not self._reads & (self._reads - 1):
             place = self._place(timestamp, oldest, self._reads)
@@ -80,7 +80,7 @@ class VersionReads:
         return self.older(key, time)
 
     def older(self, key: bytes, time: int) -> Found | None:
-        """As :meth:`as_of`, where it is not the latest version."""
+        """Returns the version that was valid at ``time``, where the latest one was not; :meth:`as_of` asks it first."""
         history = self.history
         if time < history.oldest:
             self._late.read(time, history.oldest)
@@ -130,7 +130,7 @@ class Versions(VersionReads):
     """The versions of a store of a task: read, and put into its write buffer.
 
     :param latest: rows from bytes to bytes, without a cache and without a changelog.
-    :param keeps_history: otherwise it is a plain store with the calls of a versioned one.
+    :param keeps_history: if not, it is a plain store with the calls of a versioned one.
     :param drop: counts a put that came too late.
     """
 
@@ -144,7 +144,7 @@ class Versions(VersionReads):
         self._put_latest = make_put(latest)
 
     def put(self, key: bytes, value: bytes | None, timestamp: int) -> int:
-        """See :meth:`processor_api.stores.contracts.VersionedKeyValueStore.put`."""
+        """Puts a version, and returns when its validity ends, as ``VersionedKeyValueStore.put`` does."""
         history = self.history
         if timestamp < history.oldest:
             self._drop()
@@ -178,7 +178,7 @@ class Versions(VersionReads):
         return follower
 
     def _replace(self, key: bytes, old: bytes, old_timestamp: int, value: bytes | None, timestamp: int) -> None:
-        """A put at the time of the latest version or after it."""
+        """Puts a version at the time of the latest version or after it."""
         if self._keeps:
             if timestamp > old_timestamp:
                 self.history.put(key, timestamp, old_timestamp, old)

@@ -1,4 +1,4 @@
-"""What window and session stores have in common: how they are opened and restored, and the base of their facades."""
+"""The common part of window and session stores: opening, restore, and the base of their facades."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from state.write_buffer.iterators import OpenIterators, RowIterator
 from state.write_buffer.migration import older_handles
 from state.write_buffer.row_codec import Logged, RowCodec
 from state.write_buffer.store_kind import Opening, Restore, is_persistent
-from state.write_buffer.value_forms import Shown, Timestamped, Unheaded
+from state.write_buffer.value_forms import Shown, Timestamped, WithoutHeaders
 
 __all__ = ["PutNumbers", "TimedOperator", "TimedStoreReads", "WindowOf", "restore_timed"]
 
@@ -67,12 +67,12 @@ class TimedStoreReads:
         self._iterators = iterators or OpenIterators(self.name)
 
     def without_timestamps(self) -> Self:
-        """Returns the same store, its values shown alone."""
-        return self._shown_as(self._shown.alone())
+        """Returns the same store in the form that shows only its values."""
+        return self._shown_as(self._shown.value_only())
 
     def without_headers(self) -> Self:
         """Returns a window store with headers, its values shown with timestamps."""
-        return self._shown_as(Unheaded(Timestamped(self.name, self._timed.rows.cursor)))
+        return self._shown_as(WithoutHeaders(Timestamped(self.name, self._timed.rows.cursor)))
 
     def _shown_as(self, shown: Shown) -> Self:
         return type(self)(self._timed, self._key_serde, shown, self._window_of, self._iterators, self.numbers)
@@ -240,7 +240,7 @@ def _restore_index(batch: Batch, family: Family, row: bytes, *, deleted: bool) -
 
 def _wrong_key(builder: StoreBuilder[Any, Any], error: Exception) -> StateError:
     return StateError(
-        f"store {builder.name!r} cannot be restored: its changelog has a key that is none of a {builder.kind} store"
+        f"store {builder.name!r} cannot be restored: its changelog has a key that a {builder.kind} store cannot have"
         f" ({error}); was the topic written by a store of another kind?",
         store=builder.name,
     )

@@ -1,4 +1,4 @@
-"""The index by key of a store whose rows are in order of time (KIP-825): a row without a value for each row."""
+"""The index by key of a store whose rows are in order of time (KIP-825); each row has an index row without a value."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Found = Iterator[tuple[bytes, Entry]]
 
 
 class _Lookups(Found):
-    """Rows that are looked up as they are read; what is left of them is looked up before one of them changes."""
+    """An open scan: each row is looked up when it is read, and the rest of them before a row changes."""
 
     def __init__(self, rows: Found) -> None:
         self._rows = rows
@@ -64,7 +64,7 @@ class IndexReads:
         return lookups
 
     def freeze(self) -> None:
-        """Call it before a put: open scans go on to show rows as they were."""
+        """Looks up the rest of all open scans, so that they show rows as they were; called before a put."""
         for lookups in self._open:
             lookups.freeze()
         self._open.clear()
@@ -80,7 +80,7 @@ class IndexRows(IndexReads, CommitParticipant):
         self._put = make_put(rows)
 
     def put(self, segment: int, key: bytes, time: int, rest: int, value: Any) -> None:
-        """A row was put, or deleted if ``value`` is ``None``."""
+        """Updates the index for a row that was put, or deleted if ``value`` is ``None``."""
         self._put(self._layout.row(segment, key, time, rest), None if value is None else b"", 0)
 
     # ---------------------------------------------------------------- commits

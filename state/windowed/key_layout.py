@@ -47,7 +47,10 @@ class TimedKeys:
         return key + self.tail.pack(time, rest)
 
     def read(self, data: bytes) -> Parts:
-        """:raises ValueError: if it is no such key."""
+        """Returns the parts of a key.
+
+        :raises ValueError: if it is no such key.
+        """
         if len(data) < self.tail.size:
             raise ValueError(f"such a key has at least {self.tail.size} bytes, this one has {len(data)}")
         time, rest = self.tail.unpack_from(data, len(data) - self.tail.size)
@@ -71,7 +74,7 @@ SESSION = TimedKeys(
 
 
 class RowLayout(Protocol):
-    """Between key, time and rest, and the key of a row."""
+    """The order in which key, time and rest stand in the key of a row."""
 
     keys: TimedKeys
 
@@ -108,8 +111,10 @@ class KeyFirst:
         return row[end : end + 8], row[8:end], row[end + 8 :]
 
     def key_bounds(self, segment: int, key: bytes, low: int, high: int) -> tuple[bytes, bytes]:
-        """From the first to behind the last row of a key with times from ``low`` to ``high``. Rows of longer keys may
-        lie between."""
+        """Returns where the rows of a key with times from ``low`` to ``high`` begin and where they have ended.
+
+        Rows of longer keys may lie between them.
+        """
         start = _pack_segment(segment) + key
         return start + _pack_time(low), start + _pack_time(high) + self._after
 

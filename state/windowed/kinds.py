@@ -1,4 +1,4 @@
-"""The kinds of window and session stores, by what their values have beside them."""
+"""The kinds of window and session stores: plain, with timestamps, with headers."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ from state.write_buffer.stored_rows import (
     read_plain,
     read_timestamped,
 )
-from state.write_buffer.value_forms import Aggregated, Headed, Plain, Shown, Timestamped
+from state.write_buffer.value_forms import Aggregated, Plain, Shown, Timestamped, TimestampedWithHeaders
 
 __all__ = ["SESSIONS", "WINDOWS", "Values", "timed_kinds"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Values:
-    """What a row has beside its key and time, and how it is shown and read."""
+    """The values of a kind's rows: how they are written, shown and read."""
 
     codec: RowCodec
     shown: Callable[[str, Cursor], Shown]
@@ -57,7 +57,7 @@ class Values:
     """Reads what a row has without a topology."""
     columns: tuple[str, ...] = ()
     older: Mapping[str, Callable[[bytes], bytes]] = field(default_factory=dict)
-    """By the suffixes of older codecs, what makes a row of this one from one of theirs."""
+    """Functions that make a row of this codec from one of an older codec, by the older codec's suffix."""
     rows: Callable[..., TimedRows] = TimedRows
     operator: Callable[..., TimedOperator] = TimedOperator
     with_headers: bool = False
@@ -129,7 +129,7 @@ WINDOWS: Mapping[str, Values] = {
     ),
     "headers-": Values(
         codec=HEADERS,
-        shown=Headed,
+        shown=TimestampedWithHeaders,
         read=read_headers,
         columns=("timestamp", "headers"),
         older={TIMESTAMPED.family_suffix: row_from_timestamped, PLAIN.family_suffix: headers_from_plain},
@@ -149,7 +149,7 @@ WINDOWS: Mapping[str, Values] = {
         },
     ),
 }
-"""By what stands in front of ``window`` in the name of the kind."""
+"""Values of the window kinds, by the part of the kind's name in front of ``window``."""
 SESSIONS: Mapping[str, Values] = {
     "": replace(WINDOWS[""], forms={"session": ITSELF}, answers=_SESSION_ANSWERS),
     "timestamped-": replace(
@@ -177,7 +177,7 @@ SESSIONS: Mapping[str, Values] = {
 
 
 def _no_bounds(low: bytes | None, high: bytes | None) -> tuple[None, None]:
-    """Rows stand by segments of time first: those of a range of keys are anywhere."""
+    """Returns no bounds: rows stand by segments of time first, so those of a range of keys are anywhere."""
     return None, None
 
 

@@ -1,4 +1,4 @@
-"""How other threads read window and session stores."""
+"""Views of window and session stores, for other threads."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _LiveTimed(TimedReads):
 
     :param numbers: of a store that keeps duplicates: the number of its last put stands for all of a window's where one
         value is asked for (as Java's).
-    :param committed: shows the engine alone, and what had not expired at the last commit.
+    :param committed: shows only rows of the engine that had not expired at the last commit.
     """
 
     segments: Segments
@@ -70,7 +70,7 @@ class _LiveTimed(TimedReads):
         self._waiting = None if committed or timed.index is not None else LiveIndex(shared)
 
     def get(self, key: bytes, time: int, rest: int) -> Entry | None:
-        """The row is read first, then the time: a row that has expired meanwhile is not shown."""
+        """Reads the row, then the time, so that a row that expires meanwhile is not shown."""
         segments, facts = self.segments, self.segments.committed_facts
         if self._numbers is not None:
             rest = facts(self.rows.family)[1] if self._committed else self._numbers.last
@@ -99,7 +99,7 @@ class _LiveTimed(TimedReads):
         return self._scanned(lambda timed: timed.of_times(low, high, reverse=reverse))
 
     def frozen(self) -> TimedReads:
-        """Returns all of it as it is now."""
+        """Returns all rows as they are now."""
         snapshot, copies = self._source.take()
         family = self._source.at(self._shared.family, snapshot)
         if not copies:
@@ -117,7 +117,7 @@ class _LiveTimed(TimedReads):
         return TimedReads(timed.layout, rows, segments, index)
 
     def _scanned(self, scan: Callable[[TimedReads], Iterator[Found]]) -> Iterator[Found]:
-        """A scan as of now, of no more rows of the buffer than lie in its ranges."""
+        """Scans rows as they are now; copies only those rows of the buffer that lie in its ranges."""
         timed, index = self._timed, self._waiting
         for _ in range(0 if index is None else TRIES):
             assert index is not None
@@ -137,7 +137,7 @@ class _LiveTimed(TimedReads):
         return scan(self.frozen())
 
     def _times_and_last(self, keys: list[Any]) -> list[AtomicRead]:
-        """The times, and the key put last into each part of the buffer: `None` if it has none."""
+        """Returns atomic reads of the times, and of the key put last into each part of the buffer (or `None`)."""
         waiting = self._shared.uncommitted
         last = [partial(next, map(next, map(reversed, (part,))), None) for part in (waiting.dirty, waiting.drained)]
         return [*self.segments.atomic_reads(), *last]
@@ -146,7 +146,7 @@ class _LiveTimed(TimedReads):
 def _ranges(
     scan: Callable[[TimedReads], Iterator[Found]], timed: TimedRows, segments: SegmentTimes
 ) -> list[tuple[bytes, bytes]]:
-    """Returns what a scan reads of the rows: all its ranges are opened when it begins."""
+    """Returns the ranges of rows that a scan reads; it opens all of them when it begins."""
     found: list[tuple[bytes, bytes]] = []
 
     def note(low: bytes, high: bytes, *, reverse: bool) -> Iterator[Any]:
@@ -158,8 +158,10 @@ def _ranges(
 
 
 def _end_put(timed: TimedRows, segments: SegmentTimes, last: Iterable[bytes | None]) -> None:
-    """A put may have been on its way: its row was there, and its time was not known. Only the last row of a buffer can
-    be such a one, since its time is later than all others."""
+    """Completes the times where a put was half done: its row was there, its time not yet.
+
+    Only the last row of a buffer can be of such a put, since its time is later than all others.
+    """
     for row in last:
         if row is not None and (time := timed.layout.parts(row)[1]) > segments.stream_time:
             segments.hold(time // segments.interval)
@@ -167,8 +169,10 @@ def _end_put(timed: TimedRows, segments: SegmentTimes, last: Iterable[bytes | No
 
 
 def _frozen_index(timed: TimedRows, rows: FrozenRows, family: Family) -> IndexReads:
-    """The index by key, of rows that are frozen; what waits of it is made from the rows, so that it agrees with them
-    also in the middle of a put."""
+    """Returns the index by key of frozen rows.
+
+    Its rows that wait for the commit are made from the rows themselves, so that both agree also in the middle of a put.
+    """
     assert timed.index is not None
     layout = cast(TimeFirst, timed.layout)
     row_of = layout.index.row

@@ -95,8 +95,9 @@ class TimedReads:
         reverse: bool,
         expired: bool = False,
     ) -> Iterator[Found]:
-        """Returns the rows of all keys in a range, both ends included; ``None`` is open. Segment by segment; in each by
-        key, then time, or in memory by time, then key."""
+        """Returns the rows of all keys in a range, both ends included; ``None`` is open.
+
+        They come segment by segment, and in each by key, then time, or in memory by time, then key."""
         if key_from is not None and key_to is not None and key_from > key_to:
             return iter(())
         layout, scan = self._by_key, self._scan
@@ -118,7 +119,7 @@ class TimedReads:
         return self._by_segment(of_segment, low, high, reverse, expired)
 
     def of_times(self, low: int, high: int, *, reverse: bool, expired: bool = False) -> Iterator[Found]:
-        """Returns the rows of all keys: as :meth:`of_keys`, but by time, then key, where rows are in order of time.
+        """Returns the rows of all keys like :meth:`of_keys`, but by time, then key, where rows are in order of time.
 
         :param expired: whether rows are returned too that have expired and are not deleted yet.
         """
@@ -170,14 +171,16 @@ class TimedRows(TimedReads):
         self.log = _logged_as(layout, opening.log, segments, None if opening.builder.caching else self._logged_headers)
         numbered = opening.builder.supplier.parameters.get("retain_duplicates", False)  # no key is put twice
         log_each = opening.log_each or numbered
-        rows = open_rows(opening, key_serde=Serdes.BYTES, log=self.log, log_each=log_each, when_logged=segments.settle)
+        rows = open_rows(
+            opening, key_serde=Serdes.BYTES, log=self.log, log_each=log_each, when_logged=segments.count_logged
+        )
         index = open_index(opening, layout, make_get(rows)) if isinstance(layout, TimeFirst) else None
         super().__init__(layout, rows, segments, index)
         self._put, self._keep = make_put(rows), make_keep(rows.format)
 
     @property
     def participants(self) -> tuple[CommitParticipant, ...]:
-        """What is written with each commit besides the rows."""
+        """Returns the participants that write with each commit besides the rows."""
         if self.index is None:
             return (_Swept(self.segments, (self.rows,)),)
         return self.index, _Swept(self.segments, (self.rows, self.index.rows))  # what has expired is deleted last

@@ -1,4 +1,4 @@
-"""The times of a store of windows or sessions: what it has seen, what is hidden, what is dropped, what is deleted.
+"""The times of a store of windows or sessions: its stream time, and from when on rows are shown, taken and kept.
 
 The rows of a span of time, a segment, start with the segment's number, so that they are deleted as one range once all
 of them have expired (docs/decisions/0010). The store's observed stream time is the largest time put into it (Java's
@@ -41,7 +41,7 @@ LARGEST_SEQUENCE = 0x7FFFFFFF
 
 @dataclass(frozen=True)
 class Retention:
-    """How long a store keeps its rows.
+    """The retention of a store's rows.
 
     :param at_least_ms: rows are shown while they are less than this behind the observed stream time.
     :param interval_ms: the length of a segment.
@@ -87,14 +87,14 @@ class Retention:
 
 
 class SegmentTimes:
-    """The times of a store's rows as reads need them: as of one moment, or base of what a task keeps up."""
+    """The stream time and the segments of a store, for reads: as of one moment, or as the base of a task's own."""
 
     def __init__(self, retention: Retention, interval: int) -> None:
         self.retention = retention
         self.interval = interval
         self.stream_time = NO_TIMESTAMP
-        """The largest time put. In a cache it counts at once, and no longer if the cache forwards nothing of what was
-        put: see :meth:`Segments.settle`."""
+        """The largest time put. In a cache a put counts at once, and no longer if the cache neither logs nor forwards
+        it (:meth:`Segments.count_logged`)."""
         self.live_from = 0
         """The smallest time that is shown."""
         self.sequence = 0
@@ -104,15 +104,17 @@ class SegmentTimes:
 
     @classmethod
     def frozen(cls, retention: Retention, interval: int, facts: tuple[int, list[int]]) -> SegmentTimes:
-        """Returns them as they were when :meth:`atomic_reads` gave ``facts``, which may be while time was moving: what
-        follows from the time is computed."""
+        """Returns the times of the moment when :meth:`atomic_reads` gave ``facts``.
+
+        Values that depend on the stream time are computed, since the time may have been moving at that moment.
+        """
         found = cls(retention, interval)
         found.stream_time, found._ids = facts
         found.live_from = retention.live_from(found.stream_time)
         return found
 
     def atomic_reads(self) -> list[Callable[[], Any]]:
-        """Returns what :meth:`frozen` needs of one moment, as built-in functions."""
+        """Returns atomic reads whose results :meth:`frozen` takes."""
         return [partial(attrgetter("stream_time", "_ids"), self)]
 
     def observe(self, time: int) -> None:
@@ -146,7 +148,7 @@ class Segments(SegmentTimes):
         self._family = family
         self._count_drop = count_drop
         self._logged_time = NO_TIMESTAMP
-        """The largest time that a restore will know of."""
+        """The largest time on the changelog, which a restore will find."""
         self._last_value = 0
         """The sequence number of the last put of a value."""
         self.dropped_before = 0
@@ -161,7 +163,7 @@ class Segments(SegmentTimes):
             self._read(facts)
 
     def _read(self, facts: bytes) -> None:
-        """The interval stays what it was when the rows were written, also where the retention has changed since."""
+        """Reads the store's own row; the interval stays that of the rows, also if the retention has changed since."""
         if len(facts) != FACTS.size:
             raise StateError(
                 f"store {self._store!r} is damaged: its row about stream time has {len(facts)} bytes, not {FACTS.size};"
@@ -200,13 +202,14 @@ class Segments(SegmentTimes):
         self.dropped_before = self.live_from if retention.drop_early else self._least * self.interval
 
     def reach(self, time: int) -> None:
-        """A row of this time was logged."""
+        """Notes that a row of this time was logged."""
         if time > self._logged_time:
             self._logged_time = time
 
-    def settle(self, rows: Iterable[bytes]) -> None:
-        """A cache has logged what it has to: time is what the log says. A row that was put and deleted again before the
-        cache was drained is neither logged nor forwarded, and does not count.
+    def count_logged(self, rows: Iterable[bytes]) -> None:
+        """Sets the time to that of the logged rows, after a cache was drained.
+
+        A row that was put and deleted again before the drain is neither logged nor forwarded, and does not count.
 
         :param rows: keys of the rows that were logged and wait for the commit.
         """
@@ -246,11 +249,11 @@ class Segments(SegmentTimes):
             )
 
     def peek_sequence(self) -> int:
-        """The sequence number of the next put."""
+        """Returns the sequence number of the next put."""
         return self.sequence + 1 & LARGEST_SEQUENCE
 
     def take_sequence(self, sequence: int, *, value: bool) -> None:
-        """A put used it. That of a null is not remembered beyond this opening: nothing stands under it."""
+        """Notes that a put has used a number; that of a null is not kept for the next opening, since it has no row."""
         self.sequence = sequence
         if value:
             self._last_value = sequence
@@ -263,7 +266,7 @@ class Segments(SegmentTimes):
         return Segments(self._store, family, self.retention, self._count_drop)
 
     def committed_facts(self, family: Family) -> tuple[int, int]:
-        """Returns two facts of what the engine holds: the smallest time that is shown, and the last sequence number."""
+        """Returns, as of the last commit, the smallest time that is shown and the last sequence number."""
         facts = family.get(FACTS_KEY)
         if facts is None:
             return 0, 0
@@ -278,7 +281,7 @@ class Segments(SegmentTimes):
 
     @property
     def expired_rows_end(self) -> bytes | None:
-        """Where rows end that this commit deletes."""
+        """The end of the rows that this commit deletes; ``None`` if it deletes none."""
         return SEGMENT.pack(self._least) if self._sweep else None
 
     def apply(self, batch: Batch) -> None:
@@ -295,4 +298,4 @@ class Segments(SegmentTimes):
         self._changed = self._sweep = False
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Does nothing: there is nothing to release."""

@@ -64,7 +64,7 @@ class SessionReads(TimedStoreReads):
         return self._of_keys(key_from, key_to, earliest_end, latest_start, reverse=True)
 
     def find_sessions_by_end(self, earliest_end: int, latest_end: int) -> RowIterator:
-        """By time, where rows are in order of time, or in memory."""
+        """Reads sessions by their ends, in a store whose rows are in order of time, or in memory."""
         self._iterators.check()
         low, high = self._limit(earliest_end, "earliest_end"), self._limit(latest_end, "latest_end")
         return self._listed(self._timed.of_times(low, high, reverse=False))
@@ -100,8 +100,11 @@ class SessionFacade(SessionReads):
         self._timed.put(data, end, start, value, timestamp, self._timed.rows.cursor.headers)
 
     def remove(self, session_key: Any) -> None:
-        """In memory, without a cache, it does not move the store's time, as in Java: a session after that time was
-        never put, so nothing is done. (Java logs a tombstone, which moves the time of the store that is restored.)"""
+        """Removes a session.
+
+        A store in memory without a cache does nothing for a session after the store's time: such a session was never
+        put, and as in Java the time does not move. (Java logs a tombstone, which moves the time of a restored store.)
+        """
         self._iterators.check()
         data, start, end = self._session(session_key)
         _, timestamp = self._shown.parts(None)
@@ -162,7 +165,10 @@ def _restoring(values: Values, time_ordered: bool) -> Callable[[StoreBuilder[Any
 
 
 def _layout(time_ordered: bool, persistent: bool) -> KeyFirst | TimeFirst:
-    """Of sessions that end together Java's store in memory gives the one first that starts last."""
+    """Returns the layout of session keys.
+
+    Among sessions that end together, Java's store in memory returns the one that starts last first.
+    """
     return TimeFirst(SESSION) if time_ordered else KeyFirst(SESSION, descending=not persistent)
 
 

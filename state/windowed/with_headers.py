@@ -55,7 +55,7 @@ class HeadersRows(TimedRows):
 
 
 class ValuesOnly:
-    """The rows of a store, whose values operators see alone; what they put has no headers (semantics 19)."""
+    """The rows of a store as operators see them: only values; what they put has no headers (semantics 19)."""
 
     def __init__(self, timed: HeadersRows) -> None:
         self._timed = timed
@@ -64,26 +64,26 @@ class ValuesOnly:
     def put(
         self, key: bytes, time: int, rest: int, value: Any, timestamp: int, headers: HeaderList | None = None
     ) -> None:
-        """See :meth:`~state.windowed.rows.TimedRows.put`."""
+        """Puts a value without headers (:meth:`~state.windowed.rows.TimedRows.put`)."""
         self._timed.put(key, time, rest, None if value is None else (value, []), timestamp, headers)
 
     def get(self, key: bytes, time: int, rest: int) -> Entry | None:
-        """See :meth:`~state.windowed.rows.TimedReads.get`."""
+        """Reads the value of one row (:meth:`~state.windowed.rows.TimedReads.get`)."""
         found = self._timed.get(key, time, rest)
         return None if found is None else (found[0][0], found[1])
 
     def of_key(self, key: bytes, low: int, high: int, *, reverse: bool) -> Iterator[Found]:
-        """See :meth:`~state.windowed.rows.TimedReads.of_key`."""
+        """Reads the values of a key (:meth:`~state.windowed.rows.TimedReads.of_key`)."""
         return _values_only(self._timed.of_key(key, low, high, reverse=reverse))
 
     def of_keys(
         self, key_from: bytes | None, key_to: bytes | None, low: int, high: int, *, reverse: bool
     ) -> Iterator[Found]:
-        """See :meth:`~state.windowed.rows.TimedReads.of_keys`."""
+        """Reads the values of a range of keys (:meth:`~state.windowed.rows.TimedReads.of_keys`)."""
         return _values_only(self._timed.of_keys(key_from, key_to, low, high, reverse=reverse))
 
     def of_times(self, low: int, high: int, *, reverse: bool, expired: bool = False) -> Iterator[Found]:
-        """See :meth:`~state.windowed.rows.TimedReads.of_times`."""
+        """Reads the values of a range of times (:meth:`~state.windowed.rows.TimedReads.of_times`)."""
         return _values_only(self._timed.of_times(low, high, reverse=reverse, expired=expired))
 
 

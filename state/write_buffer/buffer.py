@@ -47,7 +47,7 @@ FlushCallback = Callable[[Any, Any, Any, int, HeaderList | None], None]
 """``(key, new_value, old_value, timestamp_ms, headers)`` of a cached change; the old value only if asked for."""
 
 LEAST_GROWTH_BYTES = 64 << 10
-"""By how much a cache that is full of uncommitted rows grows at least between two tries to evict."""
+"""The least growth, between two tries to evict, of a cache that is full of uncommitted rows."""
 
 DROPPED_AT_ONCE = 4
 """A full cache drops its clean rows by the sixteenth: two to this power."""
@@ -57,12 +57,12 @@ _HEADERS = itemgetter(2)
 
 @dataclass(frozen=True, kw_only=True)
 class Logging:
-    """How the rows of a store reach its changelog."""
+    """The calls by which the rows of a store reach its changelog."""
 
     log: Callable[..., None] | None
     """``(key, value or None, timestamp_ms)``, and the headers where it logs them; ``None`` without a changelog."""
     log_many: LogMany | None = None
-    """As `log`, for many rows; ``None`` if there is only `log`."""
+    """Logs many rows at once, as `log` does one; ``None`` if there is only `log`."""
     each: bool = False
     """Whether a store without a cache logs each put when it happens, or the last of each key at the drain."""
     headers: bool = False
@@ -70,7 +70,7 @@ class Logging:
 
 
 UNLOGGED = Logging(log=None)
-"""Of rows that are on no changelog, or that somebody else logs."""
+"""The logging of rows that have no changelog, or that other code logs."""
 
 
 def _one_by_one(log: Log) -> LogMany:
@@ -154,7 +154,7 @@ class Rows(RowReader):
         self._pending_bytes = self._evict_from = 0
         self._deleted: list[Any] = []
         self.message_bytes = 0
-        """Of the messages that dirty rows keep."""
+        """Bytes of the messages that dirty rows keep."""
 
     # ------------------------------------------------------------------ for operators
 
@@ -164,7 +164,7 @@ class Rows(RowReader):
         self.wants_old = old_values
 
     def around_put(self, put: Callable[..., None]) -> Callable[..., None]:
-        """Returns what users and operators get of `put`: rows with rules of their own put them around it."""
+        """Returns `put` as users and operators get it: rows with rules of their own apply them around it."""
         return put
 
     # ------------------------------------------------------------------ slow paths of get and put
@@ -174,7 +174,7 @@ class Rows(RowReader):
         return self._read_through
 
     def note_dirty(self, cost: int) -> None:
-        """Dirty rows take ``cost`` bytes more: in a cache, or else waiting for the commit."""
+        """Counts ``cost`` bytes more of dirty rows: in the cache, or else as waiting for the commit."""
         budget = self.budget
         if not self.cached:
             budget.uncommitted += cost
@@ -184,7 +184,7 @@ class Rows(RowReader):
             self.evict()
 
     def note_logged(self, key: Any, value: Any, known: Entry | None) -> None:
-        """A row was put, in place of ``known``, and logged at once; not yet in `drained`."""
+        """Counts a row that was put in place of ``known`` and logged at once; it is not yet in `drained`."""
         budget, cost = self.budget, self.format.cost(key, value)
         if value is None:
             self._deleted.append(key)
@@ -203,7 +203,7 @@ class Rows(RowReader):
             fresh.append(key)
 
     def note_message(self, size: int) -> None:
-        """Dirty rows keep ``size`` bytes of messages more."""
+        """Counts ``size`` bytes more of messages that dirty rows keep."""
         self.message_bytes += size
         self.budget.dirty += size
 
@@ -276,7 +276,7 @@ class Rows(RowReader):
         return True
 
     def _was_logged(self) -> None:
-        """Part of each drain: everything is logged, and nothing of it is forwarded yet."""
+        """Called in each drain when everything is logged and nothing of it is forwarded yet."""
         if self._when_logged is not None:
             self._when_logged(self.drained)
 
@@ -316,8 +316,10 @@ class Rows(RowReader):
         return olds
 
     def _log_one(self, rows: dict[Any, Entry], size: int) -> Iterable[Any]:
-        """As `_log_all`, of one row that takes ``size`` bytes: where each record is committed, as a test driver does,
-        the steps of many rows take twice as long."""
+        """Logs one row that takes ``size`` bytes, as `_log_all` does many.
+
+        Where each record is committed, as in a test driver, the steps for many rows take twice as long.
+        """
         [(key, entry)] = rows.items()
         value, timestamp = entry[:2]
         if value is None:
@@ -381,7 +383,7 @@ class Rows(RowReader):
         self.format.codec.fill(batch, self.family.handle, self.drained.values())
 
     def applied(self) -> None:
-        """The engine holds what was drained."""
+        """Forgets the drained rows, which the engine holds now."""
         clean, budget = self.clean, self.budget
         for key in self._deleted:
             entry = clean.get(key)
@@ -423,7 +425,7 @@ class Rows(RowReader):
     # ------------------------------------------------------------------ ranges
 
     def _overlay(self, low: bytes | None, high: bytes | None, reverse: bool) -> Overlay:
-        """By an index, which is kept up while the task reads ranges."""
+        """Returns the buffer's rows in a range, by an index that is kept up to date while the task reads ranges."""
         if not self.dirty and not self.drained:
             return []
         if low is not None and high is not None and low >= high:

@@ -47,7 +47,7 @@ def key_writer(serde: Serde[Any], store: str) -> Callable[[Any], bytes]:
 def prefix_bounds(
     prefix: Any, write_key: Callable[[Any], bytes], prefix_serde: Serde[Any] | None, store: str
 ) -> tuple[bytes, bytes | None]:
-    """Where the keys begin that start with a prefix, and where they have ended.
+    """Returns where the keys with a prefix begin, and where they have ended.
 
     :param write_key: the store's own, for a prefix without a serde of its own.
     """

@@ -21,9 +21,9 @@ from state.write_buffer.time_to_live import Lifetime
 __all__ = ["ByAccess", "ByRecordTime", "ExpiringRows"]
 
 SWEEP_LEAST, SWEEP_FACTOR = 1000, 4
-"""Rows that a sweep looks at in one commit: so many, and so many for each row that the commit writes."""
+"""Rows that a sweep reads in one commit: so many, and so many for each row that the commit writes."""
 REFRESH_BYTES = 100
-"""What a read that waits to be logged takes besides its key."""
+"""Memory of a read that waits to be logged, besides its key."""
 
 
 class ExpiringRows(Rows):
@@ -38,8 +38,8 @@ class ExpiringRows(Rows):
         self._sweep_began = -1
         self._swept = False
         self._judged: dict[Any, tuple[int, int | None]] = {}
-        """Of dirty rows of a cache that is asked for old values, when they were first put: what had expired, and the
-        time of the row below, where that is forgotten with the put."""
+        """Dirty rows of a cache that is asked for old values, each with the limit of expiry when it was first put, and
+        the time of the row below, which the put forgets."""
 
     # ------------------------------------------------------------------ changes
 
@@ -48,9 +48,11 @@ class ExpiringRows(Rows):
         super()._was_logged()
 
     def _judge(self, row: Any) -> None:
-        """Before each put into a cache that is asked for old values. What has expired is no old value of a change, and
-        that is decided when the change is made, as without a cache, not when it is drained. A change that waits and has
-        expired is forwarded now: without a cache it was."""
+        """Decides before a put whether the old value of the change has expired; for a cache that gives old values.
+
+        An expired value is no old value of a change. This is decided when the change is made, as without a cache, and
+        not when it is drained. A waiting change that has expired is forwarded now, as it would be without a cache.
+        """
         limit, known = self.expiry.limit(), self.dirty.get(row)
         if known is not None:
             if known[0] is None or not self.lifetime.is_over(self.expiry.time_of(row, known), limit):
@@ -59,7 +61,7 @@ class ExpiringRows(Rows):
         self._judged[row] = limit, self._time_below(row)
 
     def _time_below(self, row: Any) -> int | None:
-        """The time of what a put is about to replace, if that will not be known afterwards."""
+        """Returns the time of the row that a put is about to replace, if the put forgets it; else ``None``."""
         return None
 
     def _below(self, key: Any) -> Any:
@@ -72,12 +74,14 @@ class ExpiringRows(Rows):
         return entry[0]
 
     def _clean_time(self, row: Any, entry: Entry) -> int:
-        """The time of a row that is below a dirty one."""
+        """Returns the time of a row that is below a dirty one."""
         return self.expiry.time_of(row, entry)
 
     def _old_values(self, rows: dict[Any, Entry], deleted: list[Any]) -> Iterable[Any]:
-        """Deletions of rows that no receiver knows are forwarded as well: whether one has expired and is gone, or was
-        never there, makes no difference to those who kept it."""
+        """Returns the old values; deletions of rows that no receiver knows are forwarded as well.
+
+        A row that has expired looks like one that was never there, and its receivers may still have it.
+        """
         return super()._old_values(rows, [])
 
     # ------------------------------------------------------------------ commits
@@ -107,11 +111,11 @@ class ExpiringRows(Rows):
 
     @property
     def _sweeps_from(self) -> int:
-        """What has to have expired before there is anything to do."""
+        """The smallest limit of expiry at which a sweep has anything to do."""
         return 0
 
     def _date(self, raw_key: bytes, row: bytes) -> None:
-        """A row whose time is not known was found."""
+        """Gives a time to a row that was found without one."""
 
     def _remove(self, raw_key: bytes) -> None:
         key = self.format.row_key_of(raw_key)
@@ -247,11 +251,11 @@ class ByAccess(ExpiringRows):
     # ------------------------------------------------------------------ commits
 
     def _time_below(self, row: Any) -> int | None:
-        """That of a row that waits for the commit."""
+        """Returns the time of a row that waits for the commit."""
         return self._times.get(row)
 
     def _clean_time(self, row: Any, entry: Entry) -> int:
-        """`_times` has that of the dirty row, or of this one where it is drained and was not put again."""
+        """Returns the time of a row below a dirty one; `_times` has that of the dirty row."""
         time = self._accesses.refreshed.get(row)
         return entry[2] if time is None else time
 
@@ -287,8 +291,10 @@ class ByAccess(ExpiringRows):
         return -self.lifetime.length
 
     def _date(self, raw_key: bytes, row: bytes) -> None:
-        """Logs it with the time from which it counts: else it would get another life with each restore. A row without a
-        timestamp stays as it is, since none is to be made up."""
+        """Logs a row with the time from which it counts; without that, it would live longer with each restore.
+
+        A row without a timestamp stays as it is, since a timestamp must not be invented.
+        """
         key, (value, timestamp) = self.format.row_key_of(raw_key), self.format.entry_of(row)
         if timestamp < 0 or key in self.dirty or key in self.drained:
             return

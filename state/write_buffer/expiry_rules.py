@@ -1,4 +1,4 @@
-"""How reads of a store with a time to live hide what has expired. They refresh nothing.
+"""The rules by which reads of a store with a time to live hide expired rows. They refresh nothing.
 
 The time of a row is the timestamp of its value (`RecordTimeRule`), or when it was last put or read (`AccessRule`).
 Either way it is the first eight bytes of a row in the engine.
@@ -70,13 +70,13 @@ class RecordTimeRule(ExpiryRule):
 
 
 class Accesses:
-    """When rows were put or read, as far as the engine does not have it; shared with the store's changelog and with
-    readers in other threads.
+    """The times of the last accesses that the engine does not have yet.
 
-    A row's time moves like the row: from `refreshed` over `times` to the engine. A reader that looks in this order
-    finds one that is not older than the row.
+    They are shared with the store's changelog and with readers in other threads. A row's time moves like the row: from
+    `refreshed` through `times` to the engine. A reader that reads in this order finds a time that is not older than the
+    row.
 
-    :param row_key_of: a key's bytes to its row key.
+    :param row_key_of: converts a key's bytes to its row key.
     """
 
     __slots__ = ("refreshed", "row_key_of", "times")
@@ -89,11 +89,13 @@ class Accesses:
     ) -> None:
         self.row_key_of = row_key_of
         self.times: dict[Any, int] = {} if times is None else times
-        """By row key, of the rows that wait for the commit."""
+        """Times of the rows that wait for the commit, by row key."""
         self.refreshed: dict[Any, int] = {} if refreshed is None else refreshed
-        """By row key, of the rows that the engine has and that were read since. Replaced when it is drained and with
-        each commit, since open ranges hold it: a row that had expired when a range was opened may be put, committed and
-        read meanwhile."""
+        """Times of rows of the engine that were read since their commit, by row key.
+
+        The dictionary is replaced at each drain and each commit, since open ranges hold it: a row that had expired when
+        a range was opened may be put, committed and read meanwhile.
+        """
 
     def of(self, raw_key: bytes) -> int:
         """Returns the time of a row that waits for the commit."""
@@ -139,8 +141,11 @@ class AccessRule(ExpiryRule):
         return get_alive
 
     def _alive(self, rows: Iterator[tuple[bytes, bytes]], limit: int) -> Iterator[tuple[bytes, bytes]]:
-        """A row that the engine has as expired was alive when the range was opened if it was read since the last
-        commit: only what lives is refreshed."""
+        """Yields the rows that had not expired when the range was opened.
+
+        A row that has expired by the engine's time was alive if it was read since the last commit, since a read
+        refreshes only rows that are alive.
+        """
         is_over, refreshed, row_of = self.lifetime.is_over, self.accesses.refreshed, self.format.row_key_of
         return (
             (key, row)

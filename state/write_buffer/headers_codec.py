@@ -1,7 +1,7 @@
 """Rows of values with headers (KIP-1271), in stores of every kind that has them.
 
-On the changelog the value stands alone, with its timestamp and headers as those of the record; a deletion has the
-headers of the current record. In the engine it has the headers in front.
+On the changelog a record has only the value, and the value's timestamp and headers as its own; a deletion has the
+headers of the current record. In the engine the headers stand before the value.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class HeadersLog(CommitParticipant):
         self._deleted: dict[bytes, HeaderList | None] = {}
 
     def note_deletion(self, logged_key: bytes, headers: HeaderList | None) -> None:
-        """A record with these headers is about to delete a key, of which the changelog may be written later."""
+        """Notes the headers of a record that is about to delete a key; the changelog may be written later."""
         self._deleted[logged_key] = headers
 
     def __call__(self, key: bytes, data: bytes | None, timestamp: int) -> None:
@@ -74,7 +74,7 @@ class HeadersLog(CommitParticipant):
         self._log(key, data, timestamp, headers)
 
     def apply(self, batch: Batch) -> None:
-        """Nothing of it goes to the engine."""
+        """Does nothing: the engine gets nothing of it."""
 
     def applied(self) -> None:
         self._deleted.clear()
@@ -99,5 +99,5 @@ def session_from_plain(row: bytes) -> bytes:
 
 
 def session_from_timestamped(row: bytes) -> bytes:
-    """The same of a timestamped one: the timestamp goes."""
+    """A row of a timestamped session store as one of a session store with headers, without the timestamp."""
     return _NO_HEADERS + row[8:]

@@ -62,7 +62,10 @@ class OpenIterators:
         return iterator
 
     def check(self) -> None:
-        """:raises StoreError: if the store is closed."""
+        """Checks that the store is open.
+
+        :raises StoreError: if the store is closed.
+        """
         if not self.is_open:
             raise StoreError(
                 f"store {self._store!r} is closed: its task is not on this worker any more", store=self._store

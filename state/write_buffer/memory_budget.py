@@ -21,7 +21,7 @@ class Budget:
         self.cache_limit = cache_bytes
         self.uncommitted_limit = uncommitted_bytes
         self._seen = 0
-        """What waited for the commit when it was last asked."""
+        """Bytes that waited for the commit at the last check."""
         self.clean = 0
         """Rows known, be they in the engine or on their way to it."""
         self.dirty = 0
@@ -29,11 +29,11 @@ class Budget:
         self.uncommitted = 0
         """Rows on their way to the engine that no cache holds back."""
         self.reports: list[Callable[[], int]] = []
-        """What custom stores tell of their own buffers, in bytes."""
+        """Functions of custom stores that return the size of their own buffers, in bytes."""
 
     @property
     def cached(self) -> int:
-        """What counts against the limit of the cache."""
+        """Bytes that count against the limit of the cache."""
         return self.clean + self.dirty
 
     def is_full(self) -> bool:

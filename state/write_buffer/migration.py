@@ -1,11 +1,11 @@
 """A store of a newer kind on the rows of an older one (KIP-258, KIP-1271): each key moves when it is next written.
 
 Rows of the older kind stay in their family, and are shown as rows of the newer one. A commit that writes a key puts the
-new row and deletes the old one in its one batch, so that a key has a row in one of the families at any time, wherever a
-crash comes between; reads write nothing. When the older family has no rows left, the next opening does not know of it.
+new row and deletes the old one in one batch. So each key has a row in exactly one of the families, also after a crash;
+reads write nothing. When the older family has no rows left, the next opening ignores it.
 
-Windows and sessions move likewise, row by row: a segment of before keeps its older rows until it expires, newer ones
-have none. What a kind writes besides the rows of its codec, it takes out of the older families itself.
+Windows and sessions move in the same way, row by row: an older segment keeps its older rows until it expires. Rows that
+a kind writes besides those of its codec, it removes from the older families itself.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class UpgradingFamily:
         return [self.name, *(family.name for family, _ in self._older)]
 
     def at(self, snapshot: Snapshot) -> UpgradingFamily:
-        """The same as of a snapshot of these families."""
+        """Returns the same as of a snapshot of these families."""
         older = [(snapshot.family(family.name), convert) for family, convert in self._older]
         return UpgradingFamily(snapshot.family(self.name), older, self._same)
 
@@ -105,7 +105,7 @@ class UpgradingEngine:
         return self._engine.lock
 
     def snapshot(self, families: Collection[str]) -> Snapshot:
-        """Of the families as the engine has them; see :meth:`UpgradingFamily.at`."""
+        """Returns a snapshot of the families as the engine has them; :meth:`UpgradingFamily.at` joins them."""
         return self._engine.snapshot(families)
 
     def holds(self, name: str) -> bool:
@@ -131,12 +131,12 @@ class UpgradingEngine:
 
 
 def older_handles(family: Family) -> list[Any]:
-    """Of the families whose rows are shown in this one; what is written to it must be deleted from them."""
+    """Returns the handles of the older families whose rows this one shows; a row written to it is deleted there."""
     return family.older_handles if isinstance(family, UpgradingFamily) else []
 
 
 def upgrading_codec(codec: RowCodec, family: Family) -> RowCodec:
-    """A codec that takes the keys it writes to the family out of the older ones, if there are any."""
+    """Returns a codec that deletes the keys that it writes from the older families, if there are any."""
     if not older_handles(family):
         return codec
 

@@ -1,4 +1,4 @@
-"""What other threads have open of a store: closed with it, before its engine."""
+"""The views and iterators that other threads have open of a store; they close with it, before its engine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ViewSource(ABC):
 
     @abstractmethod
     def frozen(self, iterators: ViewIterators) -> Any:
-        """Returns one that shows rows as they are now."""
+        """Returns a store of the kind that shows rows as they are now."""
 
 
 class OpenViews:
@@ -36,11 +36,11 @@ class OpenViews:
         self._lock = threading.Lock()
         self._open: WeakSet[Any] = WeakSet()
         self.live: dict[Any, Any] = {}
-        """What is made once for each isolation level."""
+        """Objects that are made once for each isolation level."""
         self.closed = False
 
     def add(self, view: Any) -> None:
-        """Closes ``view``, by its `close`, with the store; if that is closed already, at once."""
+        """Adds a view, whose `close` is called when the store closes; at once if it is closed already."""
         with self._lock:
             if not self.closed:
                 self._open.add(view)
@@ -48,7 +48,10 @@ class OpenViews:
         view.close()
 
     def check(self, store: str) -> None:
-        """:raises StoreError: if the store is closed."""
+        """Checks that the store is open.
+
+        :raises StoreError: if the store is closed.
+        """
         if self.closed:
             raise StoreError(f"store {store!r} is closed: its task is not on this worker any more", store=store)
 

@@ -14,7 +14,10 @@ def merged(
     decode: Callable[[bytes], tuple[Any, ...]],
     reverse: bool,
 ) -> Iterator[tuple[bytes, tuple[Any, ...]]]:
-    """Both in one order; where both have a key the upper wins, and an upper value of ``None`` hides the row."""
+    """Yields the rows of both in the order of their keys.
+
+    Where both have a key the upper row wins; an upper value of ``None`` hides the lower row.
+    """
     if not over:
         for key, row in below:
             yield key, decode(row)

@@ -1,4 +1,4 @@
-"""The record in work, as stores and contexts see it."""
+"""The current record, as stores and contexts see it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NO_SOURCE: tuple[str | None, int] = (None, -1)
 
 
 class _NoMessage:
-    """Stands for the message outside of a record's processing."""
+    """A stand-in for the message while no record is processed."""
 
     __slots__ = ()
 
@@ -32,7 +32,7 @@ class _NoMessage:
 
 
 class Cursor:
-    """Position of one task. Metadata is read from the message when somebody asks, not copied per record."""
+    """The record context of one task. Metadata is read from the message on demand, not copied for each record."""
 
     __slots__ = ("headers", "keeps_messages", "message", "row_trace", "source", "stream_time", "timestamp")
 
@@ -45,24 +45,25 @@ class Cursor:
         self.leave()
 
     def leave(self) -> None:
-        """No record is in work."""
+        """Notes that there is no current record."""
         self.message: Any = _NO_MESSAGE
         self.source = NO_SOURCE
         self.timestamp = NO_TIMESTAMP
         self.headers: HeaderList | None = None
 
     def late_message(self) -> OffsetOnly:
-        """What stands for the message of a change that waited in a cache; its ``origin`` is what the change kept."""
+        """Returns a stand-in for the message of a change that waited in a cache; its ``origin`` is what the change
+        kept."""
         return KeptMessage() if self.keeps_messages else OffsetOnly()
 
     def kept_message(self) -> Any:
-        """The message in work, for a change that waits."""
+        """Returns the message of the current record, for a change that waits."""
         message = self.message
         return message.origin if type(message) is KeptMessage else message
 
 
 class OffsetOnly(_NoMessage):
-    """Stands for the messages of records whose cached results are forwarded later: only their offsets are kept."""
+    """A stand-in for the messages of records whose cached results are forwarded later: only their offsets are kept."""
 
     __slots__ = ("origin",)
 
@@ -74,7 +75,7 @@ class OffsetOnly(_NoMessage):
 
 
 class KeptMessage(OffsetOnly):
-    """As :class:`OffsetOnly`, where the messages are kept."""
+    """A stand-in like :class:`OffsetOnly`, where the messages are kept."""
 
     __slots__ = ()
 
@@ -92,5 +93,5 @@ _NO_MESSAGE = _NoMessage()
 
 
 def message_bytes(message: Any) -> int:
-    """What a kept message costs."""
+    """Returns the memory that a kept message takes, in bytes."""
     return len(message.key() or b"") + len(message.value() or b"")

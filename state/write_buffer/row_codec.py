@@ -1,4 +1,4 @@
-"""How rows of key-value kinds are written: to the engine, and to the changelog."""
+"""The formats of key-value kinds' rows, in the engine and on the changelog."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ Entry = tuple[Any, int]
 
 @dataclass(frozen=True)
 class RowCodec:
-    """A row of the engine from a value's bytes and its timestamp, and back. Frozen on disk."""
+    """Makes a row of the engine from a value's bytes and its timestamp, and reads it. Frozen on disk."""
 
     family_suffix: str
-    """What distinguishes this format's column family from a store's others (KIP-258)."""
+    """The last part of the name of this format's column family; it differs from those of other formats (KIP-258)."""
     write: Callable[[bytes, int], bytes]
     read: Callable[[bytes], tuple[bytes, int]]
     fill: Callable[[Batch, Any, Iterable[Logged]], None]
     """Puts logged rows, as ``(key, value's bytes or None, timestamp)``, into a batch of the engine for a family's
     handle: the loop over `write` that runs at every commit."""
     entries: Callable[[Callable[[bytes], Any]], Callable[[bytes], Entry]] | None = None
-    """From what reads a value to what reads a row: `read` and that in one call, for reads of single rows. Where it
-    fails, `read` tells how; ``None`` where that is all there is."""
+    """Makes, from a function that reads a value, one that reads a row: `read` and that function in one call, for reads
+    of single rows. If that call fails, `read` gives the reason. ``None`` where there is only `read`."""
 
     def reading(self, value: Callable[[bytes], Any]) -> Callable[[bytes], Entry]:
-        """Reads a row and its value."""
+        """Returns a function that reads a row and its value."""
         if self.entries is not None:
             return self.entries(value)
         read = self.read
@@ -92,7 +92,7 @@ def _timestamped_entries(value: Callable[[bytes], Any]) -> Callable[[bytes], Ent
 
 
 PLAIN = RowCodec("plain", lambda value, timestamp: value, lambda row: (row, NO_TIMESTAMP), _fill_plain, _plain_entries)
-"""The value alone."""
+"""Only the value."""
 
 TIMESTAMPED = RowCodec(
     "timestamped", _write_timestamped, read_value_and_timestamp, _fill_timestamped, _timestamped_entries
@@ -101,7 +101,7 @@ TIMESTAMPED = RowCodec(
 
 
 def without_rows(family_suffix: str) -> RowCodec:
-    """Of a kind of store that has no rows in the engine."""
+    """Returns the codec of a kind of store that has no rows in the engine."""
     return replace(PLAIN, family_suffix=family_suffix)
 
 
@@ -111,17 +111,17 @@ def row_from_plain(row: bytes) -> bytes:
 
 
 pack_access = pack_timestamp
-"""What stands in front of a row of `ACCESSED`: the stream time of the last access, -1 if it is not known."""
+"""Returns the prefix of a row of `ACCESSED`: the stream time of the last access, -1 if it is not known."""
 
 
 def access_of(row: bytes) -> int:
-    """The time of the access in front of a row of `ACCESSED`."""
+    """Returns the time of the access at the front of a row of `ACCESSED`."""
     time: int = _LONG.unpack_from(row)[0]
     return time
 
 
 def without_access(row: bytes) -> bytes:
-    """A row of `ACCESSED` as one of `TIMESTAMPED`."""
+    """Returns a row of `ACCESSED` as one of `TIMESTAMPED`."""
     return row[8:]
 
 

@@ -1,8 +1,8 @@
-"""How the rows of one store stand in memory, in the engine and on the changelog: its codec and its serdes.
+"""The format of one store's rows in memory, in the engine and on the changelog: its codec and its serdes.
 
-A row key is a key as it is where its serde gives every key back exactly (strings and bytes), else the key's bytes. A
-value is kept decoded in memory if its serde gives it back exactly, else as bytes, so that a failing serde fails at the
-put and that a value changed in place by its owner does not change the store.
+A row key is the key itself if its serde gives every key back exactly (strings and bytes), else the key's bytes. In the
+same way a value is kept decoded in memory if its serde gives it back exactly, else as bytes. So a failing serde fails
+at the put, and a value that its owner changes in place does not change the store.
 """
 
 from __future__ import annotations
@@ -54,24 +54,24 @@ class RowFormat:
         self.read_key = reader(key_serde, "key", store)
         self.read_value = reader(value_serde, "value", store)
         self.plain_keys = _is_plain(key_serde)
-        """Whether row keys are keys as they are."""
+        """Whether row keys are the keys themselves, not their bytes."""
         self.encoded = value_serde.exact is None
         """Whether values are kept as bytes."""
         self.stored: Callable[[bytes], Any] = _as_it_is if self.encoded else self.read_value
-        """A value's bytes to the value as it is kept in memory."""
+        """Converts a value's bytes to the value as it is kept in memory."""
         self.decode: Callable[[bytes], Any] = _decoder(value_serde, encoded=self.encoded)
-        """As `stored`, quicker: it fails with the errors of the serde, and with strings that have bad bytes."""
+        """A quicker `stored`, which fails with the errors of the serde, and with strings that have bad bytes."""
         self.entry_of = _entry_reader(codec, self.stored)
-        """A row of the engine to the row as it is kept in memory."""
+        """Converts a row of the engine to the row as it is kept in memory."""
         self.row_key_of: Callable[[bytes], Any] = row_key_reader(key_serde, store)
-        """A key's bytes to its row key."""
+        """Converts a key's bytes to its row key."""
         self.write_key: Callable[[Any], bytes] = _trusted(key_serde) if self.plain_keys else bytes
-        """A row key to its bytes."""
+        """Converts a row key to its bytes."""
         self.write_value: Callable[[Any], bytes] = bytes if self.encoded else _trusted(value_serde)
-        """A kept value to its bytes."""
+        """Converts a kept value to its bytes."""
         self.sized_values = self.encoded or _is_plain(value_serde)
         self.cost = _sized_cost if self.sized_values else _fixed_cost
-        """``(row key, value)`` to the bytes that the memory budget counts."""
+        """Returns the bytes that the memory budget counts for ``(row key, value)``."""
 
     def key_bytes(self, row_key: Any) -> bytes:
         """Returns the bytes of a row key that was not checked yet."""

@@ -14,7 +14,7 @@ from state.write_buffer.shared_rows import SharedRows
 __all__ = ["Get", "Overlay", "ReadRule", "RowReader"]
 
 Get = Callable[[Any], Entry | None]
-"""A key to a tuple that starts with (value, timestamp); ``None`` if there is none."""
+"""Returns for a key a tuple that starts with (value, timestamp); ``None`` if there is none."""
 Overlay = list[tuple[bytes, Entry]]
 """Rows of a buffer by their keys' bytes, in order."""
 
@@ -62,7 +62,7 @@ class RowReader:
         return None if row is None else self.format.entry_of(row)
 
     def around_get(self, get: Get) -> Get:
-        """Returns what users and operators get of `get`: with the rule of the rows, if they have one."""
+        """Returns `get` as users and operators get it: with the rule of the rows, if they have one."""
         return get if self.rule is None else self.rule.around_get(get, self)
 
     def approximate_count(self) -> int:
@@ -78,7 +78,7 @@ class RowReader:
         return merged(over, below, self.format.entry_of, reverse)
 
     def _overlay(self, low: bytes | None, high: bytes | None, reverse: bool) -> Overlay:
-        """The rows of the buffer in a range. Looks at all of them: an index would be read once."""
+        """Returns the rows of the buffer in a range. Compares all of them: an index would be read only once."""
         found: dict[bytes, Entry] = {}
         stored, key_bytes = self.format.stored, self.format.key_bytes
         for raw, data, timestamp in self.drained.values():

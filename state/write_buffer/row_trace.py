@@ -1,7 +1,7 @@
 """Reports what happens to the rows of a task's stores, for a trace of chosen records.
 
-A store asks for it once, when its functions are made; without one they are as they were. Nothing here changes what a
-read finds or a cache holds: rows are looked up beside the calls, not by them.
+A store asks for the trace once, when its functions are made; without a trace they do nothing more. A trace never
+changes what a read finds or a cache holds: it looks rows up beside the calls.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 __all__ = ["CACHE", "ENGINE", "LOGGED", "NOWHERE", "WAITING", "RowAccess", "RowTrace"]
 
 WAITING = "waiting"
-"""In the buffer, not logged yet; of a cached store, not forwarded either."""
+"""The row is in the buffer and not logged yet; in a cached store, it is not forwarded either."""
 LOGGED = "logged"
-"""In the buffer, logged, and not committed yet."""
+"""The row is in the buffer, logged, and not committed yet."""
 CACHE = "cache"
-"""In memory, equal to the engine."""
+"""The row is in memory, equal to the engine's."""
 ENGINE = "engine"
 NOWHERE = "nowhere"
 
@@ -32,13 +32,13 @@ class RowAccess(NamedTuple):
     place: str
     """Where the row was before the call."""
     old: Any
-    """The value that it had there, as its user knows it. Of a read: what was read."""
+    """The value that it had there, as its user knows it; for a read, the result."""
     new: Any
-    """What was put; ``None`` deletes."""
+    """The value that was put; ``None`` deletes."""
 
 
 class RowTrace:
-    """The rows of one task.
+    """Reports the accesses to the rows of one task.
 
     :param watches: whether accesses are to be reported now; asked before each.
     :param accessed: gets each read after it, and each put before it.
@@ -65,7 +65,7 @@ class RowTrace:
         return threading.get_ident() == self._thread and self._watches()
 
     def reading(self, rows: Any, row_key_of: Callable[[Any], Any], get: Callable[..., Any]) -> Callable[..., Any]:
-        """A function that reads a row by its user's key, reported."""
+        """Returns a function that reads a row by its user's key, and reports it."""
 
         def traced_get(key: Any, *more: Any) -> Any:
             if not self._is_watched():
@@ -75,7 +75,7 @@ class RowTrace:
                 row_key = row_key_of(key)
                 place = _place_in_memory(rows, row_key) or ENGINE
             except Exception:
-                row_key = None  # the read says what is wrong with the key
+                row_key = None  # the read itself fails with the reason
             found = get(key, *more)
             if found is None and place == ENGINE:
                 place = NOWHERE
@@ -85,7 +85,7 @@ class RowTrace:
         return traced_get
 
     def writing(self, rows: Any, row_key_of: Callable[[Any], Any], put: Callable[..., Any]) -> Callable[..., Any]:
-        """A function that puts a row by its user's key, reported."""
+        """Returns a function that puts a row by its user's key, and reports it."""
 
         def traced_put(key: Any, value: Any, *more: Any) -> Any:
             if self._is_watched():
@@ -93,14 +93,14 @@ class RowTrace:
                     row_key = row_key_of(key)
                     place, old = _find(rows, row_key)
                 except Exception:
-                    return put(key, value, *more)  # the put says what is wrong with the key
+                    return put(key, value, *more)  # the put itself fails with the reason
                 self._accessed(RowAccess(rows, row_key, True, place, old, value))
             return put(key, value, *more)
 
         return traced_put
 
     def logging(self, store: str, log: Callable[..., None]) -> Callable[..., None]:
-        """The changelog of a buffer, reported by row keys."""
+        """Returns a log of a buffer that reports each row by its row key."""
 
         def traced_log(row_key: bytes, value: bytes | None, timestamp: int, *headers: Any) -> None:
             if threading.get_ident() != self._thread:
@@ -124,7 +124,7 @@ def _place_in_memory(rows: Any, row_key: Any) -> str | None:
 
 
 def _find(rows: Any, row_key: Any) -> tuple[str, Any]:
-    """Where a row is, and its value; the row is neither kept nor counted as used."""
+    """Returns where a row is, and its value; the row is neither cached nor counted as used."""
     place = _place_in_memory(rows, row_key)
     if place is not None:
         entry = rows.dirty.get(row_key) or rows.clean.get(row_key)

@@ -1,11 +1,11 @@
-"""What the thread of a task and the readers in other threads share of a store's rows, and the rules for both sides.
+"""The rows of a store that its task's thread shares with readers in other threads, and the rules for both sides.
 
 Readers see one moment of a store while the task's thread puts, drains, evicts, commits and aborts, and that thread does
 nothing for them when a row is put. It rests on three rules (docs/decisions/0013-views-of-running-stores.md has the
 reasons and the alternatives):
 
 1. **A row is put where it goes before it is taken from where it was**: `dirty`, `draining`, `drained`, then the engine.
-   A reader that looks in this order finds it, without a lock or a counter. A put that replaces a dirty row takes it out
+   A reader that reads in this order finds it, without a lock or a counter. A put that replaces a dirty row takes it out
    and puts it in again: nothing is called between the two, so that no other thread runs there.
 2. **One call of built-in functions is one moment.** CPython changes threads between instructions of Python code, not
    inside of a built-in function: ``tuple(map(call, reads))`` reads all dictionaries of a store at once, if each of
@@ -33,7 +33,7 @@ Logged = tuple[bytes, bytes | None, int]
 """Key, value and timestamp of a row as they were logged."""
 
 WATCHED_COMMITS = 100
-"""For so many commits new keys are noted after the last read of a range."""
+"""Commits after the last read of a range during which new keys are still noted."""
 
 
 class Uncommitted:
@@ -43,11 +43,11 @@ class Uncommitted:
 
     def __init__(self, dirty: dict[Any, Entry] | None = None, drained: dict[Any, Logged] | None = None) -> None:
         self.dirty: dict[Any, Entry] = {} if dirty is None else dirty
-        """Put since the last drain, in order of last update; neither logged nor, with caching, forwarded."""
+        """Rows put since the last drain, in order of last update; neither logged nor, with caching, forwarded."""
         self.draining: dict[Any, Entry] = {}
-        """What a drain moves from `dirty` to `drained`."""
+        """Rows that a drain is moving from `dirty` to `drained`."""
         self.drained: dict[Any, Logged] = {} if drained is None else drained
-        """Logged, and waiting for the commit."""
+        """Rows that are logged and wait for the commit."""
         self.fresh: list[Any] | None = None
         """Keys put since the last commit, while ranges are read (:meth:`watch`); another list with each commit."""
         self._watched_for = 0
@@ -69,7 +69,7 @@ class Uncommitted:
             self.fresh = [] if self._watched_for else None
 
     def clear(self) -> None:
-        """Forgets all rows, and who reads ranges: the store is closed."""
+        """Forgets all rows, and that ranges are read: the store is closed."""
         self.dirty.clear()
         self.drained.clear()
         with self._lock:

@@ -1,7 +1,7 @@
-"""What a kind of store is: everything that is said about it is in one :class:`StoreKind`.
+"""Kinds of stores: one :class:`StoreKind` holds everything about one of them.
 
-Rows go through :class:`state.write_buffer.buffer.Rows`. A kind is a file of its own that says the rest; it is known by
-the name that store suppliers carry, once it is registered (:mod:`state.registry.kinds`).
+The rows of all kinds go through :class:`state.write_buffer.buffer.Rows`; the rest of a kind is in a file of its own. A
+kind is found by the name that store suppliers carry, once it is registered (:mod:`state.registry.kinds`).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class CommitParticipant(ABC):
 
     @property
     def waiting(self) -> tuple[int, int]:
-        """How many entries wait for the commit, and their bytes. Any thread may ask."""
+        """Returns the number of entries that wait for the commit, and their bytes; for any thread."""
         return 0, 0
 
     @abstractmethod
@@ -91,7 +91,7 @@ class Opening:
     budget: Budget
     log: Log | None
     log_many: LogMany | None
-    """As `log`, for many rows; ``None`` if there is only `log`."""
+    """Logs many rows at once, as `log` does one; ``None`` if there is only `log`."""
     log_each: bool
     """Whether a key-value store without caching logs each put when it happens, or the last of each key at the drain."""
     key_serde: Serde[Any]
@@ -114,11 +114,11 @@ class OpenStore:
     operator: Any
     """The store as the DSL's operators get it."""
     participants: Sequence[CommitParticipant] = ()
-    """What is written with each commit besides the rows."""
+    """Participants that write with each commit besides the rows."""
     bare: Any = None
     """The façade, where another one stands before it that counts its calls."""
     views: OpenViews = field(default_factory=OpenViews, compare=False, repr=False)
-    """What other threads have open of it (:func:`state.read_views.view.open_view`)."""
+    """Views and iterators that other threads have open (:func:`state.read_views.view.open_view`)."""
 
     @property
     def unguarded(self) -> Any:
@@ -185,9 +185,9 @@ class StoreForm:
     """A form in which a store can be read: the calls of another kind, such as a store without its timestamps."""
 
     facade: Callable[[Any], Any] = _same
-    """From a store as processors get it to the store in this form."""
+    """Returns a store in this form, from the store as processors get it."""
     value: Callable[[Any], Any] = _same
-    """From a value that the store gives to the value in this form."""
+    """Returns a value in this form, from the value that the store gives."""
 
 
 ITSELF = StoreForm()
@@ -196,39 +196,39 @@ ITSELF = StoreForm()
 
 @dataclass(frozen=True, kw_only=True)
 class StoreKind:
-    """A kind of store. Only `codec` and `open` have no default; a kind without the others cannot be read so."""
+    """A kind of store. `codec` and `open` are required; a kind without one of the others cannot be read in that way."""
 
     codec: RowCodec
     """How its rows are written, and the suffix of the family that holds them."""
     open: Callable[[Opening], OpenStore]
     """Opens a store of a task on its engine."""
     restoring: Callable[[StoreBuilder[Any, Any], Engine, RowCodec], Restore] = _restore_rows
-    """Makes what turns changelog records into rows. The default is for changelogs that have the keys of the rows."""
+    """Makes the restore of a store. The default is for changelogs that have the keys of the rows."""
     families: tuple[str, ...] = ()
-    """Suffixes of the engine's families that it has besides the codec's."""
+    """Suffixes of its families in the engine besides the codec's."""
     notes: tuple[str, ...] = ()
-    """The same of those that another kind may ignore."""
+    """Suffixes of further families, which another kind may ignore."""
     older: Mapping[str, Callable[[bytes], bytes]] = field(default_factory=dict)
     """Suffixes of families of older kinds that it takes over (:mod:`state.write_buffer.migration`), with what makes a
     row of this kind from one of theirs."""
     same: frozenset[bytes] = frozenset()
     """Keys of rows that are the same in older kinds."""
     has_rows: bool = True
-    """Whether its stores have rows in an engine; a store of the user's own need not."""
+    """Whether its stores have rows in an engine; a custom store may have none."""
     logs_itself: bool = False
     """Whether its stores write to their changelog themselves."""
     writes: Collection[str] = WRITES
     """The calls that change a store: other threads and readers are refused them."""
     view: Callable[[OpenStore, bool], ViewSource] | None = None
-    """``(store, committed)`` to how other threads read a running store: what is committed, or all that was put."""
+    """Returns for ``(store, committed)`` the views of a running store: of committed rows, or of all that were put."""
     offline: Mapping[str, StoredFamily] = field(default_factory=dict)
-    """How rows on disk are read without a topology, by the suffix of their family."""
+    """Readers of rows on disk, for use without a topology, by the suffix of the family."""
     forms: Mapping[str, StoreForm] = field(default_factory=dict)
     """The forms in which ``KafkaStreams.store`` and the test driver's typed getters give it, by name."""
     answers: Mapping[type[Query[Any]], Answer] = field(default_factory=dict)
     """The queries of ``KafkaStreams.query`` that it answers."""
     metrics_scope: str = ""
-    """What the tag of its metrics has behind the engine, as in Kafka Streams: ``window``, ``session`` or ``lru``."""
+    """The part behind the engine in the tag of its metrics, as in Kafka Streams: ``window``, ``session`` or ``lru``."""
 
     @property
     def restores_rows(self) -> bool:
@@ -237,8 +237,7 @@ class StoreKind:
 
 
 def is_persistent(builder: StoreBuilder[Any, Any], engine: Engine) -> bool:
-    """Returns whether a store follows the rules of those on disk: its supplier says so, or an engine of the user's
-    own."""
+    """Returns whether a store follows the rules of stores on disk: as its supplier says, or a user's engine."""
     supplier = builder.supplier
     return supplier.persistent if supplier.engine in (MEMORY, ROCKSDB) else engine.persistent
 

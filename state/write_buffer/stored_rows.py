@@ -1,7 +1,8 @@
-"""What a row on disk says without a topology: key, value, times and headers.
+"""Rows on disk, read without a topology: key, value, times and headers.
 
-Sizes and serdes are the topology's: a window has its start here and no end, keys and values are bytes. A kind says for
-each of its families how it is read (:class:`StoredFamily`); the readers that several kinds share are here.
+Only a topology knows the sizes of windows and the serdes: here a window has its start and no end, and keys and values
+are bytes. A kind says how each of its families is read (:class:`StoredFamily`); readers that several kinds share are
+here.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ class StoredRow:
 
     key: bytes
     value: bytes | list[bytes | None] | None
-    """A list for list stores; ``None`` where a version says that there was no value."""
+    """The value; a list in list stores, ``None`` in a version without a value."""
     timestamp: int | None = None
-    """In ms; ``None`` where the kind keeps none."""
+    """Milliseconds since the epoch; ``None`` where the kind keeps none."""
     headers: HeaderList | None = None
     """``None`` where the kind keeps none."""
     more: Mapping[str, int] = field(default_factory=dict)
-    """Times in ms and numbers that the kind has besides: ``window_start``, ``session_end``, ``valid_from``..."""
+    """Further times in ms and numbers of the kind: ``window_start``, ``session_end``, ``valid_from``..."""
 
 
 Reader = Callable[[bytes, bytes], StoredRow | None]
@@ -65,19 +66,19 @@ def _same_bounds(low: bytes | None, high: bytes | None) -> Bounds:
 
 @dataclass(frozen=True)
 class StoredFamily:
-    """How the rows of one column family are read."""
+    """The reader of one column family's rows."""
 
     read: Reader
     columns: tuple[str, ...] = ()
-    """What an entry has besides its key and value: `timestamp`, `headers`, and what is in :attr:`StoredRow.more`."""
+    """Columns of an entry besides its key and value: `timestamp`, `headers`, and those of :attr:`StoredRow.more`."""
     bounds: Callable[[bytes | None, bytes | None], Bounds] = _same_bounds
-    """Bounds of the store's keys to bounds of the rows that may belong to them."""
+    """Converts bounds of the store's keys to bounds of the rows that may belong to them."""
     order: Callable[[StoredRow], Any] = _key_of
-    """By what the entries of several families of a store are put in order."""
+    """Returns the sort key of an entry, where a store has several families."""
 
 
 def read_plain(key: bytes, row: bytes) -> StoredRow:
-    """The value alone."""
+    """Reads a row that is only the value."""
     return StoredRow(key, row)
 
 

@@ -1,10 +1,10 @@
 """The time of a store with a time to live.
 
-Its time is the task's stream time, and never goes back: the latest is a row, written with each commit. A key has
-expired when the time to live has passed since its own time; where that is not known (rows that were there before the
-store had a time to live, or that it wrote while another measure counted, KIP-258's -1), since the first commit with it.
-That commit is known for the measure that counts; the row of the other is taken out, so that a measure that comes back
-starts again.
+It is the task's stream time, and never goes back: the latest is a row, written with each commit. A key has expired when
+the time to live has passed since its own time. The own time of some rows is not known: those of before the store had a
+time to live, those written under the other measure (by record time or by access), and those with KIP-258's timestamp
+-1. Such rows count from the first commit with this measure. The row of the other measure is deleted, so that a measure
+that comes back starts again.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ class Lifetime(CommitParticipant):
 
     @property
     def unknown_time(self) -> int:
-        """From when keys count whose own time is not known: the first commit, or this one."""
+        """The time for keys whose own time is not known: that of the first commit, or of this one."""
         return self._since if self._since >= 0 else self.now()
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Does nothing: there is nothing to release."""

@@ -1,5 +1,4 @@
-"""How values of a store are shown: alone, or with the timestamps (KIP-258) and headers (KIP-1271) of the records that
-set them."""
+"""Forms of a store's values: the value only, or with the timestamp (KIP-258) and headers (KIP-1271) of its record."""
 
 from __future__ import annotations
 
@@ -13,12 +12,12 @@ from state.write_buffer.record_context import Cursor
 
 __all__ = [
     "Aggregated",
-    "Headed",
     "Plain",
     "Shown",
     "Timestamped",
-    "Unheaded",
+    "TimestampedWithHeaders",
     "Untimed",
+    "WithoutHeaders",
     "named",
     "parts_with_headers",
     "wrong_timestamp",
@@ -26,36 +25,36 @@ __all__ = [
 
 
 named: Callable[[type, tuple[Any, ...]], Any] = tuple.__new__
-"""A named tuple of a tuple: half the cost of its class, whose constructor is a function of Python."""
+"""Makes a named tuple from a tuple: half the cost of its class, whose constructor is a function of Python."""
 
 
 def wrong_timestamp(store: str, timestamp: Any) -> StoreError:
     return StoreError(
         f"store {store!r} takes timestamps in ms that are below 2 to the 63 and not negative, got {timestamp!r}: the"
-        " changelog could hold no other",
+        " changelog cannot hold others",
         store=store,
     )
 
 
 class Shown(Protocol):
-    """Between a value as users give and get it, and a value and its timestamp in ms."""
+    """Converts between a value as users give and get it, and a value with its timestamp in ms."""
 
     def show(self, value: Any, timestamp: int) -> Any: ...
 
     def parts(self, value: Any) -> tuple[Any, int]:
-        """What to put.
+        """Returns the value and timestamp to put.
 
         :raises StoreError: if the store takes no such value.
         """
         ...
 
-    def alone(self) -> Shown:
-        """The same rows as values alone."""
+    def value_only(self) -> Shown:
+        """Returns the form of the same rows that shows only their values."""
         ...
 
 
 class Plain:
-    """The value alone. What is put has the timestamp of the record in work."""
+    """Only the value. A put has the timestamp of the current record."""
 
     def __init__(self, store: str, cursor: Cursor) -> None:
         self._cursor = cursor
@@ -66,21 +65,25 @@ class Plain:
     def parts(self, value: Any) -> tuple[Any, int]:
         return value, self._cursor.timestamp
 
-    def alone(self) -> Shown:
+    def value_only(self) -> Shown:
         return self
 
 
 class Untimed(Plain):
-    """Values of a timestamped store without their timestamps. What is put while no record is in work has timestamp 0:
-    there is none, and the row must have one."""
+    """Values of a timestamped store without their timestamps.
+
+    A put outside of a record has the timestamp 0, since the row must have one.
+    """
 
     def parts(self, value: Any) -> tuple[Any, int]:
         return value, max(self._cursor.timestamp, 0)
 
 
 class Timestamped:
-    """:class:`~processor_api.stores.contracts.ValueAndTimestamp`; what is deleted has the timestamp of the record in
-    work."""
+    """Values as :class:`~processor_api.stores.contracts.ValueAndTimestamp`.
+
+    A deletion has the timestamp of the current record.
+    """
 
     def __init__(self, store: str, cursor: Cursor) -> None:
         self._store = store
@@ -98,15 +101,16 @@ class Timestamped:
             raise wrong_timestamp(self._store, value[1])
         return None if value[0] is None else value[0], value[1]
 
-    def alone(self) -> Shown:
+    def value_only(self) -> Shown:
         return Untimed(self._store, self._cursor)
 
 
 def parts_with_headers(store: str, value: Any, now: int) -> tuple[Any, int]:
-    """What a row has of a :class:`~processor_api.stores.contracts.ValueTimestampHeaders`: a pair of value and headers,
-    and the timestamp; of ``None`` nothing, and ``now``.
+    """Returns the parts of a :class:`~processor_api.stores.contracts.ValueTimestampHeaders` for a row.
 
-    :raises StoreError: if it is none.
+    They are a pair of value and headers, and the timestamp; for ``None``, they are ``None`` and ``now``.
+
+    :raises StoreError: if the value is of another type.
     """
     if value is None:
         return None, now
@@ -118,9 +122,11 @@ def parts_with_headers(store: str, value: Any, now: int) -> tuple[Any, int]:
     return None if value is None else (value, headers), timestamp
 
 
-class Headed:
-    """:class:`~processor_api.stores.contracts.ValueTimestampHeaders`, of rows whose values are pairs of value and
-    headers."""
+class TimestampedWithHeaders:
+    """Values as :class:`~processor_api.stores.contracts.ValueTimestampHeaders`.
+
+    The rows have pairs of value and headers.
+    """
 
     def __init__(self, store: str, cursor: Cursor) -> None:
         self._store = store
@@ -132,13 +138,15 @@ class Headed:
     def parts(self, value: Any) -> tuple[Any, int]:
         return parts_with_headers(self._store, value, self._cursor.timestamp)
 
-    def alone(self) -> Shown:
-        return Unheaded(Untimed(self._store, self._cursor))
+    def value_only(self) -> Shown:
+        return WithoutHeaders(Untimed(self._store, self._cursor))
 
 
-class Aggregated(Headed):
-    """:class:`~processor_api.stores.contracts.AggregationWithHeaders`, of the same. What is put has the timestamp of
-    the record in work."""
+class Aggregated(TimestampedWithHeaders):
+    """Values as :class:`~processor_api.stores.contracts.AggregationWithHeaders`, of the same rows.
+
+    A put has the timestamp of the current record.
+    """
 
     def show(self, value: Any, timestamp: int) -> Any:
         return AggregationWithHeaders(*value)
@@ -152,8 +160,8 @@ class Aggregated(Headed):
         return None if value.aggregation is None else tuple(value), now
 
 
-class Unheaded:
-    """The same rows without their headers; what is put has none.
+class WithoutHeaders:
+    """The same rows without their headers; a put has none.
 
     :param shown: shows their values and timestamps.
     """
@@ -168,5 +176,5 @@ class Unheaded:
         alone, timestamp = self._shown.parts(value)
         return None if alone is None else (alone, []), timestamp
 
-    def alone(self) -> Shown:
-        return Unheaded(self._shown.alone())
+    def value_only(self) -> Shown:
+        return WithoutHeaders(self._shown.value_only())

@@ -1,4 +1,4 @@
-"""Asks a store a query of ``KafkaStreams.query``: how its kind answers it is said by the kind (`StoreKind.answers`)."""
+"""Asks a store a query of ``KafkaStreams.query``; its kind has the answers (`StoreKind.answers`)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def level_of(query: Query[Any], store: OpenStore, level: IsolationLevel) -> Isol
 def ask(query: Query[Any], store: OpenStore, open_view: Callable[[], StoreView]) -> Any:
     """Returns what a query finds in a store: a value, or an iterator that holds a view open.
 
-    :raises UnknownQueryType: if stores of its kind cannot answer it, or its task alone can ask it.
+    :raises UnknownQueryType: if stores of its kind cannot answer it, or only its task can ask it.
     """
     if why := why_unreadable(store.builder):
         raise UnknownQueryType(why, store=store.builder.name)

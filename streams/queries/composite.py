@@ -26,8 +26,8 @@ class CompositeStore(RefusesWrites):
 
     :param form: the name of the form in which their kind is read.
 
-    Any thread may use it, for as long as it likes: each call looks for the stores anew, and says if they are not to be
-    had now.
+    Any thread may use it, for as long as it likes: each call finds the stores again, and fails if they are not
+    available now.
     """
 
     def __init__(self, name: str, persistent: bool, find: Finder, form: str, level: IsolationLevel) -> None:
@@ -46,7 +46,7 @@ class CompositeStore(RefusesWrites):
             return False
 
     def read_only(self, level: IsolationLevel) -> Self:
-        """The same store, read at another level of isolation (KIP-892)."""
+        """Returns the same store, read at another level of isolation (KIP-892)."""
         return type(self)(self.name, self.persistent, self._find, self._form, level)
 
     def _refusal(self) -> StoreError:
@@ -58,11 +58,11 @@ class CompositeStore(RefusesWrites):
     # ------------------------------------------------------------------ for the kinds
 
     def _each(self, call: Callable[[Any], Any]) -> list[Any]:
-        """What the call gives in each store."""
+        """Returns the results of the call in each store."""
         return [self._ask(store, call) for store in self._find()]
 
     def _first(self, call: Callable[[Any], Any]) -> Any:
-        """The first value that is found."""
+        """Returns the first value that is found."""
         for store in self._find():
             value = self._ask(store, call)
             if value is not None:
@@ -70,7 +70,7 @@ class CompositeStore(RefusesWrites):
         return None
 
     def _shown(self, store: Readable) -> Callable[[Any], Any]:
-        """From a value that the store gives to the value as it is shown here."""
+        """Returns the function that converts a value of the store to the form of this view."""
         return kind_of(store.builder).forms[self._form].value
 
     def _ask(self, store: Readable, call: Callable[[Any], Any]) -> Any:
@@ -85,9 +85,9 @@ class CompositeStore(RefusesWrites):
             view.close()
 
     def _joined(self, call: Callable[[Any], Any], shown: Callable[[Callable[[Any], Any]], Callable[[Any], Any]]) -> Any:
-        """The rows of one store after another. Every view is opened now, so that all show this moment.
+        """Yields the rows of one store after another. Every view is opened now, so that all show this moment.
 
-        :param shown: what a row becomes, from what a value becomes.
+        :param shown: makes the function that converts a row from the one that converts a value.
         """
         opened: list[tuple[Readable, StoreView, Any]] = []
         try:

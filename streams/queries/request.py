@@ -1,4 +1,4 @@
-"""A query with what it is asked of, and how."""
+"""The request of a query: the query, its store and partitions, and how it is run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class InStore:
-    """A store to be asked."""
+    """A store to ask, by its name."""
 
     store_name: str
 

@@ -1,4 +1,4 @@
-"""How the test driver shows a store to a test that asks for one form: as its kind says (`StoreKind.forms`)."""
+"""Shows a store to a test in the form that it asks for; its kind has the forms (`StoreKind.forms`)."""
 
 from __future__ import annotations
 

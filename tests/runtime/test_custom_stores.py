@@ -126,7 +126,7 @@ def test_a_byte_store_that_cannot_go_backwards_is_named(tmp_path: Path) -> None:
         store = kit.store("store")
         assert list(store.all()) == [("k", "v")]
         for read, lacking in ((store.reverse_all, "reverse_all"), (lambda: store.reverse_range("a"), "reverse_range")):
-            with pytest.raises(StoreError, match=f"store 'store' .* ForwardsOnly has no {lacking}"):
+            with pytest.raises(StoreError, match=f"store 'store' .* ForwardsOnly does not implement {lacking}"):
                 read()
 
 

@@ -48,7 +48,7 @@ class BufferMemory:
 
     @property
     def input_bytes(self) -> int:
-        """How many bytes of its input one thread may buffer; -1 is no limit."""
+        """Returns how many bytes of its input one thread may buffer; -1 is no limit."""
         return self._part(self._input_bytes)
 
     def _part(self, total: int) -> int:

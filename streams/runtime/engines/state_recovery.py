@@ -16,7 +16,7 @@ from processor_api.stores.factory import ROCKSDB
 from processor_api.task_id import TaskId
 from state.directory.inspect import StoredTask
 from state.directory.state_directory import Slot, StateDirectory, TaskLock
-from state.engine.repair_hints import without_advice
+from state.engine.repair_hints import without_hint
 from streams.runtime.plan.task_plan import TaskPlan
 
 __all__ = ["OnDamage", "StateRecovery", "clear_tracebacks"]
@@ -143,7 +143,7 @@ class StateRecovery:
         if error.store is None:
             self._remove_all(found, held, error)
             return
-        place = {"task": found.name, "store": error.store, "error": without_advice(error.message)}
+        place = {"task": found.name, "store": error.store, "error": without_hint(error.message)}
         log.error("store is rebuilt from its changelog: it is damaged on disk", extra=place)
         try:
             take_out_store(found, error.store)
@@ -155,7 +155,7 @@ class StateRecovery:
             self._removed.add((found.name, error.store))
 
     def _remove_all(self, found: StoredTask, held: TaskLock | Slot, error: DamagedStateError) -> None:
-        place = {"task": found.name, "error": without_advice(error.message)}
+        place = {"task": found.name, "error": without_hint(error.message)}
         log.error("the stores of a task are rebuilt from their changelogs: what they share is damaged", extra=place)
         self._directory.remove_database(held)
         self._removed.add((found.name, None))

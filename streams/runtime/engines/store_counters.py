@@ -1,7 +1,7 @@
 """Counters of one store: of its commits always, of its operations only where ``metrics.recording.level`` is DEBUG.
 
-Each operation is counted, and one in `TIMED_ONE_IN` is timed: to read the clock twice costs as much as a get. At other
-levels nothing is between a processor and its store.
+Each operation is counted, and one in `TIMED_ONE_IN` is timed, since reading the clock twice costs as much as a get. At
+other levels nothing stands between a processor and its store.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class StoreCounters:
         self.commit_s = self.commit_s_max = 0.0
         self.windows = metrics.windows(self, ("commits", "commit_s"), ("commit_s_max",))
         self.operations: dict[str, OperationCounter] = {}
-        """By Kafka's name, at DEBUG: the operations that the store has."""
+        """The operations that the store has, at DEBUG, by Kafka's names."""
         self.iterators: OperationCounter | None = None
         """The iterators that were closed, with the time that each was open."""
         self.open_iterators = 0
