@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from processor_api.durations import Duration, to_ms
+from processor_api.partitioner import StreamPartitioner, partition_for_key
+from processor_api.record import HeaderList
 from processor_api.serde import Serde
 from processor_api.stores.windowed import Window, Windowed
 from state.formats import keys
 
-__all__ = ["SessionWindowedSerde", "TimeWindowedSerde", "WindowedSerdes"]
+__all__ = ["SessionWindowedSerde", "TimeWindowedSerde", "WindowedSerdes", "windowed_partitioner"]
 
 K = TypeVar("K")
 
@@ -47,6 +49,11 @@ class TimeWindowedSerde(Serde[Windowed[K]]):
             raise ValueError(f"window_size must not be negative, got {self._size_ms}")
         super().__init__(self._write, self._read, name=f"time-windowed {self._inner.name}")
 
+    @property
+    def inner(self) -> Serde[Any]:
+        """The serde of the keys within the windows."""
+        return self._inner
+
     def bind(self, topic: str, *, is_key: bool) -> Serde[Windowed[K]]:
         return self._around(self._inner.bind(topic, is_key=is_key))
 
@@ -78,6 +85,11 @@ class SessionWindowedSerde(Serde[Windowed[K]]):
         self._inner = inner or _MISSING
         super().__init__(self._write, self._read, name=f"session-windowed {self._inner.name}")
 
+    @property
+    def inner(self) -> Serde[Any]:
+        """The serde of the keys within the windows."""
+        return self._inner
+
     def bind(self, topic: str, *, is_key: bool) -> Serde[Windowed[K]]:
         return self._around(self._inner.bind(topic, is_key=is_key))
 
@@ -108,3 +120,18 @@ class WindowedSerdes:
     def session_windowed_serde_from(inner: Serde[K]) -> Serde[Windowed[K]]:
         """Returns a serde of keys in sessions; see :class:`SessionWindowedSerde`."""
         return SessionWindowedSerde(inner)
+
+
+def windowed_partitioner(serde: Serde[Any]) -> StreamPartitioner | None:
+    """Returns the partitioner of windowed keys, which looks at the key alone: its windows stay in one partition.
+
+    :param serde: the serde of the keys; ``None`` is returned if they are not windowed.
+    """
+    if not isinstance(serde, TimeWindowedSerde | SessionWindowedSerde):
+        return None
+    serialize = serde.inner.serialize
+
+    def by_key(topic: str, key: Any, value: Any, headers: HeaderList | None, partitions: int) -> list[int] | None:
+        return None if key is None else [partition_for_key(serialize(key.key), partitions)]
+
+    return by_key

@@ -457,8 +457,8 @@ KEYS: tuple[Key, ...] = (
         "__emit.interval.ms.kstreams.windowed.aggregation__",
         "windowed_aggregation_emit_interval_ms",
         "1000",
-        IGNORED,
-        "no operator emits windows when they close yet",
+        WORKS,
+        "how often, by the wall clock, an aggregation that emits when windows close looks for closed windows",
     ),
     Key("__internal.override.topic.prefix__", None, "", REFUSED, "internal topics begin with the application id"),
     Key(

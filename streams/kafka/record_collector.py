@@ -25,6 +25,7 @@ from processor_api.nodes import RecordContext, SinkNode
 from processor_api.partitioner import StreamPartitioner
 from processor_api.record import Forward, HeaderList
 from processor_api.serde import Serde
+from state.formats.windowed_serdes import windowed_partitioner
 from state.write_buffer.record_context import Cursor
 from streams.kafka.deliveries import is_fatal, is_purged, not_delivered, produced_record
 from streams.kafka.ports import Producer
@@ -370,8 +371,9 @@ class RecordCollector:
         delivered = self._delivery(errors)
         send = self._sender(delivered, errors)
         write_key, write_value = key_serde.serialize, value_serde.serialize
-        if node.partitioner is not None:
-            return self._partitioned(node, node.partitioner, topic, write_key, write_value, send, errors)
+        partitioner = node.partitioner or windowed_partitioner(key_serde)
+        if partitioner is not None:
+            return self._partitioned(node, partitioner, topic, write_key, write_value, send, errors)
         produce, zero = self._produce_for(errors), self._zero_of(topic)
 
         def sink(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:

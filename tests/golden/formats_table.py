@@ -22,7 +22,7 @@ from processor_api.stores.windowed import Window, Windowed
 from processor_api.task_id import TaskId, TopicPartition
 from state.formats import foreign_keys, headers_value, keys, outer_join, position, value_and_timestamp
 from state.formats.checkpoint import read_checkpoint, write_checkpoint
-from state.formats.windowed_serdes import TimeWindowedSerde, WindowedSerdes
+from state.formats.windowed_serdes import TimeWindowedSerde, WindowedSerdes, windowed_partitioner
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.serdes import list_serde
 
@@ -271,6 +271,20 @@ def _murmur2(given: Input) -> Fields:
     return {"output": hashed - (1 << 32) if hashed >> 31 else hashed}
 
 
+def _windowed_partition(given: Input) -> Fields:
+    key = Windowed(_utf8(given["key"]), Window(given["start"], given["end"]))
+    inner = Serdes.BYTES
+    serde = (
+        WindowedSerdes.session_windowed_serde_from(inner)
+        if given["session"]
+        else WindowedSerdes.time_windowed_serde_from(inner, 10)
+    )
+    partitioner = windowed_partitioner(serde)
+    assert partitioner is not None
+    (partition,) = partitioner("topic", key, None, None, given["partitions"]) or ()
+    return {"output": partition}
+
+
 PARTITION_COUNTS = (1, 2, 3, 4, 7, 10, 12, 16, 31, 64, 100, 1000)
 
 
@@ -392,6 +406,7 @@ FORMATS: Mapping[str, Callable[[Input], Fields]] = {
     "change read back": _change_read,
     "murmur2": _murmur2,
     "partition of a string key": _partition,
+    "partition of a windowed key": _windowed_partition,
     "position": _position,
     "metadata of a committed offset": _offset_metadata,
     "metadata of a committed offset read back": _offset_metadata_read,

@@ -5,12 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dsl import Consumed, Grouped, Materialized, Produced, Repartitioned, StreamsBuilder
+from dsl import (
+    BufferConfig,
+    Consumed,
+    EmitStrategy,
+    Grouped,
+    KTable,
+    Materialized,
+    Produced,
+    Repartitioned,
+    SessionWindows,
+    SlidingWindows,
+    StreamsBuilder,
+    Suppressed,
+    TimeWindows,
+)
 from processor_api.processor import Processor
 from processor_api.record import Record
 from processor_api.serde import Serdes
 from processor_api.stores.factory import StoreBuilder, Stores
 from processor_api.topology import Topology
+from state.formats.windowed_serdes import WindowedSerdes
 
 S = Serdes.STRING
 KV = Stores.key_value_store_builder
@@ -88,6 +103,58 @@ def repartition_unnamed(config: Any) -> Topology:
     return builder.build(config)
 
 
+def windowed(
+    windows: Any,
+    store: str,
+    *,
+    counts: bool = False,
+    final: bool = False,
+    suppressed: str | None = None,
+    merger: Callable[[Any, Any, Any], Any] | None = None,
+) -> Callable[[Any], Topology]:
+    """A windowed aggregation, written with windowed keys."""
+
+    def build(config: Any) -> Topology:
+        builder = StreamsBuilder()
+        groups = builder.stream("left", STRINGS).group_by_key().windowed_by(windows)
+        if final:
+            groups = groups.emit_strategy(EmitStrategy.on_window_close())
+        values: Any = Serdes.LONG if counts else S
+        how: Any = Materialized(name=store, key_serde=S, value_serde=values)
+        functions = () if merger is None else (merger,)
+        found: KTable[Any, Any] = (
+            groups.count(materialized=how)
+            if counts
+            else groups.aggregate(str, lambda k, v, a: a + v, *functions, materialized=how)
+        )
+        if suppressed is not None:
+            closing = Suppressed.until_window_closes(BufferConfig.unbounded())
+            found = found.suppress(closing.with_name(suppressed))
+        sessions = isinstance(windows, SessionWindows)
+        keys: Any = (
+            WindowedSerdes.session_windowed_serde_from(S)
+            if sessions
+            else WindowedSerdes.time_windowed_serde_from(S, 100)
+        )
+        found.to_stream().to("output", Produced(key_serde=keys, value_serde=values))
+        return builder.build(config)
+
+    return build
+
+
+def window_retention(config: Any) -> Topology:
+    builder = StreamsBuilder()
+    groups = builder.stream("left", STRINGS).group_by_key().windowed_by(HUNDRED)
+    groups.count(materialized=Materialized(name="counts", key_serde=S, value_serde=Serdes.LONG, retention=3_600_000))
+    return builder.build(config)
+
+
+def with_ampersand(key: Any, one: str, other: str) -> str:
+    return f"{one}&{other}"
+
+
+HUNDRED = TimeWindows.of_size_and_grace(100, 50)
+
 SETTINGS = {
     "cleanup.policy": "compact,delete",
     "retention.ms": "1000",
@@ -109,4 +176,15 @@ CASES: dict[str, Callable[[Any], Topology]] = {
     "table_aggregate": table_aggregate,
     "repartition": repartition,
     "repartition_unnamed": repartition_unnamed,
+    "hopping_count": windowed(HUNDRED.advance_by(40), "counts", counts=True),
+    "session_aggregate": windowed(
+        SessionWindows.of_inactivity_gap_and_grace(60, 100), "sessions", merger=with_ampersand
+    ),
+    "sliding_aggregate": windowed(SlidingWindows.of_time_difference_and_grace(60, 100), "sliding"),
+    "emit_on_close": windowed(HUNDRED, "closed", final=True),
+    "session_emit_on_close": windowed(
+        SessionWindows.of_inactivity_gap_and_grace(60, 50), "closed", final=True, merger=with_ampersand
+    ),
+    "suppress_window_close": windowed(HUNDRED, "counts", counts=True, suppressed="buffer"),
+    "window_retention": window_retention,
 }
