@@ -868,7 +868,7 @@ class KGroupedStream(Generic[K, V]):
                 pages = driver.create_input_topic("clicks")
                 for time in (1_000, 2_000, 61_000):
                     pages.pipe_input("home", "click", timestamp=time)
-                keys = [record.key for record in driver.create_output_topic("counts").read_records_to_list()]
+                keys = [record.key for record in driver.create_output_topic("counts").read_records()]
                 assert keys == ["home@0", "home@0", "home@60000"]
 
         :param windows: :class:`~dsl.windows.definitions.TimeWindows` (tumbling, hopping), ``SlidingWindows``,

@@ -1,7 +1,7 @@
 """The operator that lets changes of a table wait in a buffer (KIP-328, semantics 70 to 72).
 
-Stream time is the operator's own: the largest timestamp that reached it. It starts again with the task, as in Kafka
-Streams.
+Stream time is the operator's own: the largest timestamp that reached it. It is committed with the offsets, so that it
+goes on where it was when the task starts again; in Kafka Streams it starts again too (semantics 3).
 """
 
 from __future__ import annotations
@@ -43,6 +43,11 @@ class Suppress(TableOperator):
         most_records, most_bytes, emits_early = self.record_limit, self.byte_limit, self.emits_early
         emit = _finals(context.forward) if by_window else context.forward
         stream_time = NO_TIMESTAMP
+
+        def current() -> int:
+            return stream_time
+
+        stream_time = context.keep_time(f"{buffer.name}/stream-time", current)
 
         def due() -> bool:
             return bool(buffer.min_timestamp <= stream_time - wait)

@@ -71,7 +71,7 @@ class Windows(ABC):
             calls = driver.create_input_topic("calls")
             for hour in (8, 10, 16, 18):
                 calls.pipe_input("ann", "rings", timestamp=hour * 3_600_000)
-            counts = driver.create_output_topic("counts").read_records_to_list()
+            counts = driver.create_output_topic("counts").read_records()
             assert [record.key for record in counts] == ["ann", "ann"]
     """
 

@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from dsl import EmitStrategy, Produced, SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows
+from dsl import (
+    BufferConfig,
+    EmitStrategy,
+    Produced,
+    SessionWindows,
+    SlidingWindows,
+    StreamsBuilder,
+    Suppressed,
+    TimeWindows,
+)
 from processor_api.serde import Serdes
 from processor_api.stores.windowed import Windowed
 from processor_api.topology import Topology
@@ -94,3 +103,19 @@ def test_a_count_without_windows_commits_no_times(tmp_path: Path) -> None:
         cluster.until(lambda: cluster.committed() == 1)
         (offset,) = cluster.broker.groups.group("app").offsets.values()
         assert TopicPartitionMetadata.decode(offset.metadata).processors == {}
+
+
+@pytest.mark.parametrize("keeps_state", [True, False], ids=["state kept", "state lost"])
+def test_a_suppression_goes_on_from_its_stream_time(keeps_state: bool, tmp_path: Path) -> None:
+    """A change that has waited long enough by what came before the restart is sent on at once."""
+    builder = StreamsBuilder()
+    late = builder.table("in").suppress(Suppressed.until_time_limit(10, BufferConfig.unbounded()).with_name("late"))
+    late.to_stream().to("out")
+    with Cluster(tmp_path, one_state=keeps_state) as cluster:
+        app = cluster.start(builder.build())
+        cluster.send("first", key="a", timestamp=100)
+        cluster.until(lambda: cluster.committed() == 1)
+        assert app.close(10_000)
+        cluster.start(builder.build())
+        cluster.send("second", key="b", timestamp=90)
+        cluster.until_out("second")
