@@ -24,7 +24,17 @@ from dsl.joins.join_windows import JoinWindows
 from dsl.joins.options import Joined, StreamJoined
 from dsl.options import Branched, Consumed, Grouped, Materialized, Named, Produced, Repartitioned
 from dsl.printed import Printed
-from dsl.streams import KGroupedStream, KGroupedTable, KStream, KTable, SessionWindowedKStream, TimeWindowedKStream
+from dsl.streams import (
+    CogroupedKStream,
+    KGroupedStream,
+    KGroupedTable,
+    KStream,
+    KTable,
+    SessionWindowedCogroupedKStream,
+    SessionWindowedKStream,
+    TimeWindowedCogroupedKStream,
+    TimeWindowedKStream,
+)
 from dsl.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
 from dsl.value_transformer import ValueTransformerWithKey
 from dsl.windows.definitions import (
@@ -40,6 +50,7 @@ __all__ = [
     "Branched",
     "BranchedKStream",
     "BufferConfig",
+    "CogroupedKStream",
     "Consumed",
     "EagerBufferConfig",
     "EmitStrategy",
@@ -56,6 +67,7 @@ __all__ = [
     "Printed",
     "Produced",
     "Repartitioned",
+    "SessionWindowedCogroupedKStream",
     "SessionWindowedKStream",
     "SessionWindows",
     "SlidingWindows",
@@ -64,6 +76,7 @@ __all__ = [
     "StrictBufferConfig",
     "Suppressed",
     "TableJoined",
+    "TimeWindowedCogroupedKStream",
     "TimeWindowedKStream",
     "TimeWindows",
     "UnlimitedWindows",

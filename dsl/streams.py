@@ -22,15 +22,18 @@ from dsl.joins.foreign_key import TableJoined
 from dsl.joins.join_windows import JoinWindows
 from dsl.joins.options import Joined, StreamJoined
 from dsl.options import Grouped, Materialized, NamedLike, Produced, Repartitioned
-from dsl.plan import group_nodes, stream_nodes, suppress_nodes, table_nodes
+from dsl.plan import cogroup_nodes, group_nodes, stream_nodes, suppress_nodes, table_nodes
 from dsl.plan.builder import Place
+from dsl.plan.cogroup_nodes import Cogrouping
 from dsl.plan.group_nodes import Grouping
 from dsl.plan.table_nodes import TableGrouping
 from dsl.printed import Printed
 from dsl.suppressed import Suppressed
 from dsl.value_transformer import ValueTransformerWithKey
 from dsl.windows import aggregations
+from dsl.windows import cogroup as windowed_cogroup
 from dsl.windows.aggregations import Functions, WindowedGrouping
+from dsl.windows.cogroup import WindowedCogrouping
 from dsl.windows.definitions import EmitStrategy, SessionWindows, SlidingWindows, Windows
 from processor_api.errors import TopologyError
 from processor_api.nodes import TopicNameExtractor
@@ -38,11 +41,14 @@ from processor_api.processor import FixedKeyProcessor, Processor
 from processor_api.stores.windowed import Windowed
 
 __all__ = [
+    "CogroupedKStream",
     "KGroupedStream",
     "KGroupedTable",
     "KStream",
     "KTable",
+    "SessionWindowedCogroupedKStream",
     "SessionWindowedKStream",
+    "TimeWindowedCogroupedKStream",
     "TimeWindowedKStream",
 ]
 
@@ -816,6 +822,11 @@ class KGroupedStream(Generic[K, V]):
     def __init__(self, grouping: Grouping) -> None:
         self._grouping = grouping
 
+    @property
+    def grouping(self) -> Grouping:
+        """The group in the builder's plan, for aggregates that several streams share."""
+        return self._grouping
+
     def count(
         self, *, name: NamedLike = None, materialized: Materialized[K, int] | str | None = None
     ) -> KTable[K, int]:
@@ -879,6 +890,122 @@ class KGroupedStream(Generic[K, V]):
         if isinstance(windows, SessionWindows):
             return SessionWindowedKStream(windowed)
         return TimeWindowedKStream(windowed)
+
+    def cogroup(self, aggregator: Callable[[K, V, V2], V2 | None]) -> CogroupedKStream[K, V2]:
+        """Begins an aggregate that several grouped streams share (KIP-150).
+
+        ::
+
+            from streams import StreamsBuilder, TopologyTestDriver
+
+            builder = StreamsBuilder()
+            bought = builder.stream("bought").group_by_key()
+            returned = builder.stream("returned").group_by_key()
+            together = bought.cogroup(lambda customer, cents, total: total + cents)
+            balances = together.cogroup(returned, lambda customer, cents, total: total - cents).aggregate(int)
+            balances.to_stream().to("balances")
+
+            settings = {"default.key.serde": "string", "default.value.serde": "long"}
+            with TopologyTestDriver(builder.build(), settings) as driver:
+                driver.create_input_topic("bought").pipe_input("ann", 100)
+                driver.create_input_topic("returned").pipe_input("ann", 30)
+                assert driver.create_output_topic("balances").read_key_values() == [("ann", 100), ("ann", 70)]
+
+        :param aggregator: ``(key, value, so_far)`` to the new aggregate, for the records of this stream.
+        """
+        return CogroupedKStream(cogroup_nodes.cogroup(None, self._grouping, aggregator))
+
+
+class CogroupedKStream(Generic[K, V]):
+    """Grouped streams that are aggregated into one table. Their topics must have equal numbers of partitions."""
+
+    __slots__ = ("_cogrouping",)
+
+    def __init__(self, cogrouping: Cogrouping) -> None:
+        self._cogrouping = cogrouping
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(part.place.name for part, _ in self._cogrouping.parts)})"
+
+    def cogroup(
+        self, grouped: KGroupedStream[K, V2], aggregator: Callable[[K, V2, V], V | None]
+    ) -> CogroupedKStream[K, V]:
+        """Adds another grouped stream, whose records ``aggregator(key, value, so_far)`` adds to the same aggregate.
+
+        :raises TopologyError: if it is none, or comes from another builder.
+        """
+        if not isinstance(grouped, KGroupedStream):
+            raise TopologyError(
+                f"a grouped stream is cogrouped with another one, not with {grouped!r}; see group_by_key"
+            )
+        return CogroupedKStream(cogroup_nodes.cogroup(self._cogrouping, grouped.grouping, aggregator))
+
+    def aggregate(
+        self,
+        initializer: Callable[[], V],
+        *,
+        name: NamedLike = None,
+        materialized: Materialized[K, V] | str | None = None,
+    ) -> KTable[K, V]:
+        """Aggregates the records of each key: it starts with ``initializer()``; an aggregate of ``None`` deletes."""
+        return KTable(cogroup_nodes.aggregate(self._cogrouping, initializer, materialized, name))
+
+    @overload
+    def windowed_by(self, windows: Windows | SlidingWindows) -> TimeWindowedCogroupedKStream[K, V]: ...
+    @overload
+    def windowed_by(self, windows: SessionWindows) -> SessionWindowedCogroupedKStream[K, V]: ...
+    def windowed_by(
+        self, windows: Windows | SlidingWindows | SessionWindows
+    ) -> TimeWindowedCogroupedKStream[K, V] | SessionWindowedCogroupedKStream[K, V]:
+        """Groups the records of each key by windows of time too; see :meth:`KGroupedStream.windowed_by`."""
+        windowed = windowed_cogroup.window_all(self._cogrouping, windows)
+        if isinstance(windows, SessionWindows):
+            return SessionWindowedCogroupedKStream(windowed)
+        return TimeWindowedCogroupedKStream(windowed)
+
+
+class TimeWindowedCogroupedKStream(Generic[K, V]):
+    """Grouped streams that are aggregated into one table, in windows of time."""
+
+    __slots__ = ("_windowed",)
+
+    def __init__(self, windowed: WindowedCogrouping) -> None:
+        self._windowed = windowed
+
+    def aggregate(
+        self,
+        initializer: Callable[[], V],
+        *,
+        name: NamedLike = None,
+        materialized: Materialized[K, V] | str | None = None,
+    ) -> KTable[Windowed[K], V]:
+        """Aggregates the records of each key and window: it starts with ``initializer()``; ``None`` deletes."""
+        functions = Functions(initializer=initializer)
+        return KTable(windowed_cogroup.aggregate(self._windowed, functions, materialized, name))
+
+
+class SessionWindowedCogroupedKStream(Generic[K, V]):
+    """Grouped streams that are aggregated into one table, in sessions."""
+
+    __slots__ = ("_windowed",)
+
+    def __init__(self, windowed: WindowedCogrouping) -> None:
+        self._windowed = windowed
+
+    def aggregate(
+        self,
+        initializer: Callable[[], V],
+        session_merger: Callable[[K, V, V], V | None],
+        *,
+        name: NamedLike = None,
+        materialized: Materialized[K, V] | str | None = None,
+    ) -> KTable[Windowed[K], V]:
+        """Aggregates the records of each key and session: it starts with ``initializer()``; ``None`` deletes.
+
+        :param session_merger: ``(key, aggregate, other)`` to the aggregate of two sessions that a record joins.
+        """
+        functions = Functions(initializer=initializer, merger=session_merger)
+        return KTable(windowed_cogroup.aggregate(self._windowed, functions, materialized, name))
 
 
 class TimeWindowedKStream(Generic[K, V]):

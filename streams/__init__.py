@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Branched,
         BranchedKStream,
         BufferConfig,
+        CogroupedKStream,
         Consumed,
         EagerBufferConfig,
         EmitStrategy,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         Printed,
         Produced,
         Repartitioned,
+        SessionWindowedCogroupedKStream,
         SessionWindowedKStream,
         SessionWindows,
         SlidingWindows,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
         StrictBufferConfig,
         Suppressed,
         TableJoined,
+        TimeWindowedCogroupedKStream,
         TimeWindowedKStream,
         TimeWindows,
         UnlimitedWindows,
@@ -211,6 +214,7 @@ __all__ = [
     "Cancellable",
     "ChangelogRecord",
     "ClientState",
+    "CogroupedKStream",
     "ConfigError",
     "Consumed",
     "ConsumedRecord",
@@ -301,6 +305,7 @@ __all__ = [
     "SerializationExceptionOrigin",
     "SessionStore",
     "SessionStoreWithHeaders",
+    "SessionWindowedCogroupedKStream",
     "SessionWindowedKStream",
     "SessionWindows",
     "SlidingWindows",
@@ -339,6 +344,7 @@ __all__ = [
     "TaskMigratedError",
     "ThreadMetadata",
     "TimeToLive",
+    "TimeWindowedCogroupedKStream",
     "TimeWindowedKStream",
     "TimeWindows",
     "TimestampExtractor",
@@ -451,10 +457,11 @@ _HOMES = {
     "processor_api.stores.windowed": "Window Windowed",
     "state.formats.windowed_serdes": "WindowedSerdes",
     "dsl": (
-        "Branched BranchedKStream BufferConfig Consumed EagerBufferConfig EmitStrategy GlobalKTable Grouped "
-        "JoinWindows Joined KGroupedStream KGroupedTable KStream KTable Materialized Named Printed Produced "
-        "Repartitioned SessionWindowedKStream SessionWindows SlidingWindows StreamJoined StreamsBuilder "
-        "StrictBufferConfig Suppressed TableJoined TimeWindowedKStream TimeWindows UnlimitedWindows "
+        "Branched BranchedKStream BufferConfig CogroupedKStream Consumed EagerBufferConfig EmitStrategy "
+        "GlobalKTable Grouped JoinWindows Joined KGroupedStream KGroupedTable KStream KTable Materialized "
+        "Named Printed Produced Repartitioned SessionWindowedCogroupedKStream SessionWindowedKStream "
+        "SessionWindows SlidingWindows StreamJoined StreamsBuilder StrictBufferConfig Suppressed TableJoined "
+        "TimeWindowedCogroupedKStream TimeWindowedKStream TimeWindows UnlimitedWindows "
         "ValueTransformerWithKey Windows"
     ),
     "streams.app.kafka_streams": "KafkaStreams",

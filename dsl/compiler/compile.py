@@ -196,7 +196,9 @@ class _Writer:
     def _table_step(self, number: int, node: TableStep) -> None:
         store = node.store if number in self._metadata.materialized else None
         self.topology.add_processor(node.name, self._completed(number, node.operator, store), *self._parents(node))
-        if store is not None:
+        if store is not None and node.shares_store:
+            self.topology.connect_processor_and_state_stores(node.name, store.name)
+        elif store is not None:
             self._add_store(store, node.name)
         if node.stores:
             self._stores_of[node.name] = node.stores

@@ -129,7 +129,8 @@ class _Asking:
         if number in self.materialized:
             return True
         if isinstance(node, TableStep) and node.answers is Answer.OWN_STORE_OR_PARENT:
-            return self.ask(node.parents[0], force)
+            answers = [self.ask(parent, force) for parent in node.parents]
+            return all(answers)
         if isinstance(node, TableSource | TableStep):
             if force:
                 self.materialized.add(number)

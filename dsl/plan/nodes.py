@@ -244,6 +244,10 @@ class TableStep:
     stores: tuple[str, ...] = ()
     """Stores that the operator uses and that were added elsewhere."""
     buffer: BufferStore | None = None
+    shares_store: bool = False
+    """Whether another node, written before it, has added its store."""
+    copartitions: bool = False
+    """Whether what its parents read must have equal numbers of partitions."""
     grace_ms: int | None = None
     """The time that a window of an aggregation takes records after its end; for sessions, the gap and that."""
 

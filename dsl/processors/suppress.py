@@ -47,7 +47,7 @@ class Suppress(TableOperator):
         def current() -> int:
             return stream_time
 
-        stream_time = context.keep_time(f"{buffer.name}/stream-time", current)
+        stream_time = context.keep_time(f"{context.node}/stream-time", current)
 
         def due() -> bool:
             return bool(buffer.min_timestamp <= stream_time - wait)

@@ -53,7 +53,7 @@ class Functions:
     """The functions of an aggregation; only sessions need a merger."""
 
     initializer: Callable[[], Any]
-    aggregator: Callable[[Any, Any, Any], Any]
+    aggregator: Callable[[Any, Any, Any], Any] | None = None
     merger: Callable[[Any, Any, Any], Any] | None = None
 
 

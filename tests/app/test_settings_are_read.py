@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
-from dsl import Grouped, StreamsBuilder
+from dsl import EmitStrategy, Grouped, JoinWindows, StreamsBuilder, TimeWindows
 from processor_api.errors import ConfigError
 from processor_api.processor import Processor
 from processor_api.serde import Serdes
@@ -100,7 +100,12 @@ def test_every_setting_that_works_is_read(cluster: Cluster) -> None:
     counts = grouped.count(materialized="counts").to_stream()
     counts.process(Nothing, "kept")
     counts.map_values(str).to("out")
-    cluster.broker.create_topic("everywhere", 1)
+    for topic in ("everywhere", "left", "right"):
+        cluster.broker.create_topic(topic, 1)
+    left, right = builder.stream("left"), builder.stream("right")
+    left.outer_join(right, lambda one, other: one, windows=JoinWindows.of_time_difference_with_no_grace(1000))
+    windows = left.group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(1000))
+    windows.emit_strategy(EmitStrategy.on_window_close()).count()
     builder.global_table("everywhere")
     app = KafkaStreams(builder.build(config), config, clients=cluster.clients)
     cluster.apps.append(app)

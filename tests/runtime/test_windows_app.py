@@ -85,7 +85,7 @@ def test_stream_time_goes_on_where_it_was(keeps_state: bool, tmp_path: Path) -> 
         cluster.until(lambda: cluster.committed() == 1)
         assert app.close(10_000)
         (offset,) = cluster.broker.groups.group("app").offsets.values()
-        assert TopicPartitionMetadata.decode(offset.metadata).processors == {"kept/stream-time": 58}
+        assert TopicPartitionMetadata.decode(offset.metadata).processors == {"counts/stream-time": 58}
         cluster.start(topology)
         cluster.send("late", timestamp=38)  # the window from 30 to 40 closed at 45
         cluster.send("in time", timestamp=44)  # that from 40 to 50 closes at 55, and is late too

@@ -20,13 +20,12 @@ Bounds = Callable[[int, int], tuple[int, int]]
 """``(last_close_time, close_time)`` to the smallest and the largest row time of windows that have closed between."""
 
 
-def kept_stream_time(context: OperatorContext, store: str, current: Callable[[], int]) -> int:
+def kept_stream_time(context: OperatorContext, current: Callable[[], int]) -> int:
     """Returns the stream time of an operator as of the last commit, -1 if there was none (semantics 3).
 
-    :param store: the operator's store, after which its time is named.
-    :param current: returns the time for the next commit.
+    :param current: returns the stream time for the next commit.
     """
-    return context.keep_time(f"{store}/stream-time", current)
+    return context.keep_time(f"{context.node}/stream-time", current)
 
 
 def final_results(context: OperatorContext, store: Any, bounds: Bounds, *, ends: bool = False) -> FinalResults:

@@ -45,7 +45,7 @@ class SessionAggregate(TableOperator):
         def stream_time() -> int:
             return observed
 
-        observed = kept_stream_time(context, store.name, stream_time)
+        observed = kept_stream_time(context, stream_time)
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             nonlocal observed

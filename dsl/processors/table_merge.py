@@ -1,0 +1,25 @@
+"""The operator below several that write to one store: their changes are those of one table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dsl.table_operator import TableOperator
+from dsl.table_view import TableView
+from processor_api.context import OperatorContext
+from processor_api.record import Forward
+
+__all__ = ["TableMerge"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableMerge(TableOperator):
+    """Passes on the changes of the operators above it."""
+
+    def bind(self, context: OperatorContext) -> Forward:
+        return context.forward
+
+    def view(self, above: Sequence[TableView]) -> TableView:
+        """Returns the view of the store that all operators above share."""
+        return above[0]

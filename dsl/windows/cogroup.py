@@ -1,0 +1,56 @@
+"""The nodes that windowed aggregations of several grouped streams add to the plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dsl.options import NamedLike
+from dsl.plan.builder import Place
+from dsl.plan.cogroup_nodes import COGROUP, Cogrouping, one_table
+from dsl.plan.materialization import MaterializedLike
+from dsl.table_operator import TableOperator
+from dsl.windows.aggregations import (
+    Functions,
+    WindowedGrouping,
+    grace_of,
+    operator_of,
+    window,
+    windowed_serde,
+    windowed_store,
+)
+
+__all__ = ["WindowedCogrouping", "aggregate", "window_all"]
+
+
+@dataclass(frozen=True)
+class WindowedCogrouping:
+    """Grouped streams that share an aggregate in each window."""
+
+    cogrouping: Cogrouping
+    windowed: WindowedGrouping
+
+
+def window_all(cogrouping: Cogrouping, windows: Any) -> WindowedCogrouping:
+    """Returns the streams with their windows; adds no node.
+
+    :raises TopologyError: if they are no windows.
+    """
+    return WindowedCogrouping(cogrouping, window(cogrouping.first, windows))
+
+
+def aggregate(
+    cogrouped: WindowedCogrouping, functions: Functions, materialized: MaterializedLike, named: NamedLike
+) -> Place:
+    """Adds an aggregation of all records of a key in each window.
+
+    :param functions: the initializer, and for sessions the merger; each stream has an aggregator of its own.
+    """
+    windowed = cogrouped.windowed
+    store = windowed_store(windowed, materialized, COGROUP)
+
+    def operator(aggregator: Any) -> TableOperator:
+        return operator_of(windowed, replace(functions, aggregator=aggregator))
+
+    place = one_table(cogrouped.cogrouping, operator, store, named, grace_of(windowed.windows))
+    return replace(place, key_serde=windowed_serde(windowed.windows, store.key_serde))
