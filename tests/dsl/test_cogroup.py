@@ -59,9 +59,12 @@ def test_the_old_values_of_all_streams_are_known() -> None:
 def test_topics_with_other_numbers_of_partitions_are_refused(tmp_path: Path) -> None:
     builder = StreamsBuilder()
     both(builder).to_stream().to("out")
-    with Cluster(tmp_path, topics={"left": 2, "right": 3, "out": 1}) as cluster:
-        with pytest.raises(TopologyError, match="the same number of partitions: 'left' has 2, 'right' has 3"):
-            cluster.app(builder.build())
+    says = "the same number of partitions: 'left' has 2, 'right' has 3"
+    with (
+        Cluster(tmp_path, topics={"left": 2, "right": 3, "out": 1}) as cluster,
+        pytest.raises(TopologyError, match=says),
+    ):
+        cluster.app(builder.build())
 
 
 def test_wrong_arguments_are_refused() -> None:
