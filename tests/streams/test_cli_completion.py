@@ -18,7 +18,7 @@ from streams.cli.main import main, parser
 DEADLINE_S = 60.0
 
 COMPLETED = [
-    ("streams ", {"run", "describe", "config", "doctor", "state", "demo", "completion"}),
+    ("streams ", {command.words[0] for command in commands_of(parser()) if command.words}),
     ("streams des", {"describe"}),
     ("streams config ", {"show"}),
     ("streams run --log-f", {"--log-format"}),
