@@ -57,7 +57,7 @@ from streams.runtime.tracing.producer import TracedProducer
 from streams.runtime.tracing.rules import TraceRules
 from streams.runtime.tracing.tracer import Tracer
 from streams.testing import store_views
-from streams.testing.driver_engine import DriverEngine
+from streams.testing.driver_engine import DRIVER_ENGINE
 from streams.testing.driver_globals import DriverGlobals
 from streams.testing.driver_log import DriverProducer, DriverTopic, new_message
 from streams.testing.driver_queries import driver_queries
@@ -193,9 +193,8 @@ class TopologyTestDriver:
         config = self.config
         memory, settings = rocksdb_memory(config), config.dotted()
         engines = Engines(self.clock, config.rocksdb_config_setter, memory, settings)
-        if name != ROCKSDB or config.rocksdb_config_setter is not None:  # options are meant for a real database
-            return engines.open(name, directory, families)
-        return cast(Engine, DriverEngine(lambda: engines.open(name, directory, families)))
+        replaces = name == ROCKSDB and config.rocksdb_config_setter is None  # options are meant for a real database
+        return engines.open(DRIVER_ENGINE if replaces else name, directory, families)
 
     # ------------------------------------------------------------------ input
 

@@ -8,16 +8,25 @@ the same behaviour (`tests/state/test_engine.py` runs on it): byte order, snapsh
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 from weakref import WeakSet
 
+from processor_api.clock import SystemClock
+from processor_api.stores.factory import ROCKSDB
 from state.engine.memory import MemoryFamily
 from state.engine.port import Engine, Family, Snapshot
+from state.engine.registry import register_engine
 from state.engine.snapshot import DictSnapshot
+from streams.config import StreamsConfig
+from streams.runtime.engines.opener import Engines, rocksdb_memory
 
-__all__ = ["ROWS_IN_MEMORY_BYTES", "DriverEngine"]
+__all__ = ["DRIVER_ENGINE", "ROWS_IN_MEMORY_BYTES", "DriverEngine", "open_driver_engine"]
+
+DRIVER_ENGINE = "test-driver"
+"""The name under which the engine is registered; the driver opens it where a store is to be on RocksDB."""
 
 ROWS_IN_MEMORY_BYTES = 64 << 20
 """Approximate bytes that a driver's persistent stores hold in memory before they go to RocksDB."""
@@ -267,3 +276,16 @@ def _write_all(below: Engine, operations: Collection[_Operation]) -> None:
         else:
             batch.put(key, value, handle)
     below.load(batch)
+
+
+def open_driver_engine(path: Path, families: Sequence[str], config: Mapping[str, Any]) -> Engine:
+    """Opens the engine of the test driver (`state.engine.registry.EngineFactory`)."""
+
+    def open_below() -> Engine:
+        memory = rocksdb_memory(StreamsConfig.of(config))
+        return Engines(SystemClock(), memory=memory).open(ROCKSDB, path.parent, families)
+
+    return cast(Engine, DriverEngine(open_below))
+
+
+register_engine(DRIVER_ENGINE, open_driver_engine)
