@@ -184,7 +184,16 @@ def of_internal_topics(config: Any) -> Topology:
     return builder.build(config)
 
 
+def joined_table_with_headers(config: Any) -> Topology:
+    builder = StreamsBuilder()
+    table: KTable[str, str] = builder.table("input").left_join(builder.table("right"), plus, materialized=kv("j"))
+    builder.stream("left").join(table, plus).to("output")
+    table.to_stream().to("output-t")
+    return builder.build(config)
+
+
 CASES: dict[str, Build] = {
+    "headers-store-joins": joined_table_with_headers,
     "build-grace-join-plain-table": grace_on_plain_table,
     "describe-global-joins": describe_global,
     "describe-stream-table-grace": describe_grace,
