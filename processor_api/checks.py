@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import iscoroutinefunction
 from typing import Any
 
 from processor_api.errors import TopologyError
@@ -45,11 +46,18 @@ def check_fields(owner: Any, what: str, **place: Any) -> None:
 
 
 def check_function(value: object, name: str, what: str, **place: Any) -> None:
-    """Checks that a value can be called.
+    """Checks that a value is a plain function, or something else that can be called.
 
     :param name: the name of the argument, for the error.
     :param what: the name of the node or option that takes it, for the error.
-    :raises TopologyError: if it cannot.
+    :raises TopologyError: if it cannot be called, or is made by ``async def``: its result would be a coroutine.
     """
     if not callable(value):
         raise TopologyError(f"{what} takes a function as its {name}, got {value!r}", **place)
+    if iscoroutinefunction(value) or iscoroutinefunction(getattr(value, "__call__", None)):  # noqa: B004 - an object
+        given = getattr(value, "__qualname__", value)
+        raise TopologyError(
+            f"{what} takes a plain function as its {name}, and {given!r} is made by async def: records are processed one"
+            " after the other, so call what you wait for without await",
+            **place,
+        )

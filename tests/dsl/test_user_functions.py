@@ -11,7 +11,7 @@ from typing import Any, get_origin, get_type_hints
 import pytest
 
 import dsl.processors
-from dsl import StreamsBuilder
+from dsl import StreamsBuilder, TimeWindows
 from dsl.user_functions import USER_FUNCTION
 from processor_api.errors import TopologyError
 
@@ -49,3 +49,38 @@ def test_there_are_operators_with_functions() -> None:
 def test_what_is_no_function_is_refused_where_it_is_given(call: Callable[[Any], Any], says: str) -> None:
     with pytest.raises(TopologyError, match=says):
         call(StreamsBuilder().stream("in"))
+
+
+async def slow(*arguments: Any) -> Any:
+    return arguments
+
+
+class Slow:
+    async def __call__(self, *arguments: Any) -> Any:
+        return arguments
+
+
+@pytest.mark.parametrize("function", [slow, Slow()], ids=["function", "object"])
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (
+            lambda stream, function: stream.filter(function),
+            "0001 takes a plain function as its predicate",
+        ),
+        (
+            lambda stream, function: stream.group_by_key().aggregate(str, function),
+            "takes a plain function as its aggreg",
+        ),
+        (lambda stream, function: stream.to_table().map_values(function), "takes a plain function as its mapper"),
+        (
+            lambda stream, function: stream.group_by_key().windowed_by(TimeWindows(size_ms=1)).reduce(function),
+            "reduce takes a plain function as its reducer",
+        ),
+    ],
+    ids=["stream", "group", "table", "windows"],
+)
+def test_a_function_that_is_awaited_is_refused(call: Callable[[Any, Any], Any], says: str, function: Any) -> None:
+    """Its coroutine would be taken for the result: every record would pass the filter."""
+    with pytest.raises(TopologyError, match=f"{says}.* is made by async def: records are"):
+        call(StreamsBuilder().stream("in"), function)
