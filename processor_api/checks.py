@@ -57,7 +57,7 @@ def check_function(value: object, name: str, what: str, **place: Any) -> None:
     if iscoroutinefunction(value) or iscoroutinefunction(getattr(value, "__call__", None)):  # noqa: B004 - an object
         given = getattr(value, "__qualname__", value)
         raise TopologyError(
-            f"{what} takes a plain function as its {name}, and {given!r} is made by async def: records are processed one"
-            " after the other, so call what you wait for without await",
+            f"{what} takes a plain function as its {name}, and {given!r} is made by async def: records are processed"
+            " one after the other, so call what you wait for without await",
             **place,
         )
