@@ -4,16 +4,18 @@ EXTRAS ?= dev,json,parquet
 JOBS ?= 3
 SEEDS ?= 1000
 FIRST ?= 0
+SCENARIO ?=
 TIMES ?= 3
 PORT ?= 9092
 DIR ?=
+SEED ?=
 
 VENV := .venv
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-long test-pythons test-busy simulate check format kafka bench clean
+.PHONY: demo test test-long test-pythons test-busy simulate check format golden kafka pictures bench clean
 
 demo: $(INSTALLED)
 	$(PY) -m streams demo
@@ -45,13 +47,21 @@ format: $(INSTALLED)
 	$(VENV)/bin/ruff check --fix
 	$(VENV)/bin/ruff format
 
-# Seeds of the simulation, two at a time: SEEDS=n, FIRST=k the first of them.
+# Seeds of the simulation, two at a time: SEEDS=n, FIRST=k the first of them, SCENARIO=name one application alone.
 simulate: $(INSTALLED)
-	$(PY) -m tools.simulate --seeds $(SEEDS) --first $(FIRST)
+	$(PY) -m tools.simulate --seeds $(SEEDS) --first $(FIRST) $(if $(SCENARIO),--scenario $(SCENARIO))
+
+# Records Kafka Streams for Java again and compares; SEED=n records other inputs and replays them on the golden tests.
+golden: $(INSTALLED)
+	$(PY) -m tools.golden.record $(if $(SEED),--seed $(SEED))
 
 # A single node on the loopback address until Ctrl-C: PORT=... (0 takes a free one), DIR=... keeps the data there.
 kafka:
 	exec $(PYTHON) -m tools.kafka.broker --port $(PORT) $(if $(DIR),--dir "$(DIR)")
+
+# The pictures of docs/pictures, from runs of small topologies.
+pictures: $(INSTALLED)
+	$(PY) -m tools.timelines
 
 # BENCHMARKS="name ..." runs only those.
 bench: $(INSTALLED)

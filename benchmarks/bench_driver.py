@@ -13,7 +13,7 @@ import json
 import sys
 import time
 
-from benchmarks.runner import w2
+from benchmarks.workloads import Inputs, counted
 from processor_api.serde import Serdes
 from streams.testing import TopologyTestDriver
 
@@ -30,7 +30,7 @@ def main() -> int:
         b'"note":"a short free text note","active":true}' % (i, i, i % 100)
         for i in range(1024)
     ]
-    with TopologyTestDriver(w2("in", "out", caching=True).build()) as driver:
+    with TopologyTestDriver(counted(Inputs("in", "", "out")).build()) as driver:
         source = driver.create_input_topic("in", Serdes.STRING, Serdes.BYTES)
         target = driver.create_output_topic("out", Serdes.STRING, Serdes.BYTES)
         for number in range(ROUNDS):

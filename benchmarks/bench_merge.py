@@ -16,23 +16,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.task_rig import TaskRig, message
 from processor_api.clock import ManualClock
 from processor_api.processor import Processor
 from processor_api.serde import Serdes
-from processor_api.task_id import TaskId
 from processor_api.topology import Topology
-from state.write_buffer.memory_budget import Budget
-from streams.config import StreamsConfig
-from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.embedded.messages import Record
-from streams.kafka.record_collector import RecordCollector
-from streams.runtime.engines.opener import Engines
-from streams.runtime.plan.task_plan import plan_all
-from streams.runtime.processing.environment import Environment, TaskSettings
-from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.processing.idling import Idling
 from streams.runtime.tasks.task import Task
-from streams.runtime.tasks.task_stores import TaskStores
 
 ROUNDS = 7
 CASES = [(1, 1), (2, 2), (2, 1), (20, 20), (20, 1), (200, 200), (200, 1)]
@@ -47,27 +38,11 @@ def make_task(inputs: int, directory: Path) -> Task:
     names = [f"t{number:03d}" for number in range(inputs)]
     topology = Topology().add_source("source", *names, key_serde=Serdes.STRING, value_serde=Serdes.STRING)
     topology.add_processor("count", Count, "source")
-    serdes = {"default.key.serde": Serdes.STRING, "default.value.serde": Serdes.STRING}
-    config = StreamsConfig.of({"application.id": "app", "bootstrap.servers": "unused:9092", **serdes})
-    settings, clock, id_ = TaskSettings.of(config), ManualClock(0), TaskId(0, 0)
-    clients = EmbeddedClients(EmbeddedBroker(clock, auto_create_topics=True))
-    collector = RecordCollector(clients.producer({}), clock)
-    environment = Environment(
-        id_, settings, error_policy_for(config, id_, collector), clock=clock, state_dir=directory / str(inputs)
-    )
-    plan = plan_all(topology, settings.app_configs, {})
-    task = Task(plan, environment, TaskStores(plan, id_, environment, Budget(0), Engines(clock).open))
-    task.start(collector, {})
-    return task
+    return TaskRig(topology, directory / str(inputs)).task
 
 
 def messages(topic: str, records: int, step: int, first: int) -> list[Record]:
-    made = []
-    for number in range(records):
-        message = Record(topic, 0, b"k", b"value", (1, first + number * step), None)
-        message.log_offset = number
-        made.append(message)
-    return made
+    return [message(topic, number, (b"k", b"value", first + number * step)) for number in range(records)]
 
 
 def round_of(task: Task, filled: int, records: int) -> float:

@@ -1,9 +1,9 @@
 """A runner for the harness that measures stream processors side by side on one broker.
 
-    runner.py WORKLOAD --bootstrap B --app-id ID --input T --output T --state-dir D
+    runner.py WORKLOAD --bootstrap B --app-id ID --input T [--input2 T] --output T --state-dir D
         --guarantee at_least_once|exactly_once_v2 --threads N --commit-interval-ms X
 
-It prints ``{"event": "running"}`` when it runs and processes until SIGTERM. W1 filters and maps JSON, W2 counts by key.
+It prints ``{"event": "running"}`` when it runs and processes until SIGTERM. The workloads are in `workloads.py`;
 `docs/performance.md` says how the harness is called and what it showed.
 """
 
@@ -18,39 +18,14 @@ import sys
 import threading
 from typing import Any
 
-from processor_api.serde import Serdes
 from processor_api.task_id import TopicPartition
-from processor_api.topology import Topology
-from streams import Consumed, KafkaStreams, Materialized, Produced, StreamsBuilder, StreamsConfig
-from streams.serdes import json_serde
+from streams import KafkaStreams, StreamsConfig
 
-
-def w1(source: str, target: str, *, caching: bool) -> StreamsBuilder:
-    """Keeps half of the records and adds a field."""
-
-    def add_total(value: Any) -> Any:
-        value["total"] = value["amount"] * 2
-        return value
-
-    builder = StreamsBuilder()
-    events = builder.stream(source, Consumed(key_serde=Serdes.STRING, value_serde=json_serde()))
-    events.filter(lambda key, value: value["amount"] >= 50.0).map_values(add_total).to(
-        target, Produced(key_serde=Serdes.STRING, value_serde=json_serde())
-    )
-    return builder
-
-
-def w2(source: str, target: str, *, caching: bool) -> StreamsBuilder:
-    """Counts by key in a persistent store with a changelog."""
-    builder = StreamsBuilder()
-    counts = Materialized[str, int](name="counts", key_serde=Serdes.STRING, value_serde=Serdes.LONG, caching=caching)
-    builder.stream(source, Consumed(key_serde=Serdes.STRING, value_serde=json_serde())).group_by_key().count(
-        materialized=counts
-    ).to_stream().to(target, Produced(key_serde=Serdes.STRING, value_serde=Serdes.LONG))
-    return builder
-
-
-WORKLOADS = {"W1": w1, "W2": w2}
+# As a script, this folder is the first on the path; as `benchmarks.runner`, the repository is.
+if __package__:
+    from benchmarks.workloads import WORKLOADS, Inputs
+else:
+    from workloads import WORKLOADS, Inputs
 
 
 def say(**event: Any) -> None:
@@ -70,8 +45,12 @@ class Restores:
         say(event="restored", records=restored, ms=0)
 
 
-def topology(arguments: argparse.Namespace) -> Topology:
-    return WORKLOADS[arguments.workload](arguments.input, arguments.output, caching=arguments.cache).build()
+def is_stream_thread() -> bool:
+    return "StreamThread" in threading.current_thread().name
+
+
+def inputs(arguments: argparse.Namespace) -> Inputs:
+    return Inputs(arguments.input, arguments.input2, arguments.output, arguments.cache)
 
 
 def config(arguments: argparse.Namespace) -> StreamsConfig:
@@ -92,11 +71,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("workload", choices=sorted(WORKLOADS))
     for name in ("bootstrap", "app-id", "input", "output", "state-dir", "guarantee"):
         parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--input2", default="")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--commit-interval-ms", type=int, default=1000)
-    parser.add_argument(
-        "--cache", action=argparse.BooleanOptionalAction, default=True, help="caching of the count's store"
-    )
+    parser.add_argument("--cache", action=argparse.BooleanOptionalAction, default=True, help="caching of the stores")
     parser.add_argument(
         "--setting", action="append", default=[], metavar="NAME=VALUE", help="a setting of the application"
     )
@@ -109,12 +87,12 @@ def main() -> int:
     arguments = parse()
     if arguments.log:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
-    application = KafkaStreams(topology(arguments), config(arguments))
+    application = KafkaStreams(WORKLOADS[arguments.workload](inputs(arguments)).build(), config(arguments))
     application.set_global_state_restore_listener(Restores())
     application.set_state_listener(lambda new, old: say(event="running") if new == "RUNNING" else None)
     if arguments.profile:
         profile = cProfile.Profile()
-        threading.setprofile(lambda *_: (threading.setprofile(None), profile.enable()))
+        threading.setprofile(lambda *_: profile.enable() if is_stream_thread() else sys.setprofile(None))
     stopping = []
     signal.signal(signal.SIGTERM, lambda *_: stopping.append(True))
     application.start()

@@ -16,6 +16,7 @@ Calls only collect (:mod:`dsl.plan.nodes`); ``build`` runs the passes over the p
 
 from __future__ import annotations
 
+from dsl.batch_processor import BatchProcessor
 from dsl.branch import BranchedKStream
 from dsl.builder import StreamsBuilder
 from dsl.global_ktable import GlobalKTable
@@ -47,6 +48,7 @@ from dsl.windows.definitions import (
 )
 
 __all__ = [
+    "BatchProcessor",
     "Branched",
     "BranchedKStream",
     "BufferConfig",

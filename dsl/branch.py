@@ -39,12 +39,15 @@ class BranchedKStream(Generic[K, V, S]):
         self._branches: dict[str, S] = {}
         self._finished = False
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join((self._place.name, *self._branches))})"
+
     def branch(
         self, predicate: Callable[[K, V], object], branched: Branched[S] | None = None
     ) -> BranchedKStream[K, V, S]:
         """Adds a branch with the records for which ``predicate(key, value)`` holds and no earlier one did."""
         name = self._add(branched, len(self._operator.predicates) + 1)
-        check_function(predicate, "predicate", f"branch {name}")
+        check_function(predicate, "predicate", f"branch {name}", ("key", "value"))
         self._amend(
             replace(
                 self._operator,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from dsl.plan.global_nodes import GlobalTable
+from dsl.shown import Shown
 
 __all__ = ["GlobalKTable"]
 
@@ -12,7 +13,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class GlobalKTable(Generic[K, V]):
+class GlobalKTable(Shown, Generic[K, V]):
     """A table of the latest values of a topic, with all partitions of it in every process.
 
     It is filled before the application's tasks start and follows the topic from then on, on a thread of its own, which
@@ -34,6 +35,3 @@ class GlobalKTable(Generic[K, V]):
     def queryable_store_name(self) -> str | None:
         """The name under which the table can be queried; ``None`` if the user did not name its store."""
         return self._table.store if self._table.queryable else None
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._table.name})"

@@ -10,13 +10,11 @@ import re
 from typing import Any
 
 from processor_api.errors import TopologyError
+from processor_api.topic_names import illegal_in_name
 
 __all__ = ["REPARTITION_SUFFIX", "Names", "looks_generated", "repartition_topic", "validate_name"]
 
 REPARTITION_SUFFIX = "-repartition"
-LONGEST_NAME = 249
-
-_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 _GENERATED = re.compile(r"KSTREAM.*-[0-9]{10}")
 
 
@@ -28,14 +26,9 @@ def validate_name(name: Any) -> str:
     """
     if not isinstance(name, str) or not name:
         raise TopologyError(f"a name must be text that is not empty, got {name!r}")
-    if name in (".", ".."):
-        raise TopologyError(f"{name!r} cannot be a name, since no topic can be called so")
-    if len(name) > LONGEST_NAME:
-        raise TopologyError(f"the name {name!r} has {len(name)} characters; the most is {LONGEST_NAME}")
-    if not _LEGAL.fullmatch(name):
-        raise TopologyError(
-            f"the name {name!r} contains a character other than ASCII letters, digits, '.', '_' and '-'"
-        )
+    why = illegal_in_name(name)
+    if why is not None:
+        raise TopologyError(f"the name {name!r} {why}")
     return name
 
 

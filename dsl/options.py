@@ -7,11 +7,11 @@ one that comes down from the operator before, or else the application's default.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, field, is_dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
 from dsl.naming import validate_name
-from processor_api.checks import check_fields
+from processor_api.checks import check_fields, check_function
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
 from processor_api.offset_reset import AutoOffsetReset
@@ -33,6 +33,7 @@ __all__ = [
     "NamedLike",
     "Produced",
     "Repartitioned",
+    "check_store_options",
     "chosen",
     "name_of",
 ]
@@ -50,8 +51,45 @@ def chosen(given: Any, kind: type[S]) -> S:
     if given is None:
         return kind()
     if not isinstance(given, kind):
-        raise TopologyError(f"expected {kind.__name__}(...), got {given!r}")
+        got = f"{type(given).__name__}(...)" if is_dataclass(given) and not isinstance(given, type) else repr(given)
+        raise TopologyError(f"expected {kind.__name__}(...), got {got}")
     return given
+
+
+class StoreOptions(Protocol):
+    """Options that choose where stores are, and whether they have changelogs."""
+
+    @property
+    def store_type(self) -> DslStoreSuppliers | str | None:
+        """The choice of the store, or the name of an engine."""
+        ...
+
+    @property
+    def logging(self) -> bool:
+        """Whether changes go to a changelog topic."""
+        ...
+
+    @property
+    def topic_config(self) -> Mapping[str, str]:
+        """Settings of the changelog topic."""
+        ...
+
+
+def check_store_options(options: StoreOptions, store: str | None) -> None:
+    """Checks that options of a store do not contradict each other.
+
+    :param store: the name of the store, for the error.
+    :raises TopologyError: if the choice is none, or there are settings for a changelog that is turned off.
+    """
+    choice = options.store_type
+    if isinstance(choice, str):
+        check_engine(choice, store)
+    elif choice is not None and not isinstance(choice, DslStoreSuppliers):
+        raise TopologyError(
+            f"store_type must be the name of an engine or a DslStoreSuppliers, got {choice!r}", store=store
+        )
+    if options.topic_config and not options.logging:
+        raise TopologyError("topic_config is for the changelog, which logging=False turns off", store=store)
 
 
 def _check(name: str | None) -> None:
@@ -112,6 +150,11 @@ class Consumed(Generic[K, V]):
         _check(self.name)
         check_fields(self, type(self).__name__)
 
+    @classmethod
+    def as_(cls, name: str) -> Consumed[Any, Any]:
+        """Returns options with a name, and nothing else set (Java: ``Consumed.as``)."""
+        return Consumed(name=name)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Produced(Generic[K, V]):
@@ -128,6 +171,11 @@ class Produced(Generic[K, V]):
     def __post_init__(self) -> None:
         _check(self.name)
         check_fields(self, type(self).__name__)
+
+    @classmethod
+    def as_(cls, name: str) -> Produced[Any, Any]:
+        """Returns options with a name, and nothing else set (Java: ``Produced.as``)."""
+        return Produced(name=name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,8 +216,9 @@ class Repartitioned(Generic[K, V]):
     def __post_init__(self) -> None:
         _check(self.name)
         check_fields(self, type(self).__name__)
-        if self.number_of_partitions is not None and self.number_of_partitions < 1:
-            raise TopologyError(f"a topic has at least one partition, not {self.number_of_partitions}")
+        number: object = self.number_of_partitions
+        if number is not None and (type(number) is not int or number < 1):
+            raise TopologyError(f"a topic has at least one partition, not {number!r}: give an integer")
 
     @classmethod
     def as_(cls, name: str) -> Repartitioned[Any, Any]:
@@ -232,17 +281,7 @@ class Materialized(Generic[K, V]):
             raise TopologyError(
                 "a supplier chooses the engine by itself; leave out store_type", store=self.supplier.name
             )
-        if isinstance(self.store_type, str):
-            check_engine(self.store_type, self.store_name)
-        elif self.store_type is not None and not isinstance(self.store_type, DslStoreSuppliers):
-            raise TopologyError(
-                f"store_type must be the name of an engine or a DslStoreSuppliers, got {self.store_type!r}",
-                store=self.store_name,
-            )
-        if self.topic_config and not self.logging:
-            raise TopologyError(
-                "topic_config is for the changelog, which logging=False turns off", store=self.store_name
-            )
+        check_store_options(self, self.store_name)
         if self.time_to_live is not None and not isinstance(self.time_to_live, TimeToLive):
             raise TopologyError(
                 f"time_to_live takes a TimeToLive(duration, by), got {self.time_to_live!r}", store=self.store_name
@@ -285,6 +324,9 @@ class Branched(Generic[S]):
         check_fields(self, type(self).__name__)
         if self.function is not None and self.consumer is not None:
             raise TopologyError("a branch takes either a function or a consumer, not both")
+        for name, given in (("function", self.function), ("consumer", self.consumer)):
+            if given is not None:
+                check_function(given, name, "Branched", ("stream",))
 
     @classmethod
     def as_(cls, name: str) -> Branched[Any]:

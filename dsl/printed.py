@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from dsl.naming import validate_name
-from processor_api.checks import check_fields
+from processor_api.checks import check_fields, check_function
 from processor_api.errors import TopologyError
 
 __all__ = ["Printed"]
@@ -39,6 +39,11 @@ class Printed(Generic[K, V]):
         if self.name is not None:
             validate_name(self.name)
         check_fields(self, type(self).__name__)
+        label: object = self.label
+        if label is not None and not isinstance(label, str):
+            raise TopologyError(f"the label of printed records is text, got {label!r}")
+        if self.mapper is not None:
+            check_function(self.mapper, "mapper", type(self).__name__, ("key", "value"))
         given: object = self.path
         if given is not None and (not isinstance(given, str | Path) or not str(given)):
             raise TopologyError(f"records are printed to the path of a file, got {given!r}")

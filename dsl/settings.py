@@ -58,6 +58,8 @@ def read_settings(config: Mapping[str, Any] | Dotted | None) -> BuildSettings:
     """
     if config is None:
         return BuildSettings()
+    if not isinstance(config, Mapping) and not callable(getattr(config, "dotted", None)):
+        raise ConfigError(f"a topology is built with a StreamsConfig or a dict of settings, got {config!r}")
     values = config if isinstance(config, Mapping) else config.dotted()
     optimizations = _optimizations(values.get("topology.optimization"))
     return BuildSettings(

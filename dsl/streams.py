@@ -11,9 +11,10 @@ only what a key or value is when it is not null: ``KStream[str, int]`` may hold 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Generic, TypeVar, overload
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, Self, TypeVar, overload
 
+from dsl.batch_processor import BatchProcessor
 from dsl.branch import BranchedKStream
 from dsl.global_ktable import GlobalKTable
 from dsl.joins import foreign_key, stream_global, stream_stream, stream_table, table_table
@@ -22,12 +23,22 @@ from dsl.joins.foreign_key import TableJoined
 from dsl.joins.join_windows import JoinWindows
 from dsl.joins.options import Joined, StreamJoined
 from dsl.options import Grouped, Materialized, NamedLike, Produced, Repartitioned
-from dsl.plan import cogroup_nodes, group_nodes, stream_nodes, suppress_nodes, table_nodes
+from dsl.plan import (
+    batch_nodes,
+    cogroup_nodes,
+    deduplicate_nodes,
+    group_nodes,
+    stream_nodes,
+    suppress_nodes,
+    table_nodes,
+)
 from dsl.plan.builder import Place
 from dsl.plan.cogroup_nodes import Cogrouping
 from dsl.plan.group_nodes import Grouping
 from dsl.plan.table_nodes import TableGrouping
 from dsl.printed import Printed
+from dsl.record_id_serde import RecordId
+from dsl.shown import Shown
 from dsl.suppressed import Suppressed
 from dsl.value_transformer import ValueTransformerWithKey
 from dsl.windows import aggregations
@@ -35,6 +46,7 @@ from dsl.windows import cogroup as windowed_cogroup
 from dsl.windows.aggregations import Functions, WindowedGrouping
 from dsl.windows.cogroup import WindowedCogrouping
 from dsl.windows.definitions import EmitStrategy, SessionWindows, SlidingWindows, Windows
+from processor_api.durations import Duration
 from processor_api.errors import TopologyError
 from processor_api.nodes import TopicNameExtractor
 from processor_api.processor import FixedKeyProcessor, Processor
@@ -65,9 +77,10 @@ KeyJoiner = Callable[[K, V, V2], V3 | None]
 Selector = Callable[[K, V], K2 | None]
 StreamOptions = StreamJoined[K, V, V2] | str | None
 TableOptions = Joined[K, V, V2] | str | None
+StoreOptions = Materialized[K, V] | str | None
 
 
-class KStream(Generic[K, V]):
+class KStream(Shown, Generic[K, V]):
     """A stream of records, each of which stands for itself.
 
     Operators keep timestamps and headers. After one that may change keys (``map``, ``flat_map``, ``select_key``,
@@ -82,9 +95,6 @@ class KStream(Generic[K, V]):
 
     def __init__(self, place: Place) -> None:
         self._place = place
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._place.name})"
 
     # ------------------------------------------------------------------ record by record
 
@@ -233,6 +243,50 @@ class KStream(Generic[K, V]):
     ) -> KStream[K, V2]:
         """Runs a processor that cannot change keys, so that no repartition follows; otherwise as :meth:`process`."""
         return KStream(stream_nodes.process(self._place, supplier, stores, True, name))
+
+    # ------------------------------------------------------------------ beyond Kafka Streams
+
+    def deduplicate(
+        self,
+        *,
+        within: Duration,
+        grace: Duration | None = None,
+        id_selector: Callable[[K, V], RecordId | None] | None = None,
+        name: NamedLike = None,
+        materialized: StoreOptions[K, Any] = None,
+    ) -> KStream[K, V]:
+        """Keeps the first record of each key, and drops those of less than ``within`` before or after it in time.
+
+        With ``id_selector(key, value)`` records are equal if keys and ids are. A record that comes more than ``grace``
+        behind stream time (left out: as long as ``within``) is dropped and counted (semantics 147).
+        """
+        return KStream(deduplicate_nodes.deduplicate(self._place, within, grace, id_selector, materialized, name))
+
+    def map_values_batch(
+        self,
+        function: Callable[[list[V]], Sequence[V2 | Exception | None]],
+        *,
+        max_records: int = 1000,
+        max_wait: Duration | None = None,
+        name: NamedLike = None,
+    ) -> KStream[K, V2]:
+        """Replaces the values of many records by one call: ``function(values)`` returns one for each, in order.
+
+        An exception in place of a value is the error of that record. Batches end with the round in which their records
+        came, or ``max_wait`` later, and before each commit (semantics 144, 145; ``docs/beyond-java.md``).
+        """
+        return KStream(batch_nodes.map_values_batch(self._place, function, max_records, max_wait, name))
+
+    def process_batch(
+        self,
+        supplier: Callable[[], BatchProcessor[K, V, K2, V2]],
+        *stores: str,
+        max_records: int = 1000,
+        max_wait: Duration | None = None,
+        name: NamedLike = None,
+    ) -> KStream[K2, V2]:
+        """Runs a processor of batches, as :meth:`map_values_batch` and :meth:`process` do (semantics 146)."""
+        return KStream(batch_nodes.process_batch(self._place, supplier, stores, max_records, max_wait, name))
 
     # ------------------------------------------------------------------ joins
 
@@ -460,7 +514,33 @@ class KStream(Generic[K, V]):
         given = JoinArguments(joiner=joiner, windows=windows, joined=joined)
         return self._join(other, JoinKind(keeps_left=True, keeps_right=True, takes_key=True), given)
 
+    def join_with_mapped_key(
+        self,
+        other: GlobalKTable[K2, V2],
+        joiner: Callable[[K, K2, V, V2], V3 | None],
+        *,
+        key_selector: Selector[K, V, K2],
+        name: NamedLike = None,
+    ) -> KStream[K, V3]:
+        """Joins with a global table as :meth:`join` does, with ``joiner(key, mapped_key, value, other)`` (KIP-1340)."""
+        given = JoinArguments(joiner=joiner, key_selector=key_selector, name=name)
+        return self._join(other, JoinKind(takes_mapped_key=True), given)
+
+    def left_join_with_mapped_key(
+        self,
+        other: GlobalKTable[K2, V2],
+        joiner: Callable[[K, K2 | None, V, V2 | None], V3 | None],
+        *,
+        key_selector: Selector[K, V, K2],
+        name: NamedLike = None,
+    ) -> KStream[K, V3]:
+        """Joins as :meth:`join_with_mapped_key`, and keeps each record of this stream, also if no key is selected."""
+        given = JoinArguments(joiner=joiner, key_selector=key_selector, name=name)
+        return self._join(other, JoinKind(keeps_left=True, takes_mapped_key=True), given)
+
     def _join(self, other: Any, kind: JoinKind, given: JoinArguments) -> KStream[Any, Any]:
+        if kind.takes_mapped_key and not isinstance(other, GlobalKTable):
+            raise TopologyError(f"a joiner takes a mapped key in joins with a global table only, not with {other!r}")
         match other:
             case KStream():
                 return KStream(stream_stream.join(self._place, other._place, kind, given))
@@ -474,9 +554,14 @@ class KStream(Generic[K, V]):
 
     # ------------------------------------------------------------------ tables and groups
 
-    def to_table(self, *, name: NamedLike = None, materialized: Materialized[K, V] | str | None = None) -> KTable[K, V]:
-        """Reads the records as updates of a table: the latest value of each key; a null value deletes."""
-        return KTable(stream_nodes.to_table(self._place, materialized, name))
+    def to_table(
+        self, *, ttl: Duration | None = None, name: NamedLike = None, materialized: StoreOptions[K, V] = None
+    ) -> KTable[K, V]:
+        """Reads the records as updates of a table: the latest value of each key; a null value deletes.
+
+        With ``ttl`` a row is there for so long after the time of its record (``docs/time-to-live.md``).
+        """
+        return KTable(stream_nodes.to_table(self._place, ttl, materialized, name))
 
     def group_by_key(self, grouped: Grouped[K, V] | str | None = None) -> KGroupedStream[K, V]:
         """Groups the records by their keys, to be aggregated.
@@ -509,7 +594,7 @@ class KStream(Generic[K, V]):
         return KGroupedStream(group_nodes.group_by(self._place, selector, grouped))
 
 
-class KTable(Generic[K, V]):
+class KTable(Shown, Generic[K, V]):
     """The latest value of each key, and the changes that lead there.
 
     Without a store a table is only its changes; it gets one if it is named by ``materialized`` or if an operator needs
@@ -535,9 +620,6 @@ class KTable(Generic[K, V]):
 
     def __init__(self, place: Place) -> None:
         self._place = place
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._place.name})"
 
     @staticmethod
     def _place_of(other: object, call: str) -> Place:
@@ -709,7 +791,7 @@ class KTable(Generic[K, V]):
             default; a plain string is the name.
         :raises TopologyError: if ``other`` is no table, or comes from another builder.
         """
-        return self._foreign_key_join(other, extractor, joiner, joined, materialized, False, False)
+        return self._foreign_key_join(other, extractor, joiner, joined, materialized, with_key=False, left=False)
 
     def foreign_key_join_with_key(
         self,
@@ -721,7 +803,7 @@ class KTable(Generic[K, V]):
         materialized: Materialized[K, V2] | str | None = None,
     ) -> KTable[K, V2]:
         """Joins as :meth:`foreign_key_join`; the foreign key is ``extractor(key, value)``."""
-        return self._foreign_key_join(other, extractor, joiner, joined, materialized, True, False)
+        return self._foreign_key_join(other, extractor, joiner, joined, materialized, with_key=True, left=False)
 
     def foreign_key_left_join(
         self,
@@ -733,7 +815,7 @@ class KTable(Generic[K, V]):
         materialized: Materialized[K, V2] | str | None = None,
     ) -> KTable[K, V2]:
         """Joins as :meth:`foreign_key_join`, and keeps rows without a partner: ``joiner(value, None)``."""
-        return self._foreign_key_join(other, extractor, joiner, joined, materialized, False, True)
+        return self._foreign_key_join(other, extractor, joiner, joined, materialized, with_key=False, left=True)
 
     def foreign_key_left_join_with_key(
         self,
@@ -745,31 +827,11 @@ class KTable(Generic[K, V]):
         materialized: Materialized[K, V2] | str | None = None,
     ) -> KTable[K, V2]:
         """Joins as :meth:`foreign_key_left_join`; the foreign key is ``extractor(key, value)``."""
-        return self._foreign_key_join(other, extractor, joiner, joined, materialized, True, True)
+        return self._foreign_key_join(other, extractor, joiner, joined, materialized, with_key=True, left=True)
 
-    def _foreign_key_join(
-        self,
-        other: object,
-        extractor: Callable[..., Any],
-        joiner: Callable[..., Any],
-        joined: TableJoined[K, KO] | str | None,
-        materialized: Materialized[K, V2] | str | None,
-        with_key: bool,
-        left_join: bool,
-    ) -> KTable[K, V2]:
+    def _foreign_key_join(self, other: object, *given: Any, with_key: bool, left: bool) -> KTable[K, Any]:
         right = self._place_of(other, "a foreign-key join")
-        return KTable(
-            foreign_key.join(
-                self._place,
-                right,
-                extractor,
-                joiner,
-                joined,
-                materialized,
-                with_key=with_key,
-                left_join=left_join,
-            )
-        )
+        return KTable(foreign_key.join(self._place, right, *given, with_key=with_key, left_join=left))
 
     # ------------------------------------------------------------------ time, streams, groups
 
@@ -810,7 +872,7 @@ class KTable(Generic[K, V]):
         return KGroupedTable(table_nodes.group_by(self._place, selector, grouped))
 
 
-class KGroupedStream(Generic[K, V]):
+class KGroupedStream(Shown, Generic[K, V]):
     """A stream grouped by key. Records with a null key or value are dropped (semantics 23).
 
     A result has the largest timestamp of its records. With a cache (the default) only the last result of a key is sent
@@ -827,9 +889,7 @@ class KGroupedStream(Generic[K, V]):
         """The group in the builder's plan, for aggregates that several streams share."""
         return self._grouping
 
-    def count(
-        self, *, name: NamedLike = None, materialized: Materialized[K, int] | str | None = None
-    ) -> KTable[K, int]:
+    def count(self, *, name: NamedLike = None, materialized: StoreOptions[K, int] = None) -> KTable[K, int]:
         """Counts the records of each key; counts are written as 64-bit integers unless a serde says otherwise."""
         return KTable(group_nodes.count(self._grouping, materialized, name))
 
@@ -916,16 +976,13 @@ class KGroupedStream(Generic[K, V]):
         return CogroupedKStream(cogroup_nodes.cogroup(None, self._grouping, aggregator))
 
 
-class CogroupedKStream(Generic[K, V]):
+class CogroupedKStream(Shown, Generic[K, V]):
     """Grouped streams that are aggregated into one table. Their topics must have equal numbers of partitions."""
 
     __slots__ = ("_cogrouping",)
 
     def __init__(self, cogrouping: Cogrouping) -> None:
         self._cogrouping = cogrouping
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(part.place.name for part, _ in self._cogrouping.parts)})"
 
     def cogroup(
         self, grouped: KGroupedStream[K, V2], aggregator: Callable[[K, V2, V], V | None]
@@ -964,7 +1021,7 @@ class CogroupedKStream(Generic[K, V]):
         return TimeWindowedCogroupedKStream(windowed)
 
 
-class TimeWindowedCogroupedKStream(Generic[K, V]):
+class TimeWindowedCogroupedKStream(Shown, Generic[K, V]):
     """Grouped streams that are aggregated into one table, in windows of time."""
 
     __slots__ = ("_windowed",)
@@ -984,7 +1041,7 @@ class TimeWindowedCogroupedKStream(Generic[K, V]):
         return KTable(windowed_cogroup.aggregate(self._windowed, functions, materialized, name))
 
 
-class SessionWindowedCogroupedKStream(Generic[K, V]):
+class SessionWindowedCogroupedKStream(Shown, Generic[K, V]):
     """Grouped streams that are aggregated into one table, in sessions."""
 
     __slots__ = ("_windowed",)
@@ -1008,12 +1065,11 @@ class SessionWindowedCogroupedKStream(Generic[K, V]):
         return KTable(windowed_cogroup.aggregate(self._windowed, functions, materialized, name))
 
 
-class TimeWindowedKStream(Generic[K, V]):
-    """A stream grouped by key and by windows of time.
+class WindowedKStream(Shown, Generic[K, V]):
+    """A stream grouped by key and by windows of any kind: the part that windows of time and sessions share.
 
     The tables have keys that are :class:`~processor_api.stores.windowed.Windowed`: ``key`` and ``window.start``,
-    ``window.end`` in ms. A window takes records until stream time, seen by the operator, has passed its end by the
-    grace period; records that come later count as dropped. A result has the largest timestamp of its records.
+    ``window.end`` in ms.
     """
 
     __slots__ = ("_windowed",)
@@ -1021,21 +1077,16 @@ class TimeWindowedKStream(Generic[K, V]):
     def __init__(self, windowed: WindowedGrouping) -> None:
         self._windowed = windowed
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._windowed.grouping.place.name}, {self._windowed.windows})"
-
-    def emit_strategy(self, strategy: EmitStrategy) -> TimeWindowedKStream[K, V]:
+    def emit_strategy(self, strategy: EmitStrategy) -> Self:
         """Returns the same windows with another rule for when results are sent on (KIP-825).
 
         :param strategy: :meth:`EmitStrategy.on_window_close() <dsl.windows.definitions.EmitStrategy.on_window_close>`
             sends each result once, when its window has closed; ``on_window_update()``, the default, each update.
         :raises TopologyError: if windows of the user's own or unlimited ones are to close.
         """
-        return TimeWindowedKStream(aggregations.emit(self._windowed, strategy))
+        return type(self)(aggregations.emit(self._windowed, strategy))
 
-    def count(
-        self, *, name: NamedLike = None, materialized: Materialized[K, int] | str | None = None
-    ) -> KTable[Windowed[K], int]:
+    def count(self, *, name: NamedLike = None, materialized: StoreOptions[K, int] = None) -> KTable[Windowed[K], int]:
         """Counts the records of each key and window, as 64-bit integers unless a serde says otherwise."""
         return KTable(aggregations.count(self._windowed, materialized, name))
 
@@ -1046,8 +1097,21 @@ class TimeWindowedKStream(Generic[K, V]):
         name: NamedLike = None,
         materialized: Materialized[K, V] | str | None = None,
     ) -> KTable[Windowed[K], V]:
-        """Combines the values of a key and window: the first as it is, then ``reducer(so_far, value)``."""
+        """Combines the values of a key and window: the first as it is, then ``reducer(so_far, value)``.
+
+        The results of sessions that merge are combined by it too.
+        """
         return KTable(aggregations.reduce(self._windowed, reducer, materialized, name))
+
+
+class TimeWindowedKStream(WindowedKStream[K, V]):
+    """A stream grouped by key and by windows of time.
+
+    A window takes records until stream time, seen by the operator, has passed its end by the grace period; records that
+    come later count as dropped. A result has the largest timestamp of its records.
+    """
+
+    __slots__ = ()
 
     def aggregate(
         self,
@@ -1065,41 +1129,14 @@ class TimeWindowedKStream(Generic[K, V]):
         return KTable(aggregations.aggregate(self._windowed, functions, materialized, name))
 
 
-class SessionWindowedKStream(Generic[K, V]):
+class SessionWindowedKStream(WindowedKStream[K, V]):
     """A stream grouped by key and by sessions: records with no longer pause between them than the inactivity gap.
 
-    The tables have keys that are :class:`~processor_api.stores.windowed.Windowed`; both ends of a session are records
-    of it. A session that grows is deleted and comes back with other bounds. A result has the end of its session as
-    timestamp.
+    Both ends of a session are records of it. A session that grows is deleted and comes back with other bounds. A result
+    has the end of its session as timestamp.
     """
 
-    __slots__ = ("_windowed",)
-
-    def __init__(self, windowed: WindowedGrouping) -> None:
-        self._windowed = windowed
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._windowed.grouping.place.name}, {self._windowed.windows})"
-
-    def emit_strategy(self, strategy: EmitStrategy) -> SessionWindowedKStream[K, V]:
-        """Returns the same sessions with another rule for when results are sent on (KIP-825)."""
-        return SessionWindowedKStream(aggregations.emit(self._windowed, strategy))
-
-    def count(
-        self, *, name: NamedLike = None, materialized: Materialized[K, int] | str | None = None
-    ) -> KTable[Windowed[K], int]:
-        """Counts the records of each key and session, as 64-bit integers unless a serde says otherwise."""
-        return KTable(aggregations.count(self._windowed, materialized, name))
-
-    def reduce(
-        self,
-        reducer: Callable[[V, V], V | None],
-        *,
-        name: NamedLike = None,
-        materialized: Materialized[K, V] | str | None = None,
-    ) -> KTable[Windowed[K], V]:
-        """Combines the values of a key and session, and the results of sessions that merge, with ``reducer``."""
-        return KTable(aggregations.reduce(self._windowed, reducer, materialized, name))
+    __slots__ = ()
 
     def aggregate(
         self,
@@ -1121,7 +1158,7 @@ class SessionWindowedKStream(Generic[K, V]):
         return KTable(aggregations.aggregate(self._windowed, functions, materialized, name))
 
 
-class KGroupedTable(Generic[K, V]):
+class KGroupedTable(Shown, Generic[K, V]):
     """A table grouped by new keys. Every change takes the old value out of its group and puts the new one in."""
 
     __slots__ = ("_grouping",)
@@ -1129,9 +1166,7 @@ class KGroupedTable(Generic[K, V]):
     def __init__(self, grouping: TableGrouping) -> None:
         self._grouping = grouping
 
-    def count(
-        self, *, name: NamedLike = None, materialized: Materialized[K, int] | str | None = None
-    ) -> KTable[K, int]:
+    def count(self, *, name: NamedLike = None, materialized: StoreOptions[K, int] = None) -> KTable[K, int]:
         """Counts the rows of each group; counts are written as 64-bit integers unless a serde says otherwise."""
         return KTable(table_nodes.count(self._grouping, materialized, name))
 

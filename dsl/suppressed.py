@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 from dsl.naming import validate_name
+from processor_api.checks import check_fields
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
 
@@ -38,6 +39,9 @@ class BufferConfig:
     """Whether what waits is in a changelog topic; else it is lost with its worker."""
     topic_config: Mapping[str, str] = field(default_factory=dict)
     """Settings of the changelog topic, over the built-in ones."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, type(self).__name__)
 
     @staticmethod
     def max_records(records: int) -> EagerBufferConfig:

@@ -29,8 +29,11 @@ class TableView(Protocol):
         """The stores that are read, to be connected to the operator that looks up."""
         ...
 
-    def bind(self, context: OperatorContext) -> LookUp:
-        """Returns the look-up of one task."""
+    def bind(self, context: OperatorContext, *, forwarded: bool = False) -> LookUp:
+        """Returns the look-up of one task.
+
+        :param forwarded: finds the row that those below know, without the change of it that waits in a cache.
+        """
         ...
 
     def bind_as_of(self, context: OperatorContext) -> LookUpAsOf | None:
@@ -49,9 +52,10 @@ class StoreView:
         """The store."""
         return (self.store,)
 
-    def bind(self, context: OperatorContext) -> LookUp:
+    def bind(self, context: OperatorContext, *, forwarded: bool = False) -> LookUp:
         """Returns the store's own look-up."""
-        get: LookUp = context.store(self.store).get
+        store = context.store(self.store)
+        get: LookUp = getattr(store, "get_forwarded", store.get) if forwarded else store.get
         return get
 
     def bind_as_of(self, context: OperatorContext) -> LookUpAsOf | None:
@@ -78,9 +82,9 @@ class ComputedView:
         """Those of the table above."""
         return self.above.stores
 
-    def bind(self, context: OperatorContext) -> LookUp:
+    def bind(self, context: OperatorContext, *, forwarded: bool = False) -> LookUp:
         """Returns a look-up that computes."""
-        above, compute = self.above.bind(context), self.compute
+        above, compute = self.above.bind(context, forwarded=forwarded), self.compute
 
         def look_up(key: Any) -> Row | None:
             found = above(key)

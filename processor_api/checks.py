@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from inspect import iscoroutinefunction
+from collections.abc import Callable, Mapping
+from inspect import Signature, isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature
 from typing import Any
 
 from processor_api.errors import TopologyError
 from processor_api.offset_reset import AutoOffsetReset
 from processor_api.serde import Serde
 
-__all__ = ["check_fields", "check_function"]
+__all__ = ["check_fields", "check_function", "check_method"]
 
 
 def _is_serde(value: object) -> bool:
@@ -21,14 +21,32 @@ def _is_reset(value: object) -> bool:
     return isinstance(value, AutoOffsetReset)
 
 
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_topic_config(value: object) -> bool:
+    return isinstance(value, Mapping) and all(
+        isinstance(name, str) and isinstance(setting, str) for name, setting in value.items()
+    )
+
+
+_FLAG = (_is_flag, "True or False")
 _SERDE = (_is_serde, "a Serde, such as Serdes.STRING")
-_FUNCTION = (callable, "a function")
 _WANTED: dict[str, tuple[Callable[[Any], bool], str]] = {
     "key_serde": _SERDE,
     "value_serde": _SERDE,
-    "timestamp_extractor": _FUNCTION,
-    "partitioner": _FUNCTION,
+    "other_value_serde": _SERDE,
+    "logging": _FLAG,
+    "caching": _FLAG,
+    "topic_config": (_is_topic_config, "a dict of strings, such as {'segment.bytes': '1048576'}"),
     "offset_reset": (_is_reset, "an AutoOffsetReset, such as AutoOffsetReset.earliest()"),
+}
+PARTITIONED_BY = ("topic", "key", "value", "headers", "partitions")
+_FUNCTIONS: dict[str, tuple[str, ...]] = {
+    "timestamp_extractor": ("record", "partition_time"),
+    "partitioner": PARTITIONED_BY,
+    "other_partitioner": PARTITIONED_BY,
 }
 
 
@@ -43,21 +61,89 @@ def check_fields(owner: Any, what: str, **place: Any) -> None:
         value = getattr(owner, name, None)
         if value is not None and not fits(value):
             raise TopologyError(f"{what} takes {wanted}, as its {name}, got {value!r}", **place)
+    for name, arguments in _FUNCTIONS.items():
+        value = getattr(owner, name, None)
+        if value is not None:
+            check_function(value, name, what, arguments, **place)
 
 
-def check_function(value: object, name: str, what: str, **place: Any) -> None:
+def check_function(
+    value: object,
+    name: str,
+    what: str,
+    arguments: tuple[str, ...] | None = None,
+    *,
+    generates: bool = False,
+    hint: str = "",
+    **place: Any,
+) -> None:
     """Checks that a value is a plain function, or something else that can be called.
 
     :param name: the name of the argument, for the error.
     :param what: the name of the node or option that takes it, for the error.
-    :raises TopologyError: if it cannot be called, or is made by ``async def``: its result would be a coroutine.
+    :param arguments: the names of the arguments it is called with; ``None`` leaves them unchecked, as do builtins that
+        do not say what they take.
+    :param generates: whether it may be a generator function, since it returns any number of results.
+    :param hint: the end of the error about other arguments.
+    :raises TopologyError: if it cannot be called so, or is made by ``async def`` or has ``yield``: its result would be
+        a coroutine or a generator.
     """
     if not callable(value):
         raise TopologyError(f"{what} takes a function as its {name}, got {value!r}", **place)
-    if iscoroutinefunction(value) or iscoroutinefunction(getattr(value, "__call__", None)):  # noqa: B004 - an object
-        given = getattr(value, "__qualname__", value)
+    _check_kind(value, f"{what} takes a plain function as its {name}", generates, **place)
+    taken = None if arguments is None else _parameters(value)
+    if arguments is None or taken is None or _takes(taken, arguments):
+        return
+    raise TopologyError(
+        f"{what} calls its {name} with ({', '.join(arguments)}), and {_named(value)} takes {_shown(taken)}{hint}",
+        **place,
+    )
+
+
+def check_method(owner: object, method: str, what: str, **place: Any) -> None:
+    """Checks that a method that is called for each record returns when its work is done.
+
+    :param what: the name of the node, for the error.
+    :raises TopologyError: if it is made by ``async def`` or has ``yield``: it would do nothing.
+    """
+    _check_kind(getattr(owner, method, None), f"{what} calls {method} of its {type(owner).__name__}", False, **place)
+
+
+def _check_kind(value: Any, what: str, generates: bool, **place: Any) -> None:
+    both = value, getattr(value, "__call__", None)  # noqa: B004 - an object
+    if any(iscoroutinefunction(one) or isasyncgenfunction(one) for one in both):
         raise TopologyError(
-            f"{what} takes a plain function as its {name}, and {given!r} is made by async def: records are processed"
-            " one after the other, so call what you wait for without await",
+            f"{what}, and {_named(value)} is made by async def: records are processed one after the other, so call what"
+            " you wait for without await",
             **place,
         )
+    if not generates and any(isgeneratorfunction(one) for one in both):
+        raise TopologyError(
+            f"{what}, and {_named(value)} has a yield: a call of it would run nothing and return a generator; return"
+            " the result, or take one of the flat_map methods for several results",
+            **place,
+        )
+
+
+def _named(value: Any) -> str:
+    return repr(getattr(value, "__qualname__", value))
+
+
+def _parameters(value: Any) -> Signature | None:
+    """Returns what a function takes; ``None`` where it does not say, as some builtins."""
+    try:
+        return signature(value, follow_wrapped=False)
+    except (TypeError, ValueError):
+        return None
+
+
+def _takes(taken: Signature, arguments: tuple[str, ...]) -> bool:
+    try:
+        taken.bind(*arguments)
+    except TypeError:
+        return False
+    return True
+
+
+def _shown(taken: Signature) -> str:
+    return str(taken.replace(return_annotation=Signature.empty))

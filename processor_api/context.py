@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -14,9 +15,18 @@ from processor_api.record import FixedKeyRecord, Forward, HeaderList, Record, Re
 from processor_api.serde import Serde
 from processor_api.task_id import TaskId
 
-__all__ = ["FixedKeyProcessorContext", "OperatorContext", "ProcessingContext", "ProcessorContext"]
+__all__ = [
+    "BatchLimits",
+    "FixedKeyProcessorContext",
+    "HandleTogether",
+    "HeldRecord",
+    "OperatorContext",
+    "ProcessingContext",
+    "ProcessorContext",
+]
 
 K = TypeVar("K")
+T = TypeVar("T")
 V = TypeVar("V")
 
 
@@ -119,6 +129,24 @@ class FixedKeyProcessorContext(ProcessingContext, Protocol[K, V]):
         ...
 
 
+HeldRecord = tuple[Any, Any, int, HeaderList | None, Any, Any]
+"""A record that an operator holds back: key, value, timestamp and headers, and its origin, which only the runtime
+reads."""
+
+HandleTogether = Callable[[list[HeldRecord], Callable[[HeldRecord], None]], None]
+"""``(records, resume)``: handles records that were held back, in the order in which they came. ``resume(record)`` makes
+one of them the current record; it is called before something is forwarded for the record, or the record fails."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchLimits:
+    """Limits of what an operator holds back."""
+
+    max_records: int
+    max_wait_ms: int | None = None
+    """How long the first record may wait by the wall clock; ``None`` until the round of processing ends."""
+
+
 class OperatorContext(Protocol):
     """The context of an operator of the DSL, given when it is bound to a task."""
 
@@ -153,11 +181,19 @@ class OperatorContext(Protocol):
         """Returns the task's stream time in ms; -1 before the first record."""
         ...
 
+    def origin(self) -> tuple[str | None, int, int]:
+        """Returns the topic, partition and offset of the current record; ``(None, -1, -1)`` if it came from none."""
+        ...
+
     def keep_time(self, name: str, current: Callable[[], int]) -> int:
         """Returns the time in ms that was committed under a name when the task ran last; -1 if none was.
 
         :param current: returns the time that the next commit keeps; -1 keeps what was committed before.
         """
+        ...
+
+    def shared(self, name: str, make: Callable[[], T]) -> T:
+        """Returns the object that operators of the task share under a name; the first that asks makes it."""
         ...
 
     def schedule(
@@ -179,4 +215,12 @@ class OperatorContext(Protocol):
 
     def on_close(self, callback: Callable[[], None]) -> None:
         """Runs ``callback`` when the task closes."""
+        ...
+
+    def hold_back(self, handle: HandleTogether, limits: BatchLimits) -> Forward:
+        """Returns the function of an operator that holds records back and handles them together.
+
+        They are handled when there are enough, when they have waited long enough, and before the next punctuation or
+        commit of the task.
+        """
         ...

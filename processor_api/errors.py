@@ -57,6 +57,7 @@ class StreamsError(Exception):
 
     A message may quote data or peers, which may hold anything: characters that cannot be printed are escaped, except
     line breaks, and it is cut after 10,000 characters; in the text of the error, values of the place are cut after 500.
+    The text ends with the line of the user's script that made the node or store, where that is known.
     """
 
     topic: str | None = None
@@ -67,6 +68,8 @@ class StreamsError(Exception):
     node: str | None = None
     store: str | None = None
     key: Any = None
+    made_at: str | None = None
+    """The line of the user's script that made the node or the store, such as ``orders.py:14``."""
 
     def __init__(self, message: str, **place: Any) -> None:
         self.message = printable(cut(message, MOST_MESSAGE), keep="\n")
@@ -76,19 +79,20 @@ class StreamsError(Exception):
     def locate(self, **place: Any) -> StreamsError:
         """Fills in fields of the place that are not known yet; returns the error itself."""
         for name, value in place.items():
-            if name not in PLACE_FIELDS:
+            if name not in PLACE_FIELDS and name != "made_at":
                 raise TypeError(f"{type(self).__name__} has no field {name!r}")
             if value is not None and getattr(self, name) is None:
                 setattr(self, name, value)
         return self
 
     def place(self) -> dict[str, Any]:
-        """Returns the known fields of the place, in a fixed order."""
+        """Returns the known fields of the place, in a fixed order; the line of the user's script is not among them."""
         return {name: value for name in PLACE_FIELDS if (value := getattr(self, name)) is not None}
 
     def __str__(self) -> str:
         where = ", ".join(f"{name}={shown(repr(value), MOST_VALUE)}" for name, value in self.place().items())
-        return f"{self.message} [{where}]" if where else self.message
+        text = f"{self.message} [{where}]" if where else self.message
+        return text if self.made_at is None else f"{text}, made at {shown(self.made_at, MOST_VALUE)}"
 
 
 class UserCodeError(StreamsError):

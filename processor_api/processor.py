@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
+from processor_api.checks import check_function
 from processor_api.context import FixedKeyProcessorContext, OperatorContext, ProcessorContext
 from processor_api.errors import TopologyError
 from processor_api.record import FixedKeyRecord, Forward, Record
@@ -122,6 +123,7 @@ def check_supplier(name: str, supplier: Any) -> None:
             f" not {supplier!r}",
             node=name,
         )
+    check_function(supplier, "supplier", f"processor {name!r}", (), node=name)
 
 
 def connected_stores(supplier: Any, name: str) -> Iterable[StoreBuilder[Any, Any]]:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from processor_api.checks import check_function, check_method
 from processor_api.describe import describe
 from processor_api.errors import StreamsError, TopologyError
-from processor_api.nodes import ProcessorNode, RepartitionTopic, SinkNode, SourceNode, TopicNameExtractor
+from processor_api.nodes import Node, ProcessorNode, RepartitionTopic, SinkNode, SourceNode, TopicNameExtractor
 from processor_api.offset_reset import AutoOffsetReset
 from processor_api.partitioner import StreamPartitioner
 from processor_api.processor import (
@@ -32,7 +34,9 @@ from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.global_store import GlobalStore
 from processor_api.stores.suppliers import CustomStoreSupplier
 from processor_api.timestamps import TimestampExtractor
+from processor_api.topic_names import check_topic_name, illegal_in_name
 from processor_api.topology_data import TopologyData
+from processor_api.user_lines import Line, at, text_of, user_line
 from processor_api.wrapper import wrapped
 
 __all__ = ["Topology"]
@@ -68,6 +72,8 @@ class Topology(TopologyData):
 
     _wrapper: Any = None
     """The wrapper of its processors, if they are wrapped."""
+    _line: Line | None = None
+    """The line to which additions belong, in place of that of the call."""
 
     def add_source(
         self,
@@ -88,20 +94,23 @@ class Topology(TopologyData):
             reader = self._topic_readers.get(topic)
             if reader is not None:
                 raise TopologyError(
-                    f"topic {topic!r} is already read by source {reader!r}; a topic can be read by one source only",
+                    f"topic {topic!r} is already read by source {reader!r}{at(self.line_of(reader))}; a topic can be"
+                    " read by one source only",
                     node=name,
                     topic=topic,
                 )
         for topic in names:
             self._topic_readers[topic] = name
-        self._nodes[name] = SourceNode(
-            name=name,
-            topics=names,
-            pattern=pattern,
-            key_serde=key_serde,
-            value_serde=value_serde,
-            timestamp_extractor=timestamp_extractor,
-            offset_reset=offset_reset,
+        self._put(
+            SourceNode(
+                name=name,
+                topics=names,
+                pattern=pattern,
+                key_serde=key_serde,
+                value_serde=value_serde,
+                timestamp_extractor=timestamp_extractor,
+                offset_reset=offset_reset,
+            )
         )
         return self
 
@@ -119,7 +128,7 @@ class Topology(TopologyData):
         self._check_new_name(name)
         self._check_parents(name, parents)
         fixed_key = False if isinstance(supplier, Operator) else self._check_supplier(name, supplier)
-        self._nodes[name] = ProcessorNode(name=name, parents=parents, supplier=supplier, fixed_key=fixed_key)
+        self._put(ProcessorNode(name=name, parents=parents, supplier=supplier, fixed_key=fixed_key))
         for builder in connected_stores(supplier, name):
             self.add_state_store(builder, name)
         return self
@@ -141,28 +150,44 @@ class Topology(TopologyData):
         self._check_parents(name, parents)
         fixed = topic if isinstance(topic, str) else None
         if fixed is None and not callable(topic):
-            raise TopologyError("a sink writes to a topic's name or to what a function names", node=name)
-        self._nodes[name] = SinkNode(
-            name=name,
-            parents=parents,
-            topic=fixed,
-            topic_extractor=None if isinstance(topic, str) else topic,
-            key_serde=key_serde,
-            value_serde=value_serde,
-            partitioner=partitioner,
+            raise TopologyError(
+                f"a sink writes to a topic's name or to what a function names, got {topic!r}", node=name
+            )
+        if fixed is not None:
+            check_topic_name(fixed, f"sink {name!r}", node=name)
+        else:
+            check_function(topic, "topic", f"sink {name!r}", ("key", "value", "record_context"), node=name)
+        self._put(
+            SinkNode(
+                name=name,
+                parents=parents,
+                topic=fixed,
+                topic_extractor=None if isinstance(topic, str) else topic,
+                key_serde=key_serde,
+                value_serde=value_serde,
+                partitioner=partitioner,
+            )
         )
         return self
 
     def add_state_store(self, builder: StoreBuilder[Any, Any] | StateStoreBuilder, *processors: str) -> Topology:
         """Adds a store and connects it to the processors. The very same builder may be added again.
 
-        :raises TopologyError: if another store has the name, or a processor is unknown.
+        :raises TopologyError: if another store has the name, a processor is unknown, or no changelog can have the name.
         """
         checked = as_builder(builder)
         known = self._stores.get(checked.name)
         if known is not checked and (checked is builder or known != checked):
             self._check_new_store(checked.name)
+        why = illegal_in_name(checked.name) if checked.logging else None
+        if why is not None:
+            raise TopologyError(
+                f"store {checked.name!r} has a changelog topic that is named after it, and the name {why}: choose"
+                " another name, or turn its logging off",
+                store=checked.name,
+            )
         self._stores[checked.name] = checked
+        self._remember_store(checked.name)
         for processor in processors:
             self.connect_processor_and_state_stores(processor, checked.name)
         return self
@@ -246,7 +271,8 @@ class Topology(TopologyData):
             value_serde=value_serde,
             timestamp_extractor=timestamp_extractor,
         )
-        self._nodes[processor_name] = ProcessorNode(name=processor_name, parents=(source_name,), supplier=supplier)
+        self._put(ProcessorNode(name=processor_name, parents=(source_name,), supplier=supplier))
+        self._remember_store(builder.name)
         self._connections[processor_name] = [builder.name]
         self._global_stores[builder.name] = GlobalStore(
             builder=builder,
@@ -323,6 +349,22 @@ class Topology(TopologyData):
         self._source_changelogs[store] = topic
         return self
 
+    @contextmanager
+    def on_behalf_of(self, line: Line | None) -> Iterator[None]:
+        """Lets what is added meanwhile belong to a line of the user's script, and errors name it.
+
+        Without it a node belongs to the line of the call that adds it.
+
+        :raises TopologyError: what is raised meanwhile, with the line.
+        """
+        self._line = line
+        try:
+            yield
+        except TopologyError as error:
+            raise error.locate(made_at=text_of(line))  # noqa: B904 - the same error
+        finally:
+            self._line = None
+
     def describe(self) -> str:
         """Returns the text of Kafka Streams' ``Topology.describe()``, byte for byte (semantics 138)."""
         return describe(self)
@@ -344,7 +386,8 @@ class Topology(TopologyData):
         made._wrapper = wrapper
         for name, node in self._nodes.items():
             if isinstance(node, ProcessorNode):
-                made._wrap(name, node, wrapped(wrapper, node))
+                with made.on_behalf_of(self._lines.get(name)):
+                    made._wrap(name, node, wrapped(wrapper, node))
         return made
 
     def _wrap(self, name: str, node: ProcessorNode, supplier: Any) -> None:
@@ -365,13 +408,27 @@ class Topology(TopologyData):
             setattr(made, name, _copied(value))
         return made
 
+    def _put(self, node: Node) -> None:
+        self._nodes[node.name] = node
+        line = self._line or user_line()
+        if line is not None:
+            self._lines[node.name] = line
+
+    def _remember_store(self, name: str) -> None:
+        line = self._line or user_line()
+        if line is not None:
+            self._store_lines.setdefault(name, line)
+
     # ------------------------------------------------------------------ checks
 
     def _check_new_name(self, name: str) -> None:
         if not name or type(name) is not str:
             raise TopologyError(f"a node needs a name, got {name!r}")
         if name in self._nodes:
-            raise TopologyError(f"a node named {name!r} is already added; names are unique in a topology", node=name)
+            raise TopologyError(
+                f"a node named {name!r} is already added{at(self.line_of(name))}; names are unique in a topology",
+                node=name,
+            )
 
     def _check_parents(self, name: str, parents: tuple[str, ...]) -> None:
         if not parents:
@@ -394,7 +451,9 @@ class Topology(TopologyData):
     def _check_new_store(self, name: str) -> None:
         if name in self._stores or name in self._global_stores:
             raise TopologyError(
-                f"a store named {name!r} is already added; store names are unique in a topology", store=name
+                f"a store named {name!r} is already added{at(self.line_of_store(name))}; store names are unique in a"
+                " topology",
+                store=name,
             )
 
     def _check_lasting(self, builder: StoreBuilder[Any, Any]) -> None:
@@ -456,6 +515,10 @@ class Topology(TopologyData):
             raise TopologyError(f"source {name!r} needs names of topics or one compiled pattern", node=name)
         if patterns and len(topics) > 1:
             raise TopologyError(f"source {name!r} reads either topics or one pattern, not both", node=name)
+        if any(isinstance(pattern.pattern, bytes) for pattern in patterns):
+            raise TopologyError(f"source {name!r} needs a pattern of text, not of bytes", node=name)
+        for topic in names:
+            check_topic_name(topic, f"source {name!r}", node=name)
         if len(set(names)) != len(names):
             raise TopologyError(f"source {name!r} names a topic twice", node=name)
         return tuple(names), patterns[0] if patterns else None
@@ -481,6 +544,7 @@ class Topology(TopologyData):
                 " FixedKeyProcessor",
                 node=name,
             )
+        check_method(first, "process", f"processor {name!r}", node=name)
         return isinstance(first, FixedKeyProcessor)
 
 

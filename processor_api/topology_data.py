@@ -8,6 +8,7 @@ from typing import Any
 from processor_api.nodes import Node, RepartitionTopic
 from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.global_store import GlobalStore
+from processor_api.user_lines import Line, text_of
 
 __all__ = ["TopologyData"]
 
@@ -25,6 +26,8 @@ class TopologyData:
         self._copartition_groups: list[tuple[str, ...]] = []
         self._global_stores: dict[str, GlobalStore] = {}
         self._read_only_stores: dict[str, str] = {}
+        self._lines: dict[str, Line] = {}
+        self._store_lines: dict[str, Line] = {}
 
     @property
     def nodes(self) -> Mapping[str, Node]:
@@ -65,6 +68,14 @@ class TopologyData:
     def copartition_groups(self) -> tuple[tuple[str, ...], ...]:
         """Groups of source nodes whose topics need equal partition counts."""
         return tuple(self._copartition_groups)
+
+    def line_of(self, node: str) -> str | None:
+        """Returns the line of the user's script that made a node, such as ``orders.py:14``, if it is known."""
+        return text_of(self._lines.get(node))
+
+    def line_of_store(self, store: str) -> str | None:
+        """Returns the line of the user's script that made a store, if it is known."""
+        return text_of(self._store_lines.get(store))
 
     def stores_of(self, processor: str) -> tuple[str, ...]:
         """Returns the names of the stores connected to a processor, in the order of connection."""

@@ -19,6 +19,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from dsl import (
+        BatchProcessor,
         Branched,
         BranchedKStream,
         BufferConfig,
@@ -207,6 +208,7 @@ __all__ = [
     "AuthenticationError",
     "AuthorizationError",
     "AutoOffsetReset",
+    "BatchProcessor",
     "Branched",
     "BranchedKStream",
     "BufferConfig",
@@ -457,7 +459,7 @@ _HOMES = {
     "processor_api.stores.windowed": "Window Windowed",
     "state.formats.windowed_serdes": "WindowedSerdes",
     "dsl": (
-        "Branched BranchedKStream BufferConfig CogroupedKStream Consumed EagerBufferConfig EmitStrategy "
+        "BatchProcessor Branched BranchedKStream BufferConfig CogroupedKStream Consumed EagerBufferConfig EmitStrategy "
         "GlobalKTable Grouped JoinWindows Joined KGroupedStream KGroupedTable KStream KTable Materialized "
         "Named Printed Produced Repartitioned SessionWindowedCogroupedKStream SessionWindowedKStream "
         "SessionWindows SlidingWindows StreamJoined StreamsBuilder StrictBufferConfig Suppressed TableJoined "

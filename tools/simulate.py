@@ -43,10 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=1000, help="how many")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
-    parser.add_argument("--application", default=None, help="one of the applications; all in turn if not given")
+    parser.add_argument("--scenario", default=None, help="one of the applications; all in turn if not given")
     given = parser.parse_args(arguments)
     end = given.first + given.seeds
-    blocks = [(n, min(end, n + BLOCK), given.application) for n in range(given.first, end, BLOCK)]
+    blocks = [(n, min(end, n + BLOCK), given.scenario) for n in range(given.first, end, BLOCK)]
     started, failed = time.monotonic(), 0
     with multiprocessing.get_context("spawn").Pool(given.jobs, _find_modules) as pool:
         for done, found in enumerate(pool.imap_unordered(_run, blocks), 1):

@@ -38,6 +38,7 @@ from processor_api.errors import TopologyError
 from processor_api.nodes import ProcessorNode, RepartitionTopic
 from processor_api.timestamps import fail_on_invalid_timestamp
 from processor_api.topology import Topology
+from processor_api.user_lines import Line
 
 __all__ = ["compile_plan"]
 
@@ -57,7 +58,9 @@ def compile_plan(plan: Plan, settings: BuildSettings) -> Topology:
         check_explicit_names(plan, metadata)
     writer = _Writer(plan, metadata, settings)
     for number in _in_order(plan):
-        writer.write(number, plan.nodes[number])
+        node = plan.nodes[number]
+        with writer.topology.on_behalf_of(node.made_at):
+            writer.write(number, node)
     writer.connect()
     if settings.wrapper is None:
         return writer.topology
@@ -86,12 +89,13 @@ class _Writer:
         self._metadata = metadata
         self._settings = settings
         self._with_null_keys = repartitions_with_null_keys(plan)
-        self._stores_of: dict[str, tuple[str, ...]] = {}
+        self._stores_of: dict[str, tuple[tuple[str, ...], Line | None]] = {}
 
     def connect(self) -> None:
         """Connects nodes with stores of other nodes, and demands equal numbers of partitions, when all is written."""
-        for name, stores in self._stores_of.items():
-            self.topology.connect_processor_and_state_stores(name, *stores)
+        for name, (stores, line) in self._stores_of.items():
+            with self.topology.on_behalf_of(line):
+                self.topology.connect_processor_and_state_stores(name, *stores)
         for sources in copartition_groups(self._plan):
             self.topology.copartition(sources)
 
@@ -191,7 +195,7 @@ class _Writer:
         read = (store for view in views for store in view.stores)
         stores = (*node.stores, *(store.name for store in node.own_stores), *read)
         if stores:
-            self._stores_of[node.name] = stores
+            self._stores_of[node.name] = stores, node.made_at
 
     def _table_step(self, number: int, node: TableStep) -> None:
         store = node.store if number in self._metadata.materialized else None
@@ -201,7 +205,7 @@ class _Writer:
         elif store is not None:
             self._add_store(store, node.name)
         if node.stores:
-            self._stores_of[node.name] = node.stores
+            self._stores_of[node.name] = node.stores, node.made_at
         if node.buffer is not None:
             self.topology.add_state_store(buffer_builder(node.buffer, self._settings), node.name)
 
@@ -224,28 +228,17 @@ class _Writer:
         self.topology.add_repartition_topic(RepartitionTopic(name=node.topic, partitions=node.partitions))
         keys = PassThrough() if number in self._with_null_keys else DropNullKeys()
         self.topology.add_processor(node.filter, keys, *self._parents(node))
-        self.topology.add_sink(
-            node.sink,
-            node.topic,
-            node.filter,
-            key_serde=node.key_serde,
-            value_serde=node.value_serde,
-            partitioner=node.partitioner,
-        )
-        self.topology.add_source(
-            node.name,
-            node.topic,
-            key_serde=node.key_serde,
-            value_serde=node.value_serde,
-            timestamp_extractor=fail_on_invalid_timestamp,
-        )
+        self._through_topic(node, node.filter)
 
     def _table_repartition(self, node: TableRepartition) -> None:
         self.topology.add_repartition_topic(RepartitionTopic(name=node.topic))
+        self._through_topic(node, *self._parents(node))
+
+    def _through_topic(self, node: Repartition | TableRepartition, *parents: str) -> None:
         self.topology.add_sink(
             node.sink,
             node.topic,
-            *self._parents(node),
+            *parents,
             key_serde=node.key_serde,
             value_serde=node.value_serde,
             partitioner=node.partitioner,

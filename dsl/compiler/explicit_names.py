@@ -7,6 +7,7 @@ import re
 from dsl.compiler.table_metadata import TableMetadata
 from dsl.plan.nodes import Plan, Process, Repartition, TableRepartition, TableSource, TableStep
 from processor_api.errors import TopologyError
+from processor_api.user_lines import at
 
 __all__ = ["check_explicit_names"]
 
@@ -19,7 +20,7 @@ def check_explicit_names(plan: Plan, metadata: TableMetadata) -> None:
     :raises TopologyError: if the name of a store (and so of its changelog) or of a repartition topic is generated.
     """
     stores = [
-        node.store.name
+        node.store.name + at(node.made_at)
         for number, node in plan.nodes.items()
         if isinstance(node, TableSource | TableStep)
         and number in metadata.materialized
@@ -27,19 +28,19 @@ def check_explicit_names(plan: Plan, metadata: TableMetadata) -> None:
         and not node.store.queryable
     ]
     buffers = [
-        node.buffer.name
+        node.buffer.name + at(node.made_at)
         for node in plan.nodes.values()
         if isinstance(node, TableStep) and node.buffer is not None and node.buffer.logging and not node.buffer.named
     ]
     kept = [
-        store.name
+        store.name + at(node.made_at)
         for node in plan.nodes.values()
         if isinstance(node, Process)
         for store in node.own_stores
         if store.logging and not store.named
     ]
     topics = [
-        node.topic
+        node.topic + at(node.made_at)
         for node in plan.nodes.values()
         if isinstance(node, Repartition | TableRepartition) and _GENERATED.fullmatch(node.topic)
     ]
@@ -51,7 +52,10 @@ def check_explicit_names(plan: Plan, metadata: TableMetadata) -> None:
     if buffers:
         parts.append(f"the buffers {', '.join(buffers)} (name them with Suppressed.with_name)")
     if kept:
-        parts.append(f"the stores of joins {', '.join(kept)} (name them with StreamJoined, Joined or TableJoined)")
+        parts.append(
+            f"the stores of operators {', '.join(kept)} (name them with StreamJoined, Joined or TableJoined, that"
+            " of deduplicate with Materialized)"
+        )
     if topics:
         parts.append(
             f"the repartition topics {', '.join(topics)} (name them with Grouped, Repartitioned, TableJoined or the"

@@ -126,6 +126,7 @@ class _Graph:
             sink=f"{topic}-sink",
             key_serde=_first(node.key_serde for node in replaced),
             value_serde=_first(node.value_serde for node in replaced),
+            made_at=replaced[0].made_at,
         )
         self._turns[number] = self._turns[origin]
         self._parents[number] = []

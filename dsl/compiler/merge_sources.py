@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from dsl.plan.nodes import GlobalSource, Plan, PlanNode, StateStore, StreamSource, TableSource
 from processor_api.errors import TopologyError
+from processor_api.user_lines import at, text_of
 
 __all__ = ["merge_sources"]
 
@@ -44,13 +45,18 @@ def _check(known: StreamSource, node: StreamSource) -> None:
     if set(known.topics) != set(node.topics):
         both = sorted(set(known.topics) & set(node.topics))
         raise TopologyError(
-            f"two streams both read {', '.join(both)}, but one reads {sorted(known.topics)} and the other"
-            f" {sorted(node.topics)}; let both read the same topics",
+            f"two streams both read {', '.join(both)}, but one reads {sorted(known.topics)}{at(known.made_at)} and"
+            f" the other {sorted(node.topics)}; let both read the same topics",
             node=node.name,
+            made_at=text_of(node.made_at),
         )
     if known.consumed.offset_reset != node.consumed.offset_reset:
         what = ", ".join(node.topics) or (node.pattern.pattern if node.pattern else "")
-        raise TopologyError(f"two streams of {what} must have the same offset reset", node=node.name)
+        raise TopologyError(
+            f"two streams of {what} must have the same offset reset; the other is read{at(known.made_at)}",
+            node=node.name,
+            made_at=text_of(node.made_at),
+        )
 
 
 def _reparented(node: PlanNode, merged: dict[int, int]) -> PlanNode:

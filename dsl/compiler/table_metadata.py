@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from dsl.plan.nodes import Answer, Ask, Plan, Process, TableSource, TableStep
 from processor_api.errors import InternalError, TopologyError
+from processor_api.user_lines import text_of
 
 __all__ = ["TableMetadata", "table_metadata"]
 
@@ -68,6 +69,7 @@ def _read_versioned(plan: Plan) -> frozenset[int]:
                     f"{node.name!r} suppresses a versioned table, whose updates may come out of order: only tables that"
                     " are not versioned can be suppressed",
                     node=node.name,
+                    made_at=text_of(node.made_at),
                 )
         elif isinstance(node, TableSource | TableStep):
             if node.store is None:

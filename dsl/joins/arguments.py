@@ -18,6 +18,8 @@ class JoinKind:
     keeps_left: bool = False
     keeps_right: bool = False
     takes_key: bool = False
+    takes_mapped_key: bool = False
+    """Whether it takes the key that a function selects too, after the stream's own."""
 
 
 @dataclass(frozen=True, kw_only=True)

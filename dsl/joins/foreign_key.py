@@ -19,7 +19,7 @@ from dsl.processors.joins.foreign_key_left import ForeignKeyAnswers, ForeignKeyS
 from dsl.processors.joins.foreign_key_right import ForeignKeyAnswer, ForeignKeyReceive, ForeignKeyRightChanges
 from dsl.processors.table_source import TableSourceOperator
 from dsl.settings import BuildSettings
-from processor_api.checks import check_fields, check_function
+from processor_api.checks import check_fields
 from processor_api.partitioner import StreamPartitioner
 from processor_api.serde import Serde, Serdes
 from processor_api.stores.factory import StoreBuilder
@@ -55,8 +55,6 @@ class TableJoined(Generic[K, KO]):
         if self.name is not None:
             validate_name(self.name)
         check_fields(self, type(self).__name__)
-        if self.other_partitioner is not None:
-            check_function(self.other_partitioner, "other_partitioner", type(self).__name__)
 
     @classmethod
     def as_(cls, name: str) -> TableJoined[Any, Any]:
@@ -171,7 +169,7 @@ def join(
         result,
         key_serde=store.key_serde,
         value_serde=given.value_serde,
-        store=store.name if store.queryable else None,
+        store=store.query_name,
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
+from state.formats.keys import MAX_TIME
 
 __all__ = ["JoinWindows"]
 
@@ -38,6 +39,11 @@ class JoinWindows:
     """Whether unmatched records are forwarded as soon as they come; see :meth:`emitting_early`."""
 
     def __post_init__(self) -> None:
+        for name in ("before_ms", "after_ms", "grace_ms"):
+            if abs(to_ms(getattr(self, name), name)) > MAX_TIME:
+                raise TopologyError(
+                    f"{name} of JoinWindows must fit into 64 bits, at most {MAX_TIME}, got {getattr(self, name)}"
+                )
         if self.before_ms + self.after_ms < 0:
             raise TopologyError(
                 f"a window from {self.before_ms} ms before to {self.after_ms} ms after a record contains no time: their"

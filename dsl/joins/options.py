@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from dsl.naming import validate_name
+from dsl.options import check_store_options
 from processor_api.checks import check_fields
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
 from processor_api.serde import Serde
 from processor_api.stores.defaults import DslStoreSuppliers
 from processor_api.stores.suppliers import StoreSupplier, as_supplier
-from state.engine.registry import check_engine
 
 __all__ = ["Joined", "StreamJoined"]
 
@@ -97,17 +97,7 @@ class StreamJoined(Generic[K, V1, V2]):
                 f"both suppliers of a join make a store named {this.name!r}; give each side a name of its own",
                 store=this.name,
             )
-        if isinstance(self.store_type, str):
-            check_engine(self.store_type, self.store_name)
-        elif self.store_type is not None and not isinstance(self.store_type, DslStoreSuppliers):
-            raise TopologyError(
-                f"store_type must be the name of an engine or a DslStoreSuppliers, got {self.store_type!r}",
-                store=self.store_name,
-            )
-        if self.topic_config and not self.logging:
-            raise TopologyError(
-                "topic_config is for the changelogs, which logging=False turns off", store=self.store_name
-            )
+        check_store_options(self, self.store_name)
 
     @classmethod
     def as_(cls, store_name: str) -> StreamJoined[Any, Any, Any]:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from dsl.joins.join_windows import JoinWindows
 from dsl.joins.outer_join_serdes import SideValueSerde, TimedSideKeySerde
+from dsl.plan.store_choice import chosen_supplier, logged
 from dsl.settings import BuildSettings
-from processor_api.errors import StreamsError, TopologyError
+from processor_api.errors import TopologyError
 from processor_api.serde import Serde
 from processor_api.stores.buffers import join_buffer_builder
-from processor_api.stores.defaults import DslStoreSuppliers, DslWindowParams, on_engine
+from processor_api.stores.defaults import DslStoreSuppliers, DslWindowParams
 from processor_api.stores.factory import StoreBuilder, Stores
-from processor_api.stores.suppliers import StoreSupplier, as_supplier
+from processor_api.stores.suppliers import StoreSupplier
 
 __all__ = ["GraceBuffer", "JoinWindowStore", "UnmatchedStore", "check_supplier"]
 
@@ -37,7 +38,7 @@ class JoinWindowStore:
         """Returns the builder of the store: by its supplier, else by the join's or the application's choice."""
         supplier = self.chosen_supplier(settings)
         builder: StoreBuilder[Any, Any] = Stores.window_store_builder(supplier, self.key_serde, self.value_serde)
-        return _logged(builder, self.logging, self.topic_config)
+        return logged(builder, self.logging, self.topic_config)
 
     def chosen_supplier(self, settings: BuildSettings) -> StoreSupplier:
         """Returns the supplier of the store.
@@ -46,8 +47,6 @@ class JoinWindowStore:
         """
         if self.supplier is not None:
             return self.supplier
-        chosen = self.store_type or settings.suppliers or settings.engine
-        suppliers = on_engine(chosen) if isinstance(chosen, str) else chosen
         params = DslWindowParams(
             name=self.name,
             retention_period_ms=self.windows.retention_ms,
@@ -55,7 +54,7 @@ class JoinWindowStore:
             retain_duplicates=True,
             is_timestamped=False,
         )
-        found = _asked(self.name, suppliers, lambda: suppliers.window_store(params))
+        found = chosen_supplier(params, self.store_type, settings)
         check_supplier(found, self.windows)
         return found
 
@@ -86,7 +85,7 @@ class UnmatchedStore:
             key_serde=TimedSideKeySerde(self.key_serde),
             value_serde=SideValueSerde(self.left.value_serde, self.right_value_serde),
         )
-        return _logged(builder, self.left.logging, self.left.topic_config)
+        return logged(builder, self.left.logging, self.left.topic_config)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,23 +124,3 @@ def check_supplier(supplier: StoreSupplier, windows: JoinWindows) -> None:
             f" needs {windows.size_ms} ms, kept for {windows.retention_ms} ms",
             store=name,
         )
-
-
-def _asked(store: str, suppliers: Any, ask: Callable[[], Any]) -> StoreSupplier:
-    try:
-        supplier = as_supplier(ask())
-    except StreamsError as error:
-        raise error.locate(store=store)  # noqa: B904 - the same error, with its place
-    except Exception as error:
-        raise TopologyError(
-            f"window_store of {suppliers!r} failed for store {store!r}: {type(error).__name__}: {error}", store=store
-        ) from error
-    if supplier.name != store:
-        raise TopologyError(
-            f"window_store of {suppliers!r} was asked for store {store!r} and gave {supplier.name!r}", store=store
-        )
-    return supplier
-
-
-def _logged(builder: StoreBuilder[Any, Any], logging: bool, topic_config: Mapping[str, str]) -> StoreBuilder[Any, Any]:
-    return builder.with_logging_enabled(topic_config) if logging else builder.with_logging_disabled()

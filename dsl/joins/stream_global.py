@@ -8,6 +8,7 @@ from dsl.plan.builder import Place
 from dsl.plan.global_nodes import GlobalTable
 from dsl.plan.nodes import Process
 from dsl.processors.joins.stream_global import StreamGlobalJoin
+from dsl.processors.joins.stream_global_mapped import StreamGlobalMappedJoin
 from processor_api.errors import TopologyError
 
 __all__ = ["join"]
@@ -19,15 +20,14 @@ def join(stream: Place, table: GlobalTable, kind: JoinKind, given: JoinArguments
     :raises TopologyError: if the table comes from another builder, or no key is selected.
     """
     given.only("a global table", "key_selector", "name")
-    if table.plan_builder is not stream.plan_builder:
-        raise TopologyError(f"{stream.name!r} and {table.name!r} come from different builders; use one StreamsBuilder")
+    stream.same_builder(table)
     if given.key_selector is None:
         raise TopologyError(
             f"a join with the global table {table.name!r} needs key_selector, which says where to look: for the"
             " record's own key, key_selector=lambda key, value: key"
         )
     name = stream.plan_builder.names.choose(name_of(given.name), "KSTREAM-LEFTJOIN-")  # inner or not, as in Java
-    operator = StreamGlobalJoin(
+    operator = (StreamGlobalMappedJoin if kind.takes_mapped_key else StreamGlobalJoin)(
         key_selector=given.key_selector,
         joiner=given.joiner,
         takes_key=kind.takes_key,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from dsl.naming import Names
 from dsl.plan.nodes import Plan, PlanNode, Process, TableSource, TableStep
 from dsl.user_functions import check_user_functions
 from processor_api.errors import TopologyError
 from processor_api.serde import Serde
+from processor_api.user_lines import at
 
-__all__ = ["Place", "PlanBuilder"]
+__all__ = ["InPlan", "Place", "PlanBuilder"]
 
 
 class PlanBuilder:
@@ -60,6 +61,25 @@ class PlanBuilder:
         return Plan(dict(self._nodes), dict(self._turns))
 
 
+class InPlan(Protocol):
+    """A stream or table that a builder's plan has."""
+
+    @property
+    def plan_builder(self) -> PlanBuilder:
+        """The plan of its builder."""
+        ...
+
+    @property
+    def node(self) -> int:
+        """The number of its node."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The name of its node."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Place:
     """The place of a stream or table in the plan, and what is known of its records."""
@@ -80,13 +100,13 @@ class Place:
         """Adds a node; returns its place, which is like this one but for the changes."""
         return replace(self, node=self.plan_builder.add(node), name=node.name, **changes)
 
-    def same_builder(self, other: Place) -> Place:
-        """Returns the other place, if it belongs to the same builder.
+    def same_builder(self, other: InPlan) -> None:
+        """Checks that another stream or table belongs to the same builder.
 
         :raises TopologyError: if it does not.
         """
         if other.plan_builder is not self.plan_builder:
+            mine, its = (at(one.plan_builder.node(one.node).made_at) for one in (self, other))
             raise TopologyError(
-                f"{self.name!r} and {other.name!r} come from different builders; use one StreamsBuilder"
+                f"{self.name!r}{mine} and {other.name!r}{its} come from different builders; use one StreamsBuilder"
             )
-        return other

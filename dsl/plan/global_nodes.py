@@ -18,6 +18,7 @@ from processor_api.processor import Processor, check_supplier
 from processor_api.serde import Serde
 from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.suppliers import as_supplier
+from processor_api.topic_names import check_topic_name
 
 __all__ = ["GlobalTable", "add_global_store", "global_table"]
 
@@ -29,6 +30,7 @@ class GlobalTable:
     """A global table in the plan, as joins use it."""
 
     plan_builder: PlanBuilder
+    node: int
     name: str
     store: str
     """Its store, which every operator may read without being connected to it."""
@@ -54,7 +56,7 @@ def global_table(
     store = materialize(given, plan_builder, f"{_one_topic(topic)}-")
     store = replace(store, logging=False, topic_config={}, caching=False)
     source, name = _names(plan_builder, how)
-    plan_builder.add(
+    node = plan_builder.add(
         GlobalSource(
             name=name,
             source=source,
@@ -66,6 +68,7 @@ def global_table(
     )
     return GlobalTable(
         plan_builder=plan_builder,
+        node=node,
         name=name,
         store=store.name,
         queryable=store.queryable,
@@ -105,6 +108,7 @@ def add_global_store(
 def _one_topic(topic: Any) -> str:
     if not isinstance(topic, str) or not topic:
         raise TopologyError(f"a global store reads one topic, got {topic!r}")
+    check_topic_name(topic, "a global store")
     return topic
 
 

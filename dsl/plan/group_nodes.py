@@ -100,7 +100,7 @@ def _aggregated(
         table,
         key_serde=store.key_serde,
         value_serde=store.value_serde,
-        store=store.name if store.queryable else None,
+        store=store.query_name,
     )
 
 

@@ -8,14 +8,15 @@ from typing import Any
 from dsl.options import Materialized, chosen
 from dsl.plan.builder import PlanBuilder
 from dsl.plan.nodes import BufferStore, Materialization
+from dsl.plan.store_choice import chosen_supplier, logged
 from dsl.settings import BuildSettings
 from processor_api.durations import to_ms
-from processor_api.errors import StreamsError, TopologyError
+from processor_api.errors import TopologyError
 from processor_api.serde import Serde
 from processor_api.stores.buffers import change_buffer_builder
-from processor_api.stores.defaults import DslKeyValueParams, on_engine
+from processor_api.stores.defaults import DslKeyValueParams
 from processor_api.stores.factory import StoreBuilder, Stores
-from processor_api.stores.suppliers import PLAIN_BYTES, StoreSupplier, as_supplier
+from processor_api.stores.suppliers import PLAIN_BYTES, as_supplier
 
 __all__ = [
     "MaterializedLike",
@@ -100,10 +101,16 @@ def key_value_builder(store: Materialization, settings: BuildSettings) -> StoreB
 
     It keeps timestamps, and headers if the application wants them; a supplier of another kind is taken as it is.
     """
-    supplier = store.supplier or _default_supplier(store, settings)
+    supplier = store.supplier or chosen_supplier(DslKeyValueParams(name=store.name), store.store_type, settings)
     make = _BUILDERS.get(supplier.kind)
     if settings.headers and store.supplier is None and supplier.kind in _CAN_HAVE_HEADERS:
         make = Stores.timestamped_key_value_store_with_headers_builder
+    if supplier.kind.endswith(("window", "session")):
+        raise TopologyError(
+            f"store {store.name!r} is a {supplier.kind} store, and the table it is for has no windows: take a supplier"
+            " of a key-value store, or group by windows first",
+            store=store.name,
+        )
     if make is not None:
         builder = make(supplier, store.key_serde, store.value_serde)
         if store.caching and settings.caching and builder.supplier.can_be_cached:
@@ -112,9 +119,7 @@ def key_value_builder(store: Materialization, settings: BuildSettings) -> StoreB
         builder = StoreBuilder(supplier=supplier, key_serde=store.key_serde, value_serde=store.value_serde)
     if store.time_to_live is not None:
         builder = builder.with_time_to_live(store.time_to_live.duration, store.time_to_live.by)
-    if store.logging:
-        return builder.with_logging_enabled(store.topic_config)
-    return builder.with_logging_disabled()
+    return logged(builder, store.logging, store.topic_config)
 
 
 def buffer_builder(store: BufferStore, settings: BuildSettings) -> StoreBuilder[Any, Any]:
@@ -123,30 +128,4 @@ def buffer_builder(store: BufferStore, settings: BuildSettings) -> StoreBuilder[
     On RocksDB, what waits is still there after a restart, without a restore.
     """
     builder = change_buffer_builder(store.name, store.key_serde, store.value_serde, engine=settings.engine)
-    if store.logging:
-        return builder.with_logging_enabled(store.topic_config)
-    return builder.with_logging_disabled()
-
-
-def _default_supplier(store: Materialization, settings: BuildSettings) -> StoreSupplier:
-    """Returns the supplier that the table names, else the application's: its suppliers, else its engine.
-
-    :raises TopologyError: if the user's suppliers fail, or give no supplier of this store.
-    """
-    chosen = store.store_type or settings.suppliers or settings.engine
-    suppliers = on_engine(chosen) if isinstance(chosen, str) else chosen
-    try:
-        supplier = as_supplier(suppliers.key_value_store(DslKeyValueParams(name=store.name)))
-    except StreamsError as error:
-        raise error.locate(store=store.name)  # noqa: B904 - the same error, with its place
-    except Exception as error:
-        raise TopologyError(
-            f"key_value_store of {suppliers!r} failed for store {store.name!r}: {type(error).__name__}: {error}",
-            store=store.name,
-        ) from error
-    if supplier.name != store.name:
-        raise TopologyError(
-            f"key_value_store of {suppliers!r} was asked for store {store.name!r} and gave {supplier.name!r}",
-            store=store.name,
-        )
-    return supplier
+    return logged(builder, store.logging, store.topic_config)

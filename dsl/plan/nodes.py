@@ -23,6 +23,7 @@ from processor_api.serde import Serde
 from processor_api.stores.defaults import DslStoreSuppliers
 from processor_api.stores.factory import StoreBuilder, StoreSupplier
 from processor_api.stores.time_to_live import TimeToLive
+from processor_api.user_lines import Line, user_line
 
 __all__ = [
     "Answer",
@@ -76,6 +77,11 @@ class Materialization:
     time_to_live: TimeToLive | None = None
     windows: WindowStore | None = None
     """``None`` for tables whose keys are not windowed."""
+
+    @property
+    def query_name(self) -> str | None:
+        """The name under which the table can be queried; ``None`` if the user did not name its store."""
+        return self.name if self.queryable else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +144,13 @@ class Answer(enum.Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamSource:
+class _Made:
+    made_at: Line | None = field(default_factory=user_line, compare=False, repr=False)
+    """The line of the user's script that made the node."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamSource(_Made):
     """A source that ``stream(...)`` added: topics, or a pattern."""
 
     name: str
@@ -153,7 +165,7 @@ class StreamSource:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableSource:
+class TableSource(_Made):
     """The nodes that ``table(...)`` added: a source, and the processor that turns its records into changes."""
 
     name: str
@@ -170,7 +182,7 @@ class TableSource:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GlobalSource:
+class GlobalSource(_Made):
     """The nodes that ``global_table(...)`` or ``add_global_store(...)`` added: source and processor."""
 
     name: str
@@ -189,7 +201,7 @@ class GlobalSource:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StateStore:
+class StateStore(_Made):
     """A store that ``add_state_store(...)`` added."""
 
     builder: StoreBuilder[Any, Any]
@@ -206,7 +218,7 @@ class StateStore:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Process:
+class Process(_Made):
     """A node that makes a stream, or nothing: an operator, or a user's processor."""
 
     name: str
@@ -232,7 +244,7 @@ class Process:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableStep:
+class TableStep(_Made):
     """A node that makes a table of what one parent sends, except the table's own source."""
 
     name: str
@@ -253,7 +265,7 @@ class TableStep:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Repartition:
+class Repartition(_Made):
     """An internal topic in a stream: filter, sink and source. Children read from the source, which gives the name."""
 
     name: str
@@ -270,7 +282,7 @@ class Repartition:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableRepartition:
+class TableRepartition(_Made):
     """An internal topic between tables, of changes or of messages of a join: without a filter for null keys."""
 
     name: str
@@ -283,7 +295,7 @@ class TableRepartition:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sink:
+class Sink(_Made):
     """A sink that ``to(...)`` added: a topic, or a function that names one for each record."""
 
     name: str

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from dsl.naming import looks_generated, repartition_topic
-from dsl.options import Consumed, NamedLike, Produced, Repartitioned, chosen, name_of
+from dsl.options import Consumed, Materialized, NamedLike, Produced, Repartitioned, chosen, name_of
 from dsl.plan.builder import Place, PlanBuilder
-from dsl.plan.materialization import MaterializedLike, materialize
+from dsl.plan.materialization import MaterializedLike, as_materialized, materialize
 from dsl.plan.nodes import Answer, Process, Repartition, Sink, StreamSource, TableStep
 from dsl.printed import Printed
 from dsl.processors.printer import Print, pair
@@ -28,11 +29,15 @@ from dsl.processors.stateless import (
     SelectKey,
 )
 from dsl.processors.table_source import TableSourceOperator
+from processor_api.checks import check_function
+from processor_api.durations import Duration
 from processor_api.errors import TopologyError
 from processor_api.nodes import TopicNameExtractor
 from processor_api.partitioner import StreamPartitioner
 from processor_api.processor import check_supplier
 from processor_api.serde import Serde
+from processor_api.stores.time_to_live import TimeToLive
+from processor_api.topic_names import check_topic_name
 
 SOURCE = "KSTREAM-SOURCE-"
 SINK = "KSTREAM-SINK-"
@@ -46,6 +51,8 @@ def stream(plan_builder: PlanBuilder, topics: Any, consumed: Consumed[Any, Any] 
     """
     how: Consumed[Any, Any] = chosen(consumed, Consumed)
     pattern = topics if isinstance(topics, re.Pattern) else None
+    if pattern is not None and isinstance(pattern.pattern, bytes):
+        raise TopologyError(f"a stream reads the topics that a pattern of text matches, not one of bytes: {pattern!r}")
     names = () if pattern is not None else _topic_names(topics)
     name = plan_builder.names.choose(how.name, SOURCE)
     node = plan_builder.add(StreamSource(name=name, consumed=how, topics=names, pattern=pattern))
@@ -63,6 +70,8 @@ def _topic_names(topics: Any) -> tuple[str, ...]:
     given = (topics,) if isinstance(topics, str) else tuple(topics) if isinstance(topics, Iterable) else ()
     if not given or not all(isinstance(name, str) and name for name in given):
         raise TopologyError(f"a stream reads one or more topics, or a compiled pattern, got {topics!r}")
+    for topic in given:
+        check_topic_name(topic, "a stream")
     return tuple(dict.fromkeys(given))
 
 
@@ -181,6 +190,10 @@ def to(place: Place, topic: str | TopicNameExtractor, produced: Produced[Any, An
     how: Produced[Any, Any] = chosen(produced, Produced)
     if not topic or not (isinstance(topic, str) or callable(topic)):
         raise TopologyError(f"a stream goes to a topic, or to those that a function names, got {topic!r}")
+    if isinstance(topic, str):
+        check_topic_name(topic, "a stream")
+    else:
+        check_function(topic, "topic", "to", ("key", "value", "record_context"))
     complete: Produced[Any, Any] = Produced(
         key_serde=how.key_serde or place.key_serde,
         value_serde=how.value_serde or place.value_serde,
@@ -246,11 +259,16 @@ def repartition(place: Place, repartitioned: Repartitioned[Any, Any] | None) -> 
     )
 
 
-def to_table(place: Place, materialized: MaterializedLike, named: NamedLike) -> Place:
-    """Adds a node that reads records as updates of a table."""
+def to_table(place: Place, ttl: Duration | None, materialized: MaterializedLike, named: NamedLike) -> Place:
+    """Adds a node that reads records as updates of a table.
+
+    :raises TopologyError: if there are two times to live.
+    """
     plan_builder = place.plan_builder
     prefix = "KSTREAM-TOTABLE-"
     name = plan_builder.names.choose(name_of(named), prefix)
+    if ttl is not None:
+        materialized = _expiring(name, ttl, as_materialized(materialized))
     store = materialize(materialized, plan_builder, prefix, key_serde=place.key_serde, value_serde=place.value_serde)
     if place.repartition_required:
         node = new_repartition(place, name, key_serde=store.key_serde, value_serde=store.value_serde)
@@ -266,5 +284,15 @@ def to_table(place: Place, materialized: MaterializedLike, named: NamedLike) -> 
         table,
         key_serde=store.key_serde,
         value_serde=store.value_serde,
-        store=store.name if store.queryable else None,
+        store=store.query_name,
     )
+
+
+def _expiring(node: str, ttl: Duration, materialized: Materialized[Any, Any]) -> Materialized[Any, Any]:
+    if materialized.time_to_live is not None:
+        raise TopologyError(
+            f"table {node!r} is given two times to live, ttl={ttl!r} and {materialized.time_to_live!r} in its"
+            " Materialized: leave out one of them",
+            node=node,
+        )
+    return replace(materialized, time_to_live=TimeToLive(ttl))

@@ -21,8 +21,10 @@ from dsl.processors.table_stateless import TableFilter, TableMapValues
 from dsl.processors.table_transform import TableTransformValues
 from dsl.table_operator import TableOperator
 from dsl.value_transformer import ValueTransformerWithKey
+from processor_api.checks import check_function, check_method
 from processor_api.errors import StreamsError, TopologyError
 from processor_api.serde import Serdes
+from processor_api.topic_names import check_topic_name
 
 __all__ = [
     "TableGrouping",
@@ -54,6 +56,7 @@ def table(
     """
     if not isinstance(topic, str) or not topic:
         raise TopologyError(f"a table reads one topic, got {topic!r}")
+    check_topic_name(topic, "a table")
     given = as_materialized(materialized)
     how: Consumed[Any, Any] = chosen(consumed, Consumed)
     how = replace(how, key_serde=how.key_serde or given.key_serde, value_serde=how.value_serde or given.value_serde)
@@ -71,7 +74,7 @@ def table(
         sources=frozenset((source,)),
         key_serde=how.key_serde,
         value_serde=how.value_serde,
-        store=store.name if store.queryable else None,
+        store=store.query_name,
     )
 
 
@@ -160,6 +163,7 @@ def _check_transformers(supplier: Any, name: str) -> None:
             f" {supplier!r}",
             node=name,
         )
+    check_function(supplier, "supplier", name, (), node=name)
     try:
         first, second = supplier(), supplier()
     except StreamsError as error:
@@ -168,6 +172,7 @@ def _check_transformers(supplier: Any, name: str) -> None:
         raise TopologyError(f"the supplier of {name!r} failed: {type(error).__name__}: {error}", node=name) from error
     if not isinstance(first, ValueTransformerWithKey):
         raise TopologyError(f"the supplier of {name!r} made {first!r}, which is no ValueTransformerWithKey", node=name)
+    check_method(first, "transform", name, node=name)
     if first is second:
         raise TopologyError(
             f"the supplier of {name!r} returned the same object twice; it must make a new one at each call, since"
@@ -278,7 +283,7 @@ def _aggregated(
         node,
         key_serde=store.key_serde,
         value_serde=store.value_serde,
-        store=store.name if store.queryable else None,
+        store=store.query_name,
     )
 
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from dsl.plan.nodes import Materialization, WindowStore
+from dsl.plan.store_choice import chosen_supplier, logged
 from dsl.settings import BuildSettings
-from processor_api.errors import StreamsError, TopologyError
-from processor_api.stores.defaults import DslSessionParams, DslWindowParams, on_engine
+from processor_api.stores.defaults import DslSessionParams, DslWindowParams
 from processor_api.stores.factory import StoreBuilder, Stores
-from processor_api.stores.suppliers import StoreSupplier, as_supplier
+from processor_api.stores.suppliers import StoreSupplier
 
 __all__ = ["window_store_builder"]
 
@@ -37,7 +37,7 @@ def window_store_builder(
     builder = make(supplier, *serdes)
     if store.caching and settings.caching and windows.caching:
         builder = _until_deleted(builder).with_caching_enabled()
-    return builder.with_logging_enabled(store.topic_config) if store.logging else builder.with_logging_disabled()
+    return logged(builder, store.logging, store.topic_config)
 
 
 def _until_deleted(builder: StoreBuilder[Any, Any]) -> StoreBuilder[Any, Any]:
@@ -47,36 +47,16 @@ def _until_deleted(builder: StoreBuilder[Any, Any]) -> StoreBuilder[Any, Any]:
 
 
 def _default_supplier(store: Materialization, windows: WindowStore, settings: BuildSettings) -> StoreSupplier:
-    """Returns the supplier that the table names, else the application: its suppliers, else its engine."""
-    chosen = store.store_type or settings.suppliers or settings.engine
-    suppliers = on_engine(chosen) if isinstance(chosen, str) else chosen
-    call = "session_store" if windows.size_ms is None else "window_store"
-    try:
-        if windows.size_ms is None:
-            made = suppliers.session_store(
-                DslSessionParams(
-                    name=store.name, retention_period_ms=windows.retention_ms, emit_on_window_close=windows.final
-                )
-            )
-        else:
-            made = suppliers.window_store(
-                DslWindowParams(
-                    name=store.name,
-                    retention_period_ms=windows.retention_ms,
-                    window_size_ms=windows.size_ms,
-                    emit_on_window_close=windows.final,
-                )
-            )
-        supplier = as_supplier(made)
-    except StreamsError as error:
-        raise error.locate(store=store.name)  # noqa: B904 - the same error, with its place
-    except Exception as error:
-        raise TopologyError(
-            f"{call} of {suppliers!r} failed for store {store.name!r}: {type(error).__name__}: {error}",
-            store=store.name,
-        ) from error
-    if supplier.name != store.name:
-        raise TopologyError(
-            f"{call} of {suppliers!r} was asked for store {store.name!r} and gave {supplier.name!r}", store=store.name
+    params: DslSessionParams | DslWindowParams
+    if windows.size_ms is None:
+        params = DslSessionParams(
+            name=store.name, retention_period_ms=windows.retention_ms, emit_on_window_close=windows.final
         )
-    return supplier
+    else:
+        params = DslWindowParams(
+            name=store.name,
+            retention_period_ms=windows.retention_ms,
+            window_size_ms=windows.size_ms,
+            emit_on_window_close=windows.final,
+        )
+    return chosen_supplier(params, store.store_type, settings)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dsl.table_operator import TableOperator, marking_late_puts, send_on_flush
-from dsl.user_functions import USER_FUNCTION
+from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 
@@ -58,8 +58,8 @@ class Count(TableOperator):
 class Aggregate(TableOperator):
     """An aggregation of the records of each key by functions of the user."""
 
-    initializer: Callable[[], Any] = field(metadata=USER_FUNCTION)
-    aggregator: Callable[[Any, Any, Any], Any] = field(metadata=USER_FUNCTION)
+    initializer: Callable[[], Any] = field(metadata=user_function())
+    aggregator: Callable[[Any, Any, Any], Any] = field(metadata=user_function("key", "value", "aggregate"))
 
     def bind(self, context: OperatorContext) -> Forward:
         initializer, aggregator = self.initializer, self.aggregator
@@ -100,7 +100,7 @@ class Aggregate(TableOperator):
 class Reduce(TableOperator):
     """A reduction of the values of each key: the first is taken as it is, and has no old value."""
 
-    reducer: Callable[[Any, Any], Any] = field(metadata=USER_FUNCTION)
+    reducer: Callable[[Any, Any], Any] = field(metadata=user_function("aggregate", "value"))
 
     def bind(self, context: OperatorContext) -> Forward:
         reducer = self.reducer

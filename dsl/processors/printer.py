@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dsl.user_functions import USER_FUNCTION
+from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.errors import ConfigError
 from processor_api.processor import Operator
@@ -27,7 +27,7 @@ class Print(Operator):
     """Prints a line for each record, to the standard output or to the end of a file, which each task opens."""
 
     label: str
-    mapper: Callable[[Any, Any], object] = field(default=pair, metadata=USER_FUNCTION)
+    mapper: Callable[[Any, Any], object] = field(default=pair, metadata=user_function("key", "value"))
     path: str | Path | None = None
 
     def bind(self, context: OperatorContext) -> Forward:

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsl.user_functions import USER_FUNCTION
+from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.processor import Operator
 from processor_api.record import Forward, HeaderList
+from processor_api.texts import MOST_VALUE, shown
 
 __all__ = [
     "Branch",
@@ -45,7 +46,7 @@ class PassThrough(Operator):
 class Filter(Operator):
     """Passes on the records for which a predicate holds, or those for which it does not."""
 
-    predicate: Callable[[Any, Any], object] = field(metadata=USER_FUNCTION)
+    predicate: Callable[[Any, Any], object] = field(metadata=user_function("key", "value"))
     negate: bool = False
 
     def bind(self, context: OperatorContext) -> Forward:
@@ -72,20 +73,30 @@ class Filter(Operator):
         return drop if self.negate else keep
 
 
+def no_pair(given: Any) -> TypeError:
+    """Returns the error of a function that returned no key with its value."""
+    return TypeError(f"the function returned {shown(repr(given), MOST_VALUE)}; it returns a pair (key, value)")
+
+
 @dataclass(frozen=True)
 class Map(Operator):
     """Replaces each record by the key and value that a function returns."""
 
-    mapper: Callable[[Any, Any], KeyAndValue] = field(metadata=USER_FUNCTION)
+    mapper: Callable[[Any, Any], KeyAndValue] = field(metadata=user_function("key", "value"))
 
     def bind(self, context: OperatorContext) -> Forward:
         mapper, forward, fail = self.mapper, context.forward, context.fail
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             try:
-                new_key, new_value = mapper(key, value)
+                pair = mapper(key, value)
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
+                return
+            try:
+                new_key, new_value = pair
+            except (TypeError, ValueError):
+                fail(no_pair(pair), key, value, timestamp, headers)
                 return
             forward(new_key, new_value, timestamp, headers)
 
@@ -96,7 +107,7 @@ class Map(Operator):
 class MapValues(Operator):
     """Replaces each value by the one that a function returns."""
 
-    mapper: Callable[..., Any] = field(metadata=USER_FUNCTION)
+    mapper: Callable[..., Any] = field(metadata=user_function("value", key_if="with_key"))
     with_key: bool = False
 
     def bind(self, context: OperatorContext) -> Forward:
@@ -125,7 +136,7 @@ class MapValues(Operator):
 class SelectKey(Operator):
     """Replaces each key by the one that a function returns."""
 
-    mapper: Callable[[Any, Any], Any] = field(metadata=USER_FUNCTION)
+    mapper: Callable[[Any, Any], Any] = field(metadata=user_function("key", "value"))
 
     def bind(self, context: OperatorContext) -> Forward:
         mapper, forward, fail = self.mapper, context.forward, context.fail
@@ -148,7 +159,7 @@ class FlatMap(Operator):
     All results are known before the first is forwarded, so that a generator that fails forwards nothing.
     """
 
-    mapper: Callable[[Any, Any], Iterable[KeyAndValue]] = field(metadata=USER_FUNCTION)
+    mapper: Callable[[Any, Any], Iterable[KeyAndValue]] = field(metadata=user_function("key", "value", generates=True))
 
     def bind(self, context: OperatorContext) -> Forward:
         mapper, forward, fail = self.mapper, context.forward, context.fail
@@ -169,7 +180,7 @@ class FlatMap(Operator):
 class FlatMapValues(Operator):
     """Replaces each record by any number of others with its key, all known before the first is forwarded."""
 
-    mapper: Callable[..., Iterable[Any]] = field(metadata=USER_FUNCTION)
+    mapper: Callable[..., Iterable[Any]] = field(metadata=user_function("value", key_if="with_key", generates=True))
     with_key: bool = False
 
     def bind(self, context: OperatorContext) -> Forward:
@@ -200,7 +211,7 @@ class FlatMapValues(Operator):
 class Peek(Operator):
     """Calls a function for each record and passes the record on."""
 
-    action: Callable[[Any, Any], object] = field(metadata=USER_FUNCTION)
+    action: Callable[[Any, Any], object] = field(metadata=user_function("key", "value"))
 
     def bind(self, context: OperatorContext) -> Forward:
         action, forward, fail = self.action, context.forward, context.fail
@@ -220,7 +231,7 @@ class Peek(Operator):
 class Foreach(Operator):
     """Calls a function for each record, which ends there."""
 
-    action: Callable[[Any, Any], object] = field(metadata=USER_FUNCTION)
+    action: Callable[[Any, Any], object] = field(metadata=user_function("key", "value"))
 
     def bind(self, context: OperatorContext) -> Forward:
         action, fail = self.action, context.fail

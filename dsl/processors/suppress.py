@@ -101,9 +101,12 @@ class SuppressedView:
         """The buffer, and those of the table above."""
         return (self.buffer, *self.above.stores)
 
-    def bind(self, context: OperatorContext) -> LookUp:
+    def bind(self, context: OperatorContext, *, forwarded: bool = False) -> LookUp:
         """Returns a look-up in the buffer and the table above; what was before a change has no known timestamp."""
-        above, prior = self.above.bind(context), context.store(self.buffer).prior_value_for_buffered
+        above, prior = (
+            self.above.bind(context, forwarded=forwarded),
+            context.store(self.buffer).prior_value_for_buffered,
+        )
 
         def look_up(key: Any) -> Row | None:
             waits, value = prior(key)

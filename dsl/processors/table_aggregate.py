@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dsl.table_operator import ChangeReader, TableOperator, marking_late_puts, send_on_flush
-from dsl.user_functions import USER_FUNCTION
+from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 
@@ -26,7 +26,7 @@ class TableGroupBy(ChangeReader):
     dropped (semantics 38).
     """
 
-    selector: Callable[[Any, Any], tuple[Any, Any]] = field(metadata=USER_FUNCTION)
+    selector: Callable[[Any, Any], tuple[Any, Any]] = field(metadata=user_function("key", "value"))
 
     def bind(self, context: OperatorContext) -> Forward:
         process = self._bind(context)
@@ -76,9 +76,9 @@ class TableAggregate(TableOperator):
     Where there is no aggregate yet, nothing is subtracted.
     """
 
-    initializer: Callable[[], Any] = field(metadata=USER_FUNCTION)
-    adder: Callable[[Any, Any, Any], Any] = field(metadata=USER_FUNCTION)
-    subtractor: Callable[[Any, Any, Any], Any] = field(metadata=USER_FUNCTION)
+    initializer: Callable[[], Any] = field(metadata=user_function())
+    adder: Callable[[Any, Any, Any], Any] = field(metadata=user_function("key", "value", "aggregate"))
+    subtractor: Callable[[Any, Any, Any], Any] = field(metadata=user_function("key", "value", "aggregate"))
 
     def bind(self, context: OperatorContext) -> Forward:
         initializer, adder, subtractor = self.initializer, self.adder, self.subtractor
@@ -97,8 +97,8 @@ class TableAggregate(TableOperator):
 class TableReduce(TableOperator):
     """Reduces the rows of each group: subtracts the old value, then adds the new one; the first is taken as it is."""
 
-    adder: Callable[[Any, Any], Any] = field(metadata=USER_FUNCTION)
-    subtractor: Callable[[Any, Any], Any] = field(metadata=USER_FUNCTION)
+    adder: Callable[[Any, Any], Any] = field(metadata=user_function("aggregate", "value"))
+    subtractor: Callable[[Any, Any], Any] = field(metadata=user_function("aggregate", "value"))
 
     def bind(self, context: OperatorContext) -> Forward:
         adder, subtractor = self.adder, self.subtractor

@@ -11,7 +11,7 @@ from typing import Any
 
 from dsl.table_operator import TableOperator, keeping_lateness, marking_late_puts, send_on_flush
 from dsl.table_view import ComputedView, TableView
-from dsl.user_functions import USER_FUNCTION
+from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 
@@ -29,7 +29,7 @@ class TableFilter(TableOperator):
     they are not, it is (semantics 32).
     """
 
-    predicate: Callable[[Any, Any], object] = field(metadata=USER_FUNCTION)
+    predicate: Callable[[Any, Any], object] = field(metadata=user_function("key", "value"))
     negate: bool = False
 
     def bind(self, context: OperatorContext) -> Forward:
@@ -53,7 +53,7 @@ class TableFilter(TableOperator):
 class TableMapValues(TableOperator):
     """Replaces each value of a table by the one that a function returns."""
 
-    mapper: Callable[..., Any] = field(metadata=USER_FUNCTION)
+    mapper: Callable[..., Any] = field(metadata=user_function("value", key_if="with_key"))
     with_key: bool = False
 
     def bind(self, context: OperatorContext) -> Forward:

@@ -9,7 +9,7 @@ from typing import Any
 from dsl.processors.table_stateless import bind_computed
 from dsl.table_operator import TableOperator
 from dsl.table_view import LookUp, LookUpAsOf, Row, TableView
-from dsl.user_functions import USER_FUNCTION
+from dsl.user_functions import user_function
 from dsl.value_transformer import ValueTransformerWithKeySupplier
 from processor_api.context import OperatorContext
 from processor_api.errors import ProcessingError, StreamsError, TopologyError
@@ -24,7 +24,7 @@ __all__ = ["TableTransformValues"]
 class TableTransformValues(TableOperator):
     """Replaces each value of a table by the one that a transformer returns; it sees deletions too."""
 
-    supplier: ValueTransformerWithKeySupplier = field(metadata=USER_FUNCTION)
+    supplier: ValueTransformerWithKeySupplier = field(metadata=user_function())
     connected: tuple[str, ...] = ()
     """The stores that the transformer uses and that were added elsewhere."""
 
@@ -47,7 +47,7 @@ class TransformedView:
     """The view of a transformed table without a store: it transforms at each look-up, also where there is no value."""
 
     above: TableView
-    supplier: ValueTransformerWithKeySupplier = field(metadata=USER_FUNCTION)
+    supplier: ValueTransformerWithKeySupplier = field(metadata=user_function())
     used: tuple[str, ...]
     """The stores that the transformer uses."""
 
@@ -56,9 +56,9 @@ class TransformedView:
         """Those of the table above and of the transformer."""
         return tuple(dict.fromkeys((*self.above.stores, *self.used)))
 
-    def bind(self, context: OperatorContext) -> LookUp:
+    def bind(self, context: OperatorContext, *, forwarded: bool = False) -> LookUp:
         """Returns a look-up that transforms."""
-        above, transform = self.above.bind(context), _transform(context, self.supplier)
+        above, transform = self.above.bind(context, forwarded=forwarded), _transform(context, self.supplier)
 
         def look_up(key: Any) -> Row | None:
             return _row(above(key), key, transform)

@@ -124,7 +124,7 @@ def reduce(
     windowed: WindowedGrouping, reducer: Callable[[Any, Any], Any], materialized: MaterializedLike, named: NamedLike
 ) -> Place:
     """Adds a reduction."""
-    check_function(reducer, "reducer", "reduce")
+    check_function(reducer, "reducer", "reduce", ("aggregate", "value"))
     value_serde = windowed.grouping.place.value_serde
     store = windowed_store(windowed, materialized, REDUCE, value_serde=value_serde)
     return _aggregated(windowed, _reducing(reducer), store, REDUCE, named)
@@ -175,7 +175,7 @@ def windowed_table(
         node,
         key_serde=windowed_serde(windowed.windows, store.key_serde),
         value_serde=store.value_serde,
-        store=store.name if store.queryable else None,
+        store=store.query_name,
     )
 
 
@@ -208,7 +208,7 @@ def operator_of(windowed: WindowedGrouping, functions: Functions) -> TableOperat
         windows_for=windows.windows_for,
         size_ms=windows.size_ms,
         grace_ms=windows.grace_ms,
-        tumbling=type(windows) is TimeWindows and windows.advance_ms == windows.size_ms,
+        advance_ms=windows.advance_ms if type(windows) is TimeWindows else None,
         **both,
     )
 

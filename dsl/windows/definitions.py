@@ -20,6 +20,8 @@ def _at_least(value: Duration, least: int, what: str) -> int:
     found = to_ms(value, what)
     if found < least:
         raise TopologyError(f"{what} must be at least {least} ms, got {found} ms")
+    if found > MAX_TIME:
+        raise TopologyError(f"{what} must be at most {MAX_TIME} ms, the largest number of 64 bits, got {found} ms")
     return found
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Generic, NamedTuple, TypeVar
 
 __all__ = ["Window", "Windowed"]
 
 K = TypeVar("K")
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Window(NamedTuple):
@@ -14,6 +17,22 @@ class Window(NamedTuple):
 
     start: int
     end: int
+
+    @property
+    def start_time(self) -> datetime:
+        """The start as a ``datetime`` in UTC.
+
+        :raises OverflowError: if it lies beyond the year 9999.
+        """
+        return _EPOCH + timedelta(milliseconds=self.start)
+
+    @property
+    def end_time(self) -> datetime:
+        """The end as a ``datetime`` in UTC.
+
+        :raises OverflowError: if it lies beyond the year 9999, as that of an unlimited window.
+        """
+        return _EPOCH + timedelta(milliseconds=self.end)
 
 
 class Windowed(NamedTuple, Generic[K]):

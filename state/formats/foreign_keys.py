@@ -9,6 +9,8 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from mmh3 import mmh3_x64_128_digest
+
 __all__ = [
     "Subscription",
     "murmur3_128",
@@ -26,9 +28,7 @@ HASH_BYTES = 16
 _I32 = struct.Struct(">i")
 _NO_HASH = 0x80
 _SEED = 104729
-_C1, _C2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
-_MASK = (1 << 64) - 1
-_TWO_WORDS = struct.Struct("<QQ")
+_WORDS = struct.Struct("<QQ")
 _WRITTEN = struct.Struct(">QQ")
 
 
@@ -104,35 +104,4 @@ def read_response(data: bytes) -> tuple[bytes | None, bytes | None]:
 
 def murmur3_128(data: bytes) -> bytes:
     """Returns Kafka's 128-bit murmur3 of the data, as it is written in messages."""
-    length, mask = len(data), _MASK
-    h1 = h2 = _SEED
-    end = length & ~15
-    for k1, k2 in _TWO_WORDS.iter_unpack(data[:end]):
-        k1 = k1 * _C1 & mask
-        k1 = ((k1 << 31 | k1 >> 33) & mask) * _C2 & mask
-        h1 ^= k1
-        h1 = (h1 << 27 | h1 >> 37) + h2 & mask
-        h1 = h1 * 5 + 0x52DCE729 & mask
-        k2 = k2 * _C2 & mask
-        k2 = ((k2 << 33 | k2 >> 31) & mask) * _C1 & mask
-        h2 ^= k2
-        h2 = (h2 << 31 | h2 >> 33) + h1 & mask
-        h2 = h2 * 5 + 0x38495AB5 & mask
-    if end < length:
-        k2 = int.from_bytes(data[end + 8 :], "little") * _C2 & mask
-        h2 ^= ((k2 << 33 | k2 >> 31) & mask) * _C1 & mask
-        k1 = int.from_bytes(data[end : end + 8], "little") * _C1 & mask
-        h1 ^= ((k1 << 31 | k1 >> 33) & mask) * _C2 & mask
-    h1 ^= length
-    h2 ^= length
-    h1 = h1 + h2 & mask
-    h2 = h2 + h1 & mask
-    h1, h2 = _mixed(h1), _mixed(h2)
-    h1 = h1 + h2 & mask
-    return _WRITTEN.pack(h1, h2 + h1 & mask)
-
-
-def _mixed(word: int) -> int:
-    word = (word ^ word >> 33) * 0xFF51AFD7ED558CCD & _MASK
-    word = (word ^ word >> 33) * 0xC4CEB9FE1A85EC53 & _MASK
-    return word ^ word >> 33
+    return _WRITTEN.pack(*_WORDS.unpack(mmh3_x64_128_digest(data, _SEED)))

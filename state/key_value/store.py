@@ -36,16 +36,24 @@ __all__ = [
 class OperatorStore:
     """A key-value store as operators of the DSL get it: functions, without wrapper objects.
 
+    `get_forwarded` finds rows without the changes that wait in a cache: as those below know them.
+
     :param get: replaces the `get` of the rows.
     :param put: replaces the `put` of the rows.
+    :param get_forwarded: the same, without the changes that wait.
     """
 
-    __slots__ = ("cached", "get", "name", "on_flush", "put")
+    __slots__ = ("cached", "get", "get_forwarded", "name", "on_flush", "put")
 
-    def __init__(self, rows: Rows, get: Get | None = None, put: Put | None = None) -> None:
+    def __init__(
+        self, rows: Rows, get: Get | None = None, put: Put | None = None, *, get_forwarded: Get | None = None
+    ) -> None:
         self.name = rows.name
         self.cached = rows.cached
         self.get = get or make_get(rows)
+        if get_forwarded is None:
+            get_forwarded = make_get(rows, forwarded=True) if get is None and rows.cached else self.get
+        self.get_forwarded = get_forwarded
         self.put = put or make_put(rows)
         self.on_flush: Callable[..., None] = rows.on_flush
 

@@ -38,12 +38,13 @@ def _without_timestamp(get: Get) -> Get:
 
 def _open_proxied(opening: Opening) -> OpenStore:
     rows = open_rows(opening, log_each=opening.log_each)
+    get, get_forwarded = (_without_timestamp(make_get(rows, forwarded=only)) for only in (False, rows.cached))
     return OpenStore(
         kind=opening.kind,
         builder=opening.builder,
         rows=rows,
         facade=ProxiedFacade(rows, make_put(rows)),
-        operator=OperatorStore(rows, _without_timestamp(make_get(rows))),
+        operator=OperatorStore(rows, get, get_forwarded=get_forwarded),
     )
 
 

@@ -78,11 +78,16 @@ class HeadersOperator:
         self.name, self.cached = rows.name, rows.cached
         self._rows = rows
         self._get, self._put = make_get(rows), make_put(rows)
+        self._get_forwarded = make_get(rows, forwarded=True) if rows.cached else self._get
         self._note = None if changelog is None else changelog.note_deletion
         self._row_key = row_key_maker(rows.format)
 
     def get(self, key: Any) -> tuple[Any, int] | None:
         found = self._get(key)
+        return None if found is None else (found[0][0], found[1])
+
+    def get_forwarded(self, key: Any) -> tuple[Any, int] | None:
+        found = self._get_forwarded(key)
         return None if found is None else (found[0][0], found[1])
 
     def put(self, key: Any, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:

@@ -127,6 +127,27 @@ class RocksFamily:
             raise self._engine.read_error(error, self.name) from error
         return None
 
+    def between(self, low: bytes, high: bytes) -> list[tuple[bytes, bytes]]:
+        """Returns the rows with ``low <= key < high``, as of the engine's last write; quicker than a range where there
+        are few. For the thread that writes."""
+        found: list[tuple[bytes, bytes]] = []
+        try:
+            rows = self._cursor
+            if rows is None:
+                rows = self._cursor = self._table.iter(ReadOptions())
+            rows.seek(low)
+            while rows.valid():
+                key = rows.key()
+                if key >= high:
+                    return found
+                found.append((key, rows.value()))
+                rows.next()
+            rows.status()
+        except Exception as error:
+            rows = self._cursor = None
+            raise self._engine.read_error(error, self.name) from error
+        return found
+
     def iterator(self) -> Any:
         """Returns an iterator of the binding over the family as it is now."""
         return self._table.iter(ReadOptions())

@@ -13,8 +13,8 @@ from processor_api.stores.windowed import Window, Windowed
 from state.engine.port import Batch, Engine, Family
 from state.formats.headers_value import write_session_with_headers
 from state.formats.keys import MAX_TIME
-from state.windowed.key_layout import KeyFirst, TimeFirst
-from state.windowed.rows import Found, TimedReads, TimedRows
+from state.windowed.key_layout import Found, KeyFirst, TimeFirst
+from state.windowed.rows import TimedReads, TimedRows
 from state.windowed.segments import Retention, Segments
 from state.write_buffer.buffer import FlushCallback
 from state.write_buffer.checked_serdes import key_writer, reader
@@ -163,10 +163,11 @@ class TimedOperator:
     def on_flush(self, callback: FlushCallback, *, old_values: bool) -> None:
         """Sets the function that is called with each cached change when it is drained; keys are :class:`Windowed`."""
         key_of, parts, window_of = self.read_key, self._parts, self.window_of
+        make = tuple.__new__  # half the time of the class itself
 
         def flushed(row: bytes, new: Any, old: Any, timestamp: int, headers: HeaderList | None) -> None:
             key, time, rest = parts(row)
-            callback(Windowed(key_of(key), window_of(time, rest)), new, old, timestamp, headers)
+            callback(make(Windowed, (key_of(key), window_of(time, rest))), new, old, timestamp, headers)
 
         self._on_flush(flushed, old_values=old_values)
 

@@ -78,10 +78,12 @@ class IndexRows(IndexReads, CommitParticipant):
     def __init__(self, rows: Rows, layout: TimeFirst, get: Get) -> None:
         super().__init__(rows, layout, get)
         self._put = make_put(rows)
+        self._parts_of_row = layout.parts
 
-    def put(self, segment: int, key: bytes, time: int, rest: int, value: Any) -> None:
+    def put(self, row: bytes, value: Any) -> None:
         """Updates the index for a row that was put, or deleted if ``value`` is ``None``."""
-        self._put(self._layout.row(segment, key, time, rest), None if value is None else b"", 0)
+        segment = SEGMENT.unpack_from(row)[0]
+        self._put(self._layout.row(segment, *self._parts_of_row(row)), None if value is None else b"", 0)
 
     # ---------------------------------------------------------------- commits
 

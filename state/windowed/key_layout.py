@@ -16,7 +16,7 @@ from state.formats import keys
 from state.windowed.segments import SEGMENT
 from state.write_buffer.row_format import Entry
 
-__all__ = ["SESSION", "WINDOW", "KeyFirst", "RowLayout", "TimeFirst", "TimedKeys"]
+__all__ = ["SESSION", "WINDOW", "Found", "KeyFirst", "RowLayout", "TimeFirst", "TimedKeys"]
 
 _pack_segment = SEGMENT.pack
 _TIME = struct.Struct(">q")
@@ -25,6 +25,9 @@ _BY_TIME = b"\x00"
 
 Parts = tuple[bytes, int, int]
 """Key, time and rest."""
+Found = tuple[bytes, int, int, Any, int]
+"""Key, time, rest, value, timestamp. ``rest`` is what a key has besides a time: a sequence number, or the start of a
+session."""
 
 
 @dataclass(frozen=True)
@@ -98,12 +101,26 @@ class KeyFirst:
         self._flip = (1 << 63) - 1 if descending else 0
         self._after = b"\xff" * keys.rest_bytes
 
+    @property
+    def as_logged(self) -> bool:
+        """Whether a key on the changelog is a row without its segment."""
+        return self._flip == 0 and self._key_starts == 8
+
     def row(self, segment: int, key: bytes, time: int, rest: int) -> bytes:
         return _pack_segment(segment) + key + self._tail.pack(time, rest ^ self._flip)
 
     def parts(self, row: bytes) -> Parts:
         time, rest = self._tail.unpack_from(row, len(row) - self._size)
         return row[8 : -self._size], time, rest ^ self._flip
+
+    def time_and_rest(self, row: bytes) -> tuple[int, int]:
+        """Returns what stands behind the key of a row."""
+        time, rest = self._tail.unpack_from(row, len(row) - self._size)
+        return time, rest ^ self._flip
+
+    def row_bytes(self, key: bytes) -> int:
+        """Returns how long the rows of a key are."""
+        return self._key_starts + len(key) + self._size
 
     def by_time(self, row: bytes) -> tuple[bytes, bytes, bytes]:
         """Sorts rows by time, then key, then the rest."""
@@ -120,7 +137,7 @@ class KeyFirst:
 
     def of_key(
         self, key: bytes, rows: Iterator[tuple[bytes, Entry]], value_of: Callable[[Any], Any] | None
-    ) -> Iterator[tuple[bytes, int, int, Any, int]]:
+    ) -> Iterator[Found]:
         """Key, time, rest, value and timestamp of those rows between the bounds of a key that are of this key."""
         offset = self._key_starts + len(key)
         length, unpack, flip = offset + self._size, self._tail.unpack_from, self._flip

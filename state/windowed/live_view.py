@@ -12,8 +12,8 @@ from state.read_views.rows import FrozenRows, LiveRows
 from state.read_views.snapshots import AtomicRead, SnapshotSource, families_shown, read_uncommitted, uncommitted_of
 from state.windowed.base import PutNumbers
 from state.windowed.index import IndexReads
-from state.windowed.key_layout import TimeFirst
-from state.windowed.rows import Found, TimedReads, TimedRows
+from state.windowed.key_layout import Found, TimeFirst
+from state.windowed.rows import TimedReads, TimedRows
 from state.windowed.segments import SEGMENT, Segments, SegmentTimes
 from state.write_buffer.fast_path import make_get
 from state.write_buffer.open_views import OpenViews, ViewIterators, ViewSource

@@ -17,19 +17,18 @@ from processor_api.serde import Serdes
 from state.engine.port import Batch
 from state.formats.keys import MAX_TIME
 from state.windowed.index import IndexReads, IndexRows, open_index
-from state.windowed.key_layout import KeyFirst, RowLayout, TimeFirst
+from state.windowed.key_layout import Found, KeyFirst, RowLayout, TimeFirst
+from state.windowed.key_lookup import KeyLookup
+from state.windowed.row_functions import LoggedHeaders, logged_key_reader, make_add_row, make_get_row, make_put_row
 from state.windowed.segments import Retention, Segments, SegmentTimes
 from state.write_buffer.buffer import Log, Rows
-from state.write_buffer.fast_path import make_get, make_keep, make_put
+from state.write_buffer.fast_path import make_append, make_get, make_put
 from state.write_buffer.row_format import Entry
 from state.write_buffer.row_reader import RowReader
 from state.write_buffer.store_kind import CommitParticipant, Opening, open_rows
 
-__all__ = ["Found", "Scan", "TimedReads", "TimedRows"]
+__all__ = ["Scan", "TimedReads", "TimedRows"]
 
-Found = tuple[bytes, int, int, Any, int]
-"""Key, time, rest, value, timestamp. ``rest`` is what a key has besides a time: a sequence number, or the start of a
-session."""
 FoundRows = Iterator[tuple[bytes, Entry]]
 Scan = Callable[..., FoundRows]
 """``(low, high, *, reverse)`` to the rows in a range."""
@@ -167,7 +166,7 @@ class TimedRows(TimedReads):
         name = opening.builder.name
         family = opening.engine.family(f"{name}.{opening.codec.family_suffix}")
         segments = Segments(name, family, retention, opening.drop)
-        self._logged_headers = _LoggedHeaders()
+        self._logged_headers = LoggedHeaders()
         self.log = _logged_as(layout, opening.log, segments, None if opening.builder.caching else self._logged_headers)
         numbered = opening.builder.supplier.parameters.get("retain_duplicates", False)  # no key is put twice
         log_each = opening.log_each or numbered
@@ -176,7 +175,12 @@ class TimedRows(TimedReads):
         )
         index = open_index(opening, layout, make_get(rows)) if isinstance(layout, TimeFirst) else None
         super().__init__(layout, rows, segments, index)
-        self._put, self._keep = make_put(rows), make_keep(rows.format)
+        self._lookup = KeyLookup(layout, rows, segments) if isinstance(layout, KeyFirst) else None
+        self.get_row = make_get_row(segments, self._get)
+        rows.keeps_written = not numbered  # what operators find does not come from there
+        put = make_append(rows) if numbered and not rows.logs_headers else make_put(rows)
+        self.put_row = make_put_row(rows, segments, put, self._lookup, index, self.log)
+        self._add_row = make_add_row(segments, layout, self.put_row, self._logged_headers)
 
     @property
     def participants(self) -> tuple[CommitParticipant, ...]:
@@ -185,33 +189,23 @@ class TimedRows(TimedReads):
             return (_Swept(self.segments, (self.rows,)),)
         return self.index, _Swept(self.segments, (self.rows, self.index.rows))  # what has expired is deleted last
 
+    def find(self, key: bytes, low: int, high: int) -> list[Found]:
+        """Returns the rows of one key with times from ``low`` to ``high``, in order of time, as they are now."""
+        if self._lookup is None:
+            return list(self.of_key(key, low, high, reverse=False))
+        return self._lookup.find(key, low, high)
+
     # ------------------------------------------------------------------ one row
+
+    def row_of(self, key: bytes, time: int, rest: int = 0) -> bytes:
+        """Returns the key of a row, as :attr:`get_row` and :attr:`put_row` take it."""
+        return self.layout.row(time // self.segments.interval, key, time, rest)
 
     def put(
         self, key: bytes, time: int, rest: int, value: Any, timestamp: int, headers: HeaderList | None = None
     ) -> None:
         """Puts a value, or deletes the row with ``None``. A put that comes too late is logged and dropped."""
-        segments = self.segments
-        if time < segments.dropped_before and not self.rows.cached:
-            self.log_only(key, time, rest, value, timestamp, headers)
-            segments.drop(time)
-            return
-        segment = time // segments.interval
-        row = self.layout.row(segment, key, time, rest)
-        if self.index is None:
-            self._put(row, value, timestamp, headers)
-        else:
-            known = self.rows.dirty.get(row) or self.rows.clean.get(row)
-            self.index.freeze()
-            self._put(row, value, timestamp, headers)
-            if value is None or known is None or known[0] is None:
-                self.index.put(segment, key, time, rest, value)
-        if time < segments.dropped_before:
-            segments.drop(time)
-        if value is not None:
-            segments.hold(segment)
-        if time > segments.stream_time and (not self.rows.cached or row in self.rows.dirty):
-            segments.observe(time)  # else a full cache has drained it, and knows better
+        self.put_row(self.row_of(key, time, rest), key, time, value, timestamp, headers)
 
     def add(self, key: bytes, time: int, value: Any, timestamp: int, headers: HeaderList | None = None) -> int | None:
         """Adds a row beside those of the same key and time, in a store that keeps duplicates; returns its number.
@@ -222,7 +216,7 @@ class TimedRows(TimedReads):
         segments = self.segments
         number = segments.peek_sequence()
         if value is None:
-            self.log_only(key, time, number, None, timestamp, headers)
+            self.log_null(key, time, number, timestamp, headers)
             if not self.rows.persistent:
                 if time > segments.stream_time:
                     segments.observe(time)
@@ -236,48 +230,38 @@ class TimedRows(TimedReads):
 
     def add_with_headers(self, key: bytes, time: int, value: Any, timestamp: int, headers: HeaderList | None) -> None:
         """Adds a row as :meth:`add` does; its changelog record has the headers, as in joins of streams."""
+        if value is not None:
+            self._add_row(key, time, value, timestamp, headers)
+            return
         self._logged_headers.now = headers
         try:
             self.add(key, time, value, timestamp, headers)
         finally:
             self._logged_headers.now = None
 
-    def log_only(
-        self, key: bytes, time: int, rest: int, value: Any, timestamp: int, headers: HeaderList | None = None
-    ) -> None:
-        """Logs a put that changes no row; ``headers`` are those of the current record."""
-        data = None if value is None else self.rows.format.write_value(self._keep(value))
+    def log_null(self, key: bytes, time: int, rest: int, timestamp: int, headers: HeaderList | None = None) -> None:
+        """Logs a null that changes no row; ``headers`` are those of the current record."""
         if self.log is not None:
-            self.log(self.layout.row(0, key, time, rest), data, timestamp)
-
-
-class _LoggedHeaders:
-    """Holds the headers that changelog records get, while an operator sets them."""
-
-    __slots__ = ("now",)
-
-    def __init__(self) -> None:
-        self.now: HeaderList | None = None
+            self.log(self.layout.row(0, key, time, rest), None, timestamp)
 
 
 def _logged_as(
-    layout: RowLayout, log: Callable[..., None] | None, segments: Segments, headers: _LoggedHeaders | None
+    layout: RowLayout, log: Callable[..., None] | None, segments: Segments, headers: LoggedHeaders | None
 ) -> Log | None:
     """Logs rows under the keys that the changelog has for them; of a cache, which has no headers, notes their times."""
-    write, parts = layout.keys.write, layout.parts
+    logged_key, parts = logged_key_reader(layout), layout.parts
 
     def logged(row: bytes, value: bytes | None, timestamp: int) -> None:
         assert log is not None
         if headers is None or headers.now is None:
-            log(write(*parts(row)), value, timestamp)
+            log(logged_key(row), value, timestamp)
         else:
-            log(write(*parts(row)), value, timestamp, headers.now)
+            log(logged_key(row), value, timestamp, headers.now)
 
     def logged_by_cache(row: bytes, value: bytes | None, timestamp: int) -> None:
-        key, time, rest = parts(row)
         if log is not None:
-            log(write(key, time, rest), value, timestamp)
-        segments.reach(time)
+            log(logged_key(row), value, timestamp)
+        segments.reach(parts(row)[1])
 
     if headers is None:
         return logged_by_cache

@@ -57,12 +57,19 @@ class Retention:
     shows_limit: bool = False
     until_deleted: bool = False
 
+    @property
+    def shown_ms(self) -> int | None:
+        """Rows are shown while they are at most this many ms behind; ``None`` if that depends on their segment."""
+        if self.until_deleted:
+            return None
+        return self.at_least_ms if self.shows_limit else self.at_least_ms - 1
+
     def live_from(self, stream_time: int) -> int:
         """The smallest time that is shown."""
-        limit = stream_time - self.at_least_ms
-        if self.until_deleted:
-            return max(limit // self.interval_ms * self.interval_ms, 0)
-        return max(limit if self.shows_limit else limit + 1, 0)
+        shown = self.shown_ms
+        if shown is None:
+            return max((stream_time - self.at_least_ms) // self.interval_ms * self.interval_ms, 0)
+        return max(stream_time - shown, 0)
 
     @staticmethod
     def of(builder: StoreBuilder[Any, Any], *, persistent: bool, shows_limit: bool = False) -> Retention:
@@ -154,10 +161,15 @@ class Segments(SegmentTimes):
         self.dropped_before = 0
         """The smallest time that is put."""
         self._least = 0
+        self._next_sweep = 0
+        """The stream time at which another segment will have expired."""
+        self._drop_early = retention.drop_early
+        self._shown_ms = retention.shown_ms
         self._changed = self._sweep = False
         self._drops = 0
         self._ids = self._find()
-        self._known = set(self._ids)
+        self.known = set(self._ids)
+        """The segments that may have rows."""
         facts = family.get(FACTS_KEY)
         if facts is not None:
             self._read(facts)
@@ -189,17 +201,31 @@ class Segments(SegmentTimes):
 
     def observe(self, time: int) -> None:
         """Time has come to ``time``, which is later than all before."""
-        retention = self.retention
         self.stream_time = time
         self._changed = True
-        self.live_from = retention.live_from(time)
-        least = (time - retention.at_least_ms) // self.interval
+        if self._shown_ms is None:
+            self.live_from = self.retention.live_from(time)
+        else:
+            live = time - self._shown_ms
+            self.live_from = live if live > 0 else 0
+        if time >= self._next_sweep:
+            self._let_go(time)
+        if self._drop_early:
+            self.dropped_before = self.live_from
+
+    def _let_go(self, time: int) -> None:
+        """Notes which segments have expired."""
+        least = (time - self.retention.at_least_ms) // self.interval
         if least > self._least:
             self._least, self._sweep = least, True
             if self._ids and self._ids[0] < least:
                 self._ids = [id_ for id_ in self._ids if id_ >= least]
-                self._known = set(self._ids)
-        self.dropped_before = self.live_from if retention.drop_early else self._least * self.interval
+                self.known = set(self._ids)
+        self._dropped_from()
+
+    def _dropped_from(self) -> None:
+        self.dropped_before = self.live_from if self._drop_early else self._least * self.interval
+        self._next_sweep = (self._least + 1) * self.interval + self.retention.at_least_ms
 
     def reach(self, time: int) -> None:
         """Notes that a row of this time was logged."""
@@ -219,21 +245,21 @@ class Segments(SegmentTimes):
         self._least = least = max((time - retention.at_least_ms) // self.interval, 0)
         found = {*self._find(), *(SEGMENT.unpack_from(row)[0] for row in rows)}
         self._ids = sorted(id_ for id_ in found if id_ >= least)
-        self._known = set(self._ids)
+        self.known = set(self._ids)
         self._sweep = self._least > 0
         self.live_from = retention.live_from(time)
-        self.dropped_before = self.live_from if retention.drop_early else self._least * self.interval
+        self._dropped_from()
         self.stream_time = time
         self._changed = True
 
     def hold(self, id_: int) -> None:
         """A row was put into a segment."""
-        if id_ in self._known:
+        if id_ in self.known:
             return
         if id_ < self._least:
             self._sweep = True  # a late row that a cache held back: it was forwarded, it is not kept
             return
-        self._known.add(id_)
+        self.known.add(id_)
         ids = self._ids.copy()  # other threads may have the list
         insort(ids, id_)
         self._ids = ids

@@ -10,7 +10,7 @@ from typing import Any
 from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.windowed import Window
 from state.engine.port import Engine
-from state.formats.keys import MAX_TIME, window_end
+from state.formats.keys import MAX_TIME
 from state.windowed.base import PutNumbers, TimedStoreReads, restore_timed
 from state.windowed.key_layout import WINDOW, KeyFirst, TimeFirst
 from state.windowed.kinds import WINDOWS, Values, timed_kinds
@@ -113,8 +113,11 @@ def _open_with(values: Values, time_ordered: bool) -> Callable[[Opening], OpenSt
         retention = Retention.of(builder, persistent=is_persistent(builder, opening.engine), shows_limit=time_ordered)
         timed = values.rows(opening, _layout(time_ordered), retention)
 
+        new = tuple.__new__  # half the time of the class itself
+
         def window_of(start: int, sequence: int) -> Window:
-            return Window(start, window_end(start, size))
+            end = start + size
+            return new(Window, (start, end if end <= MAX_TIME else MAX_TIME))
 
         shown = values.shown(builder.name, opening.cursor)
         numbers = PutNumbers(timed.segments.sequence) if duplicates else None

@@ -9,8 +9,8 @@ from typing import Any
 
 from processor_api.record import HeaderList
 from state.windowed.base import TimedOperator, WindowOf
-from state.windowed.key_layout import KeyFirst, TimeFirst
-from state.windowed.rows import Found, TimedRows
+from state.windowed.key_layout import Found, KeyFirst, TimeFirst
+from state.windowed.rows import TimedRows
 from state.windowed.segments import Retention
 from state.write_buffer.buffer import FlushCallback
 from state.write_buffer.headers_codec import HeadersLog, WithHeaders
@@ -42,12 +42,9 @@ class HeadersRows(TimedRows):
             self._note(key, time, rest, headers)
         super().put(key, time, rest, value, timestamp, headers)
 
-    def log_only(
-        self, key: bytes, time: int, rest: int, value: Any, timestamp: int, headers: HeaderList | None = None
-    ) -> None:
-        if value is None:
-            self._note(key, time, rest, headers)
-        super().log_only(key, time, rest, value, timestamp, headers)
+    def log_null(self, key: bytes, time: int, rest: int, timestamp: int, headers: HeaderList | None = None) -> None:
+        self._note(key, time, rest, headers)
+        super().log_null(key, time, rest, timestamp, headers)
 
     def _note(self, key: bytes, time: int, rest: int, headers: HeaderList | None) -> None:
         if self._headers_log is not None:
@@ -60,12 +57,24 @@ class ValuesOnly:
     def __init__(self, timed: HeadersRows) -> None:
         self._timed = timed
         self.layout, self.rows, self.segments = timed.layout, timed.rows, timed.segments
+        self.row_of = timed.row_of
 
     def put(
         self, key: bytes, time: int, rest: int, value: Any, timestamp: int, headers: HeaderList | None = None
     ) -> None:
         """Puts a value without headers (:meth:`~state.windowed.rows.TimedRows.put`)."""
         self._timed.put(key, time, rest, None if value is None else (value, []), timestamp, headers)
+
+    def put_row(
+        self, row: bytes, key: bytes, time: int, value: Any, timestamp: int, headers: HeaderList | None = None
+    ) -> None:
+        """Puts a value without headers, by the key of its row."""
+        self.put(key, time, self.layout.parts(row)[2], value, timestamp, headers)
+
+    def get_row(self, row: bytes, time: int) -> Entry | None:
+        """Reads the value of one row, by the row's key."""
+        found = self._timed.get_row(row, time)
+        return None if found is None else (found[0][0], found[1])
 
     def get(self, key: bytes, time: int, rest: int) -> Entry | None:
         """Reads the value of one row (:meth:`~state.windowed.rows.TimedReads.get`)."""
@@ -75,6 +84,10 @@ class ValuesOnly:
     def of_key(self, key: bytes, low: int, high: int, *, reverse: bool) -> Iterator[Found]:
         """Reads the values of a key (:meth:`~state.windowed.rows.TimedReads.of_key`)."""
         return _values_only(self._timed.of_key(key, low, high, reverse=reverse))
+
+    def find(self, key: bytes, low: int, high: int) -> list[Found]:
+        """Finds the values of a key (:meth:`~state.windowed.rows.TimedRows.find`)."""
+        return list(_values_only(iter(self._timed.find(key, low, high))))
 
     def of_keys(
         self, key_from: bytes | None, key_to: bytes | None, low: int, high: int, *, reverse: bool

@@ -147,10 +147,14 @@ class Rows(RowReader):
         self._callback: FlushCallback | None = None
         self.wants_old = False
         """Whether the old value of each change is asked for."""
+        self.keeps_written = True
+        """Whether rows stay known when they are in the engine, as a read cache."""
         self._index: SortedDict[bytes, Any] | None = None
         """Keys of what is not in the engine, in order of their bytes: while the task reads ranges."""
         self._indexed = 0
         """How many of the new keys the index has."""
+        self.generation = 0
+        """Counts how often the rows that waited for a commit were forgotten."""
         self._pending_bytes = self._evict_from = 0
         self._deleted: list[Any] = []
         self.message_bytes = 0
@@ -175,13 +179,16 @@ class Rows(RowReader):
 
     def note_dirty(self, cost: int) -> None:
         """Counts ``cost`` bytes more of dirty rows: in the cache, or else as waiting for the commit."""
+        self._count_dirty(cost)
         budget = self.budget
-        if not self.cached:
-            budget.uncommitted += cost
-            return
-        budget.dirty += cost
-        if cost > 0 and budget.dirty + budget.clean > budget.cache_limit:
+        if self.cached and cost > 0 and budget.dirty + budget.clean > budget.cache_limit:
             self.evict()
+
+    def _count_dirty(self, cost: int) -> None:
+        if self.cached:
+            self.budget.dirty += cost
+        else:
+            self.budget.uncommitted += cost
 
     def note_logged(self, key: Any, value: Any, known: Entry | None) -> None:
         """Counts a row that was put in place of ``known`` and logged at once; it is not yet in `drained`."""
@@ -192,6 +199,15 @@ class Rows(RowReader):
             self._pending_bytes += cost
             budget.uncommitted += cost
         budget.clean += cost - (0 if known is None else self.format.cost(key, known[0]))
+        if budget.clean + budget.dirty > budget.cache_limit:
+            self.evict(keep=key)
+
+    def note_appended(self, key: Any, value: Any) -> None:
+        """Counts a row of a new key, as `note_logged` does."""
+        budget, cost = self.budget, self.format.cost(key, value)
+        self._pending_bytes += cost
+        budget.uncommitted += cost
+        budget.clean += cost
         if budget.clean + budget.dirty > budget.cache_limit:
             self.evict(keep=key)
 
@@ -256,12 +272,12 @@ class Rows(RowReader):
         if self.message_bytes:
             self._forget_messages()
         held = self.format.size(rows)
-        self.note_dirty(-held)
+        self._count_dirty(-held)
         try:
             olds = self._log_one(rows, held) if len(rows) == 1 else self._log_all(rows, held)
         except BaseException:
             dirty.update(uncommitted.draining)
-            self.note_dirty(self.format.size(uncommitted.draining))
+            self._count_dirty(self.format.size(uncommitted.draining))  # an eviction would try to log them again
             raise
         finally:
             uncommitted.draining = {}
@@ -390,6 +406,9 @@ class Rows(RowReader):
             if entry is not None and entry[0] is None:
                 budget.clean -= self.format.cost(key, clean.pop(key)[0])
         self._deleted.clear()
+        if not self.keeps_written:
+            budget.clean -= self.format.size(clean)
+            clean.clear()
         self.drained.clear()
         budget.uncommitted -= self._pending_bytes
         self._pending_bytes = 0
@@ -421,6 +440,7 @@ class Rows(RowReader):
         """Nothing waits for the commit any more, or only what was put in the middle of it."""
         self._index = None
         self._indexed = 0
+        self.generation += 1
 
     # ------------------------------------------------------------------ ranges
 

@@ -56,6 +56,18 @@ class Cursor:
         kept."""
         return KeptMessage() if self.keeps_messages else OffsetOnly()
 
+    def own_message(self) -> Any:
+        """Returns the message of the current record, for an operator that holds the record back.
+
+        A stand-in is copied, since the same one stands for the next change.
+        """
+        message = self.message
+        if type(message) is not OffsetOnly and type(message) is not KeptMessage:
+            return message
+        copy = type(message)()
+        copy.origin = message.origin
+        return copy
+
     def kept_message(self) -> Any:
         """Returns the message of the current record, for a change that waits."""
         message = self.message

@@ -291,8 +291,20 @@ def _parts(topology: TopologyData, topic_counts: Mapping[str, int]) -> _Parts:
         raise MissingTopicError(
             f"source topics do not exist: {names}. Create them, then start again",
             topic=min(missing) if len(missing) == 1 else None,
+            made_at=_lines_of(topology, missing),
         )
     return parts
+
+
+def _lines_of(topology: TopologyData, topics: Iterable[str]) -> str | None:
+    """Returns the lines of the user's script that read topics by their names, each with its topic."""
+    readers = {t: node.name for node in topology.nodes.values() if isinstance(node, SourceNode) for t in node.topics}
+    lines = [
+        f"{line} (topic {topic!r})"
+        for topic in sorted(topics)
+        if topic in readers and (line := topology.line_of(readers[topic])) is not None
+    ]
+    return ", ".join(lines) or None
 
 
 def _upstream_counts(topology: TopologyData, parts: _Parts, topic_counts: Mapping[str, int]) -> dict[str, int]:
@@ -340,7 +352,8 @@ def _make_equal(
         listed = ", ".join(f"{topic!r} has {count}" for topic, count in sorted(deciding.items()))
         raise TopologyError(
             f"topics that are joined or grouped together need the same number of partitions: {listed}. Repartition one"
-            " side, or give the topics the same number"
+            " side, or give the topics the same number",
+            made_at=_lines_of(topology, deciding),
         )
     if internal:
         count = next(iter(deciding.values())) if deciding else max(counts[topic] for topic in internal)

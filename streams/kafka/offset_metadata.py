@@ -50,6 +50,18 @@ class TopicPartitionMetadata:
         return base64.b64encode(b"".join(parts)).decode("ascii")
 
     @classmethod
+    def is_whole(cls, text: str) -> bool:
+        """Returns whether a text is, from its beginning to its end, one that `encode` writes for a topic with an id."""
+        try:
+            data = base64.b64decode(text, validate=True)
+            if data[:1] != bytes([_LATEST]):
+                return False
+            _, end = _read_processors(data)
+            return len(data) == end + 1 + ID_BYTES and _read_id(data, end) is not None
+        except (ValueError, struct.error):
+            return False
+
+    @classmethod
     def decode(cls, text: str) -> TopicPartitionMetadata:
         """Reads what `encode` has written. What cannot be read is logged and counts as not known, as in Kafka Streams:
         another tool may have committed the offset."""

@@ -25,6 +25,7 @@ from processor_api.nodes import RecordContext, SinkNode
 from processor_api.partitioner import StreamPartitioner
 from processor_api.record import Forward, HeaderList
 from processor_api.serde import Serde
+from processor_api.topic_names import check_topic_name
 from state.formats.windowed_serdes import windowed_partitioner
 from state.write_buffer.record_context import Cursor
 from streams.kafka.deliveries import is_fatal, is_purged, not_delivered, produced_record
@@ -455,8 +456,11 @@ class RecordCollector:
                     key, value, RecordContext(*cursor.source, cursor.message.offset(), timestamp, headers)
                 )
                 found = sinks.get(topic)
-                if found is None and (type(topic) is not str or not topic):
-                    raise TypeError(f"the topic extractor of sink {node.name!r} returned {topic!r}, not a topic's name")
+                if found is None:
+                    what = f"the topic extractor of sink {node.name!r}"
+                    if type(topic) is not str or not topic:
+                        raise TypeError(f"{what} returned {topic!r}, not a topic's name")
+                    check_topic_name(topic, what)
             except Exception as error:
                 return errors.fail(error, key, value, timestamp, headers)
             if found is None:

@@ -181,7 +181,7 @@ class TopologyTestDriver:
         environment = Environment(
             task_id,
             settings,
-            error_policy_for(config, task_id, self._collector),
+            error_policy_for(config, task_id, self._collector, topology.line_of),
             clock=self.clock,
             state_dir=self._directory / str(task_id),
             thread=TaskThread(tracer=self._tracer),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 # A room is a module or a package; both spellings of `streams.config` are the same room.
 ROOMS = {
     "confluent_kafka": ("streams.kafka.confluent",),
+    "mmh3": ("state.formats.foreign_keys",),
     "rocksdict": ("state.rocksdb.engine", "state.rocksdb.options", "state.rocksdb.reader", "state.rocksdb.repair"),
     "pyarrow": ("streams.cli.stored.export",),
     "pyspark": ("streams.spark",),

@@ -12,6 +12,27 @@ import pytest
 
 from processor_api import errors
 from processor_api.stores.factory import Stores
+from streams import (
+    BranchedKStream,
+    BufferConfig,
+    CogroupedKStream,
+    GlobalKTable,
+    JoinWindows,
+    KGroupedStream,
+    KGroupedTable,
+    KStream,
+    KTable,
+    SessionWindowedCogroupedKStream,
+    SessionWindowedKStream,
+    SessionWindows,
+    SlidingWindows,
+    StreamsBuilder,
+    Suppressed,
+    TimeWindowedCogroupedKStream,
+    TimeWindowedKStream,
+    TimeWindows,
+    UnlimitedWindows,
+)
 from streams.cli.completion import commands_of
 from streams.cli.main import parser
 from streams.config import StreamsConfig
@@ -112,3 +133,33 @@ def test_files_that_are_named_exist() -> None:
     for page in PAGES:
         for path in named.findall(page.read_text()):
             assert (ROOT / path).exists(), f"{name(page)}: {path}"
+
+
+DSL = (
+    *(StreamsBuilder, KStream, KTable, GlobalKTable, KGroupedStream, KGroupedTable, CogroupedKStream, BranchedKStream),
+    *(TimeWindowedKStream, SessionWindowedKStream, TimeWindowedCogroupedKStream, SessionWindowedCogroupedKStream),
+    *(TimeWindows, SlidingWindows, SessionWindows, UnlimitedWindows, JoinWindows, BufferConfig, Suppressed),
+)
+
+
+FAMILIES = (
+    *("stateless", "aggregations", "windows", "joins", "tables", "table-joins", "suppression", "versioned-tables"),
+    "processors-in-a-dsl",
+)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_of_operators_has_examples_with_results_and_the_names_of_java(family: str) -> None:
+    page = ROOT / "docs" / f"{family}.md"
+    assert any("TopologyTestDriver(" in block and "assert " in block for block in blocks(page, "python"))
+    assert "\n## From Java\n\n| Kafka Streams | here |\n" in page.read_text()
+
+
+def test_every_method_of_the_dsl_is_on_a_page() -> None:
+    """Written as code."""
+    pages = "".join(page.read_text() for page in PAGES)
+    code = " ".join([*re.findall(r"`([^`\n]+)`", pages), *(text for _, text in BLOCK.findall(pages))])
+    words = set(re.findall(r"\w+", code))
+    methods = {name for kind in DSL for name in vars(kind) if callable(getattr(kind, name)) and name[0] != "_"}
+    assert len(methods) > 60
+    assert sorted(methods - words) == []

@@ -88,5 +88,7 @@ def test_windowed_ones_say_what_they_are() -> None:
     assert repr(shared) == "CogroupedKStream(KSTREAM-SOURCE-0000000000)"
     windows = shared.windowed_by(TimeWindows.of_size_with_no_grace(10))
     sessions = shared.windowed_by(SessionWindows.of_inactivity_gap_with_no_grace(10))
-    assert repr(windows.aggregate(str)) == "KTable(COGROUPKSTREAM-MERGE-0000000003)"
-    assert repr(sessions.aggregate(str, lambda key, one, two: one + two)) == "KTable(COGROUPKSTREAM-MERGE-0000000006)"
+    windowed = "KTable(COGROUPKSTREAM-MERGE-0000000003, key=time-windowed default)"
+    assert repr(windows.aggregate(str)) == windowed
+    in_sessions = "KTable(COGROUPKSTREAM-MERGE-0000000006, key=session-windowed default)"
+    assert repr(sessions.aggregate(str, lambda key, one, two: one + two)) == in_sessions

@@ -5,7 +5,18 @@ from datetime import timedelta
 
 import pytest
 
-from dsl import Branched, Consumed, Grouped, Materialized, Named, Produced, Repartitioned
+from dsl import (
+    Branched,
+    Consumed,
+    Grouped,
+    Joined,
+    Materialized,
+    Named,
+    Produced,
+    Repartitioned,
+    StreamJoined,
+    TableJoined,
+)
 from dsl.options import name_of
 from processor_api.errors import TopologyError
 from processor_api.stores.factory import MEMORY, Stores
@@ -40,6 +51,12 @@ def test_what_cannot_be_is_refused_at_once(make: Callable[[], object], says: str
 
 def test_a_name_may_come_as_text_or_as_an_object() -> None:
     assert (name_of("n"), name_of(Named.as_("n")), name_of(None)) == ("n", "n", None)
+
+
+def test_each_option_with_a_name_has_the_short_form() -> None:
+    for kind in (Consumed, Produced, Grouped, Repartitioned, Materialized, Branched, Joined, TableJoined):
+        assert kind.as_("n") == kind(name="n")
+    assert StreamJoined.as_("n") == StreamJoined(store_name="n")  # as in Java
 
 
 def test_a_store_is_called_as_its_supplier_says() -> None:

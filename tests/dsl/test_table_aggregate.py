@@ -4,13 +4,15 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsl import Grouped, KTable, Materialized, StreamsBuilder
 from dsl.processors.table_aggregate import TableGroupBy
 from dsl_support.fake_task import FakeTask
 from processor_api.serde import Serdes
+from processor_api.stores.factory import Stores
+from streams.testing import TopologyTestDriver
 
 Updates = list[tuple[str, str | None]]
 
@@ -70,6 +72,31 @@ def test_a_sum_is_that_of_the_rows_in_each_group(
     for value in rows(given_updates).values():
         expected[value[0]] += int(value[1])
     assert {group: n for group, n in rows(task.values("out")).items() if n} == expected
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from("abcd"), st.none() | st.sampled_from(["x1", "y1", "y2"]), st.integers(0, 60)))
+)
+def test_late_updates_of_a_versioned_table_do_not_count(given_updates: list[tuple[str, str | None, int]]) -> None:
+    """Semantics 38: a group has the rows of the latest time, and of one time those that came last."""
+    builder = StreamsBuilder()
+    supplier = Stores.persistent_versioned_key_value_store("versions", 30)
+    table: KTable[str, str] = builder.table("in", materialized=Materialized(supplier=supplier))
+    table.group_by(by_letter).count(materialized="n").to_stream().map_values(str).to("out")
+    latest: dict[str, tuple[int, str | None]] = {}
+    config = {"default.key.serde": Serdes.STRING, "default.value.serde": Serdes.STRING}
+    with TopologyTestDriver(builder.build(config), config) as driver:
+        topic = driver.create_input_topic("in")
+        now = -1
+        for key, value, time in given_updates:
+            topic.pipe_input(key, value, timestamp=time)
+            now = max(now, time)
+            if time >= now - 30 and time >= latest.get(key, (-1, None))[0]:
+                latest[key] = time, value
+        found = rows(driver.create_output_topic("out").read_key_values())
+    expected = Counter(value[0] for _, value in latest.values() if value is not None)
+    assert {group: int(n) for group, n in found.items() if n != "0"} == expected
 
 
 def told(table: KTable[str, str]) -> KTable[str, str]:

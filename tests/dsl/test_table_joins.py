@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,8 +15,6 @@ from dsl_support.fake_task import FakeTask
 from processor_api.errors import TopologyError
 from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
-
-ROOT = Path(__file__).resolve().parents[2]
 
 Updates = list[tuple[str, str, str | None, int]]
 Joined = Callable[[str | None, str | None], str | None]
@@ -209,52 +203,3 @@ def test_a_join_of_versioned_tables_is_not_versioned_and_can_be_suppressed() -> 
     joined = versioned("left").join(versioned("right"), plus)
     joined.suppress(Suppressed.until_time_limit(10, BufferConfig.unbounded())).to_stream().to("out")
     assert "KTABLE-SUPPRESS" in builder.build().describe()
-
-
-PROGRAM = """
-from typing import reveal_type
-
-from dsl import Consumed, KTable, StreamsBuilder, TableJoined
-from processor_api.serde import Serdes
-
-builder = StreamsBuilder()
-names = builder.table("names", Consumed(key_serde=Serdes.STRING, value_serde=Serdes.STRING))
-ages = builder.table("ages", Consumed(key_serde=Serdes.STRING, value_serde=Serdes.LONG))
-ages_by_number = builder.table("other", Consumed(key_serde=Serdes.LONG, value_serde=Serdes.LONG))
-reveal_type(names.join(ages, lambda name, age: age + len(name)))
-reveal_type(names.left_join(ages, lambda name, age: (name, age), materialized="store"))
-reveal_type(names.outer_join(ages, lambda name, age: f'{name}{age}'))
-reveal_type(names.foreign_key_join(ages_by_number, len, lambda name, age: age, joined="j"))
-reveal_type(names.foreign_key_left_join_with_key(ages, lambda k, v: k + v, lambda name, age: age))
-
-names.join(ages, lambda name, age: name + age)
-names.left_join(ages, lambda name, age: age + 1)
-names.outer_join(ages, lambda name, age: name.upper())
-names.join(ages_by_number, lambda name, age: name)
-names.foreign_key_join(ages_by_number, lambda name: name, lambda name, age: age)
-names.foreign_key_left_join(ages, str.upper, lambda name, age: age + 1)
-names.foreign_key_join(ages, lambda key, value: key, lambda name, age: age)
-"""
-
-REVEALED = [
-    "KTable[str, int]",
-    "KTable[str, tuple[str, int | None]]",
-    "KTable[str, str]",
-    "KTable[str, int]",
-    "KTable[str, int]",
-]
-MISTAKES = 7
-
-
-@pytest.mark.slow
-def test_types_carry_through_joins(tmp_path: Path) -> None:
-    """Every line after the blank one is a mistake, and is found."""
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--hide-error-context", str(program)]
-    output = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
-    found = re.findall(r'note: Revealed type is "(.+)"', output)
-    assert [kind.replace("builtins.", "").replace("dsl.streams.", "") for kind in found] == REVEALED, output
-    first_mistake = PROGRAM[: PROGRAM.index("names.join(ages, lambda name, age: name + age)")].count("\n") + 1
-    wrong = sorted({int(line) for line in re.findall(r"program.py:(\d+): error", output)})
-    assert wrong == list(range(first_mistake, first_mistake + MISTAKES)), output

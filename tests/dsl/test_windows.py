@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsl import (
+    BufferConfig,
     EmitStrategy,
     KTable,
     Materialized,
@@ -18,6 +19,7 @@ from dsl import (
     SessionWindows,
     SlidingWindows,
     StreamsBuilder,
+    Suppressed,
     TimeWindows,
     UnlimitedWindows,
     Windows,
@@ -194,9 +196,10 @@ def test_sliding_windows_are_those_of_a_recomputation(options: Any, given_record
     ("windows", "model"),
     [
         (TimeWindows.of_size_and_grace(10, 7).advance_by(3), time_model),
+        (SlidingWindows.of_time_difference_and_grace(5, 100), sliding_model),
         (SessionWindows.of_inactivity_gap_and_grace(4, 10), closed_sessions),
     ],
-    ids=["time windows", "sessions"],
+    ids=["time windows", "sliding windows", "sessions"],
 )
 @given(given_records=records)
 @settings(max_examples=40, deadline=None)
@@ -207,6 +210,52 @@ def test_each_window_that_closes_is_sent_on_once(windows: Any, model: Any, given
     assert len({key for key, _ in results}) == len(results)
     expected = model(windows, [*given_records, last])
     assert dict(results) == {row: value for row, value in expected.items() if row[2] < 5_000}
+
+
+@pytest.mark.parametrize("options", [{}, {"caching": False}], ids=str)
+@given(given_records=records)
+@settings(max_examples=40, deadline=None)
+def test_a_suppression_sends_each_window_that_closes_on_once(options: Any, given_records: list[Any]) -> None:
+    windows = TimeWindows.of_size_and_grace(10, 7).advance_by(3)
+    builder = StreamsBuilder()
+    groups: Any = builder.stream("in").group_by_key().windowed_by(windows)
+    table = groups.aggregate(str, add, materialized=stored(retention=LONG, **options))
+    final = table.suppress(Suppressed.until_window_closes(BufferConfig.unbounded()).with_name("closed"))
+    final.to_stream(lambda w, v: f"{w.key} {w.window.start} {w.window.end}").to("out")
+    with_end = [*given_records, ("a", "end", 5_000)]
+    results = run(builder.build(), with_end)
+    assert len({key for key, _ in results}) == len(results)
+    assert dict(results) == {row: value for row, value in time_model(windows, with_end).items() if row[2] < 5_000}
+
+
+@pytest.mark.parametrize(
+    ("windows", "model"),
+    [
+        (TimeWindows.of_size_and_grace(10, 100).advance_by(3), time_model),
+        (SlidingWindows.of_time_difference_and_grace(5, 100), sliding_model),
+        (SessionWindows.of_inactivity_gap_and_grace(4, 100), session_model),
+    ],
+    ids=["time windows", "sliding windows", "sessions"],
+)
+@given(given_records=records, sides=st.lists(st.booleans(), min_size=25, max_size=25))
+@settings(max_examples=30, deadline=None)
+def test_streams_that_are_cogrouped_share_their_windows(
+    windows: Any, model: Any, given_records: list[Any], sides: list[bool]
+) -> None:
+    """Whichever stream a record is of. Each stream has a stream time of its own, by which all records are in time
+    here."""
+    builder = StreamsBuilder()
+    left, right = (builder.stream(topic).group_by_key() for topic in ("left", "right"))
+    both: Any = left.cogroup(add).cogroup(right, add).windowed_by(windows)
+    functions = (str, merge) if isinstance(windows, SessionWindows) else (str,)
+    table = both.aggregate(*functions, materialized=stored(retention=LONG))
+    table.to_stream(lambda w, v: f"{w.key} {w.window.start} {w.window.end}").to("out")
+    with TopologyTestDriver(builder.build(), CONFIG) as driver:
+        topics = {side: driver.create_input_topic(name) for side, name in ((True, "left"), (False, "right"))}
+        for (key, value, time), side in zip(given_records, sides, strict=False):
+            topics[side].pipe_input(key, value, timestamp=time)
+        results = [(parsed(key), value) for key, value in driver.create_output_topic("out").read_key_values()]
+    assert rows_of(results) == model(windows, given_records)
 
 
 # ----------------------------------------------------------------------------- the calls

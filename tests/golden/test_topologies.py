@@ -10,6 +10,8 @@ import pytest
 from golden_support.compare import explain
 from golden_support.differences import Difference
 from golden_support.java_names import config_of, unknown_classes
+from golden_support.more_records import beside, with_more
+from golden_support.recordings import Recording
 from golden_support.replay import expected_run, replay, start_driver, start_forgetful_driver
 from golden_support.session import Golden, golden
 from golden_support.topology_parts import expected_parts, parts
@@ -18,15 +20,46 @@ NO_TOPOLOGY = "cases have no topology in tests/golden/topologies"
 NO_SETTING = "cases have settings without a counterpart in tests/support/golden_support/java_names.py"
 
 
+UNLIKE_ROCKSDB = {
+    "cogroup-time-windows": "expired rows that a cache flushes count as dropped in Java's stores in memory, not here",
+    "session-count": "expired rows that a cache flushes count as dropped in Java's stores in memory, not here",
+    "session-zero-gap": "expired rows that a cache flushes count as dropped in Java's stores in memory, not here",
+    "self-join-optimized-asymmetric": "a store in memory forgets a late record earlier, and so its match with itself",
+    "session-emit-final": "Java emits nothing from sessions in memory; here, results come before they expire",
+    "session-emit-final-no-throttle": "as session-emit-final",
+    "headers-store-session-count": "Java's store in memory keeps the headers of other records; rows come by time first",
+    "sliding-emit-final": "results come before they expire, which is earlier in memory, and so in other steps",
+}
+"""Cases that are not compared in memory, and why."""
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     session = golden(metafunc.config)
-    cases = [file.data for file in session.of_kind("topology") if not _missing(session, file.data)]
+    files = [file for file in session.of_kind("topology") if not _missing(session, file.data)]
+    if metafunc.function is test_run_in_memory:
+        files = in_memory_as_on_rocksdb(session, files)
     if "run" in metafunc.fixturenames:
-        pairs = [(case, run) for case in cases for run in case["runs"]]
-        ids = [f"{case['case']}-{run['name']}" for case, run in pairs]
-        metafunc.parametrize(("case", "run"), pairs, ids=ids)
+        pairs = [(file, run) for file in files for run in file.data["runs"]]
+        ids = [f"{file.name}-{run['name']}" for file, run in pairs]
+        metafunc.parametrize(("case", "run"), [(file.data, run) for file, run in pairs], ids=ids)
     elif "case" in metafunc.fixturenames:
-        metafunc.parametrize("case", cases, ids=[case["case"] for case in cases])
+        metafunc.parametrize("case", [file.data for file in files], ids=[file.name for file in files])
+
+
+def in_memory_as_on_rocksdb(session: Golden, files: list[Recording]) -> list[Recording]:
+    """Those that leave it to the configuration where their stores are, and give the same on both in Java. The project's
+    own have a recording ``NAME.memory`` where they do not; what others would give is not known."""
+    if not session.recordings.is_default:
+        return []
+    names = {file.name for file in files}
+    return [
+        file
+        for file in files
+        if any(run.get("stores") for run in file.data["runs"])
+        and not {"default.dsl.store", "dsl.store.suppliers.class"} & file.data["config"].keys()
+        and f"{file.name}.memory" not in names
+        and file.name not in UNLIKE_ROCKSDB
+    ]
 
 
 def _missing(session: Golden, case: dict[str, Any]) -> str | None:
@@ -55,6 +88,15 @@ def test_topology(golden: Golden, case: dict[str, Any]) -> None:
 def test_run(golden: Golden, case: dict[str, Any], run: dict[str, Any]) -> None:
     """Repeating the recorded steps gives the recorded records, calls, drops, errors, stores and metrics; or it does so
     once versioned stores forget what Java's do, where that is a difference."""
+    settle(golden, case, run)
+
+
+def test_run_in_memory(golden: Golden, case: dict[str, Any], run: dict[str, Any]) -> None:
+    """It gives the same with stores in memory."""
+    settle(golden, case | {"config": case["config"] | {"default.dsl.store": "in_memory"}}, run)
+
+
+def settle(golden: Golden, case: dict[str, Any], run: dict[str, Any]) -> None:
     report, applied = _replayed(golden, case, run)
     if report and any(entry.whole == "versions" for entry in applied):
         forgetful, _ = _replayed(golden, case, run, start_forgetful_driver)
@@ -78,25 +120,25 @@ def _replayed(
 
 
 def _allowing_more(expected: dict[str, Any], actual: dict[str, Any]) -> dict[str, Any]:
-    """What is expected, where records that were not recorded may come beside those that were, in order."""
-    steps = [_with_more(step, ours) for step, ours in zip(expected["steps"], actual["steps"], strict=False)]
+    """What is expected, where records that were not recorded may come beside those that were, in order, if they are
+    right."""
+    steps = list(with_more(expected["steps"], actual["steps"]))
     return {**expected, "steps": [*steps, *expected["steps"][len(steps) :]]}
 
 
-def _with_more(step: dict[str, Any], ours: dict[str, Any]) -> dict[str, Any]:
-    return {**step, **{field: ours[field] for field in ("out", "internal") if _is_part(step[field], ours[field])}}
-
-
-def _is_part(some: list[Any], all_of_them: list[Any]) -> bool:
-    rest = iter(all_of_them)
-    return all(any(not explain(one, other) for other in rest) for one in some)
-
-
 def _until_more(expected: dict[str, Any], actual: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The steps before the first in which records came that were not recorded; all, if there is none."""
+    """The steps before the first in which records came that were not recorded; all, if there is none. That step begins
+    with a right one: a session is removed, and what follows from it is not known."""
     for number, (step, ours) in enumerate(zip(expected["steps"], actual["steps"], strict=False)):
-        if explain(step, ours) and not explain(_with_more(step, ours), ours):
-            return {"steps": expected["steps"][:number]}, {"steps": actual["steps"][:number]}
+        added = beside(step["internal"], ours["internal"])
+        if explain(step, ours) and added:
+            records = [record for place, record in enumerate(ours["internal"]) if place in added]
+            removal = [record for record in records if record["topic"].endswith("-counts-changelog")][-1]
+            only = {**step, "internal": [*step["internal"], removal]}
+            before = [{**one, "internal": list(one["internal"])} for one in actual["steps"][:number]]
+            (*_, last) = with_more([*expected["steps"][:number], step], [*before, {**ours, **only}])
+            if len(last["internal"]) > len(step["internal"]):
+                return {"steps": expected["steps"][:number]}, {"steps": actual["steps"][:number]}
     return expected, actual
 
 

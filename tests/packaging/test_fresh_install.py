@@ -19,6 +19,8 @@ def test_the_wheel_brings_what_it_needs(distributions: Any, root: Path, run: Run
     install = [*pip, "install", "-q", "-c", str(root / "constraints.txt"), str(distributions.wheel)]
     subprocess.run(install, check=True)
     subprocess.run([*pip, "check"], check=True)
-    modules = "streams, dsl, processor_api, state, confluent_kafka, pydantic, rocksdict, sortedcontainers, structlog"
+    modules = (
+        "streams, dsl, processor_api, state, confluent_kafka, mmh3, pydantic, rocksdict, sortedcontainers, structlog"
+    )
     result = run(python, "-c", f"import {modules}", cwd=tmp_path)
     assert result.returncode == 0, result.stderr

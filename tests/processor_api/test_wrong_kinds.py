@@ -47,10 +47,10 @@ def stream() -> Any:
     [
         (lambda: source(key_serde=str), f"source 'source' {A_SERDE} key_serde, got <class 'str'>"),
         (lambda: source(value_serde="string"), f"source 'source' {A_SERDE} value_serde, got 'string'"),
-        (lambda: source(timestamp_extractor=5), "source 'source' takes a function, as its timestamp_extractor, got 5"),
+        (lambda: source(timestamp_extractor=5), "source 'source' takes a function as its timestamp_extractor, got 5"),
         (lambda: source(offset_reset="earliest"), "as its offset_reset, got 'earliest'"),
         (lambda: source().add_sink("sink", "out", "source", key_serde=str), f"sink 'sink' {A_SERDE} key_serde"),
-        (lambda: source().add_sink("sink", "out", "source", partitioner=0), "takes a function, as its partitioner"),
+        (lambda: source().add_sink("sink", "out", "source", partitioner=0), "takes a function as its partitioner"),
         (
             lambda: Topology().add_state_store(
                 Stores.key_value_store_builder(Stores.in_memory_key_value_store("kept"), str, S)  # type: ignore[arg-type]

@@ -54,6 +54,12 @@ def test_what_might_skip_records_is_an_error_with_its_place() -> None:
         client_event(Told("GROUP_AUTHORIZATION_FAILED"), TopicPartition("", 0))
 
 
+def test_members_of_another_protocol_are_named() -> None:
+    """An application that moves from Kafka Streams for Java: its members have to be gone."""
+    with pytest.raises(StreamsError, match=r"members of another protocol, .* Java: stop them all"):
+        client_event(Told("INCONSISTENT_GROUP_PROTOCOL"), TopicPartition("", 0))
+
+
 # ---------------------------------------------------------------------- in a running application
 
 

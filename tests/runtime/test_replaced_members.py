@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,9 @@ from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.task_id import TopicPartition
 from processor_api.topology import Topology
+from runtime_support.held_restores import HeldRestores
 from runtime_support.running_app import Cluster, JumpingClock, counting
 from streams.app.kafka_streams import ClientState, KafkaStreams
-from streams.kafka.embedded import EmbeddedClients
 from waiting import wait_until
 
 S = Serdes.STRING
@@ -99,40 +99,6 @@ def test_what_a_replaced_member_punctuated_is_not_committed(records: int, tmp_pa
     logged = cluster.broker.records("app-ticks-changelog", read_committed=True)
     assert [int.from_bytes(record.value() or b"", "big") for record in logged] == counts
     assert second.state is ClientState.NOT_RUNNING
-
-
-class HeldRestores(EmbeddedClients):
-    """Clients whose restores get no record until they are let go."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        super().__init__(cluster.broker)
-        self.let_go = threading.Event()
-        self.held: list[Held] = []
-
-    def consumer(self, config: Mapping[str, Any]) -> Any:
-        made = super().consumer(config)
-        if not str(config.get("client.id", "")).endswith("restore-consumer"):
-            return made
-        self.held.append(Held(made, self.let_go))
-        return self.held[-1]
-
-
-class Held:
-    def __init__(self, consumer: Any, let_go: threading.Event) -> None:
-        self._consumer, self._let_go = consumer, let_go
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._consumer, name)
-
-    def consume(self, max_messages: int, timeout_s: float) -> Sequence[Any]:
-        return self._consumer.consume(max_messages, timeout_s) if self._let_go.is_set() else []
-
-    def poll(self, timeout_s: float) -> Any:
-        return self._consumer.poll(timeout_s) if self._let_go.is_set() else None
-
-    def position(self, partition: TopicPartition) -> int | None:
-        found: int | None = self._consumer.position(partition) if self._let_go.is_set() else None
-        return found
 
 
 def committed(cluster: Cluster, partition: int) -> int | None:

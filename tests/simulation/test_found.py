@@ -121,6 +121,13 @@ def test_a_machine_that_slept_tries_again(seed: int) -> None:
     assert fails("numbered", seed, actions, shape(workers=1)) == ""
 
 
+@pytest.mark.parametrize("hours", [1, 24])
+def test_a_clock_that_is_set_back_holds_no_window_up(hours: int) -> None:
+    """Windows that had closed were not sent on until the clock had caught up, which another record had to find out."""
+    actions = [Action("clock", at=500, worker=0, seconds=-3600.0 * hours)]
+    assert fails("final-windows", 1007, actions, shape(workers=1)) == ""
+
+
 def test_a_topic_of_a_pattern_that_is_gone_again_at_once_ends_nothing() -> None:
     """A topic was made and deleted within a second, between the list of topics and the question where it starts."""
     actions = [Action("topic", at=989, worker=0), Action("topic", at=1082, worker=2)]
@@ -139,9 +146,24 @@ def test_a_topic_of_a_pattern_that_is_gone_again_at_once_ends_nothing() -> None:
         (20216, "cut"),
         (98, "stateless"),
         (128, "outer-joined"),  # a clock was set back, and records without a partner waited for it to catch up
+        (1007, "final-windows"),  # the same of windows that had closed
+        (1206, "foreign-keys"),  # a left row changed while the deletion of its result was under way
+        (1239, "foreign-keys"),
+        (9009, "foreign-keys"),  # an answer was compared with a row that waited in a cache, and was deleted there
+        (2327, "tables-joined"),  # both sides of a row were deleted at once
+        (3005, "joins-grouped"),  # a row was taken out of a group that it never was in
+        (1093, "sliding"),  # a full cache that could not be logged tried to make room until the stack was full
     ],
 )
 def test_seeds_that_found_something_find_nothing_now(seed: int, application: str) -> None:
     _, scenario = scenario_of(seed, application)
     found = run_seed(scenario, seed, *plan(seed)).failure
     assert found is None, str(found)
+
+
+def test_a_worker_that_was_replaced_and_has_state_in_memory_is_waited_for() -> None:
+    """The simulation took rows of its old engine for those of the task."""
+    _, scenario = scenario_of(401629, "foreign-keys")
+    drawn, _ = plan(401629)
+    slow = Action("slow", at=1243, worker=1, seconds=400.0)
+    assert run_seed(scenario, 401629, drawn, [slow]).failure is None

@@ -100,6 +100,28 @@ def test_what_is_put_during_a_drain_is_logged_last(limit: int) -> None:
     assert found == (1 if limit == 1 else 11)  # a full cache has forwarded "a" before "b" was put
 
 
+@pytest.mark.parametrize("rows", [0, 3])
+def test_a_full_cache_that_cannot_be_logged_says_why(rows: int) -> None:
+    """It tried again and again to make room, until the stack was full, and the thread died of that."""
+    tries = 0
+
+    def refuse(*_: Any) -> None:
+        nonlocal tries
+        tries += 1
+        raise ProductionError("fenced")
+
+    budget = Budget(1 << 20)
+    store = opened(budget, refuse)
+    for number in range(rows):
+        store.operator.put(f"key-{number}", number, 0, None)
+    budget.cache_limit = 1
+    with pytest.raises(ProductionError, match="fenced"):
+        store.operator.put("another", 7, 0, None)
+    assert tries == 1
+    assert len(store.rows.dirty) == rows + 1
+    assert budget.dirty == store.rows.format.size(store.rows.dirty)
+
+
 @pytest.mark.parametrize("fails_at", [1, 2, 3])
 @pytest.mark.parametrize("what", ["log", "callback"])
 def test_a_drain_that_fails_leaves_the_budget_right(what: str, fails_at: int) -> None:

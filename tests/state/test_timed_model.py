@@ -277,6 +277,12 @@ class Model(RuleBasedStateMachine):
         with rows:
             assert list(rows) == wanted
 
+    @rule(key=KEYS, low=LIMITS, high=LIMITS)
+    def found_at_once(self, key: bytes, low: int, high: int) -> None:
+        """What operators find of a key is what a range of it reads."""
+        timed = self.store.operator.timed
+        assert timed.find(key, low, high) == list(timed.of_key(key, low, high, reverse=False))
+
     def _read_key(self, key: bytes, low: int, high: int, reverse: bool) -> tuple[Any, list[Any]]:
         facade = self.store.facade
         if self.sessions:

@@ -32,8 +32,9 @@ class Nothing(Processor):
 
 def small() -> Topology:
     store = Stores.key_value_store_builder(Stores.in_memory_key_value_store("kept"), Serdes.STRING, Serdes.STRING)
-    topology = Topology().add_source("in", "events", 'more <events> & "others"').add_processor("user", Nothing, "in")
-    return topology.add_state_store(store, "user").add_sink("out", "results", "user")
+    user = 'user of <events> & "more"'
+    topology = Topology().add_source("in", "events", "more").add_processor(user, Nothing, "in")
+    return topology.add_state_store(store, user).add_sink("out", "results", user)
 
 
 def large() -> Topology:
@@ -90,9 +91,7 @@ def test_the_text_of_a_picture_fits_into_its_boxes() -> None:
     """By the width of the letters that a fixed-width font has."""
     name = "a-very-long-name-of-a-store-" * 4 + "that" * 20
     store = Stores.key_value_store_builder(Stores.in_memory_key_value_store(name), Serdes.STRING, Serdes.STRING)
-    topology = (
-        Topology().add_source("in", "表" * 12).add_processor("user", Nothing, "in").add_state_store(store, "user")
-    )
+    topology = Topology().add_source("s", "in").add_processor("表" * 12, Nothing, "s").add_state_store(store, "表" * 12)
     root = ElementTree.fromstring(svg(graph_of(topology)))
     texts = [str(text.text) for text in root.iter(f"{SVG}text")]
     assert name in "".join(texts)
@@ -108,7 +107,7 @@ def test_a_mermaid_chart_names_everything_whatever_it_is_called() -> None:
     assert 'subgraph g0["Sub-topology 0"]' in lines
     assert lines.count("end") == 1
     assert any('[("kept")]' in line for line in lines)
-    assert any('(["more #60;events#62; #38; #34;others#34;"])' in line for line in lines)
+    assert any('"user of #60;events#62; #38; #34;more#34;"' in line for line in lines)
     ids = {match[1] for line in lines if (match := re.match(r"(b\d+)[\[(]", line))}
     used = {
         end for line in lines if (match := re.match(r"(b\d+) (?:-->|-\.-) (b\d+)$", line)) for end in match.groups()

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Self
 
 from tools.kafka.folder_lock import FolderInUse, FolderLock
-from tools.kafka.jars import JarsError, libs
+from tools.kafka.jars import libs
+from tools.maven import JavaError, java
 
 HOST = "127.0.0.1"
 POLL_S = 0.1
@@ -120,15 +121,15 @@ class Broker:
             raise
 
     def _start(self, lock: FolderLock) -> None:
-        java = [_java(), "-cp", f"{libs()}/*", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+        command = [java(), "-cp", f"{libs()}/*", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
         config = self.folder / "server.properties"
         config.write_text("".join(f"{name}={value}\n" for name, value in self._properties.items()))
         with open(self._log, "ab") as log:
             if not (self._data / "meta.properties").exists():
-                self._format([*java, "-XX:TieredStopAtLevel=1"], config)
+                self._format([*command, "-XX:TieredStopAtLevel=1"], config)
             # In a session of its own: Ctrl-C reaches this program, which then stops the node in order.
             self._process = subprocess.Popen(
-                [*java, f"-Xmx{self._heap}", "kafka.Kafka", str(config)],
+                [*command, f"-Xmx{self._heap}", "kafka.Kafka", str(config)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -203,10 +204,10 @@ class Broker:
             except OSError as error:
                 raise BrokerError(f"Kafka cannot have port {self.port}: {error.strerror}") from error
 
-    def _format(self, java: Sequence[str], config: Path) -> None:
+    def _format(self, start: Sequence[str], config: Path) -> None:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         # Joined by "=", since an id may begin with a dash.
-        command = [*java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "--config", str(config)]
+        command = [*start, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "--config", str(config)]
         result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         if result.returncode != 0:
             raise BrokerError(f"Kafka could not format {self._data}:\n{result.stdout}{result.stderr}")
@@ -254,14 +255,6 @@ def is_live(host: str, port: int, timeout_s: float = 2.0) -> bool:
     return bool(correlation == 1 and brokers > 0)
 
 
-def _java() -> str:
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which("java", path=f"{home}/bin" if home else None)
-    if java is None:
-        raise BrokerError(f"Kafka needs Java 17 or later: no java in {home + '/bin' if home else 'the PATH'}")
-    return java
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="Runs a single Apache Kafka node until interrupted.")
     parser.add_argument("--port", type=int, default=9092, help="0 takes a free one (default: %(default)s)")
@@ -279,7 +272,7 @@ def main() -> None:
             broker.wait()
     except KeyboardInterrupt:
         print("Apache Kafka stopped")
-    except (BrokerError, JarsError) as error:
+    except (BrokerError, JavaError) as error:
         raise SystemExit(str(error)) from None
 
 

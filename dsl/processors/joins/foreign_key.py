@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsl.user_functions import USER_FUNCTION
+from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.errors import ConfigError
 from processor_api.partitioner import StreamPartitioner
@@ -77,7 +77,7 @@ class AnswerSerde(Serde[Any]):
 class KeyPartitioner:
     """Chooses the partition of a message of the join by a user's partitioner, which gets its key and no value."""
 
-    partitioner: StreamPartitioner = field(metadata=USER_FUNCTION)
+    partitioner: StreamPartitioner = field(metadata=user_function("topic", "key", "value", "headers", "partitions"))
 
     def __call__(
         self, topic: str, key: Any, value: Any, headers: HeaderList | None, total: int

@@ -14,8 +14,8 @@ from dsl.processors.joins.foreign_key import (
     bound_serde,
 )
 from dsl.table_operator import ChangeReader, dropping_late_changes
-from dsl.table_view import TableView
-from dsl.user_functions import USER_FUNCTION
+from dsl.table_view import Row, TableView
+from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.processor import Operator
 from processor_api.record import Forward, HeaderList
@@ -27,8 +27,18 @@ __all__ = ["ForeignKeyAnswers", "ForeignKeySubscribe"]
 NULL_FOREIGN_KEY = "null foreign key"
 CHANGED_MEANWHILE = "an answer to an older value of the left row"
 
+Again = Callable[[Any, Any, int, "HeaderList | None"], bool]
+"""``(key, value, timestamp, headers)`` of a left row asks for its answer again; ``False`` if it has no foreign key."""
+
 Instructions = Callable[[Any, Any, Any, Any], list[tuple[Any, int]]]
 """``(new value, new foreign key, old value, old foreign key)`` to foreign keys and what to do at each."""
+
+
+@dataclass
+class LeftSide:
+    """The way from the answers of an inner join back to the subscriptions of the same task."""
+
+    ask_again: Again | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +48,7 @@ class ForeignKeySubscribe(ChangeReader):
     The results have the foreign key as key, which is null where a left join has none, and bytes as value.
     """
 
-    extractor: Callable[..., Any] = field(metadata=USER_FUNCTION)
+    extractor: Callable[..., Any] = field(metadata=user_function("value", key_if="with_key"))
     with_key: bool
     """Whether the extractor takes the left row's key too."""
     left_join: bool
@@ -78,6 +88,15 @@ class ForeignKeySubscribe(ChangeReader):
             for foreign_key, instruction in orders:
                 forward(foreign_key, subscription(instruction, hash_, raw_key, partition), timestamp, headers)
 
+        def ask_again(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> bool:
+            foreign_key = extractor(key, value) if with_key else extractor(value)
+            if foreign_key is None:
+                return False
+            order = subscription(ANSWER_ALWAYS, murmur3_128(write_value(value)), write_key(key), partition)
+            forward(foreign_key, order, timestamp, headers)
+            return True
+
+        context.shared(self.topic, LeftSide).ask_again = ask_again
         return process
 
     def _writers(self, context: OperatorContext) -> tuple[Callable[[Any], bytes], Callable[[Any], bytes]]:
@@ -113,9 +132,13 @@ class ForeignKeySubscribe(ChangeReader):
 
 @dataclass(frozen=True, kw_only=True)
 class ForeignKeyAnswers(Operator):
-    """Joins the answers with the rows of the left table, unless those have changed meanwhile (semantics 66, 69)."""
+    """Joins the answers with the rows of the left table, unless those have changed meanwhile (semantics 66, 69).
 
-    joiner: Callable[[Any, Any], Any] = field(metadata=USER_FUNCTION)
+    An inner join asks again where it throws an answer without a right row away: the newer change of the left row may
+    have none, and what was joined before would stay.
+    """
+
+    joiner: Callable[[Any, Any], Any] = field(metadata=user_function("value", "other"))
     left_join: bool
     topic: str
     """The topic of subscriptions, without the application's id."""
@@ -125,11 +148,21 @@ class ForeignKeyAnswers(Operator):
 
     def bind(self, context: OperatorContext) -> Forward:
         """Returns the function for the answers of one task."""
-        get, forward, fail, drop = self.views[0].bind(context), context.forward, context.fail, context.drop
-        joiner, left_join = self.joiner, self.left_join
+        get = self.views[0].bind(context, forwarded=True)  # the row that was subscribed for, if a newer one waits
+        forward, fail, drop = context.forward, context.fail, context.drop
+        joiner, left_join, left_side = self.joiner, self.left_join, context.shared(self.topic, LeftSide)
         write_value = bound_serde(
             context, self.value_serde, f"{self.topic}-vh", is_key=False, whose="the left table"
         ).serialize
+
+        def will_be_answered(key: Any, row: Row | None, headers: HeaderList | None) -> bool:
+            ask = left_side.ask_again
+            if ask is None or row is None:
+                return ask is None
+            again = get(key)
+            if again is None or write_value(again[0]) != write_value(row[0]):
+                return True  # no answer would ever be taken (semantics 67)
+            return ask(key, row[0], row[1], headers)
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             hash_, right = value
@@ -138,8 +171,9 @@ class ForeignKeyAnswers(Operator):
                 found = get(key)
                 if (None if found is None else murmur3_128(write_value(found[0]))) != hash_:
                     drop(CHANGED_MEANWHILE, key)
-                    return
-                if found is not None and (left_join or right is not None):
+                    if left_join or right is not None or will_be_answered(key, found, headers):
+                        return
+                elif found is not None and (left_join or right is not None):
                     joined = joiner(found[0], right)
             except Exception as error:
                 fail(error, key, value, timestamp, headers)

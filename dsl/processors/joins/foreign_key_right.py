@@ -72,7 +72,8 @@ class ForeignKeyAnswer(Operator):
 
     def bind(self, context: OperatorContext) -> Forward:
         """Returns the function for the subscriptions of one task."""
-        get, forward, fail = self.views[0].bind(context), context.forward, context.fail
+        get = self.views[0].bind(context, forwarded=True)  # one that waits in a cache may be deleted and never be told
+        forward, fail = context.forward, context.fail
         read_key = bound_serde(
             context, self.key_serde, f"{self.topic}-pk", is_key=True, whose="the left table"
         ).deserialize

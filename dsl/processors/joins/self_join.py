@@ -8,7 +8,7 @@ from typing import Any
 
 from dsl.processors.joins.joiners import with_key
 from dsl.processors.joins.stream_stream import NULL
-from dsl.user_functions import USER_FUNCTION
+from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 
@@ -23,7 +23,7 @@ class SelfJoin:
     :param keeps_left: whether a left record is forwarded without a partner too; so ``keeps_right``.
     """
 
-    joiner: Callable[..., Any] = field(metadata=USER_FUNCTION)
+    joiner: Callable[..., Any] = field(metadata=user_function("value", "other", key_if="takes_key"))
     takes_key: bool
     store: str
     before_ms: int
@@ -39,19 +39,19 @@ class SelfJoin:
     def bind(self, context: OperatorContext) -> Forward:
         """Returns the function for the records of one task."""
         store = context.store(self.store)
-        of_key, write_key, segments = store.timed.of_key, store.write_key, store.timed.segments
+        find, write_key, segments = store.timed.find, store.write_key, store.timed.segments
         joiner, before, after = with_key(self.joiner, self.takes_key), self.before_ms, self.after_ms
         keeps_left, keeps_right, meets_itself = self.keeps_left, self.keeps_right, self.meets_itself
         forward, drop, fail = context.forward, context.drop, context.fail
 
         def matches(key: Any, value: Any, timestamp: int) -> list[tuple[Any, int]]:
             raw = write_key(key)
-            later = of_key(raw, timestamp - before, timestamp + after, reverse=False)
+            later = find(raw, timestamp - before, timestamp + after)
             found = [(joiner(key, value, other[3]), max(timestamp, other[1])) for other in later]
             as_left = len(found)
             itself = meets_itself and (timestamp > segments.stream_time or timestamp >= segments.live_from)
             place = len(found)
-            for other in of_key(raw, timestamp - after, timestamp + before, reverse=False):
+            for other in find(raw, timestamp - after, timestamp + before):
                 found.append((joiner(key, other[3], value), max(timestamp, other[1])))
                 if other[1] <= timestamp:
                     place = len(found)

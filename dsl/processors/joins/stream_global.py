@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsl.processors.joins.joiners import with_key
 from dsl.processors.joins.stream_table import NULL
-from dsl.user_functions import USER_FUNCTION
+from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 
@@ -22,8 +21,8 @@ class StreamGlobalJoin:
     Without a selected key or a row an inner join drops the record, and a left join calls the joiner with ``None``.
     """
 
-    key_selector: Callable[[Any, Any], Any] = field(metadata=USER_FUNCTION)
-    joiner: Callable[..., Any] = field(metadata=USER_FUNCTION)
+    key_selector: Callable[[Any, Any], Any] = field(metadata=user_function("key", "value"))
+    joiner: Callable[..., Any] = field(metadata=user_function("value", "other", key_if="takes_key"))
     takes_key: bool
     left: bool
     store: str
@@ -31,7 +30,7 @@ class StreamGlobalJoin:
     def bind(self, context: OperatorContext) -> Forward:
         """Returns the function for the records of one task."""
         get, select = context.store(self.store).get, self.key_selector
-        joiner, left = with_key(self.joiner, self.takes_key), self.left
+        joiner, left = self.four(), self.left
         forward, drop, fail = context.forward, context.drop, context.fail
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
@@ -46,10 +45,22 @@ class StreamGlobalJoin:
                 found = None if selected is None else get(selected)
                 if found is None and not left:
                     return
-                joined = joiner(key, value, None if found is None else found[0])
+                joined = joiner(key, selected, value, None if found is None else found[0])
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return
             forward(key, joined, timestamp, headers)
 
         return process
+
+    def four(self) -> Callable[[Any, Any, Any, Any], Any]:
+        """Returns the joiner as a function ``(key, mapped_key, value, other)``."""
+        joiner = self.joiner
+
+        def with_key(key: Any, selected: Any, value: Any, other: Any) -> Any:
+            return joiner(key, value, other)
+
+        def without_key(key: Any, selected: Any, value: Any, other: Any) -> Any:
+            return joiner(value, other)
+
+        return with_key if self.takes_key else without_key

@@ -12,7 +12,7 @@ from typing import Any
 
 from dsl.processors.joins.joiners import reversed_joiner, with_key
 from dsl.processors.joins.unmatched import Unmatched, release
-from dsl.user_functions import USER_FUNCTION
+from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 
@@ -55,7 +55,7 @@ class StreamJoinSide:
         forwards what has no partner at once.
     """
 
-    joiner: Callable[..., Any] = field(metadata=USER_FUNCTION)
+    joiner: Callable[..., Any] = field(metadata=user_function("value", "other", key_if="takes_key"))
     takes_key: bool
     from_left: bool
     keeps: bool
@@ -75,7 +75,7 @@ class StreamJoinSide:
 
     def _inner(self, context: OperatorContext, joiner: Callable[[Any, Any, Any], Any]) -> Forward:
         other = context.store(self.other_store)
-        of_key, write_key, before, after = other.timed.of_key, other.write_key, self.before_ms, self.after_ms
+        find, write_key, before, after = other.timed.find, other.write_key, self.before_ms, self.after_ms
         forward, drop, fail = context.forward, context.drop, context.fail
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
@@ -83,7 +83,7 @@ class StreamJoinSide:
                 drop(NULL, key)
                 return
             try:
-                partners = of_key(write_key(key), timestamp - before, timestamp + after, reverse=False)
+                partners = find(write_key(key), timestamp - before, timestamp + after)
                 results = [(joiner(key, value, partner[3]), partner[1]) for partner in partners]
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
@@ -95,7 +95,7 @@ class StreamJoinSide:
 
     def _early(self, context: OperatorContext, joiner: Callable[[Any, Any, Any], Any]) -> Forward:
         inner, other = self._inner(context, joiner), context.store(self.other_store)
-        of_key, write_key, before, after = other.timed.of_key, other.write_key, self.before_ms, self.after_ms
+        find, write_key, before, after = other.timed.find, other.write_key, self.before_ms, self.after_ms
         forward, fail = context.forward, context.fail
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
@@ -105,8 +105,8 @@ class StreamJoinSide:
             try:
                 alone = key is None
                 if not alone:
-                    partners = of_key(write_key(key), timestamp - before, timestamp + after, reverse=False)
-                    alone = next(partners, None) is None
+                    partners = find(write_key(key), timestamp - before, timestamp + after)
+                    alone = not partners
                 joined = joiner(key, value, None) if alone else None
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
@@ -120,7 +120,7 @@ class StreamJoinSide:
 
     def _outer(self, context: OperatorContext, joiner: Callable[[Any, Any, Any], Any], unmatched: Unmatched) -> Forward:
         other, waiting = context.store(self.other_store), context.store(unmatched.store)
-        of_key, write_key, before, after = other.timed.of_key, other.write_key, self.before_ms, self.after_ms
+        find, write_key, before, after = other.timed.find, other.write_key, self.before_ms, self.after_ms
         wait, delete_present, shared = waiting.put, waiting.delete_present, waiting.time
         shared.stream_time = max(shared.stream_time, other.timed.segments.stream_time)
         forward, drop, fail = context.forward, context.drop, context.fail
@@ -147,7 +147,7 @@ class StreamJoinSide:
             if timestamp == shared.stream_time:
                 let_go(timestamp, headers)
             try:
-                partners = of_key(write_key(key), timestamp - before, timestamp + after, reverse=False)
+                partners = find(write_key(key), timestamp - before, timestamp + after)
                 results = [(joiner(key, value, partner[3]), partner[1]) for partner in partners]
                 for _, time in results:
                     delete_present((key, time, not from_left), timestamp, headers)

@@ -8,7 +8,7 @@ from typing import Any
 
 from dsl.processors.joins.joiners import with_key
 from dsl.table_view import TableView
-from dsl.user_functions import USER_FUNCTION
+from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 
@@ -25,7 +25,7 @@ class StreamTableJoin:
     wait in it until stream time has passed them by its grace period (semantics 65).
     """
 
-    joiner: Callable[..., Any] = field(metadata=USER_FUNCTION)
+    joiner: Callable[..., Any] = field(metadata=user_function("value", "other", key_if="takes_key"))
     takes_key: bool
     left: bool
     views: tuple[TableView, ...] = ()

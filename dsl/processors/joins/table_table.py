@@ -12,7 +12,7 @@ from typing import Any
 
 from dsl.table_operator import ChangeReader, TableOperator, dropping_late_changes, marking_late_puts, send_on_flush
 from dsl.table_view import LookUp, LookUpAsOf, Row, TableView
-from dsl.user_functions import USER_FUNCTION
+from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import Forward, HeaderList
 
@@ -26,7 +26,7 @@ Joiner = Callable[[Any, Any], Any]
 class TableJoinSide(ChangeReader):
     """Joins the changes of one table with the rows of the other."""
 
-    joiner: Joiner = field(metadata=USER_FUNCTION)
+    joiner: Joiner = field(metadata=user_function("value", "other"))
     """The user's, for the left table's values first."""
     is_left: bool
     """Whether the changes are the left table's."""
@@ -45,7 +45,8 @@ class TableJoinSide(ChangeReader):
         return dropping_late_changes(context, process) if self.versioned else process
 
     def _bind(self, context: OperatorContext) -> Forward:
-        get, forward, fail = self.views[0].bind(context), context.forward, context.fail
+        get = self.views[0].bind(context, forwarded=True)  # else changes of both sides that wait would miss each other
+        forward, fail = context.forward, context.fail
         needs_own, needs_other, old_values = self.needs_own, self.needs_other, self.old_values
         join = self.joiner if self.is_left else _reversed(self.joiner)
 
@@ -85,7 +86,7 @@ def _reversed(joiner: Joiner) -> Joiner:
 class TableJoinResult(TableOperator):
     """Holds the result of a join of tables: puts what both sides send into the store, if there is one."""
 
-    joiner: Joiner = field(metadata=USER_FUNCTION)
+    joiner: Joiner = field(metadata=user_function("value", "other"))
     needs_left: bool
     """Whether there is no row without a value of the left table."""
     needs_right: bool
@@ -122,7 +123,7 @@ class JoinView:
 
     left: TableView
     right: TableView
-    joiner: Joiner = field(metadata=USER_FUNCTION)
+    joiner: Joiner = field(metadata=user_function("value", "other"))
     needs_left: bool
     needs_right: bool
 
@@ -131,9 +132,10 @@ class JoinView:
         """Those of both tables."""
         return tuple(dict.fromkeys((*self.left.stores, *self.right.stores)))
 
-    def bind(self, context: OperatorContext) -> LookUp:
+    def bind(self, context: OperatorContext, *, forwarded: bool = False) -> LookUp:
         """Returns a look-up that joins."""
-        get_left, get_right, joiner = self.left.bind(context), self.right.bind(context), self.joiner
+        get_left, get_right = (one.bind(context, forwarded=forwarded) for one in (self.left, self.right))
+        joiner = self.joiner
         needs_left, needs_right = self.needs_left, self.needs_right
 
         def look_up(key: Any) -> Row | None:

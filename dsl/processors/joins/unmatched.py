@@ -8,11 +8,11 @@ from typing import Any
 
 from processor_api.context import OperatorContext
 from processor_api.record import HeaderList
+from state.formats.keys import MAX_TIME
 
 __all__ = ["EMIT_INTERVAL", "Unmatched", "release"]
 
 EMIT_INTERVAL = "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__"
-NEVER = (1 << 63) - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +49,8 @@ def release(
 
     def let_go(timestamp: int, headers: HeaderList | None) -> None:
         if shared.oldest is None:  # the task has just started; what waits was restored
-            shared.oldest = next((key.timestamp for key, _ in rows()), NEVER)
-        if shared.oldest != NEVER and shared.oldest + own_wait >= shared.stream_time:
+            shared.oldest = next((key.timestamp for key, _ in rows()), MAX_TIME)
+        if shared.oldest != MAX_TIME and shared.oldest + own_wait >= shared.stream_time:
             return
         now = time_ms()
         if shared.next_emit_ms - interval_ms <= now < shared.next_emit_ms:  # else the clock was set back
@@ -60,7 +60,7 @@ def release(
 
     def through_store(timestamp: int, headers: HeaderList | None) -> None:
         left_open = right_open = False
-        shared.oldest = NEVER
+        shared.oldest = MAX_TIME
         for key, row in rows():
             shared.oldest = key.timestamp
             if left_open and right_open:

@@ -53,7 +53,7 @@ def final_results(context: OperatorContext, store: Any, bounds: Bounds, *, ends:
     def emit(close_time: int, time_to_put: int, headers: HeaderList | None) -> None:
         nonlocal next_look_ms
         now = time_ms()
-        if now >= next_look_ms:
+        if not next_look_ms - interval_ms <= now < next_look_ms:  # earlier: the clock was set back
             next_look_ms = now + interval_ms
         elif (time_to_put - retention_ms) // segment_ms <= bounds(last, close_time)[0] // segment_ms:
             return

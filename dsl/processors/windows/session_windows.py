@@ -13,14 +13,13 @@ from typing import Any
 from dsl.processors.windows.emission import FinalResults, final_results, kept_stream_time
 from dsl.processors.windows.time_windows import LATE, NULL_KEY
 from dsl.table_operator import TableOperator
-from dsl.user_functions import USER_FUNCTION
+from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 from processor_api.stores.windowed import Window, Windowed
+from state.formats.keys import MAX_TIME
 
 __all__ = ["SessionAggregate"]
-
-LAST = (1 << 63) - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,15 +28,15 @@ class SessionAggregate(TableOperator):
 
     gap_ms: int
     grace_ms: int
-    initializer: Callable[[], Any] = field(metadata=USER_FUNCTION)
-    aggregator: Callable[[Any, Any, Any], Any] = field(metadata=USER_FUNCTION)
-    merger: Callable[[Any, Any, Any], Any] = field(metadata=USER_FUNCTION)
+    initializer: Callable[[], Any] = field(metadata=user_function())
+    aggregator: Callable[[Any, Any, Any], Any] = field(metadata=user_function("key", "value", "aggregate"))
+    merger: Callable[[Any, Any, Any], Any] = field(metadata=user_function("key", "aggregate", "other"))
     final: bool = False
 
     def bind(self, context: OperatorContext) -> Forward:
         store = context.store(str(self.store))
         initializer, aggregator, merger = self.initializer, self.aggregator, self.merger
-        of_key, put, write_key = store.timed.of_key, store.timed.put, store.write_key
+        find, put, write_key = store.timed.find, store.timed.put, store.write_key
         drop, fail, gap, open_for = context.drop, context.fail, self.gap_ms, self.gap_ms + self.grace_ms
         emit, send = self._emitting(context, store), self._sending(context, store)
         observed = NO_TIMESTAMP
@@ -61,7 +60,7 @@ class SessionAggregate(TableOperator):
             start = end = timestamp
             try:
                 raw, new = write_key(key), initializer()
-                for _, its_end, its_start, aggregate, _ in of_key(raw, timestamp - gap, LAST, reverse=False):
+                for _, its_end, its_start, aggregate, _ in find(raw, timestamp - gap, MAX_TIME):
                     if its_start > timestamp + gap:
                         continue
                     merged.append((its_start, its_end, aggregate))

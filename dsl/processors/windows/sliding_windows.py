@@ -14,7 +14,7 @@ from typing import Any
 from dsl.processors.windows.emission import FinalResults, final_results, kept_stream_time
 from dsl.processors.windows.time_windows import LATE
 from dsl.table_operator import TableOperator, send_on_flush
-from dsl.user_functions import USER_FUNCTION
+from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 from processor_api.stores.windowed import Window, Windowed
@@ -33,8 +33,8 @@ class SlidingAggregate(TableOperator):
 
     difference_ms: int
     grace_ms: int
-    initializer: Callable[[], Any] = field(metadata=USER_FUNCTION)
-    aggregator: Callable[[Any, Any, Any], Any] = field(metadata=USER_FUNCTION)
+    initializer: Callable[[], Any] = field(metadata=user_function())
+    aggregator: Callable[[Any, Any, Any], Any] = field(metadata=user_function("key", "value", "aggregate"))
     final: bool = False
 
     def bind(self, context: OperatorContext) -> Forward:
@@ -120,7 +120,7 @@ class _Windows:
         previous: int | None = None
         has_left = has_right = False
         low = max(0, timestamp - 2 * difference)
-        for _, start, _, held, latest in self._timed.of_key(raw, low, timestamp + 1, reverse=True):
+        for _, start, _, held, latest in reversed(self._timed.find(raw, low, timestamp + 1)):
             starts.add(start)
             end = start + difference
             if start == timestamp + 1:
@@ -156,7 +156,7 @@ class _Windows:
         after, after_start = NO_TIMESTAMP, 0
         previous: int | None = None
         has_right = False
-        for _, start, _, held, latest in self._timed.of_key(raw, 0, timestamp + 1, reverse=False):
+        for _, start, _, held, latest in self._timed.find(raw, 0, timestamp + 1):
             starts.add(start)
             if start <= timestamp:
                 after, after_start = latest, start

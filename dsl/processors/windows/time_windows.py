@@ -12,18 +12,19 @@ from typing import Any
 
 from dsl.processors.windows.emission import FinalResults, final_results, kept_stream_time
 from dsl.table_operator import TableOperator, send_on_flush
-from dsl.user_functions import USER_FUNCTION
+from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
 from processor_api.record import NO_TIMESTAMP, Forward, HeaderList
 from processor_api.stores.windowed import Window, Windowed
+from state.formats.keys import MAX_TIME
 
 __all__ = ["LATE", "NULL_KEY", "TimeWindowedAggregate"]
 
 NULL_KEY = "null key"
 LATE = "its window has closed"
 
-Fold = Callable[[Any, bytes, Any, Window, int, HeaderList | None], None]
-"""``(key, key's bytes, value, window, timestamp, headers)`` adds a record to one window."""
+Fold = Callable[[Any, bytes, Any, int, int, int, HeaderList | None], None]
+"""``(key, key's bytes, value, start, end, timestamp, headers)`` adds a record to one window."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,14 +34,14 @@ class TimeWindowedAggregate(TableOperator):
     With ``final``, each result is sent on once, when its window has closed.
     """
 
-    windows_for: Callable[[int], Iterable[Window]] = field(metadata=USER_FUNCTION)
+    windows_for: Callable[[int], Iterable[Window]] = field(metadata=user_function("timestamp", generates=True))
     """The windows of a timestamp."""
     size_ms: int
     grace_ms: int
-    tumbling: bool = False
-    """Whether the windows are those of one size that start at its multiples."""
-    initializer: Callable[[], Any] = field(metadata=USER_FUNCTION)
-    aggregator: Callable[[Any, Any, Any], Any] = field(metadata=USER_FUNCTION)
+    advance_ms: int | None = None
+    """How far from each other the windows start, if all have one size and start at multiples of this."""
+    initializer: Callable[[], Any] = field(metadata=user_function())
+    aggregator: Callable[[Any, Any, Any], Any] = field(metadata=user_function("key", "value", "aggregate"))
     final: bool = False
 
     def bind(self, context: OperatorContext) -> Forward:
@@ -48,7 +49,7 @@ class TimeWindowedAggregate(TableOperator):
         fold = self._folding(context, store)
         write_key, drop, fail, grace = store.write_key, context.drop, context.fail, self.grace_ms
         emit = self._emitting(context, store)
-        tumbling, size, windows_for = self.tumbling, self.size_ms, self.windows_for
+        bounds = self._bounds()
         observed = NO_TIMESTAMP
 
         def stream_time() -> int:
@@ -66,31 +67,56 @@ class TimeWindowedAggregate(TableOperator):
             closed = observed - grace
             try:
                 raw = write_key(key)
-                found = _tumbling_window(timestamp, size) if tumbling else windows_for(timestamp)
+                found = bounds(timestamp)
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return
             if emit is not None:
                 emit(closed, timestamp, headers)
-            for window in found:
-                if window[1] > closed:
-                    fold(key, raw, value, window, timestamp, headers)
+            for start, end in found:
+                if end > closed:
+                    fold(key, raw, value, start, end, timestamp, headers)
                 else:
                     drop(LATE, key)
 
         return process
 
+    def _bounds(self) -> Callable[[int], Iterable[tuple[int, int]]]:
+        """Returns the function from a timestamp to the bounds of its windows."""
+        windows_for, size, advance = self.windows_for, self.size_ms, self.advance_ms
+        if advance is None:
+            return windows_for
+        if advance == size:
+
+            def one(timestamp: int) -> tuple[tuple[int, int]]:
+                start = timestamp - timestamp % size
+                return ((start, start + size),)
+
+            return one
+        before = size - advance
+
+        def some(timestamp: int) -> list[tuple[int, int]]:
+            first = timestamp - before
+            first -= first % advance
+            return [(start, start + size) for start in range(first if first > 0 else 0, timestamp + 1, advance)]
+
+        return some
+
     def _folding(self, context: OperatorContext, store: Any) -> Fold:
         initializer, aggregator = self.initializer, self.aggregator
-        get, put, forward, fail = store.timed.get, store.timed.put, context.forward, context.fail
+        timed, forward, fail = store.timed, context.forward, context.fail
+        row_of, get_row, put_row = timed.row_of, timed.get_row, timed.put_row
         old_values = self.old_values
         silent = self.final or send_on_flush(context, store, old_values)
         shows_old = old_values and not silent
 
-        def fold(key: Any, raw: bytes, value: Any, window: Window, timestamp: int, headers: HeaderList | None) -> None:
-            start, latest = window[0], timestamp
+        def fold(
+            key: Any, raw: bytes, value: Any, start: int, end: int, timestamp: int, headers: HeaderList | None
+        ) -> None:
+            latest = timestamp
             try:
-                found = get(raw, start, 0)
+                row = row_of(raw, start)
+                found = get_row(row, start)
                 if found is None:
                     old = initializer()
                 else:
@@ -99,13 +125,14 @@ class TimeWindowedAggregate(TableOperator):
                         latest = found[1]
                 new = aggregator(key, value, old)
                 if shows_old and new is old:  # perhaps changed in place
-                    old = initializer() if found is None else get(raw, start, 0)[0]
-                put(raw, start, 0, new, timestamp if new is None else latest, headers)
+                    old = initializer() if found is None else get_row(row, start)[0]
+                put_row(row, raw, start, new, timestamp if new is None else latest, headers)
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return
             if not silent:
-                forward(Windowed(key, window), (new, old if old_values else None), latest, headers)
+                windowed = Windowed(key, Window(start, min(end, MAX_TIME)))
+                forward(windowed, (new, old if old_values else None), latest, headers)
 
         return fold
 
@@ -118,8 +145,3 @@ class TimeWindowedAggregate(TableOperator):
             return (0 if last == NO_TIMESTAMP else max(0, last - size + 1)), close_time - size
 
         return final_results(context, store, bounds)
-
-
-def _tumbling_window(timestamp: int, size: int) -> tuple[Window]:
-    start = timestamp - timestamp % size
-    return (Window(start, start + size),)

@@ -21,6 +21,7 @@ from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import AuthenticationError, AuthorizationError, RetryableError
 from processor_api.task_id import TopicPartition
+from streams.kafka.confluent.callbacks import weakly
 from streams.kafka.confluent.errors import AUTHENTICATION, Resources, kafka_error, mapped, mapping, offsets_error
 from streams.kafka.confluent.group_reader import GroupReader
 from streams.kafka.ports import GroupMember, NewTopic, OffsetAndMetadata, TopicInfo
@@ -53,7 +54,7 @@ class ConfluentAdmin:
         self._refused = ""
         """The last error of TLS or of a login that the client reported."""
         self._last_error = ""
-        self._config: dict[str, Any] = {**config, "error_cb": self._on_error}
+        self._config: dict[str, Any] = {**config, "error_cb": weakly(self._on_error)}
         self._client = self._new_client()
         self._groups = GroupReader(config)
 

@@ -14,6 +14,8 @@ from confluent_kafka import TopicPartition as ClientPartition
 from processor_api.clock import SystemClock
 from processor_api.errors import RetryableError, TaskMigratedError
 from processor_api.task_id import TopicPartition
+from streams.kafka.confluent.callbacks import weakly
+from streams.kafka.confluent.committed_texts import exact_offsets
 from streams.kafka.confluent.errors import (
     ErrorLog,
     Resources,
@@ -23,10 +25,10 @@ from streams.kafka.confluent.errors import (
     mapping,
     offsets_error,
 )
-from streams.kafka.confluent.group_reader import committed_offsets
 from streams.kafka.confluent.known_topics import learn_topics
 from streams.kafka.confluent.read_ahead import ReadAhead
 from streams.kafka.ports import AT_BEGINNING, AT_END, OffsetAndMetadata, RebalanceListener, UnknownPartitionError
+from streams.kafka.wire.offset_texts import offset_texts
 
 __all__ = ["ConfluentConsumer"]
 
@@ -67,14 +69,15 @@ class ConfluentConsumer:
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._fenced = False
+        self._settings = config
         self.resources = Resources.of(config, "READ", "DESCRIBE")
         self._log_error = ErrorLog()
         self._assigned: set[TopicPartition] = set()
         self._owned: set[TopicPartition] = set()
         kilobytes = int(config.get("queued.max.messages.kbytes", QUEUED_KBYTES))
-        self._ahead = ReadAhead(kilobytes * 1024, self._stop, self._fetch_again)
+        self._ahead = ReadAhead(kilobytes * 1024, weakly(self._stop), weakly(self._fetch_again))
         try:
-            self._client = Client({**config, "error_cb": self._on_error}, logger=log)
+            self._client = Client({**config, "error_cb": weakly(self._on_error)}, logger=log)
         except KafkaException as error:
             raise mapped(error, "make a consumer", self.resources) from error
         self._consume: Callable[..., list[Any]] = self._client.consume
@@ -244,7 +247,10 @@ class ConfluentConsumer:
             return {}
         found = self._client.committed(_client(partitions), timeout=TIMEOUT_S)
         self._raise_first(found)
-        return committed_offsets(found)
+        return exact_offsets(found, self._texts)
+
+    def _texts(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, str]:
+        return offset_texts(self._settings, str(self._settings["group.id"]), partitions, timeout_s=TIMEOUT_S)
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         if not offsets:

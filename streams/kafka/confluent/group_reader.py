@@ -16,9 +16,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from processor_api.task_id import TopicPartition
+from streams.kafka.confluent.committed_texts import committed_offsets
 from streams.kafka.ports import OffsetAndMetadata
 
-__all__ = ["GroupReader", "committed_offsets"]
+__all__ = ["GroupReader"]
 
 log = logging.getLogger("streams.kafka.client")
 
@@ -67,15 +68,6 @@ class GroupReader:
             for client in self._clients.values():
                 client.close()
             self._clients.clear()
-
-
-def committed_offsets(found: Collection[ClientPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Returns the partitions that have a committed offset, of what the client found."""
-    return {
-        TopicPartition(one.topic, one.partition): OffsetAndMetadata(one.offset, one.metadata or "")
-        for one in found
-        if one.offset >= 0
-    }
 
 
 def _log_error(error: KafkaError) -> None:

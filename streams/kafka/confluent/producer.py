@@ -14,6 +14,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import AuthorizationError, ProductionError, RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
+from streams.kafka.confluent.callbacks import weakly
 from streams.kafka.confluent.errors import ErrorLog, Resources, kafka_error, mapped, mapping
 from streams.kafka.confluent.known_topics import learn_topics
 from streams.kafka.confluent.timed_executor import CallTimedOutError, TimedExecutor
@@ -51,7 +52,7 @@ class ConfluentProducer:
         self._counts: dict[str, tuple[float, int]] = {}
         self._prepared: set[str] = set()
         try:
-            self._client = Client({**DEFAULTS, **config, "error_cb": self._on_error}, logger=log)
+            self._client = Client({**DEFAULTS, **config, "error_cb": weakly(self._on_error)}, logger=log)
         except KafkaException as error:
             raise mapped(error, "make a producer", self.resources) from error
         self.produce: Callable[..., None] = self._client.produce

@@ -16,6 +16,7 @@ __all__ = [
     "FIND_COORDINATOR",
     "GROUP_KEY",
     "LEAVE_GROUP",
+    "OFFSET_FETCH",
     "SASL_AUTHENTICATE",
     "SASL_HANDSHAKE",
     "TRANSACTION_KEY",
@@ -29,6 +30,7 @@ __all__ = [
     "DescribeGroupsResponse",
     "DescribedGroup",
     "DescribedGroupMember",
+    "FetchedOffset",
     "FinalizedFeature",
     "FindCoordinatorRequest",
     "FindCoordinatorResponse",
@@ -37,6 +39,12 @@ __all__ = [
     "LeaveGroupResponse",
     "LeavingMember",
     "LeftMember",
+    "OffsetFetchGroup",
+    "OffsetFetchRequest",
+    "OffsetFetchResponse",
+    "OffsetFetchTopic",
+    "OffsetsOfGroup",
+    "OffsetsOfTopic",
     "SaslAuthenticateRequest",
     "SaslAuthenticateResponse",
     "SaslHandshakeRequest",
@@ -227,6 +235,57 @@ class DescribeClusterResponse:
     cluster_authorized_operations: Int32
 
 
+@dataclass(frozen=True)
+class OffsetFetchTopic:
+    name: str
+    partition_indexes: tuple[Int32, ...]
+
+
+@dataclass(frozen=True)
+class OffsetFetchGroup:
+    group_id: str
+    topics: tuple[OffsetFetchTopic, ...]
+
+
+@dataclass(frozen=True)
+class OffsetFetchRequest:
+    groups: tuple[OffsetFetchGroup, ...]
+    require_stable: bool
+    """Whether an offset is an error as long as a transaction may change it (KIP-447)."""
+
+
+@dataclass(frozen=True)
+class FetchedOffset:
+    partition_index: Int32
+    committed_offset: Int64
+    committed_leader_epoch: Int32
+    metadata: str | None
+    error_code: Int16
+
+
+@dataclass(frozen=True)
+class OffsetsOfTopic:
+    name: str
+    partitions: Annotated[tuple[FetchedOffset, ...], AtMost(100_000)]
+
+
+@dataclass(frozen=True)
+class OffsetsOfGroup:
+    group_id: str
+    topics: Annotated[tuple[OffsetsOfTopic, ...], AtMost(100_000)]
+    error_code: Int16
+
+
+@dataclass(frozen=True)
+class OffsetFetchResponse:
+    throttle_time_ms: Int32
+    groups: tuple[OffsetsOfGroup, ...]
+
+    @property
+    def error_code(self) -> int:
+        return next((group.error_code for group in self.groups if group.error_code != NONE), NONE)
+
+
 API_VERSIONS = Api(
     name="ApiVersions",
     key=18,
@@ -288,6 +347,17 @@ DESCRIBE_GROUPS = Api(
     response=DescribeGroupsResponse,
     needs="2.4",
     most_answer_bytes=16 * 1024 * 1024,  # metadata and assignments of all members
+)
+OFFSET_FETCH = Api(
+    name="OffsetFetch",
+    key=9,
+    lowest=8,
+    highest=8,
+    flexible_from=6,
+    request=OffsetFetchRequest,
+    response=OffsetFetchResponse,
+    needs="3.0",
+    most_answer_bytes=64 * 1024 * 1024,  # each partition with up to 4,096 bytes of metadata
 )
 DESCRIBE_CLUSTER = Api(
     name="DescribeCluster",

@@ -86,7 +86,7 @@ class GlobalTask:
         self.environment = Environment(
             NO_TASK,
             TaskSettings.of(config, global_store=self._reader, registry=metrics, is_global=True),
-            ErrorPolicy(NO_TASK, _handlers(config), _no_dead_letters),
+            ErrorPolicy(NO_TASK, _handlers(config), _no_dead_letters, topology.line_of),
             clock=clock,
             state_dir=directory,
             thread=TaskThread(tracer=tracer),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from processor_api.context import BatchLimits, HandleTogether
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
 from processor_api.metrics import StreamsMetrics
@@ -19,6 +20,7 @@ from state.guards.guard import GuardedStore, guarded
 from state.guards.policies import OneThread
 from state.registry.kinds import OpenStore
 from streams.runtime.processing.environment import Environment, NodeErrors
+from streams.runtime.processing.held_records import HoldingNode, TracedHoldingNode
 from streams.runtime.processing.punctuations import Punctuations
 from streams.runtime.tracing.traced_stores import TracedOperator, traced_store
 
@@ -45,6 +47,9 @@ def forward_to(children: list[Forward]) -> Forward:
             child(key, value, timestamp, headers)
 
     return to_all
+
+
+T = TypeVar("T")
 
 
 class NodeContext:
@@ -172,9 +177,23 @@ class NodeContext:
         """Returns the stream time of the task."""
         return self.environment.cursor.stream_time
 
+    def origin(self) -> tuple[str | None, int, int]:
+        """Returns the topic, partition and offset of the current record."""
+        cursor = self.environment.cursor
+        topic, partition = cursor.source
+        return topic, partition, cursor.message.offset()
+
     def keep_time(self, name: str, current: Callable[[], int]) -> int:
         """Returns the time that was committed under a name; each commit takes that of ``current()``."""
         return self.environment.operator_times.keep(name, current)
+
+    def shared(self, name: str, make: Callable[[], T]) -> T:
+        """Returns the object that operators of the task share under a name."""
+        known = self.environment.shared
+        if name not in known:
+            known[name] = make()
+        found: T = known[name]
+        return found
 
     def schedule(
         self, interval: Duration, kind: PunctuationType, callback: Punctuator, *, start_time: int | None = None
@@ -189,6 +208,18 @@ class NodeContext:
     def processing_context(self, *, fixed_key: bool = False) -> UserContext:
         """Returns the context for a user's processor of this node."""
         return FixedKeyContext(self) if fixed_key else UserContext(self)
+
+    def hold_back(self, handle: HandleTogether, limits: BatchLimits) -> Forward:
+        """Returns the function of an operator that holds records back and handles them together."""
+        environment, trace = self.environment, self._trace
+        cursor, clock = environment.cursor, environment.clock
+        node = (
+            HoldingNode(self.node, handle, limits, cursor, clock)
+            if trace is None
+            else TracedHoldingNode(self.node, handle, limits, cursor, clock, trace)
+        )
+        environment.held.add(node)
+        return node.hold
 
     def on_close(self, callback: Callable[[], None]) -> None:
         """Has a function called when the task is closed."""

@@ -22,6 +22,7 @@ from state.write_buffer.record_context import Cursor
 from streams.metrics.registry import Metrics, ThreadMetrics
 from streams.metrics.windows import Windows
 from streams.runtime.processing.error_policy import ErrorPolicy
+from streams.runtime.processing.held_records import HeldRecords
 from streams.runtime.processing.operator_times import OperatorTimes
 from streams.runtime.processing.pace import Pace
 from streams.runtime.tracing.task_trace import TaskTrace
@@ -164,6 +165,9 @@ class Environment:
         self.cursor = Cursor()
         self.cursor.keeps_messages = errors.wants_messages
         self.operator_times = OperatorTimes()
+        self.shared: dict[str, Any] = {}
+        """Objects that operators of the task share, by name."""
+        self.held = HeldRecords(str(task_id), clock, thread.pace)
         self.metrics = TaskMetrics()
         self.windows = None if settings.registry is None else self.metrics.windows(settings.registry)
         self.commit_requested = False

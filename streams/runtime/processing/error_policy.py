@@ -77,13 +77,24 @@ class ExceptionHandlers:
     more. It is tried again if records were only late."""
 
 
+LineOf = Callable[[str], str | None]
+"""The name of a node to the line of the user's script that made it, if it is known."""
+
+
 class SendDeadLetters(Protocol):
     """Sends dead letters, as :meth:`streams.kafka.record_collector.RecordCollector.send_dead_letters`."""
 
     def __call__(self, records: Iterable[ProducerRecord], *, wait: bool = False) -> None: ...
 
 
-def error_policy_for(config: StreamsConfig, task: TaskId, collector: RecordCollector) -> ErrorPolicy:
+def unknown_line(node: str) -> str | None:
+    """Returns ``None``, for nodes whose lines are not known."""
+    return None
+
+
+def error_policy_for(
+    config: StreamsConfig, task: TaskId, collector: RecordCollector, line_of: LineOf = unknown_line
+) -> ErrorPolicy:
     """Returns the policy of a task under a configuration; dead letters go through the task's collector."""
     handlers = ExceptionHandlers(
         deserialization=config.deserialization_exception_handler or log_and_fail,
@@ -92,13 +103,19 @@ def error_policy_for(config: StreamsConfig, task: TaskId, collector: RecordColle
         dead_letter_queue_topic_name=config.errors_dead_letter_queue_topic_name,
         exactly_once=config.exactly_once,
     )
-    return ErrorPolicy(task, handlers, collector.send_dead_letters)
+    return ErrorPolicy(task, handlers, collector.send_dead_letters, line_of)
 
 
 class ErrorPolicy:
-    """Handles the errors of one task. Its methods return to drop the record, or raise to fail the task."""
+    """Handles the errors of one task. Its methods return to drop the record, or raise to fail the task.
 
-    def __init__(self, task: TaskId, handlers: ExceptionHandlers, send: SendDeadLetters) -> None:
+    :param line_of: finds the line of the user's script that made a node.
+    """
+
+    def __init__(
+        self, task: TaskId, handlers: ExceptionHandlers, send: SendDeadLetters, line_of: LineOf = unknown_line
+    ) -> None:
+        self._line_of = line_of
         self._task = task
         self._handlers = handlers
         self._send = send
@@ -198,7 +215,7 @@ class ErrorPolicy:
         that were only late are processed again. The source record is not the current one any more, so dead letters hold
         the record that was refused.
         """
-        failure.locate(node=node, task=str(self._task))
+        failure.locate(node=node, task=str(self._task), made_at=self._line_of(node))
         if self._handlers.exactly_once:
             return (failure if isinstance(failure, RetryableError) else _final(failure)), ()
         context = ErrorHandlerContext(
@@ -283,7 +300,8 @@ class ErrorPolicy:
 
     def _failure(self, kind: type[StreamsError], what: str, context: ErrorHandlerContext, key: Any) -> StreamsError:
         task = str(self._task) if self._task.partition >= 0 else None  # global stores are filled outside of tasks
-        place: dict[str, Any] = {"task": task, "node": context.processor_node_id, "key": key}
+        node = context.processor_node_id
+        place: dict[str, Any] = {"task": task, "node": node, "key": key, "made_at": self._line_of(node)}
         if context.topic is not None:
             place |= {"topic": context.topic, "partition": context.partition, "offset": context.offset}
         return kind(what, **place)
@@ -308,7 +326,7 @@ def _final(failure: StreamsError) -> StreamsError:
     """Returns the error of a refused record that is not to be sent again."""
     if not isinstance(failure, RetryableError):
         return failure
-    final = ProductionError(failure.message, **failure.place())
+    final = ProductionError(failure.message, made_at=failure.made_at, **failure.place())
     final.reason = getattr(failure, "reason", None)
     return final
 

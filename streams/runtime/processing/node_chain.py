@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from processor_api.errors import ProcessingError, StreamsError
-from processor_api.nodes import ProcessorNode, SinkNode, SourceNode
+from processor_api.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from processor_api.processor import FixedKeyProcessor, Operator, Processor
 from processor_api.record import Forward
 from state.registry.kinds import OpenStore
@@ -67,18 +67,19 @@ def _init(context: NodeContext, processor: Any) -> None:
     processor.init(context.processing_context(fixed_key=isinstance(processor, FixedKeyProcessor)))
 
 
-def _called(call: Callable[[], None], what: str, node: str, task: str) -> None:
+def _called(call: Callable[[], None], what: str, **place: Any) -> None:
     """Calls a user's ``init`` or ``close``.
 
+    :param place: the node with its line, and the task.
     :raises ProcessingError: if it fails, with the name of the node.
     """
     try:
         call()
     except StreamsError as error:
-        raise error.locate(node=node, task=task)  # noqa: B904 - the same error, with its place
+        raise error.locate(**place)  # noqa: B904 - the same error, with its place
     except Exception as error:
-        failed = f"processor {node!r} could not be {what}: {type(error).__name__}: {error}"
-        raise ProcessingError(failed, node=node, task=task) from error
+        failed = f"processor {place['node']!r} could not be {what}: {type(error).__name__}: {error}"
+        raise ProcessingError(failed, **place) from error
 
 
 def _made(node: str, supplier: Any, task: str) -> Any:
@@ -120,6 +121,17 @@ class _Builder:
         self.initialisers: list[Callable[[], None]] = []
         self.closers: list[Callable[[], None]] = []
 
+    def add(self, node: Node) -> dict[str, BoundSource]:
+        """Compiles one node; returns its sources by real topic name, if it is one."""
+        if isinstance(node, SourceNode):
+            topics = [topic for topic, reader in self.plan.topics.items() if reader == node.name]
+            return {topic: self.source(node.name, topic) for topic in topics}
+        function = self.sink(node) if isinstance(node, SinkNode) else self.processor(node)
+        function = self.traced(node, function)
+        for parent in node.parents:
+            self.children[parent][node.name] = function
+        return {}
+
     def processor(self, node: ProcessorNode) -> Forward:
         connected = {store: self._connected(store, node.name) for store in self.plan.topology.stores_of(node.name)}
         children = dict(reversed(self.children[node.name].items()))
@@ -131,8 +143,9 @@ class _Builder:
         task = str(self.environment.task_id)
         processor = _made(node.name, supplier, task)
         init = partial(_init, context, processor)
-        self.initialisers.insert(0, partial(_called, init, "initialised", node.name, task))
-        context.on_close(partial(_called, processor.close, "closed", node.name, task))
+        place = {"node": node.name, "task": task, "made_at": self.plan.topology.line_of(node.name)}
+        self.initialisers.insert(0, partial(_called, init, "initialised", **place))
+        context.on_close(partial(_called, processor.close, "closed", **place))
         return run_processor(context, processor)
 
     def _connected(self, store: str, node: str) -> OpenStore:
@@ -186,16 +199,15 @@ def build_chain(
     stores: Mapping[str, OpenStore],
     punctuations: Punctuations,
 ) -> NodeChain:
-    """Compiles a plan for one task. Users' processors are made here and initialised by :meth:`NodeChain.init`."""
+    """Compiles a plan for one task. Users' processors are made here and initialised by :meth:`NodeChain.init`.
+
+    :raises StreamsError: if a serde is missing, a store is not there, or a user's supplier fails: with the node.
+    """
     builder = _Builder(plan, environment, collector, stores, punctuations)
     sources: dict[str, BoundSource] = {}
     for name in reversed(plan.nodes):
-        node: Any = plan.topology.nodes[name]
-        if isinstance(node, SourceNode):
-            sources |= {topic: builder.source(name, topic) for topic, reader in plan.topics.items() if reader == name}
-            continue
-        function = builder.sink(node) if isinstance(node, SinkNode) else builder.processor(node)
-        function = builder.traced(node, function)
-        for parent in node.parents:
-            builder.children[parent][name] = function
+        try:
+            sources |= builder.add(plan.topology.nodes[name])
+        except StreamsError as error:
+            raise error.locate(node=name, made_at=plan.topology.line_of(name))  # noqa: B904 - the same, with its place
     return NodeChain(sources, builder.source, builder.contexts, builder.initialisers, builder.closers)

@@ -83,6 +83,7 @@ class Task:
         """Inputs that do not exist and are not read."""
         self._chain: NodeChain | None = None
         self._punctuations = Punctuations(self._punctuate)
+        self._held = environment.held
         self._only: InputQueue | None = None
         self._merge = TimeMerge(())
         self._run = 1
@@ -196,6 +197,7 @@ class Task:
 
     def _close_chain(self, *, dirty: bool) -> None:
         chain, self._chain = self._chain, None
+        self._held.clear()
         if chain is None:
             return
         try:
@@ -232,10 +234,14 @@ class Task:
         dropped = metrics.dropped_records
         if only is not None:
             count = only.run_all(limit, self._punctuations, self._punctuate_stream_time) if only else 0
+        elif not self._merge.begin(idle):
+            count = 0
         elif self.environment.pace is None:
             count = self._process_by_time(limit, idle)
         else:
             count = self._process_in_runs(limit, idle, self.environment.pace)
+        if self._held:
+            self._held.end_round()
         if count or metrics.dropped_records != dropped:  # these move positions too, and may have sent dead letters
             self.commit_needed = self.has_progress = True
             metrics.records_processed += count
@@ -267,8 +273,6 @@ class Task:
 
     def _process_by_time(self, limit: int, idle: Idling | None) -> int:
         merge, cursor, punctuations = self._merge, self.environment.cursor, self._punctuations
-        if not merge.begin(idle):
-            return 0
         for count in range(limit):
             best = merge.next(idle)
             if best is None:
@@ -283,6 +287,8 @@ class Task:
 
     def _punctuate_stream_time(self) -> None:
         now = self.environment.cursor.stream_time
+        if self._held:
+            self._held.release()
         if now != NO_TIMESTAMP and self._punctuations.punctuate(PunctuationType.STREAM_TIME, now):
             self.commit_needed = self.has_progress = True
 
@@ -298,22 +304,25 @@ class Task:
 
     @property
     def next_wall_clock_ms(self) -> int:
-        """The time of the next punctuation by the wall clock."""
-        return self._punctuations.next_wall_clock
+        """The time of the next punctuation by the wall clock, or of a batch that has waited long enough by then."""
+        return min(self._punctuations.next_wall_clock, self._held.due_ms)
 
     def wall_clock_due(self) -> bool:
-        """Whether a punctuation by the wall clock is due."""
-        due = self._punctuations.next_wall_clock
+        """Whether a punctuation by the wall clock is due, or a batch."""
+        due = self.next_wall_clock_ms
         return due != NEVER and self.environment.clock.time_ms() >= due
 
     def punctuate_wall_clock(self) -> bool:
-        """Runs the punctuations that are due by the wall clock; returns whether any ran."""
+        """Runs what is due by the wall clock, batches before punctuations; returns whether a punctuation ran."""
         now = self.environment.clock.time_ms()
         if now < self._punctuations.next_wall_clock:
+            self._held.release_due(now)
             return False
+        self._held.release()
         pace = self.environment.pace
         enough = None if pace is None else pace.ends_here
         ran = self._punctuations.punctuate(PunctuationType.WALL_CLOCK_TIME, now, enough)
+        self._held.end_round()
         if ran:
             self.commit_needed = self.has_progress = True
         return ran
@@ -340,8 +349,12 @@ class Task:
     # ------------------------------------------------------------------ the steps of a commit
 
     def drain(self) -> None:
-        """Steps (a) and (b): forwards and logs what the caches hold back."""
+        """Steps (a) and (b): forwards and logs what nodes and caches hold back."""
+        self._held.release()
         self.stores.drain()
+        while self._held:  # caches lie above nodes that hold records back
+            self._held.release()
+            self.stores.drain()
         self.environment.cursor.leave()
 
     def positions(self) -> dict[TopicPartition, int]:

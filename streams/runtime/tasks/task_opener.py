@@ -22,7 +22,7 @@ class TaskOpener:
     """Opens the tasks of one stream thread, and holds the locks of their directories.
 
     :param budget: the memory for the write buffers of the thread.
-    :param error_policy: makes the error policy of a task.
+    :param error_policy: ``(task, line_of=...)`` to the error policy of a task; the second finds the lines of nodes.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class TaskOpener:
         *,
         directory: StateDirectory,
         open_engine: EngineOpener,
-        error_policy: Callable[[TaskId], ErrorPolicy],
+        error_policy: Callable[..., ErrorPolicy],
         clock: Clock,
     ) -> None:
         self._settings = settings
@@ -68,7 +68,7 @@ class TaskOpener:
         environment = Environment(
             id_,
             self._settings,
-            self._error_policy(id_),
+            self._error_policy(id_, line_of=plan.topology.line_of),
             clock=self._clock,
             state_dir=self._directory.task_directory(id_),
             thread=self._thread,

@@ -25,6 +25,11 @@ RIGHTS = {
     "TOPIC_AUTHORIZATION_FAILED": "READ on the topic",
 }
 
+REMEDIES = {
+    "INCONSISTENT_GROUP_PROTOCOL": "the group, which is named by the application.id, has members of another protocol,"
+    " such as those of Kafka Streams for Java: stop them all, or wait until their sessions have timed out",
+}
+
 
 def client_event(error: Any, partition: TopicPartition) -> None:
     """Logs an event that the client recovers from by itself; raises an error for any other.
@@ -41,5 +46,6 @@ def client_event(error: Any, partition: TopicPartition) -> None:
         if name in RIGHTS:
             text = f"cannot {what}: {error.str()} ({name}); allow {RIGHTS[name]}"
             raise AuthorizationError(text, topic=partition.topic or None)
-        raise StreamsError(f"cannot {what}: {error.str()} ({name})", topic=partition.topic or None)
+        remedy = f"; {REMEDIES[name]}" if name in REMEDIES else ""
+        raise StreamsError(f"cannot {what}: {error.str()} ({name}){remedy}", topic=partition.topic or None)
     log.warning("client event", extra={"partition": str(partition), "error": error.str()})

@@ -8,7 +8,7 @@ logged or forwarded (:mod:`streams.runtime.tracing.store_trace`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from processor_api.record import Forward, HeaderList
@@ -53,6 +53,8 @@ class TaskTrace:
         self._read: _Read | None = None
         self._punctuation: str | None = None
         self._uncommitted: dict[int, Followed] = {}
+        self._held: dict[str, Followed] = {}
+        """The followed records that nodes hold back, by where they came from."""
         self.stores = StoreTrace(tracer, self.begin_at_key, self._position, dropped)
         cursor.row_trace = self.stores.rows
 
@@ -229,6 +231,22 @@ class TaskTrace:
 
         return drop_traced
 
+    def held(self, node: str) -> None:
+        """Adds the line of a node that holds the current record back."""
+        tracer, followed = self.tracer, self.tracer.current
+        if followed is not None:
+            self._held[self._position()] = followed
+            tracer.outcomes += 1
+            tracer.step(followed, "hold", note="waits for its batch", node=node)
+
+    def releasing(self, node: str) -> AbstractContextManager[None]:
+        """Marks the calls within as those of a node that handles what it held; a context manager."""
+        return self._working(None, node)
+
+    def resumed(self, node: str) -> None:
+        """Notes that the current record is one that the node held back."""
+        self.tracer.current, self.tracer.node = self._held.get(self._position()), node
+
     def unread(self, node: str, partition: tuple[str, int], message: Any, key: Any, why: str) -> None:
         """A record was dropped before it reached the nodes.
 
@@ -278,6 +296,7 @@ class TaskTrace:
         for followed in self._uncommitted.values():
             self.tracer.step(followed, step, note=note)
         self._uncommitted.clear()
+        self._held.clear()
         self._read = self.tracer.failure = None
         self.stores.committed()
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 
 from processor_api.clock import SystemClock
@@ -96,7 +96,21 @@ class Cluster:
     def consumer(self, **settings: Any) -> Consumer:
         """Makes a consumer in a group of its own that reads committed records and reports the ends of partitions;
         settings in keywords, with ``_`` for ``.``."""
-        consumer = self.clients.consumer(
+        consumer = self._new_consumer(settings)
+        self._opened.callback(consumer.close)
+        return consumer
+
+    @contextmanager
+    def reading(self) -> Iterator[Consumer]:
+        """Makes a consumer for one read, which may be repeated many times, and closes it."""
+        consumer = self._new_consumer({})
+        try:
+            yield consumer
+        finally:
+            consumer.close()
+
+    def _new_consumer(self, settings: Mapping[str, Any]) -> Consumer:
+        return self.clients.consumer(
             {
                 "group.id": self.name("group"),
                 "isolation.level": "read_committed",
@@ -109,8 +123,6 @@ class Cluster:
                 **_dotted(settings),
             }
         )
-        self._opened.callback(consumer.close)
-        return consumer
 
     def close(self) -> None:
         """Closes every client, the newest first."""

@@ -27,7 +27,8 @@ class LogContract:
             producer.flush()
 
     def rows(self, topic: str, partition: int = 0) -> list[tuple[int, bytes | None, bytes | None]]:
-        records = read_to_end(self.cluster.until, self.cluster.consumer(), [TopicPartition(topic, partition)])
+        with self.cluster.reading() as consumer:
+            records = read_to_end(self.cluster.until, consumer, [TopicPartition(topic, partition)])
         return [(record.offset(), record.key(), record.value()) for record in records]
 
     def cleaned(self, topic: str, what: str, attempt: Callable[[], Any]) -> None:
@@ -38,7 +39,8 @@ class LogContract:
         self.cluster.until(what, clean_and_read)
 
     def starts(self, topic: str, partitions: int) -> list[int]:
-        found = self.cluster.consumer().beginning_offsets([TopicPartition(topic, n) for n in range(partitions)])
+        with self.cluster.reading() as consumer:
+            found = consumer.beginning_offsets([TopicPartition(topic, number) for number in range(partitions)])
         return [found[TopicPartition(topic, number)] for number in range(partitions)]
 
     def compacted(self, **settings: str) -> str:

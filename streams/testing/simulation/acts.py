@@ -230,11 +230,12 @@ def _cut(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
 
 
 def _truncate(stage: Stage, crew: Crew, worker: Worker, action: Action) -> None:
-    """Deletes the records before the last one of any key, as a compaction and a retention may do together."""
-    for name in sorted(stage.broker.topics):
-        if name.startswith(stage.application_id) and name.endswith("-changelog"):
+    """Deletes the records before the last one of any key, as a compaction and a retention may do together. Those of a
+    history, which must not be compacted for a time, stay."""
+    for name, topic in sorted(stage.broker.topics.items()):
+        if name.startswith(stage.application_id) and name.endswith("-changelog") and not topic.min_compaction_lag_ms:
             with stage.broker.lock:
-                for log in stage.broker.topics[name].partitions:
+                for log in topic.partitions:
                     records, _ = log.read(log.start_offset, log.end_offset, True)
                     last = {record.key(): record.offset() for record in records}
                     log.delete_before(min(last.values(), default=log.start_offset))

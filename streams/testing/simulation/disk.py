@@ -15,12 +15,16 @@ from processor_api.errors import DamagedStateError, RetryableError, StateDirecto
 from state.directory.metadata import DATABASE
 from state.engine.memory import MemoryEngine
 from state.engine.port import OFFSETS, POSITIONS, Batch, Engine, Family, Snapshot
+from state.time_ordered.index import FACTS_KEY
 from streams.testing.simulation.scheduler import Process, Scheduler
 
 __all__ = ["Disk", "DiskEngine", "DiskFull", "FileLocksOfSimulation"]
 
 MARKER = "SIMULATED"
 CLOSED = "the engine is closed"
+INDEX, BUFFER = ".suppressed-times", ".join-buffer"
+"""Families of time-ordered buffers: the first is made from the rows when the store is opened, and the second has a row
+that is."""
 
 
 class DiskFull(StateDirectoryError):
@@ -41,6 +45,16 @@ class _Image:
         self.damaged = False
 
 
+class _InMemory(MemoryEngine):
+    """An engine in memory that tells whether it is closed."""
+
+    closed = False
+
+    def close(self) -> None:
+        self.closed = True
+        super().close()
+
+
 class Disk:
     """Holds all databases of a simulation.
 
@@ -51,7 +65,7 @@ class Disk:
         self._scheduler = scheduler
         self._check = check
         self._images: dict[str, _Image] = {}
-        self._in_memory: list[tuple[Path, Process, MemoryEngine]] = []
+        self._in_memory: list[tuple[Path, Process, _InMemory]] = []
         self.failing: dict[Process, int] = {}
         """Processes whose next so many writes fail."""
 
@@ -89,7 +103,7 @@ class Disk:
     def open_memory(self, name: str, directory: Path, families: Sequence[str]) -> Engine:
         """Opens an engine whose rows end when it closes."""
         thread = self._scheduler.this()
-        engine = MemoryEngine()
+        engine = _InMemory()
         self._in_memory.append((directory, self._scheduler.world if thread is None else thread.process, engine))
         return cast(Engine, engine)
 
@@ -107,16 +121,31 @@ class Disk:
     def opens_once(self) -> bool:
         """Checks that no task is open in two processes. A worker that was replaced may have its own open until it
         notices that."""
+        tasks = self._open_tasks()
+        return len(tasks) == len({task for task, _ in tasks})
+
+    def open_tasks(self) -> set[str]:
+        """Returns the names of the tasks that are open in some process."""
+        return {task for task, _ in self._open_tasks()}
+
+    def _open_tasks(self) -> set[tuple[str, Process]]:
         held = [image.holder for image in self._images.values() if image.holder is not None]
-        tasks = [one.directory.name for one in held if one.process.alive and one.directory.parent.name != "global"]
-        return len(tasks) == len(set(tasks))
+        opened = [(one.directory, one.process) for one in held]
+        opened += [(directory, process) for directory, process, engine in self._in_memory if not engine.closed]
+        return {
+            (directory.name, process)
+            for directory, process in opened
+            if process.alive and directory.parent.name != "global"
+        }
 
     @staticmethod
     def _copy(found: dict[tuple[str, str], dict[bytes, bytes]], directory: Path, engine: MemoryEngine) -> None:
         if directory.parent.name == "global":
             return
         for name, rows in engine.rows().items():
-            if name not in (OFFSETS, POSITIONS) and rows:
+            if name.endswith(BUFFER):
+                rows = {key: row for key, row in rows.items() if key != FACTS_KEY}
+            if name not in (OFFSETS, POSITIONS) and not name.endswith(INDEX) and rows:
                 found[directory.name, name] = rows
 
     def _below(self, root: Path) -> list[_Image]:

@@ -31,6 +31,10 @@ def _utf8(text: str | None) -> bytes | None:
     return None if text is None else text.encode()
 
 
+def _hex(data: bytes | None) -> str | None:
+    return None if data is None else data.hex()
+
+
 def buffer_context(given: Input) -> Fields:
     context = _context(given)
     written = write_context(*context)
@@ -54,9 +58,6 @@ def buffer_value_read(given: Input) -> Fields:
     value = read_any_version(
         version, bytes.fromhex(given["hex"]), stands_in, _utf8(previous), is_buffered=previous is not None
     )
-    context = {**value.context._asdict(), "headers": [[name, v and v.hex()] for name, v in value.context.headers]}
-    parts = {
-        f"{name}_hex": None if v is None else v.hex()
-        for name, v in zip(("prior", "old", "new"), value[1:4], strict=True)
-    }
+    context = {**value.context._asdict(), "headers": [[name, _hex(v)] for name, v in value.context.headers]}
+    parts = {f"{name}_hex": _hex(v) for name, v in zip(("prior", "old", "new"), value[1:4], strict=True)}
     return {"output": {"buffer_time": value.time, "key_hex": given["key"].encode().hex(), **parts, "context": context}}

@@ -50,7 +50,9 @@ def _self_matches_of_what_is_kept(steps: list[Any], run: Mapping[str, Any]) -> l
             expected[-1] = {**step, "out": out}
         elif len(out) == len(step["out"]):
             about = {"topic": "output", "key": record["key"], "timestamp": record["timestamp"]}
-            out.append({**about, "value": both, "headers": record.get("headers", [])})
+            # A record meets the others, then itself, and then the others meet it.
+            place = sum(one["value"].startswith(f"{value}+") for one in out)
+            out.insert(place, {**about, "value": both, "headers": record.get("headers", [])})
             expected[-1] = {**step, "out": out}
     return expected
 
@@ -62,8 +64,33 @@ def _without_a_buffer_after_a_failure(internal: list[Any], step: Mapping[str, An
     return [record for record in internal if not record["topic"].endswith("sup-store-changelog")]
 
 
+def _without_headers(stores: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, Any]:
+    def without(row: dict[str, Any]) -> dict[str, Any]:
+        return {**row, "headers": []} if "headers" in row else row
+
+    return {
+        name: {**store, "entries": [without(row) for row in store["entries"]]} if "entries" in store else store
+        for name, store in stores.items()
+    }
+
+
+def _joined_without_a_key(steps: list[Any], run: Mapping[str, Any]) -> list[Any]:
+    """The left record at which Java fails, joined with no row."""
+    expected = []
+    for step, source in zip(steps, run["steps"], strict=True):
+        record = source.get("in", {})
+        if step["throws"] and record.get("key", "") is None:
+            about = {"key": None, "timestamp": record["timestamp"], "headers": record.get("headers", [])}
+            joined = {"topic": "output", "value": f"{record['value']}+null", **about}
+            step = {**step, "out": [joined], "throws": False}
+        expected.append(step)
+    return expected
+
+
 RULES: Mapping[str, Rule] = {
     "a record that is kept meets itself": _self_matches_of_what_is_kept,
+    "a record without a key is joined at once": _joined_without_a_key,
+    "rows without headers": _without_headers,
     "without the deleted key": _without_the_deleted_key,
     "without a buffer after a failure": _without_a_buffer_after_a_failure,
 }

@@ -41,8 +41,9 @@ of random calls are drawn anew, and an entry about them is a rule. One of these 
 * ``ends = true``, of a trace: of what a cache forwarded and logged only how it ends is compared (``cache_ends``);
 * ``versions = "forgetful"``, of a run: it is as recorded, or it is once its versioned stores forget deletions as Java's
   do (``state_support.forgetful_versions``).
-* ``more = true``, of a run: what was recorded comes in the same steps, and more comes in some of them; with
-  ``until_more = true`` the steps behind the first of these, which follow from it, are not compared.
+* ``more = true``, of a run: what was recorded comes in the same steps, and beside it what Java loses, as
+  ``golden_support.more_records`` tells; with ``until_more = true`` such a step and those behind it, which follow from
+  it, are not compared.
 
 Versioned stores alone are held against a model (``versions_harness``), and have no entries for what it knows.
 

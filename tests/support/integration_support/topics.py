@@ -41,12 +41,23 @@ class Topics:
             lambda: len(self._admin.list_topics(name, timeout=60).topics[name].partitions) == partitions,
         )
 
+    def partitions(self, name: str) -> int:
+        return len(self._admin.list_topics(name, timeout=60).topics[name].partitions)
+
     def names(self) -> set[str]:
         return set(self._admin.list_topics(timeout=60).topics)
 
-    def send(self, topic: str, records: Iterable[tuple[str | None, str]], partitions: int | None = None) -> None:
-        """Sends and waits; with ``partitions`` the records go round robin over so many."""
+    def send(
+        self,
+        topic: str,
+        records: Iterable[tuple[str | None, str]],
+        partitions: int | None = None,
+        timestamp: int | None = None,
+    ) -> None:
+        """Sends and waits; with ``partitions`` the records go round robin over so many, with ``timestamp`` all have
+        it."""
         settings = {"bootstrap.servers": self.bootstrap, "linger.ms": 5, "message.max.bytes": 3_000_000}
+        settings["partitioner"] = "murmur2_random"  # as Kafka Streams and its producers choose partitions
         producer = Producer(settings)
         failed: list[Any] = []
 
@@ -56,6 +67,7 @@ class Topics:
 
         for number, (key, value) in enumerate(records):
             place = {} if partitions is None else {"partition": number % partitions}
+            place |= {} if timestamp is None else {"timestamp": timestamp}
             producer.produce(topic, value, key, on_delivery=delivered, **place)
         assert producer.flush(60) == 0
         assert not failed

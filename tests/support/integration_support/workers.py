@@ -12,6 +12,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
+from tools.golden.record import RECORDER, TARGET
+from tools.maven import build, class_path, java
 from waiting import DEADLINE_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -160,6 +162,15 @@ class Workers:
             command += ["-c", f"{setting}={value}"]
         kind = WorkerOnTerminal if terminal else Worker
         worker = kind(name, self.folder / f"{name}.log", [*command, *words], {**self._environment, **(env or {})})
+        self._started.append(worker)
+        return worker
+
+    def start_java(self, program: str, *arguments: str) -> Worker:
+        """Starts a program of the recorder's project, which logs as a worker does."""
+        name = f"java-{len(self._started)}"
+        quiet = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-XX:TieredStopAtLevel=1"]
+        command = [java(), *quiet, "-cp", class_path(build(RECORDER, TARGET)), program, *arguments]
+        worker = Worker(name, self.folder / f"{name}.log", command, self._environment)
         self._started.append(worker)
         return worker
 

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from processor_api.serde import Serdes
-from streams import Consumed, JoinWindows, Produced, StreamJoined, StreamsBuilder
+from simulation_support.stateful import FAR, READ, WRITTEN, Sure, drawn, each_once, ends, scenario, text, told
+from streams import JoinWindows, StreamJoined, StreamsBuilder
 from streams.testing.simulation.scenario import InputRecord, Outcome, Scenario
 
-__all__ = ["outer_joined", "table_joined"]
+__all__ = ["JOIN_SCENARIOS"]
 
-S = Serdes.STRING
-READ: Consumed[str, str] = Consumed(key_serde=S, value_serde=S)
-WRITTEN: Produced[str, str] = Produced(key_serde=S, value_serde=S)
 EMIT = "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__"
-WIDE, NEAR, FAR = 1_000_000, 2_000, 10_000_000
+WIDE, NEAR = 1_000_000, 2_000
 KEYS = 8
-
-
-def told(left: str | None, right: str | None) -> str:
-    return f"{left}|{right}"
 
 
 def no_end(key: str, value: str) -> bool:
@@ -113,5 +107,74 @@ def table_joined(chance: Random) -> Scenario:
     )
 
 
-def text(data: bytes | None) -> str:
-    return (data or b"").decode()
+def streams_joined(chance: Random) -> Scenario:
+    """Two streams in the order of time of both, in a join of each kind: each pair of the window, and each record that
+    is alone once, also among those that are late."""
+    kind = chance.choice(("join", "left_join", "outer_join"))
+    grace = chance.choice((0, 5000, 100_000))
+    windows = JoinWindows.of_time_difference_and_grace(4000, grace).before(chance.choice((0, 2000, 4000)))
+
+    def build(builder: StreamsBuilder) -> None:
+        left: Any = builder.stream("a", READ)
+        getattr(left, kind)(builder.stream("b", READ), told, windows=windows, joined="j").to("out", WRITTEN)
+
+    inputs = {
+        topic: [*drawn(chance, topic, 50, number=n, late_ms=20_000), *ends(topic, number=n)]
+        for n, topic in enumerate("ab")
+    }
+    sure: Sure = "each" if kind == "join" else "pairs"
+    return scenario(chance, build, inputs, sure=sure, cached=sure, restores=False)
+
+
+def all_in_time(chance: Random) -> Scenario:
+    """Two streams in any order, in windows that are kept for long: each pair of the window, however late one of it
+    is. A record that is late by more than the window comes alone too, at once."""
+    kind = chance.choice(("join", "left_join", "outer_join"))
+    near = chance.choice((2000, 6000))
+    windows = JoinWindows.of_time_difference_and_grace(near, 10 * FAR)
+    inputs = {topic: drawn(chance, topic, 50, number=n) for n, topic in enumerate("ab")}
+
+    def build(builder: StreamsBuilder) -> None:
+        left: Any = builder.stream("a", READ)
+        getattr(left, kind)(builder.stream("b", READ), told, windows=windows, joined="j").to("out", WRITTEN)
+
+    def check(outcome: Outcome) -> None:
+        found = Counter(text(record.value) for record in outcome.records("out"))
+        wanted = Counter(
+            told(str(one.value), str(other.value))
+            for one in inputs["a"]
+            for other in inputs["b"]
+            if one.key == other.key and abs(one.timestamp - other.timestamp) <= near
+        )
+        alone = Counter({pair: times for pair, times in found.items() if "None" in pair})
+        each_once(outcome, found - alone, wanted)
+        came = Counter(told(str(one.value), None) for one in inputs["a"])
+        came += Counter(told(None, str(one.value)) for one in inputs["b"])
+        assert not outcome.exactly_once or alone <= came, f"alone too often: {alone - came}"
+
+    return scenario(chance, build, inputs, check=check, feeding="bit by bit")
+
+
+def self_joined(chance: Random) -> Scenario:
+    """A stream joined with itself, in one store or in two."""
+    grace = chance.choice((0, 5000, 100_000))
+    windows = JoinWindows.of_time_difference_and_grace(4000, grace).before(chance.choice((0, 4000)))
+    kind = chance.choice(("join", "left_join", "outer_join"))
+
+    def build(builder: StreamsBuilder) -> None:
+        stream: Any = builder.stream("in", READ)
+        getattr(stream, kind)(stream, told, windows=windows, joined="j").to("out", WRITTEN)
+
+    inputs = {"in": [*drawn(chance, "v", 60, late_ms=20_000), *ends("v")]}
+    optimization = {"topology.optimization": chance.choice(("none", "all"))}
+    sure: Sure = "each" if kind == "join" else "pairs"
+    return scenario(chance, build, inputs, sure=sure, cached=sure, restores=False, settings=optimization)
+
+
+JOIN_SCENARIOS: dict[str, Callable[[Random], Scenario]] = {
+    "outer-joined": outer_joined,
+    "table-joined": table_joined,
+    "streams-joined": streams_joined,
+    "all-in-time": all_in_time,
+    "self-joined": self_joined,
+}

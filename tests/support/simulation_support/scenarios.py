@@ -19,7 +19,9 @@ from processor_api.serde import Serdes
 from processor_api.stores.factory import StoreBuilder, Stores
 from processor_api.stores.windowed import Window, Windowed
 from processor_api.topology import Topology
-from simulation_support.join_scenarios import outer_joined, table_joined
+from simulation_support.join_scenarios import JOIN_SCENARIOS
+from simulation_support.table_scenarios import TABLE_SCENARIOS
+from simulation_support.window_scenarios import WINDOW_SCENARIOS
 from streams import AutoOffsetReset, Consumed, Produced, StreamsBuilder
 from streams.testing.simulation.scenario import InputRecord, Outcome, Scenario
 
@@ -538,8 +540,9 @@ SCENARIOS: dict[str, Callable[[Random], Scenario]] = {
     "dead-letters": dead_letters,
     "global-table": global_table,
     "pattern": pattern,
-    "outer-joined": outer_joined,
-    "table-joined": table_joined,
+    **JOIN_SCENARIOS,
+    **WINDOW_SCENARIOS,
+    **TABLE_SCENARIOS,
 }
 
 

@@ -1,0 +1,54 @@
+"""The nodes that calls for batches of records add to the plan. They have no counterpart in Kafka Streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dsl.options import NamedLike, name_of
+from dsl.plan.builder import Place
+from dsl.plan.nodes import Process
+from dsl.plan.stream_nodes import check_store_names
+from dsl.processors.batch import MapValuesBatch, ProcessBatch
+from processor_api.context import BatchLimits
+from processor_api.durations import Duration, to_ms
+from processor_api.errors import TopologyError
+
+__all__ = ["map_values_batch", "process_batch"]
+
+
+def _limits(node: str, max_records: Any, max_wait: Duration | None) -> BatchLimits:
+    if type(max_records) is not int or max_records < 1:
+        what = f"max_records of node {node!r} is a number of records, at least 1, not {max_records!r}"
+        raise TopologyError(what, node=node)
+    wait_ms = None if max_wait is None else to_ms(max_wait, f"max_wait of node {node!r}")
+    if wait_ms is not None and wait_ms < 1:
+        what = f"max_wait of node {node!r} is at least 1 ms, not {max_wait!r}: leave it out, so that records wait for"
+        raise TopologyError(f"{what} nothing but those that came with them", node=node)
+    return BatchLimits(max_records=max_records, max_wait_ms=wait_ms)
+
+
+def map_values_batch(
+    place: Place, function: Callable[..., Any], max_records: int, max_wait: Duration | None, named: NamedLike
+) -> Place:
+    """Adds a node that changes the values of many records in one call."""
+    name = place.plan_builder.names.choose(name_of(named), "KSTREAM-MAPVALUESBATCH-")
+    operator = MapValuesBatch(function=function, limits=_limits(name, max_records, max_wait))
+    node = Process(name=name, parents=(place.node,), supplier=operator, changes_value=True)
+    return place.then(node, value_serde=None)
+
+
+def process_batch(
+    place: Place,
+    supplier: Callable[[], Any],
+    stores: tuple[str, ...],
+    max_records: int,
+    max_wait: Duration | None,
+    named: NamedLike,
+) -> Place:
+    """Adds a node with a user's processor of batches."""
+    name = place.plan_builder.names.choose(name_of(named), "KSTREAM-PROCESSBATCH-")
+    check_store_names(name, stores)
+    operator = ProcessBatch(supplier=supplier, limits=_limits(name, max_records, max_wait))
+    node = Process(name=name, parents=(place.node,), supplier=operator, stores=stores, changes_key=True)
+    return place.then(node, key_serde=None, value_serde=None, repartition_required=True)

@@ -1,0 +1,169 @@
+"""Operators that handle many records in one call (semantics 144 to 146). They have no counterpart in Kafka Streams.
+
+Records are held back by the task, which hands them over before it commits. Each result is forwarded as of its own
+record, in the order of the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dsl.batch_processor import BatchProcessor, BatchProcessorSupplier
+from dsl.user_functions import user_function
+from processor_api.checks import check_function
+from processor_api.context import BatchLimits, HeldRecord, OperatorContext
+from processor_api.errors import ProcessingError, StreamsError, TopologyError
+from processor_api.processor import Operator, connected_stores
+from processor_api.record import Forward, Record
+from processor_api.stores.factory import StoreBuilder
+
+__all__ = ["MapValuesBatch", "ProcessBatch"]
+
+Resume = Callable[[HeldRecord], None]
+
+
+def _counted(results: Any, records: int, node: str) -> list[Any]:
+    """Returns the results of a call.
+
+    :raises ValueError: if there is not one for each record.
+    """
+    found = list(results)
+    if len(found) != records:
+        raise ValueError(
+            f"node {node!r} got {len(found)} results for a batch of {records} records: return one for each"
+        )
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapValuesBatch(Operator):
+    """Replaces the values of a batch by those that one call of a function returns.
+
+    A call that raises is made again for each record alone, so that only the records at fault fail.
+    """
+
+    function: Callable[[list[Any]], Sequence[Any]] = field(metadata=user_function("values"))
+    limits: BatchLimits
+
+    def bind(self, context: OperatorContext) -> Forward:
+        forward, fail = context.forward, context.fail
+        results_of = self._results(context.node)
+
+        def handle(records: list[HeldRecord], resume: Resume) -> None:
+            for record, new in zip(records, results_of(records), strict=True):
+                resume(record)
+                key, value, timestamp, headers, _, _ = record
+                if isinstance(new, Exception):
+                    fail(new, key, value, timestamp, headers)
+                else:
+                    forward(key, new, timestamp, headers)
+
+        return context.hold_back(handle, self.limits)
+
+    def _results(self, node: str) -> Callable[[list[HeldRecord]], Iterator[Any]]:
+        function = self.function
+
+        def one(value: Any) -> Any:
+            try:
+                return _counted(function([value]), 1, node)[0]
+            except Exception as error:
+                return error
+
+        def results_of(records: list[HeldRecord]) -> Iterator[Any]:
+            try:
+                results = list(function([record[1] for record in records]))
+            except Exception as error:
+                if len(records) == 1 or isinstance(error, StreamsError):
+                    return iter([error] * len(records))
+                return (one(record[1]) for record in records)
+            try:
+                return iter(_counted(results, len(records), node))
+            except ValueError as error:
+                return iter([error] * len(records))
+
+        return results_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessBatch(Operator):
+    """Runs a user's processor of batches."""
+
+    supplier: BatchProcessorSupplier = field(metadata=user_function())
+    limits: BatchLimits
+
+    def stores(self) -> Sequence[StoreBuilder[Any, Any]]:
+        """Returns the builders of the stores that the supplier brings along."""
+        return list(connected_stores(self.supplier, "process_batch"))
+
+    def bind(self, context: OperatorContext) -> Forward:
+        """Returns the function for the records of one task."""
+        node, forward, fail = context.node, context.forward, context.fail
+        process_batch = _prepared(context, self.supplier)
+
+        def outcomes(records: list[HeldRecord]) -> list[Any]:
+            try:
+                given: list[Record[Any, Any]] = [Record(*record[:4]) for record in records]
+                return _counted(process_batch(given), len(records), node)
+            except Exception as error:
+                return [error] * len(records)
+
+        def handle(records: list[HeldRecord], resume: Resume) -> None:
+            for record, outcome in zip(records, outcomes(records), strict=True):
+                resume(record)
+                try:
+                    if isinstance(outcome, Exception):
+                        raise outcome
+                    made = [(one.key, one.value, one.timestamp, one.raw_headers) for one in outcome]
+                except Exception as error:
+                    fail(_of_outcome(error, outcome), *record[:4])
+                    continue
+                as_it_came = True
+                for key, value, timestamp, headers in made:
+                    same = timestamp == record[2] and headers is record[3]
+                    if not (same and as_it_came):
+                        resume((key, value, timestamp, headers, *record[4:]))
+                        as_it_came = same
+                    forward(key, value, timestamp, headers)
+
+        return context.hold_back(handle, self.limits)
+
+
+def _of_outcome(error: Exception, outcome: Any) -> Exception:
+    """Returns the error of a record: its outcome, or the error that its outcome is none."""
+    if isinstance(outcome, Exception):
+        return outcome
+    wrong = TypeError(f"process_batch returns for each record a list of Records, or an exception, not {outcome!r}")
+    wrong.__cause__ = error
+    return wrong
+
+
+def _prepared(context: OperatorContext, supplier: BatchProcessorSupplier) -> Callable[[list[Record[Any, Any]]], Any]:
+    """Makes a processor for one task, prepares it, and has it closed with the task."""
+    node = context.node
+    processor = _called(supplier, "made", node)
+    if not isinstance(processor, BatchProcessor):
+        what = f"the supplier of node {node!r} made {processor!r}, which is no BatchProcessor"
+        raise ProcessingError(what, node=node)
+    check_function(processor.process_batch, "process_batch", f"the processor of node {node!r}", node=node)
+    inside = context.through(_refuse).processing_context()
+    _called(lambda: processor.init(inside), "initialised", node)
+    context.on_close(lambda: _called(processor.close, "closed", node))
+    return processor.process_batch
+
+
+def _refuse(*_: Any) -> None:
+    raise TopologyError(
+        "a BatchProcessor does not forward by its context: process_batch returns the records to send on"
+    )
+
+
+def _called(call: Callable[[], Any], what: str, node: str) -> Any:
+    try:
+        return call()
+    except StreamsError as error:
+        raise error.locate(node=node)  # noqa: B904 - the same error, with its place
+    except Exception as error:
+        failed = f"the batch processor of node {node!r} could not be {what}: {type(error).__name__}: {error}"
+        raise ProcessingError(failed, node=node) from error

@@ -1,0 +1,85 @@
+"""The serde of a record's key together with an id, by which records are compared (formats 14)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from processor_api.serde import Serde
+
+__all__ = ["RecordId", "RecordIdSerde"]
+
+RecordId = str | bytes | int | tuple[str | bytes | int, ...]
+"""An id of a record: equal ids mean equal records."""
+
+LENGTH = struct.Struct(">i")
+TEXT, BYTES, NUMBER = b"s", b"b", b"i"
+
+
+class RecordIdSerde(Serde[Any]):
+    """The serde of ``(key, id)``; an id is a ``str``, ``bytes`` or ``int``, or a tuple of these.
+
+    :param inner: writes the key; ``None`` is the application's default serde.
+    """
+
+    __slots__ = ("inner",)
+
+    def __init__(self, inner: Serde[Any] | None) -> None:
+        self.inner = inner
+        if inner is None:
+            super().__init__(_no_serde, _no_serde, name="record id")
+            return
+        write_key, read_key = inner.serialize, inner.deserialize
+
+        def write(given: tuple[Any, Any]) -> bytes:
+            key = write_key(given[0])
+            return LENGTH.pack(len(key)) + key + _write_id(given[1])
+
+        def read(data: bytes) -> tuple[Any, Any]:
+            end = LENGTH.size + LENGTH.unpack_from(data)[0]
+            return read_key(data[LENGTH.size : end]), _read_id(data[end:])
+
+        super().__init__(write, read, name=f"{inner.name} and id")
+
+    def with_default(self, default: Serde[Any]) -> Serde[Any]:
+        """Returns the serde with the default one in place of an inner serde of ``None``."""
+        return RecordIdSerde(default if self.inner is None else self.inner.with_default(default))
+
+    def bind(self, topic: str, *, is_key: bool) -> Serde[Any]:
+        """Returns the serde with its inner serde bound to the topic."""
+        return self if self.inner is None else RecordIdSerde(self.inner.bind(topic, is_key=is_key))
+
+
+def _no_serde(anything: Any) -> Any:
+    raise ValueError("the stream has no key serde; give one to its source, or a default one")
+
+
+def _write_id(given: Any) -> bytes:
+    """Writes the kind and the text of an id; of a tuple, each part behind its length, which begins with no kind."""
+    if type(given) is str:
+        return TEXT + given.encode()
+    if type(given) is tuple and given:
+        return b"".join(LENGTH.pack(len(part)) + part for part in map(_write_id, given))
+    if type(given) is bytes:
+        return BYTES + given
+    if type(given) is int:
+        return NUMBER + str(given).encode()
+    raise TypeError(f"the id of a record is a str, bytes or int, or a tuple of these, not {given!r}")
+
+
+def _read_id(data: bytes) -> Any:
+    kind, rest = data[:1], data[1:]
+    if kind == TEXT:
+        return rest.decode()
+    if kind == BYTES:
+        return rest
+    return int(rest) if kind == NUMBER else tuple(map(_read_id, _parts(data)))
+
+
+def _parts(data: bytes) -> Iterator[bytes]:
+    begin = 0
+    while begin < len(data):
+        end = begin + LENGTH.size + LENGTH.unpack_from(data, begin)[0]
+        yield data[begin + LENGTH.size : end]
+        begin = end

@@ -1,0 +1,51 @@
+"""Adds to each order what it needs of two tables: the product, and the supplier that the product names.
+
+The table of products is joined with that of suppliers by a foreign key, so that a supplier who moves changes all of its
+products. Each order is then joined with the row of its product as it is at that moment; orders of products that are not
+known go to a topic of their own.
+"""
+
+from typing import Any
+
+from streams import Branched, Consumed, KafkaStreams, Materialized, Produced, Serdes, StreamsBuilder, json_serde
+
+TEXT, JSON = Serdes.STRING, json_serde()
+READ, WRITTEN = Consumed(key_serde=TEXT, value_serde=JSON), Produced(key_serde=TEXT, value_serde=JSON)
+
+Json = dict[str, Any]
+
+
+def with_supplier(product: Json, supplier: Json | None) -> Json:
+    """Returns a product with its supplier's name and city; both are null while the supplier is not known."""
+    found = supplier or {}
+    return {"product": product["name"], "supplier": found.get("name"), "city": found.get("city")}
+
+
+def with_product(order: Json, product: Json | None) -> Json:
+    """Returns an order with what is known of its product."""
+    return {**order, "product": None} if product is None else {**order, **product}
+
+
+def topology() -> StreamsBuilder:
+    builder = StreamsBuilder()
+    products = builder.table("products", READ, materialized="products")
+    suppliers = builder.table("suppliers", READ, materialized="suppliers")
+    details = products.foreign_key_left_join(
+        suppliers,
+        lambda product: product["supplier"],
+        with_supplier,
+        joined="product-suppliers",
+        materialized=Materialized(name="product-details", key_serde=TEXT, value_serde=JSON),
+    )
+    orders = builder.stream("orders", READ).left_join(details, with_product, joined="order-products")
+    known = orders.split(name="orders-").branch(lambda _, order: order["product"] is not None, Branched.as_("known"))
+    parts = known.default_branch(Branched.as_("unknown"))
+    parts["orders-known"].to("orders-enriched", WRITTEN)
+    parts["orders-unknown"].to("orders-unknown-product", WRITTEN)
+    return builder
+
+
+if __name__ == "__main__":
+    config = {"application.id": "enriched-orders", "bootstrap.servers": "localhost:9092"}
+    with KafkaStreams(topology().build(config), config) as app:
+        app.wait()

@@ -1,0 +1,132 @@
+"""The functions of a store of windows or sessions that run for every record, made once per store.
+
+They hold what they need in their closures, as those of :mod:`state.write_buffer.fast_path` do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from processor_api.record import HeaderList
+from state.windowed.index import IndexRows
+from state.windowed.key_layout import KeyFirst, RowLayout
+from state.windowed.key_lookup import KeyLookup
+from state.windowed.segments import Segments
+from state.write_buffer.buffer import Log, Rows
+from state.write_buffer.fast_path import Put, make_keep
+
+__all__ = [
+    "AddRow",
+    "GetRow",
+    "LoggedHeaders",
+    "PutRow",
+    "logged_key_reader",
+    "make_add_row",
+    "make_get_row",
+    "make_put_row",
+]
+
+GetRow = Callable[[bytes, int], Any]
+"""``(row, time)`` to the value and its timestamp; ``None`` if there is none, or it has expired."""
+PutRow = Callable[..., None]
+"""``(row, key, time, value, timestamp, headers)`` puts a value, or deletes the row with ``None``."""
+AddRow = Callable[[bytes, int, Any, int, HeaderList | None], None]
+"""``(key, time, value, timestamp, headers)`` adds a value, which is never ``None``, beside those of the same key and
+time; its changelog record has the headers."""
+
+
+class LoggedHeaders:
+    """Holds the headers that changelog records get, while an operator sets them."""
+
+    __slots__ = ("now",)
+
+    def __init__(self) -> None:
+        self.now: HeaderList | None = None
+
+
+def make_get_row(segments: Segments, get: Callable[[bytes], Any]) -> GetRow:
+    """Returns the function that reads one row."""
+
+    def get_row(row: bytes, time: int) -> Any:
+        return None if time < segments.live_from else get(row)
+
+    return get_row
+
+
+def make_put_row(
+    rows: Rows, segments: Segments, put: Put, lookup: KeyLookup | None, index: IndexRows | None, log: Log | None
+) -> PutRow:
+    """Returns the function that puts one row: one that comes too late is logged and dropped."""
+    cached, dirty, interval, hold = rows.cached, rows.dirty, segments.interval, segments.hold
+    keep, write_value = make_keep(rows.format), rows.format.write_value
+    if index is not None:
+        put = _indexed(rows, put, index)
+    note = None if lookup is None else lookup.note
+
+    def late(row: bytes, time: int, value: Any, timestamp: int) -> None:
+        data = None if value is None else write_value(keep(value))
+        if log is not None:
+            log(row, data, timestamp)
+        segments.drop(time)
+
+    def put_row(
+        row: bytes, key: bytes, time: int, value: Any, timestamp: int, headers: HeaderList | None = None
+    ) -> None:
+        is_late = time < segments.dropped_before
+        if is_late and not cached:
+            late(row, time, value, timestamp)
+            return
+        put(row, value, timestamp, headers)
+        if note is not None:
+            note(key, row)
+        if is_late:
+            segments.drop(time)
+        if value is not None and time // interval not in segments.known:
+            hold(time // interval)
+        if time > segments.stream_time and (not cached or row in dirty):
+            segments.observe(time)  # else a full cache has drained it, and knows better
+
+    return put_row
+
+
+def make_add_row(segments: Segments, layout: RowLayout, put_row: PutRow, logged: LoggedHeaders) -> AddRow:
+    """Returns the function that adds a value in a store that keeps duplicates."""
+    interval, row_of, take = segments.interval, layout.row, segments.take_sequence
+
+    def add_row(key: bytes, time: int, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+        number = segments.peek_sequence()
+        logged.now = headers
+        try:
+            put_row(row_of(time // interval, key, time, number), key, time, value, timestamp, headers)
+        finally:
+            logged.now = None
+        take(number, value=True)
+
+    return add_row
+
+
+def _indexed(rows: Rows, put: Put, index: IndexRows) -> Put:
+    """Returns a put that keeps the index by key up to date."""
+    dirty, clean = rows.dirty, rows.clean
+
+    def put_both(row: bytes, value: Any, timestamp: int, headers: HeaderList | None) -> None:
+        known = dirty.get(row) or clean.get(row)
+        index.freeze()
+        put(row, value, timestamp, headers)
+        if value is None or known is None or known[0] is None:
+            index.put(row, value)
+
+    return put_both
+
+
+def logged_key_reader(layout: RowLayout) -> Callable[[bytes], bytes]:
+    """Returns the function from a row to its key on the changelog."""
+    if isinstance(layout, KeyFirst) and layout.as_logged:
+        return _without_segment
+    write, parts = layout.keys.write, layout.parts
+    return lambda row: write(*parts(row))
+
+
+def _without_segment(row: bytes) -> bytes:
+    return row[8:]

@@ -1,0 +1,64 @@
+"""Reads the texts that were committed with a group's offsets, as long as they are.
+
+librdkafka keeps their lengths, but the text that its Python client returns ends at the first byte 0 of memory. That is
+where the text ends if this client has committed it, which sends that byte too. Behind a text of another client, such as
+Kafka Streams for Java, comes whatever was in memory: more characters, or bytes that are no text (seen with 2.16).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from processor_api.clock import Clock
+from processor_api.errors import RetryableError, StreamsError
+from processor_api.task_id import TopicPartition
+from streams.kafka.wire import error_codes
+from streams.kafka.wire.client_settings import ClientSettings
+from streams.kafka.wire.coordinator import Coordinator
+from streams.kafka.wire.messages import (
+    OFFSET_FETCH,
+    OffsetFetchGroup,
+    OffsetFetchRequest,
+    OffsetFetchTopic,
+)
+
+__all__ = ["offset_texts"]
+
+
+def offset_texts(
+    settings: Mapping[str, Any],
+    group: str,
+    partitions: Collection[TopicPartition],
+    *,
+    timeout_s: float = 10.0,
+    clock: Clock | None = None,
+) -> dict[TopicPartition, str]:
+    """Returns the text of each partition's committed offset, without the byte 0 at its end; empty where there is none.
+
+    :param settings: of the consumer, under librdkafka's names: servers, TLS and login are taken from them.
+    :param timeout_s: for all of it, but for finding the hosts' addresses.
+    :raises RetryableError: if no coordinator was ready within the time, or a transaction is about to change an offset.
+    :raises StreamsError: if it cannot be done: a refused login or certificate, a missing right, a wrong setting, or a
+        broker older than Kafka 3.0.
+    """
+    numbers: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        numbers.setdefault(topic, []).append(number)
+    topics = tuple(OffsetFetchTopic(topic, tuple(sorted(of_topic))) for topic, of_topic in sorted(numbers.items()))
+    request = OffsetFetchRequest((OffsetFetchGroup(group, topics),), require_stable=True)
+    with Coordinator(ClientSettings.of(settings), group, clock) as coordinator:
+        answer = coordinator.call(OFFSET_FETCH, request, timeout_s)
+    if answer.error_code != error_codes.NONE:
+        raise StreamsError(f"the offsets of group {group!r} cannot be read: {error_codes.described(answer.error_code)}")
+    texts = {}
+    for of_topic in (topic for one in answer.groups for topic in one.topics):
+        for found in of_topic.partitions:
+            if found.error_code != error_codes.NONE:
+                raise RetryableError(
+                    f"the offset of group {group!r} in {of_topic.name}-{found.partition_index} cannot be read:"
+                    f" {error_codes.described(found.error_code)}"
+                )
+            name = TopicPartition(of_topic.name, found.partition_index)
+            texts[name] = (found.metadata or "").removesuffix("\0")
+    return texts

@@ -1,0 +1,56 @@
+"""Rows of ``to_table(ttl=...)`` expire; what a Materialized says is not said twice."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from dsl import KStream, Materialized, StreamsBuilder
+from processor_api.errors import TopologyError
+from processor_api.serde import Serdes
+from processor_api.stores.time_to_live import TimeToLive
+from streams.testing import TopologyTestDriver
+
+S = Serdes.STRING
+CONFIG: dict[str, Any] = {"default.key.serde": S, "default.value.serde": S}
+HOUR = 3_600_000
+
+
+def stream() -> tuple[StreamsBuilder, KStream[str, str]]:
+    builder = StreamsBuilder()
+    return builder, builder.stream("in")
+
+
+@pytest.mark.parametrize("materialized", [None, "latest", Materialized(name="latest", caching=False)])
+def test_a_row_is_gone_when_its_time_is_over_and_nothing_is_forwarded(materialized: Any) -> None:
+    builder, records = stream()
+    table = records.to_table(ttl=timedelta(hours=1), materialized=materialized)
+    table.to_stream().to("out")
+    questions: KStream[str, str] = builder.stream("questions")
+    questions.left_join(table, lambda question, row: f"{question} {row}").to("answers")
+    with TopologyTestDriver(builder, CONFIG) as driver:
+        rows, asked = driver.create_input_topic("in"), driver.create_input_topic("questions")
+        rows.pipe_input("a", "x", timestamp=0)
+        asked.pipe_input("a", "1", timestamp=HOUR - 1)
+        asked.pipe_input("a", "2", timestamp=HOUR)
+        rows.pipe_input("a", "y", timestamp=HOUR + 1)
+        asked.pipe_input("a", "3", timestamp=HOUR + 2)
+        answers = [value for _, value in driver.create_output_topic("answers").read_key_values()]
+        assert answers == ["1 x", "2 None", "3 y"]
+        assert driver.create_output_topic("out").read_key_values() == [("a", "x"), ("a", "y")]
+
+
+def test_two_times_to_live_are_refused() -> None:
+    _, records = stream()
+    given = Materialized(name="t", time_to_live=TimeToLive(5, by="access"))
+    with pytest.raises(TopologyError, match=r"two times to live, ttl=7 and TimeToLive.*leave out one"):
+        records.to_table(ttl=7, materialized=given)
+
+
+@pytest.mark.parametrize("ttl", [0, -1, timedelta(microseconds=1)])
+def test_a_time_to_live_is_at_least_one_ms(ttl: Any) -> None:
+    _, records = stream()
+    with pytest.raises(TopologyError, match="a time to live is at least 1 ms"):
+        records.to_table(ttl=ttl)

@@ -1,0 +1,108 @@
+"""Rules of windows that a recomputation of their rows does not show: timestamps, nulls, drops, and what comes first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dsl import SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows
+from dsl.options import Materialized
+from processor_api.serde import Serdes
+from streams.testing import TopologyTestDriver
+
+S = Serdes.STRING
+SETTINGS = {"default.key.serde": S, "default.value.serde": S}
+
+TUMBLING = TimeWindows.of_size_and_grace(10, 5)
+HOPPING = TUMBLING.advance_by(5)
+SLIDING = SlidingWindows.of_time_difference_and_grace(10, 5)
+SESSIONS = SessionWindows.of_inactivity_gap_and_grace(10, 5)
+
+Sent = list[tuple[str, str | None, int | None]]
+
+
+def run(windows: Any, records: list[tuple[str | None, str | None, int]]) -> tuple[Sent, int]:
+    """Returns the results, as ("start-end", value, timestamp), and how many records were dropped."""
+    builder = StreamsBuilder()
+    grouped: Any = builder.stream("in").group_by_key().windowed_by(windows)
+    functions: list[Any] = [str, lambda key, value, so_far: so_far + (value or "-")]
+    if isinstance(windows, SessionWindows):
+        functions.append(lambda key, one, other: one + other)
+    table = grouped.aggregate(*functions, materialized=Materialized(name="rows", value_serde=S, caching=False))
+    table.to_stream(lambda windowed, value: f"{windowed.window.start}-{windowed.window.end}").to("out")
+    with TopologyTestDriver(builder, SETTINGS) as driver:
+        for key, value, time in records:
+            driver.create_input_topic("in").pipe_input(key, value, timestamp=time)
+        found = driver.create_output_topic("out").read_records()
+        dropped = int(driver.metrics()["dropped-records-total"])
+    return [(record.key, record.value, record.timestamp) for record in found], dropped
+
+
+def test_each_window_has_the_largest_timestamp_of_its_records() -> None:
+    """Also when a late one comes last (semantics 15)."""
+    results, _ = run(HOPPING, [("k", "a", 12), ("k", "b", 7)])
+    assert results == [("5-15", "a", 12), ("10-20", "a", 12), ("0-10", "b", 7), ("5-15", "ab", 12)]
+
+
+def test_a_session_has_its_end_as_timestamp_and_its_deletion_too() -> None:
+    """Old sessions are deleted before the merged one comes (semantics 15, 48)."""
+    results, _ = run(SESSIONS, [("k", "a", 20), ("k", "b", 31), ("k", "c", 25)])
+    assert results == [
+        ("20-20", "a", 20),
+        ("31-31", "b", 31),
+        ("20-20", None, 20),
+        ("31-31", None, 31),
+        ("20-31", "abc", 31),
+    ]
+
+
+def test_a_record_in_the_middle_of_a_session_deletes_it_too() -> None:
+    """Unless the session begins and ends with the record (semantics 48)."""
+    results, _ = run(SESSIONS, [("k", "a", 20), ("k", "b", 30), ("k", "c", 25), ("x", "a", 30), ("x", "b", 30)])
+    assert results[-6:] == [
+        ("20-20", None, 20),
+        ("20-30", "ab", 30),
+        ("20-30", None, 30),
+        ("20-30", "abc", 30),
+        ("30-30", "a", 30),
+        ("30-30", "ab", 30),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("windows", "results", "dropped"),
+    [
+        (TUMBLING, [("10-20", "-", 15)], 1),
+        (SESSIONS, [("15-15", "-", 15)], 1),
+        (SLIDING, [], 2),
+    ],
+    ids=["time", "session", "sliding"],
+)
+def test_what_is_dropped_of_nulls(windows: Any, results: Sent, dropped: int) -> None:
+    """A null key always; a null value only by sliding windows, others give it to the aggregator (semantics 23)."""
+    assert run(windows, [(None, "a", 15), ("k", None, 15)]) == (results, dropped)
+
+
+def test_each_window_that_a_record_misses_counts() -> None:
+    """A window takes records until stream time reaches its end plus grace (semantics 44)."""
+    ahead = ("x", "a", 24)
+    for time, taken, dropped in ((12, ["10-20"], 1), (9, [], 2), (15, ["10-20", "15-25"], 0)):
+        results, found = run(HOPPING, [ahead, ("k", "b", time)])
+        assert ([window for window, value, _ in results if value == "b"], found) == (taken, dropped)
+    assert run(TUMBLING, [("x", "a", 25), ("k", "b", 15)])[1] == 1
+
+
+def test_a_sliding_window_is_closed_when_its_end_is_before_stream_time_minus_grace() -> None:
+    """It is open at the very time, for its end belongs to it (semantics 46)."""
+    for ahead, updated in ((40, True), (41, False)):
+        results, dropped = run(SLIDING, [("k", "a", 35), ("x", "a", ahead), ("k", "b", 25)])
+        assert (("25-35", "ab", 35) in results, dropped) == (updated, 1)
+
+
+def test_a_session_is_open_for_the_gap_and_the_grace_period() -> None:
+    """By its end after merging, which a record may have moved (semantics 48)."""
+    assert run(SESSIONS, [("x", "a", 35), ("k", "b", 20)])[1] == 0
+    assert run(SESSIONS, [("x", "a", 36), ("k", "b", 20)])[1] == 1
+    results, dropped = run(SESSIONS, [("k", "a", 25), ("x", "a", 39), ("k", "b", 16)])
+    assert (results[-1], dropped) == (("16-25", "ab", 25), 0)

@@ -1,0 +1,153 @@
+"""An application moves from Kafka Streams for Java to here and back, over the same topics."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from integration_support.topics import Reader, Topics
+from integration_support.workers import APPS, Worker, Workers
+
+PARTITIONS = 4
+WORDS = 20
+LINES = 60
+"""Of two words each, in each phase."""
+MINUTE_MS = 60_000
+UNREADABLE = "metadata of a committed offset cannot be read"
+
+
+class Migrated:
+    """The application, its topics, and what it has to have counted."""
+
+    def __init__(self, topics: Topics, workers: Workers, guarantee: str) -> None:
+        self._topics, self._workers, self._guarantee = topics, workers, guarantee
+        self.names = {kind: topics.create(kind, PARTITIONS) for kind in ("lines", "labels", "totals", "minutes")}
+        self._env = {kind.upper(): name for kind, name in self.names.items()}
+        self._labels: dict[str, str] = {}
+        self._counted: dict[str, int] = defaultdict(int)
+        self.totals: dict[str, list[str]] = defaultdict(list)
+        """By word, every total with its label, in order."""
+        self.minutes: dict[str, list[str]] = defaultdict(list)
+        """By word and minute, every count, in order."""
+        self._phase = 0
+        # Of today: a broker deletes rows of windows from their changelog some time after the timestamps of these.
+        self._first = int(time.time() * 1000) // MINUTE_MS * MINUTE_MS
+
+    def send(self) -> None:
+        """The next phase: labels of some words, then lines in the minute before and in a new one. A task reads by
+        timestamp, so that labels come before the words of their phase."""
+        start = self._first + self._phase * MINUTE_MS
+        before = max(self._first, start - MINUTE_MS)
+        labels = {f"word-{n}": f"label-{self._phase}" for n in range(WORDS) if n % 4 == self._phase}
+        self._labels |= labels
+        self._topics.send(self.names["labels"], labels.items(), timestamp=before + 1)
+        for minute in sorted({before, start}):
+            words = [(f"word-{n % WORDS}", f"word-{n * 7 % WORDS}") for n in range(self._phase, self._phase + LINES)]
+            self._topics.send(
+                self.names["lines"], ((None, " ".join(pair)) for pair in words), PARTITIONS, timestamp=minute + 2
+            )
+            for word in (word for pair in words for word in pair):
+                self._counted[word] += 1
+                self.totals[word].append(f"{self._labels.get(word, 'none')}:{self._counted[word]}")
+                counts = self.minutes[f"{word}@{minute}"]
+                counts.append(str(len(counts) + 1))
+        self._phase += 1
+
+    def start_java(self, state_dir: Path) -> Worker:
+        arguments = [self._workers.bootstrap, self._workers.application, str(state_dir), self._guarantee]
+        return self._workers.start_java("migration.WordCount", *arguments, *self.names.values())
+
+    def start(self, state_dir: Path) -> Worker:
+        settings = {
+            "processing.guarantee": self._guarantee,
+            "commit.interval.ms": 100,
+            "statestore.cache.max.bytes": 0,
+            "auto.offset.reset": "earliest",
+            "state.dir": state_dir,
+        }
+        return self._workers.start("migrated:topology", settings=settings, env=self._env)
+
+    def read(self, totals: Reader, minutes: Reader) -> None:
+        """Until everything that was sent is counted; each count came once, and in order."""
+        for reader, due in ((totals, self.totals), (minutes, self.minutes)):
+            last = {key: values[-1] for key, values in due.items()}
+            reader.until(
+                "the phase is counted",
+                lambda found, last=last: found.latest == last,
+                tell=lambda reader=reader, last=last: dict(reader.latest.items() ^ last.items()),
+            )
+            reader.to_end()
+            assert reader.values == due
+
+    def describe(self) -> str:
+        """The text of the topology here."""
+        command = [sys.executable, "-m", "streams", "describe", "migrated:topology"]
+        done = subprocess.run(command, cwd=APPS, env=os.environ | self._env, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    def internal_topics(self) -> dict[str, int]:
+        """Names without the application's, and partitions."""
+        prefix = f"{self._workers.application}-"
+        names = [name.removeprefix(prefix) for name in self._topics.names() if name.startswith(prefix)]
+        return {name: self._topics.partitions(prefix + name) for name in names}
+
+
+def restored(worker: Worker) -> int:
+    return sum(event["records"] for event in worker.events("restored"))
+
+
+def stop_java(worker: Worker) -> None:
+    """Ends it in order; a program that is terminated ends with 143."""
+    worker.terminate()
+    assert worker.wait() == 143, worker.tail
+    assert worker.events("closed") == [{"event": "closed", "in_time": True}], worker.tail
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)])
+def test_an_application_moves_from_java_and_back(
+    topics: Topics, workers: Workers, tmp_path: Path, guarantee: str
+) -> None:
+    """Java, here, Java again with an empty state directory, here again with its own: each goes on from the other's
+    offsets, repartition topic and changelogs, and every record is counted once. A worker that starts while Java's
+    members are in the group is refused, and does not disturb them."""
+    app = Migrated(topics, workers, guarantee)
+    with topics.reader(app.names["totals"]) as totals, topics.reader(app.names["minutes"]) as minutes:
+        app.send()
+        java = app.start_java(tmp_path / "java")
+        app.read(totals, minutes)
+        stop_java(java)
+        made_by_java = app.internal_topics()
+        assert set(made_by_java.values()) == {PARTITIONS}
+        assert java.events("topology")[0]["text"] == app.describe()
+
+        app.send()
+        here = app.start(tmp_path / "here")
+        app.read(totals, minutes)
+        assert restored(here) > 0
+        here.stop()
+        assert here.events(UNREADABLE) == []
+        assert app.internal_topics().items() >= made_by_java.items()
+        added = app.internal_topics().keys() - made_by_java
+        assert all(name.endswith("-tasks") for name in added), added
+
+        app.send()
+        java = app.start_java(tmp_path / "other-java")
+        java.wait_for("state", state="RUNNING")
+        too_soon = app.start(tmp_path / "too-soon")
+        assert too_soon.wait() != 0
+        assert "of another protocol" in too_soon.errors[0]
+        app.read(totals, minutes)
+        stop_java(java)
+
+        app.send()
+        again = app.start(tmp_path / "here")
+        app.read(totals, minutes)
+        assert restored(again) > 0
+        again.stop()
+        assert again.events(UNREADABLE) == []

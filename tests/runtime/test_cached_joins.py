@@ -1,0 +1,64 @@
+"""A join of tables whose changes wait in caches: each side is joined with what was forwarded of the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dsl import KTable, Materialized, StreamsBuilder
+from processor_api.stores.factory import Stores
+from processor_api.topology import Topology
+from runtime_support.task_kit import TaskKit
+
+HEADERS: dict[str, Any] = {"dsl.store.format": "HEADERS"}
+KINDS = ["timestamped", "plain", "headers", "memory", "computed"]
+
+
+def stored(name: str, kind: str) -> Materialized[str, str]:
+    if kind == "plain":
+        return Materialized(supplier=Stores.persistent_key_value_store(name))
+    return Materialized(name=name, store_type="memory" if kind == "memory" else None)
+
+
+def topology(kind: str, config: dict[str, Any], *, groups: bool) -> Topology:
+    builder = StreamsBuilder()
+    left: KTable[str, str] = builder.table("left", materialized=stored("l", kind))
+    right: KTable[str, str] = builder.table("right", materialized=stored("r", kind))
+    if kind == "computed":
+        left, right = (table.filter(lambda k, v: True).map_values(lambda v: v) for table in (left, right))
+    joined = left.join(right, lambda one, other: f"{one}+{other}")
+    changes: Any = joined.group_by(lambda k, v: (v, v), "g").count(materialized="n") if groups else joined
+    changes.to_stream().map_values(str).to("out")
+    return builder.build(config)
+
+
+def commits(kit: TaskKit, *changes: tuple[str, str | None]) -> None:
+    """Changes of the row of one key, which are forwarded together."""
+    for topic, value in changes:
+        kit.pipe(topic, b"k", None if value is None else value.encode())
+    kit.commit()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("order", [("left", "right"), ("right", "left")])
+def test_a_row_that_loses_both_sides_at_once_is_deleted(kind: str, order: tuple[str, str], tmp_path: Path) -> None:
+    """Each side found no row on the other, and left the deletion to it: the joined row stayed."""
+    config = HEADERS if kind == "headers" else {}
+    with TaskKit(topology(kind, config, groups=False), tmp_path, config) as kit:
+        commits(kit, ("left", "a"), ("right", "b"))
+        assert kit.sent("out")[-1][1] == b"a+b"
+        commits(kit, *((topic, None) for topic in order))
+        assert [value for _, value, _ in kit.sent("out")][1:] == [b"None"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_row_is_taken_out_of_the_group_that_it_is_in(kind: str, tmp_path: Path) -> None:
+    """The old row was joined with the new one of the other side, and taken out of a group that it never was in."""
+    config = HEADERS if kind == "headers" else {}
+    with TaskKit(topology(kind, config, groups=True), tmp_path, config) as kit:
+        commits(kit, ("left", "a"), ("right", "b"))
+        commits(kit, ("left", "c"), ("right", "d"))
+        sent = [(key, value) for key, value, _ in kit.sent("app-g-repartition")]
+        assert [key for key, _ in sent] == [b"a+b", b"a+b", b"c+b", b"c+b", b"c+d"]

@@ -1,0 +1,29 @@
+"""All pictures by the names of their files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tools.timelines import joins, suppress, windows
+from tools.timelines.drawing import draw
+
+__all__ = ["FOLDER", "pictures"]
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "pictures"
+
+SCENES = {
+    "windows-tumbling": windows.tumbling,
+    "windows-hopping": windows.hopping,
+    "windows-sliding": windows.sliding,
+    "windows-session": windows.session,
+    "suppress-until-close": windows.suppressed,
+    "suppress-time-limit": suppress.time_limit,
+    "join-streams": joins.streams_left,
+    "join-versioned-table": joins.table_versions,
+    "join-table-grace": joins.table_with_grace,
+}
+
+
+def pictures() -> dict[str, str]:
+    """Runs every topology, and returns the SVGs by name."""
+    return {name: draw(scene()) for name, scene in SCENES.items()}
