@@ -1,5 +1,4 @@
-"""Finds the rows of one key in a span of time, for operators that do so with each record: joins, sessions, sliding
-windows.
+"""Finds the rows of one key in a span of time, for operators that do so with each record: sessions and sliding windows.
 
 A range over the buffer and the engine (:meth:`state.write_buffer.row_reader.RowReader.range`) opens an iterator and
 searches a sorted index each time. Here the rows that wait for the commit are found by their key, and those of the
@@ -18,7 +17,7 @@ from state.windowed.key_layout import Found, KeyFirst
 from state.windowed.segments import Segments
 from state.write_buffer.buffer import Rows
 
-__all__ = ["Find", "KeyLookup"]
+__all__ = ["Find", "KeyLookup", "between_of"]
 
 Find = Callable[[bytes, int, int], list[Found]]
 """``(key, low, high)`` to the rows of a key with times from ``low`` to ``high``, in order of time."""
@@ -58,7 +57,7 @@ class KeyLookup:
         self._generation = rows.generation
 
     def _finder(self, layout: KeyFirst, segments: Segments) -> Find:
-        rows, between, waiting_of = self._rows, _between(self._rows.family), self._waiting.get
+        rows, between, waiting_of = self._rows, between_of(self._rows.family), self._waiting.get
         dirty_get, clean_get, entry_of = rows.dirty.get, rows.clean.get, rows.format.entry_of
         bounds, time_and_rest, row_bytes = layout.key_bounds, layout.time_and_rest, layout.row_bytes
         value_of = rows.format.value_of if rows.format.encoded else None
@@ -97,7 +96,7 @@ class KeyLookup:
         return find
 
 
-def _between(family: Family) -> Between:
+def between_of(family: Family) -> Between:
     """Returns the function from ``(low, high)`` to the rows of the engine with ``low <= key < high``."""
     quick: Between | None = getattr(family, "between", None)
 

@@ -17,12 +17,9 @@ from state.write_buffer.buffer import Log, Rows
 from state.write_buffer.fast_path import Put, make_keep
 
 __all__ = [
-    "AddRow",
     "GetRow",
-    "LoggedHeaders",
     "PutRow",
     "logged_key_reader",
-    "make_add_row",
     "make_get_row",
     "make_put_row",
 ]
@@ -31,18 +28,6 @@ GetRow = Callable[[bytes, int], Any]
 """``(row, time)`` to the value and its timestamp; ``None`` if there is none, or it has expired."""
 PutRow = Callable[..., None]
 """``(row, key, time, value, timestamp, headers)`` puts a value, or deletes the row with ``None``."""
-AddRow = Callable[[bytes, int, Any, int, HeaderList | None], None]
-"""``(key, time, value, timestamp, headers)`` adds a value, which is never ``None``, beside those of the same key and
-time; its changelog record has the headers."""
-
-
-class LoggedHeaders:
-    """Holds the headers that changelog records get, while an operator sets them."""
-
-    __slots__ = ("now",)
-
-    def __init__(self) -> None:
-        self.now: HeaderList | None = None
 
 
 def make_get_row(segments: Segments, get: Callable[[bytes], Any]) -> GetRow:
@@ -88,22 +73,6 @@ def make_put_row(
             segments.observe(time)  # else a full cache has drained it, and knows better
 
     return put_row
-
-
-def make_add_row(segments: Segments, layout: RowLayout, put_row: PutRow, logged: LoggedHeaders) -> AddRow:
-    """Returns the function that adds a value in a store that keeps duplicates."""
-    interval, row_of, take = segments.interval, layout.row, segments.take_sequence
-
-    def add_row(key: bytes, time: int, value: Any, timestamp: int, headers: HeaderList | None) -> None:
-        number = segments.peek_sequence()
-        logged.now = headers
-        try:
-            put_row(row_of(time // interval, key, time, number), key, time, value, timestamp, headers)
-        finally:
-            logged.now = None
-        take(number, value=True)
-
-    return add_row
 
 
 def _indexed(rows: Rows, put: Put, index: IndexRows) -> Put:
