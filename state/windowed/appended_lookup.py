@@ -32,38 +32,10 @@ FEW = 8
 def make_find(layout: KeyFirst, rows: AppendedRows, segments: Segments) -> Find:
     """Returns the function that finds the rows of a key by time: by their places where all of these are known, else
     those of the engine by a range."""
-    places_get, drained_get, interval = rows.places.get, rows.drained.get, segments.interval
-    row_of, bounds, row_bytes, time_and_rest = layout.row, layout.key_bounds, layout.row_bytes, layout.time_and_rest
-    between, read_below = between_of(rows.family), rows.family.get
+    places_of, drained_get, interval = rows.places.get, rows.drained.get, segments.interval
+    row_of, read_below, by_range = layout.row, rows.family.get, _make_find_in_range(layout, rows, segments)
     stored, entry_of = rows.format.stored, rows.format.entry_of
     value_of = rows.format.value_of if rows.format.encoded else None
-
-    def in_span(key: bytes, low: int, high: int) -> list[int]:
-        places = places_get(key)
-        if places is None:
-            return []
-        first, end = low << NUMBER_BITS, high + 1 << NUMBER_BITS
-        if len(places) > FEW:
-            return places[bisect_left(places, first) : bisect_left(places, end)]
-        return [place for place in places if first <= place < end]
-
-    def by_range(key: bytes, low: int, high: int) -> list[Found]:
-        entries: dict[bytes, Any] = {}
-        length = row_bytes(key)  # rows of longer keys may lie between those of the key
-        for segment in segments.between(low, high, reverse=False):
-            for row, data in between(*bounds(segment, key, low, high)):
-                if len(row) == length:
-                    entries[row] = entry_of(data)
-        for place in in_span(key, low, high):
-            time = place >> NUMBER_BITS
-            row = row_of(time // interval, key, time, place & LARGEST_SEQUENCE)
-            logged = drained_get(row)
-            if logged is not None:  # else the engine has it
-                entries[row] = stored(logged[1]), logged[2]  # type: ignore[arg-type]  # no row is deleted
-        return [
-            (key, *time_and_rest(row), value if value_of is None else value_of(value), timestamp)
-            for row, (value, timestamp) in sorted(entries.items())
-        ]
 
     def find(key: bytes, low: int, high: int) -> list[Found]:
         if low < segments.live_from:
@@ -72,15 +44,16 @@ def make_find(layout: KeyFirst, rows: AppendedRows, segments: Segments) -> Find:
             high = MAX_TIME
         if low < rows.complete_from:
             return by_range(key, low, high)
-        if key not in rows.places:
+        places = places_of(key)
+        if places is None:
             return []
         found: list[Found] = []
-        for place in in_span(key, low, high):
+        for place in _in_span(places, low, high):
             time, number = place >> NUMBER_BITS, place & LARGEST_SEQUENCE
             row = row_of(time // interval, key, time, number)
             logged = drained_get(row)
             if logged is not None:
-                value, timestamp = stored(logged[1]), logged[2]  # type: ignore[arg-type]
+                value, timestamp = stored(logged[1]), logged[2]  # type: ignore[arg-type]  # no row is deleted
             else:
                 data = read_below(row)
                 if data is None:
@@ -90,6 +63,41 @@ def make_find(layout: KeyFirst, rows: AppendedRows, segments: Segments) -> Find:
         return found
 
     return find
+
+
+def _make_find_in_range(layout: KeyFirst, rows: AppendedRows, segments: Segments) -> Find:
+    """Returns the function that finds rows in the engine, and by their places those that wait for the commit."""
+    places, drained_get, interval = rows.places, rows.drained.get, segments.interval
+    row_of, bounds, row_bytes, time_and_rest = layout.row, layout.key_bounds, layout.row_bytes, layout.time_and_rest
+    between, stored, entry_of = between_of(rows.family), rows.format.stored, rows.format.entry_of
+    value_of = rows.format.value_of if rows.format.encoded else None
+
+    def find(key: bytes, low: int, high: int) -> list[Found]:
+        entries: dict[bytes, Any] = {}
+        length = row_bytes(key)  # rows of longer keys may lie between those of the key
+        for segment in segments.between(low, high, reverse=False):
+            for row, data in between(*bounds(segment, key, low, high)):
+                if len(row) == length:
+                    entries[row] = entry_of(data)
+        for place in _in_span(places.get(key, []), low, high):
+            time = place >> NUMBER_BITS
+            row = row_of(time // interval, key, time, place & LARGEST_SEQUENCE)
+            logged = drained_get(row)
+            if logged is not None:  # else the engine has it
+                entries[row] = stored(logged[1]), logged[2]  # type: ignore[arg-type]
+        return [
+            (key, *time_and_rest(row), value if value_of is None else value_of(value), timestamp)
+            for row, (value, timestamp) in sorted(entries.items())
+        ]
+
+    return find
+
+
+def _in_span(places: list[int], low: int, high: int) -> list[int]:
+    first, end = low << NUMBER_BITS, high + 1 << NUMBER_BITS
+    if len(places) > FEW:
+        return places[bisect_left(places, first) : bisect_left(places, end)]
+    return [place for place in places if first <= place < end]
 
 
 def _make_append(rows: AppendedRows) -> Callable[..., bytes]:

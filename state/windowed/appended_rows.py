@@ -36,7 +36,7 @@ class AppendedRows(Rows):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.places: dict[bytes, list[int]] = {}
-        """Of each key the places known, in order; that of every row that waits for the commit is known."""
+        """The places known of each key, in order; that of every row that waits for the commit is known."""
         self.complete_from = 0
         """The least time from which on all places are known."""
         self._added: deque[tuple[bytes, int]] = deque()

@@ -11,7 +11,7 @@ from typing import Any
 from processor_api.record import HeaderList
 from state.windowed.index import IndexRows
 from state.windowed.key_layout import KeyFirst, RowLayout
-from state.windowed.key_lookup import KeyLookup
+from state.windowed.known_rows import KnownRows
 from state.windowed.segments import Segments
 from state.write_buffer.buffer import Log, Rows
 from state.write_buffer.fast_path import Put, make_keep
@@ -39,15 +39,13 @@ def make_get_row(segments: Segments, get: Callable[[bytes], Any]) -> GetRow:
     return get_row
 
 
-def make_put_row(
-    rows: Rows, segments: Segments, put: Put, lookup: KeyLookup | None, index: IndexRows | None, log: Log | None
-) -> PutRow:
+def make_put_row(rows: Rows, segments: Segments, put: Put, index: IndexRows | None, log: Log | None) -> PutRow:
     """Returns the function that puts one row: one that comes too late is logged and dropped."""
     cached, dirty, interval, hold = rows.cached, rows.dirty, segments.interval, segments.hold
     keep, write_value = make_keep(rows.format), rows.format.write_value
     if index is not None:
         put = _indexed(rows, put, index)
-    note = None if lookup is None else lookup.note
+    known = rows if isinstance(rows, KnownRows) else None
 
     def late(row: bytes, time: int, value: Any, timestamp: int) -> None:
         data = None if value is None else write_value(keep(value))
@@ -63,8 +61,8 @@ def make_put_row(
             late(row, time, value, timestamp)
             return
         put(row, value, timestamp, headers)
-        if note is not None:
-            note(key, row)
+        if known is not None and known.watched:
+            known.note(key, row, deleted=value is None)
         if is_late:
             segments.drop(time)
         if value is not None and time // interval not in segments.known:

@@ -21,7 +21,8 @@ from state.windowed.appended_lookup import make_add_row, make_find
 from state.windowed.appended_rows import AppendedRows
 from state.windowed.index import IndexReads, IndexRows, open_index
 from state.windowed.key_layout import Found, KeyFirst, RowLayout, TimeFirst
-from state.windowed.key_lookup import Find, KeyLookup
+from state.windowed.key_lookup import Find, make_find_known
+from state.windowed.known_rows import KnownRows
 from state.windowed.row_functions import logged_key_reader, make_get_row, make_put_row
 from state.windowed.segments import Retention, Segments, SegmentTimes
 from state.write_buffer.buffer import Rows
@@ -172,7 +173,7 @@ class TimedRows(TimedReads):
         self.log = _logged_as(layout, opening.log, segments, cached=opening.builder.caching)
         numbered = bool(opening.builder.supplier.parameters.get("retain_duplicates"))  # no key is put twice
         rows = open_rows(
-            replace(opening, make_rows=AppendedRows) if numbered else opening,
+            replace(opening, make_rows=_kept_in(layout, numbered=numbered)),
             key_serde=Serdes.BYTES,
             log=self.log,
             log_each=opening.log_each or numbered,
@@ -186,15 +187,18 @@ class TimedRows(TimedReads):
     def _open_functions(self, rows: Rows, index: IndexRows | None) -> None:
         """Makes the functions that find and put rows."""
         layout, segments = self.layout, self.segments
-        lookup = None
+        find: Find | None = None
         if isinstance(rows, AppendedRows):
             rows.follow(segments)
             self._add_row = make_add_row(rows, segments, layout, index)
             find = make_find(layout, rows, segments) if isinstance(layout, KeyFirst) else None
         else:
-            lookup = KeyLookup(layout, rows, segments) if isinstance(layout, KeyFirst) else None
-            find = None if lookup is None else lookup.find
-            self.put_row = make_put_row(rows, segments, make_put(rows), lookup, index, self.log)
+            self.put_row = make_put_row(rows, segments, make_put(rows), index, self.log)
+            find = (
+                make_find_known(layout, rows, segments)
+                if isinstance(rows, KnownRows) and isinstance(layout, KeyFirst)
+                else None
+            )
         self.find: Find = find or self._list_of_key
         """Finds the rows of one key with times in a span, in order of time, as they are now."""
 
@@ -272,6 +276,10 @@ class TimedRows(TimedReads):
         if ``logs_headers``."""
         if self.log is not None:
             self.log(self.layout.row(0, key, time, rest), None, timestamp, headers if logs_headers else None)
+
+
+def _kept_in(layout: RowLayout, *, numbered: bool) -> type[Rows]:
+    return AppendedRows if numbered else KnownRows if isinstance(layout, KeyFirst) else Rows
 
 
 def _logged_as(
