@@ -239,6 +239,8 @@ def _change(document: Any, entry: Difference) -> bool:
 
 
 def _by_rule(document: Any, entry: Difference, source: Any) -> bool:
+    if source is None:  # a rule is about a recorded run; other documents of the same names have none
+        return False
     changed = False
     for place in list(_chosen(document, entry)):
         container, key = _container(document, place)
