@@ -101,6 +101,15 @@ def test_a_record_without_a_partner_is_forwarded_alone_and_no_other(
                 assert record.number not in alone
 
 
+def test_records_leave_by_time_then_the_right_ones_then_by_their_keys() -> None:
+    """Semantics 58; those of one key, time and side in the order in which they came."""
+    waiting = [(True, "b", 2), (True, "a", 2), (False, "c", 2), (True, "a", 2), (False, "d", 1)]
+    given_records = [Given(number, *each) for number, each in enumerate(waiting)]
+    over = JoinWindows.of_time_difference_with_no_grace(5)
+    found = forwarded("outer_join", over, given_records, in_memory=False)
+    assert found == [(None, 4), (None, 2), (1, None), (3, None), (0, None)]
+
+
 # ---------------------------------------------------------------- versioned tables
 
 

@@ -51,8 +51,11 @@ class Given(NamedTuple):
 
 
 def drawn(first: int) -> list[Given]:
-    """In the order in which they come, from a time on. Orders and payments are out of order a little, and some come
-    twice; rates and regions change, regions go. No time is that of records of two topics that are joined. The last records of each partition close all windows."""
+    """In the order in which they come, from a time on.
+
+    Orders and payments are out of order a little, and some come twice; rates and regions change, regions go. No time is
+    that of records of two topics that are joined. The last records of each partition close all windows.
+    """
     chance = random.Random(5)
     found = []
     length = 3 * ORDERS
