@@ -517,6 +517,13 @@ def test_a_mapper_that_returns_no_pair_is_told_what_is_wanted(add: Any, wrong: A
     assert message.endswith(f": the function returned {wrong!r}; it returns a pair (key, value)")
 
 
+def test_an_aggregate_of_another_type_than_its_serde_asks_for_a_serde() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in").group_by_key().aggregate(list, lambda key, value, so_far: [*so_far, value])
+    wanted = "string: expected a str, got list; give the store a value_serde for such a value"
+    assert wanted in failure_at_a_record(builder)
+
+
 @pytest.mark.parametrize(
     ("add", "wanted"),
     [
