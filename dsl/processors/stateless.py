@@ -114,7 +114,7 @@ class Map(Operator):
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             try:
-                pair = mapper(key, value)
+                pair: Any = mapper(key, value)
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return
@@ -194,7 +194,7 @@ class FlatMap(Operator):
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             try:
-                found = mapper(key, value)
+                found: Any = mapper(key, value)
                 if found is None or type(found) is str:
                     raise no_iterable(found, "pairs (key, value)")
                 results = [paired(each) for each in found]
@@ -219,7 +219,7 @@ class FlatMapValues(Operator):
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             try:
-                found = mapper(value)
+                found: Any = mapper(value)
                 if found is None or type(found) is str:
                     raise no_iterable(found, "values")
                 results = tuple(found)
@@ -231,7 +231,7 @@ class FlatMapValues(Operator):
 
         def process_with_key(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             try:
-                found = mapper(key, value)
+                found: Any = mapper(key, value)
                 if found is None or type(found) is str:
                     raise no_iterable(found, "values")
                 results = tuple(found)
