@@ -20,8 +20,8 @@ from waiting import wait_until
 
 TEXT = Serdes.STRING
 PARTITIONS = 4
-ORDERS = 800
-PAYMENTS = 500
+ORDERS = 500
+PAYMENTS = 300
 LATE_MS = 15
 """How much a record may come after a later one: less than the grace periods and the window of the join, so that none is
 late, whether stream time is that of a partition or of all."""
