@@ -120,7 +120,7 @@ class TableReader(DataSourceReader):
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, RangePartition):  # stands for none at all
             return iter(())
-        return self._plan.batches(OffsetRange(*partition.wanted))
+        return self._plan.batches(partition.wanted)
 
 
 class TableSource(DataSource):

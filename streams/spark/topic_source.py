@@ -100,7 +100,7 @@ class RangePartition(InputPartition):
     """One range of offsets, which one task reads."""
 
     def __init__(self, wanted: OffsetRange) -> None:
-        self.wanted = tuple(wanted)
+        self.wanted = wanted
 
 
 class TopicReader(DataSourceReader):
@@ -115,7 +115,7 @@ class TopicReader(DataSourceReader):
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, RangePartition):  # stands for none at all
             return iter(())
-        return self._plan.batches(OffsetRange(*partition.wanted))
+        return self._plan.batches(partition.wanted)
 
 
 class TopicSource(DataSource):
