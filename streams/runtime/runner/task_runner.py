@@ -1,0 +1,256 @@
+"""Runs one task over records of history, as a stream thread would, and captures what it writes.
+
+The task is the runtime's own: plan, environment, stores and nodes are those of the live application. There is no
+consumer: its owner feeds columns of records. There is no producer: records of sinks and changelogs are captured.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from processor_api.clock import ManualClock
+from processor_api.errors import TopologyError
+from processor_api.record import HeaderList
+from processor_api.task_id import TaskId, TopicPartition
+from processor_api.topology import Topology
+from processor_api.topology_function import TopologyLike, topology_of
+from state.write_buffer.memory_budget import Budget
+from streams.config import StreamsConfig
+from streams.kafka.internal_topics import internal_topic_counts
+from streams.kafka.record_collector import RecordCollector
+from streams.runtime.engines.opener import Engines, check_engines, rocksdb_memory
+from streams.runtime.global_stores.task import GlobalTask
+from streams.runtime.plan.task_plan import TaskPlan, plan_tasks
+from streams.runtime.processing.environment import Environment, GlobalStoreReader, TaskSettings, no_global_store
+from streams.runtime.processing.error_policy import error_policy_for
+from streams.runtime.runner.captured import CapturingProducer, ChangelogRow, Output
+from streams.runtime.runner.columns import history_records
+from streams.runtime.tasks.task import Task
+from streams.runtime.tasks.task_stores import TaskStores
+from streams.runtime.tasks.traced_task import make_task
+
+__all__ = ["RunnerOptions", "TaskRunner"]
+
+HistoryRow = tuple[bytes | None, bytes | None, int, HeaderList | None, int]
+"""``(key, value, timestamp_ms, headers, offset)``"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunnerOptions:
+    """Holds the options of a :class:`TaskRunner`."""
+
+    directory: Path | None = None
+    """Where it makes its own directory, which `close` removes; the system's place for temporary files if not given."""
+    kept_outputs: frozenset[str] | None = None
+    """The topics whose records are captured; those of other sinks are dropped. ``None`` keeps all."""
+    global_rows: Mapping[str, Iterable[HistoryRow]] = field(default_factory=dict)
+    """The records of each topic that fills a global store."""
+    buffer_bytes: int = 64 << 20
+    """The bytes of uncommitted rows from which on `wants_commit` is true."""
+    zero_timestamp_ms: int = 1
+    """The timestamp that is written in place of 0, as by the clients of the live application."""
+
+
+class TaskRunner:
+    """Runs one task over the records that it is fed. Used by one thread.
+
+    :param topology: a topology, a builder, or a function that makes either.
+    :param partition_counts: the partition counts of all topics that the topology reads or writes, except internal ones.
+    :param subtopology: the number of the subtopology.
+    :param partition: the partition whose task it is.
+    :raises TopologyError: if there is no such task.
+    """
+
+    def __init__(
+        self,
+        topology: TopologyLike,
+        config: StreamsConfig | Mapping[str, Any],
+        partition_counts: Mapping[str, int],
+        subtopology: int,
+        partition: int,
+        options: RunnerOptions | None = None,
+    ) -> None:
+        self.config = config = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
+        options = options or RunnerOptions()
+        made, wrapper = topology_of(topology, config), config.processor_wrapper_class
+        if wrapper is not None:
+            made = made.wrapped_by(wrapper, config.dotted())
+        check_engines(made)
+        self.plan = _plan(made, config, partition_counts, subtopology, partition)
+        self.partition = partition
+        self.clock = ManualClock()
+        counts = {**partition_counts, **internal_topic_counts(made, config.dotted(), partition_counts)}
+        self._producer = _producer(self.plan, counts, options)
+        self._collector = RecordCollector(self._producer, self.clock)
+        self._engines = Engines(self.clock, config.rocksdb_config_setter, rocksdb_memory(config), config.dotted())
+        self._budget = Budget(config.statestore_cache_max_bytes, options.buffer_bytes)
+        self._globals: GlobalTask | None = None
+        self._task: Task | None = None
+        if options.directory is not None:
+            options.directory.mkdir(parents=True, exist_ok=True)
+        self._directory = Path(tempfile.mkdtemp(prefix="streams-task-", dir=options.directory))
+        try:
+            reader = self._open_globals(made, options.global_rows)
+            self._task = self._open_task(reader)
+            self._task.start(self._collector, {})
+        except BaseException:
+            self.close()
+            raise
+
+    def _open_globals(self, topology: Topology, rows: Mapping[str, Iterable[HistoryRow]]) -> GlobalStoreReader:
+        if not topology.global_stores:
+            return no_global_store
+        directory = self._directory / "global"
+        task = self._globals = GlobalTask(topology, self.config, directory, self.clock, self._engines.open)
+        task.start()
+        for topic in task.specs:
+            records = list(rows.get(topic, ()))
+            if records:
+                task.process(TopicPartition(topic, 0), history_records(*zip(*records, strict=True)))
+        task.apply()
+        return task.stores.reader
+
+    def _open_task(self, global_store: GlobalStoreReader) -> Task:
+        config, task_id = self.config, TaskId(self.plan.subtopology, self.partition)
+        environment = Environment(
+            task_id,
+            TaskSettings.of(config, log_each_put=config.changelog_updates == "each", global_store=global_store),
+            error_policy_for(config, task_id, self._collector, self.plan.topology.line_of),
+            clock=self.clock,
+            state_dir=self._directory / str(task_id),
+        )
+        stores = TaskStores(self.plan, task_id, environment, self._budget, self._engines.open)
+        return make_task(self.plan, environment, stores)
+
+    @property
+    def _running(self) -> Task:
+        assert self._task is not None
+        return self._task
+
+    # ------------------------------------------------------------------ processing
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics that the task reads. Of records with equal timestamps, those of an earlier topic go first."""
+        return tuple(partition.topic for partition in self._running.queues)
+
+    def feed(
+        self,
+        topic: str,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int],
+        headers: Iterable[HeaderList | None],
+        offsets: Sequence[int],
+    ) -> None:
+        """Adds records of one input topic, in order; `run` processes them.
+
+        :raises TopologyError: if the task does not read the topic.
+        """
+        place = TopicPartition(topic, self.partition)
+        task = self._running
+        if place not in task.queues:
+            raise TopologyError(
+                f"task {task.id} does not read {place}; it reads {', '.join(map(str, task.queues)) or 'nothing'}",
+                topic=topic,
+                task=str(task.id),
+            )
+        task.add(place, history_records(keys, values, timestamps, headers, offsets))
+
+    def run(self) -> int:
+        """Processes everything that was fed, in the order of timestamps; returns how many records it was."""
+        task, count = self._running, 0
+        while done := task.process(1 << 30):
+            count += done
+        return count
+
+    def wants_commit(self) -> bool:
+        """Whether more waits for a commit than may; to be asked after each `run`."""
+        return self._budget.wants_commit()
+
+    def commit(self) -> None:
+        """Forwards what caches hold back, and writes what was put to the stores."""
+        task = self._running
+        task.drain()
+        self._collector.flush()
+        task.apply()
+        task.committed()
+
+    # ------------------------------------------------------------------ results
+
+    def take(self) -> list[Output]:
+        """Returns the records that sinks wrote since the last call, in order."""
+        outputs = self._producer.outputs
+        taken = outputs[:]
+        outputs.clear()
+        return taken
+
+    def changelog(self) -> dict[str, Iterator[ChangelogRow]]:
+        """Returns the rows of each changelog after the last `commit`: the last record of each key, in the order in
+        which they were written. Keys that were deleted are left out. A versioned store has a row for each version."""
+        return {topic: self._producer.changelog(topic) for topic in self._producer.changelogs}
+
+    def positions(self) -> dict[str, int]:
+        """Returns the next offset to process of each input topic of which a record was processed."""
+        return {name.topic: position for name, position in self._running.positions().items()}
+
+    def partition_times(self) -> dict[str, int]:
+        """Returns the largest timestamp of each input topic, in ms; -1 where there was no record."""
+        return {name.topic: queue.partition_time for name, queue in self._running.queues.items()}
+
+    def processor_times(self) -> dict[str, int]:
+        """Returns the times that operators commit with their offsets, by store (semantics 51)."""
+        return dict(self._running.environment.operator_times.current())
+
+    @property
+    def stream_time(self) -> int:
+        """The largest timestamp of the task, in ms; -1 before the first record."""
+        return self._running.environment.cursor.stream_time
+
+    @property
+    def dropped_records(self) -> int:
+        """The number of records that were dropped, such as late ones."""
+        return self._running.environment.metrics.dropped_records
+
+    @property
+    def processed_records(self) -> int:
+        """The number of records that were processed."""
+        return self._running.environment.metrics.records_processed
+
+    def close(self) -> None:
+        """Closes the task and removes its directory; what was not committed is lost."""
+        task, self._task = self._task, None
+        globals_, self._globals = self._globals, None
+        try:
+            if task is not None:
+                task.close()
+        finally:
+            try:
+                if globals_ is not None:
+                    globals_.close()
+            finally:
+                shutil.rmtree(self._directory, ignore_errors=True)
+
+
+def _plan(
+    topology: Topology, config: StreamsConfig, counts: Mapping[str, int], subtopology: int, partition: int
+) -> TaskPlan:
+    plans = {plan.subtopology: plan for plan in plan_tasks(topology, config.dotted(), counts)}
+    plan = plans.get(subtopology)
+    if plan is None:
+        raise TopologyError(f"the topology has no subtopology {subtopology} with tasks; it has {sorted(plans)}")
+    if not 0 <= partition < plan.tasks:
+        raise TopologyError(f"subtopology {subtopology} has {plan.tasks} tasks, there is none of partition {partition}")
+    return plan
+
+
+def _producer(plan: TaskPlan, counts: Mapping[str, int], options: RunnerOptions) -> CapturingProducer:
+    own = {store: topic for store, topic in plan.changelogs.items() if store not in plan.source_changelogs}
+    stores = plan.topology.stores
+    versioned = [topic for store, topic in own.items() if "history_retention_ms" in stores[store].supplier.parameters]
+    return CapturingProducer(own.values(), versioned, counts, options.kept_outputs, options.zero_timestamp_ms)
