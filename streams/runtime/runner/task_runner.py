@@ -10,29 +10,29 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from processor_api.clock import ManualClock
+from processor_api.clock import ManualClock, SystemClock
 from processor_api.errors import TopologyError
 from processor_api.record import HeaderList
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology import Topology
-from processor_api.topology_function import TopologyLike, topology_of
+from processor_api.topology_function import TopologyLike
 from state.write_buffer.memory_budget import Budget
 from streams.config import StreamsConfig
 from streams.kafka.internal_topics import internal_topic_counts
 from streams.kafka.record_collector import RecordCollector
-from streams.runtime.engines.opener import Engines, check_engines, rocksdb_memory
+from streams.runtime.engines.opener import Engines
 from streams.runtime.global_stores.task import GlobalTask
 from streams.runtime.plan.task_plan import TaskPlan, plan_tasks
-from streams.runtime.processing.environment import Environment, GlobalStoreReader, TaskSettings, no_global_store
+from streams.runtime.processing.environment import GlobalStoreReader, TaskSettings, no_global_store
 from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.runner.captured import CapturingProducer, ChangelogRow, Output
 from streams.runtime.runner.columns import history_records
+from streams.runtime.tasks.assembly import TaskAssembly, topology_to_run
 from streams.runtime.tasks.task import Task
-from streams.runtime.tasks.task_stores import TaskStores
-from streams.runtime.tasks.traced_task import make_task
 
 __all__ = ["RunnerOptions", "TaskRunner"]
 
@@ -77,17 +77,14 @@ class TaskRunner:
     ) -> None:
         self.config = config = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
         options = options or RunnerOptions()
-        made, wrapper = topology_of(topology, config), config.processor_wrapper_class
-        if wrapper is not None:
-            made = made.wrapped_by(wrapper, config.dotted())
-        check_engines(made)
+        made = topology_to_run(topology, config)
         self.plan = _plan(made, config, partition_counts, subtopology, partition)
         self.partition = partition
         self.clock = ManualClock()
         counts = {**partition_counts, **internal_topic_counts(made, config.dotted(), partition_counts)}
         self._producer = _producer(self.plan, counts, options)
         self._collector = RecordCollector(self._producer, self.clock)
-        self._engines = Engines(self.clock, config.rocksdb_config_setter, rocksdb_memory(config), config.dotted())
+        self._engines = Engines.of(config, SystemClock())
         self._budget = Budget(config.statestore_cache_max_bytes, options.buffer_bytes)
         self._globals: GlobalTask | None = None
         self._task: Task | None = None
@@ -117,15 +114,16 @@ class TaskRunner:
 
     def _open_task(self, global_store: GlobalStoreReader) -> Task:
         config, task_id = self.config, TaskId(self.plan.subtopology, self.partition)
-        environment = Environment(
-            task_id,
-            TaskSettings.of(config, log_each_put=config.changelog_updates == "each", global_store=global_store),
-            error_policy_for(config, task_id, self._collector, self.plan.topology.line_of),
+        assembly = TaskAssembly(
+            settings=TaskSettings.of(
+                config, log_each_put=config.changelog_updates == "each", global_store=global_store
+            ),
+            error_policy=partial(error_policy_for, config, collector=self._collector),
             clock=self.clock,
-            state_dir=self._directory / str(task_id),
+            open_engine=self._engines.open,
+            budget=self._budget,
         )
-        stores = TaskStores(self.plan, task_id, environment, self._budget, self._engines.open)
-        return make_task(self.plan, environment, stores)
+        return assembly.task(self.plan, task_id, self._directory / str(task_id))
 
     @property
     def _running(self) -> Task:
