@@ -3,37 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NoReturn
 
 from processor_api.errors import ProductionError
 from processor_api.record import HeaderList
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import OffsetAndMetadata
+from streams.runtime.runner.changelog_capture import ChangelogCapture
 
-__all__ = ["CapturingProducer", "ChangelogRow", "Output"]
+__all__ = ["CapturingProducer", "Output"]
 
 Output = tuple[str, bytes | None, bytes | None, int, HeaderList | None, int]
 """``(topic, key, value, timestamp_ms, headers, partition)`` of a record that a sink wrote; the partition is -1 where it
 was left to the hash of the key."""
 
-ChangelogRow = tuple[bytes, bytes | None, int, HeaderList | None]
-"""``(key, value, timestamp_ms, headers)`` of the last record of a changelog key."""
-
 
 class CapturingProducer:
     """Implements `streams.kafka.ports.Producer` for a task of which everything that it writes is captured.
 
-    :param changelogs: the changelogs of the task's stores.
-    :param versioned: those of them that keep each version of a key, by its timestamp.
+    :param changelogs: keeps the records of the changelogs of the task's stores.
     :param partition_counts: of the topics that sinks write to.
+    :param kept_outputs: the topics whose records are kept; those of other sinks are dropped. ``None`` keeps all.
     :param zero_timestamp_ms: the timestamp written in place of 0, as the adapter of the live application does.
     """
 
     def __init__(
         self,
-        changelogs: Collection[str],
-        versioned: Collection[str],
+        changelogs: ChangelogCapture,
         partition_counts: Mapping[str, int],
         kept_outputs: Collection[str] | None = None,
         zero_timestamp_ms: int = 1,
@@ -41,14 +38,11 @@ class CapturingProducer:
         self.zero_timestamp_ms = zero_timestamp_ms
         self.outputs: list[Output] = []
         self._counts = partition_counts
-        self.changelogs = tuple(changelogs)
-        self._logs: dict[str, dict[Any, tuple[bytes | None, int, HeaderList | None]]] = {one: {} for one in changelogs}
-        self._versioned = frozenset(versioned)
-        self._kept = None if kept_outputs is None else frozenset(kept_outputs)
-        self.produce: Callable[..., None] = self._produce()
+        self.produce: Callable[..., None] = self._produce(changelogs, kept_outputs)
 
-    def _produce(self) -> Callable[..., None]:
-        logs, versioned, append, kept = self._logs, self._versioned, self.outputs.append, self._kept
+    def _produce(self, changelogs: ChangelogCapture, kept_outputs: Collection[str] | None) -> Callable[..., None]:
+        logs = {topic: changelogs.writer(topic) for topic in changelogs.topics}
+        append, kept = self.outputs.append, None if kept_outputs is None else frozenset(kept_outputs)
 
         def produce(
             topic: str,
@@ -61,24 +55,12 @@ class CapturingProducer:
             headers: HeaderList | None,
         ) -> None:
             log = logs.get(topic)
-            if log is None:
-                if kept is None or topic in kept:
-                    append((topic, key, value, timestamp, headers, partition))
-                return
-            place = (key, timestamp) if topic in versioned else key
-            log.pop(place, None)  # the order of the last updates, as a compacted topic has it
-            log[place] = (value, timestamp, headers)
+            if log is not None:
+                log(key, value, timestamp, headers)  # type: ignore[arg-type]
+            elif kept is None or topic in kept:
+                append((topic, key, value, timestamp, headers, partition))
 
         return produce
-
-    def changelog(self, topic: str) -> Iterator[ChangelogRow]:
-        """Yields the last record of each key of a changelog in the order in which they were written."""
-        versioned = topic in self._versioned
-        for place, (value, timestamp, headers) in self._logs[topic].items():
-            if versioned:
-                yield place[0], value, timestamp, headers
-            elif value is not None:
-                yield place, value, timestamp, headers
 
     def partition_count(self, topic: str) -> int:
         """Returns the number of partitions of a topic.

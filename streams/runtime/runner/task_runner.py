@@ -17,9 +17,11 @@ from typing import Any
 from processor_api.clock import ManualClock, SystemClock
 from processor_api.errors import TopologyError
 from processor_api.record import HeaderList
+from processor_api.stores.factory import ROCKSDB
 from processor_api.task_id import TaskId, TopicPartition
 from processor_api.topology import Topology
 from processor_api.topology_function import TopologyLike
+from state.engine.port import Engine
 from state.write_buffer.memory_budget import Budget
 from streams.config import StreamsConfig
 from streams.kafka.internal_topics import internal_topic_counts
@@ -29,7 +31,8 @@ from streams.runtime.global_stores.task import GlobalTask
 from streams.runtime.plan.task_plan import TaskPlan, plan_tasks
 from streams.runtime.processing.environment import GlobalStoreReader, TaskSettings, no_global_store
 from streams.runtime.processing.error_policy import error_policy_for
-from streams.runtime.runner.captured import CapturingProducer, ChangelogRow, Output
+from streams.runtime.runner.captured import CapturingProducer, Output
+from streams.runtime.runner.changelog_capture import CAPTURE_BYTES, ChangelogCapture, ChangelogRow
 from streams.runtime.runner.columns import history_records
 from streams.runtime.tasks.assembly import TaskAssembly, topology_to_run
 from streams.runtime.tasks.task import Task
@@ -52,6 +55,8 @@ class RunnerOptions:
     """The records of each topic that fills a global store."""
     buffer_bytes: int = 64 << 20
     """The bytes of uncommitted rows from which on `wants_commit` is true."""
+    capture_bytes: int = CAPTURE_BYTES
+    """The bytes of captured changelog records that stay in memory; more are on disk."""
     zero_timestamp_ms: int = 1
     """The timestamp that is written in place of 0, as by the clients of the live application."""
 
@@ -82,9 +87,10 @@ class TaskRunner:
         self.partition = partition
         self.clock = ManualClock()
         counts = {**partition_counts, **internal_topic_counts(made, config.dotted(), partition_counts)}
-        self._producer = _producer(self.plan, counts, options)
-        self._collector = RecordCollector(self._producer, self.clock)
         self._engines = Engines.of(config, SystemClock())
+        self._capture = self._open_capture(options.capture_bytes)
+        self._producer = CapturingProducer(self._capture, counts, options.kept_outputs, options.zero_timestamp_ms)
+        self._collector = RecordCollector(self._producer, self.clock)
         self._budget = Budget(config.statestore_cache_max_bytes, options.buffer_bytes)
         self._globals: GlobalTask | None = None
         self._task: Task | None = None
@@ -98,6 +104,17 @@ class TaskRunner:
         except BaseException:
             self.close()
             raise
+
+    def _open_capture(self, most_bytes: int) -> ChangelogCapture:
+        plan = self.plan
+        own = {store: topic for store, topic in plan.changelogs.items() if store not in plan.source_changelogs}
+        kinds = plan.topology.stores
+        versioned = [own[store] for store in own if "history_retention_ms" in kinds[store].supplier.parameters]
+
+        def open_engine(families: list[str]) -> Engine:
+            return self._engines.open(ROCKSDB, self._directory / "changelogs", families)
+
+        return ChangelogCapture(own.values(), versioned, open_engine, most_bytes)
 
     def _open_globals(self, topology: Topology, rows: Mapping[str, Iterable[HistoryRow]]) -> GlobalStoreReader:
         if not topology.global_stores:
@@ -178,6 +195,7 @@ class TaskRunner:
         self._collector.flush()
         task.apply()
         task.committed()
+        self._capture.settle()
 
     # ------------------------------------------------------------------ results
 
@@ -191,7 +209,7 @@ class TaskRunner:
     def changelog(self) -> dict[str, Iterator[ChangelogRow]]:
         """Returns the rows of each changelog after the last `commit`: the last record of each key, in the order in
         which they were written. Keys that were deleted are left out. A versioned store has a row for each version."""
-        return {topic: self._producer.changelog(topic) for topic in self._producer.changelogs}
+        return {topic: self._capture.rows(topic) for topic in self._capture.topics}
 
     def positions(self) -> dict[str, int]:
         """Returns the next offset to process of each input topic of which a record was processed."""
@@ -232,6 +250,7 @@ class TaskRunner:
                 if globals_ is not None:
                     globals_.close()
             finally:
+                self._capture.close()
                 shutil.rmtree(self._directory, ignore_errors=True)
 
 
@@ -245,10 +264,3 @@ def _plan(
     if not 0 <= partition < plan.tasks:
         raise TopologyError(f"subtopology {subtopology} has {plan.tasks} tasks, there is none of partition {partition}")
     return plan
-
-
-def _producer(plan: TaskPlan, counts: Mapping[str, int], options: RunnerOptions) -> CapturingProducer:
-    own = {store: topic for store, topic in plan.changelogs.items() if store not in plan.source_changelogs}
-    stores = plan.topology.stores
-    versioned = [topic for store, topic in own.items() if "history_retention_ms" in stores[store].supplier.parameters]
-    return CapturingProducer(own.values(), versioned, counts, options.kept_outputs, options.zero_timestamp_ms)
