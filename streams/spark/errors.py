@@ -31,7 +31,8 @@ class WorkerEnvironmentError(SparkBridgeError):
 
 
 class OffsetRangeLost(SparkBridgeError):
-    """Offsets that were pinned are not in the topic any more: it was truncated, or deleted and made again. Pin again."""
+    """Offsets that were pinned are not in the topic any more: it was truncated, or deleted and made again. Pin
+    again."""
 
 
 class UnknownPartitionCount(SparkBridgeError):

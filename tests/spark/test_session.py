@@ -47,7 +47,7 @@ def executable(batches: Any) -> Any:
     ("text", "reason"),
     [
         ("...\nModuleNotFoundError: No module named 'pyarrow'\n", "the executors' Python has no module 'pyarrow'"),
-        ("[PYTHON_VERSION_MISMATCH] Python 3.9 in worker\n...", "the executors run another Python: Python 3.9 in worker"),
+        ("[PYTHON_VERSION_MISMATCH] Has 3.9\n...", "the executors run another Python: Has 3.9"),
         ("ZeroDivisionError: division by zero", None),
     ],
 )
