@@ -8,12 +8,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streams.spark.session import local_session, register
+    from streams.spark.offsets import OffsetRange, OffsetRanges, pin_offsets
+    from streams.spark.read import offsets_of, read_topic
+    from streams.spark.registration import register
+    from streams.spark.session import local_session
 
 __all__ = [
     "NaiveTimestampError",
     "NullTimestampError",
+    "OffsetRange",
     "OffsetRangeLost",
+    "OffsetRanges",
     "PartitionMismatchError",
     "SerdeNotPicklable",
     "SparkBridgeError",
@@ -22,6 +27,9 @@ __all__ = [
     "UnsupportedStore",
     "WorkerEnvironmentError",
     "local_session",
+    "offsets_of",
+    "pin_offsets",
+    "read_topic",
     "register",
 ]
 
@@ -39,7 +47,10 @@ from streams.spark.errors import (
 )
 
 _HOMES = {
-    "session": "local_session register",
+    "offsets": "OffsetRange OffsetRanges pin_offsets",
+    "read": "offsets_of read_topic",
+    "registration": "register",
+    "session": "local_session",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 _OF_THE_EXTRA = frozenset({"pandas", "pyarrow", "pyspark"})

@@ -1,4 +1,4 @@
-"""Sessions of Spark: checks that one can serve the bridge, registration of the data sources, and local sessions."""
+"""Sessions of Spark: checks that one can serve the bridge, and local sessions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["check_version", "check_workers", "local_session", "register"]
+__all__ = ["check_version", "check_workers", "local_session"]
 
 LEAST_VERSION = (4, 1)
 PACKAGES = ("streams-for-kafka", "confluent-kafka", "rocksdict", "pyarrow", "pyspark")
@@ -24,7 +24,6 @@ PACKAGES = ("streams-for-kafka", "confluent-kafka", "rocksdict", "pyarrow", "pys
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
 _OTHER_PYTHON = re.compile(r"PYTHON_VERSION_MISMATCH\][^\n]*")
 
-_registered: WeakSet[SparkSession] = WeakSet()
 _checked: WeakSet[SparkSession] = WeakSet()
 
 
@@ -39,24 +38,6 @@ def check_version(spark: SparkSession) -> None:
             f"Spark {spark.version} is too old: the bridge needs 4.1 or later, for repartitionById and data sources"
             " in Arrow batches; pip install 'pyspark>=4.1', and update the cluster"
         )
-
-
-def register(spark: SparkSession, *, check: bool = True) -> None:
-    """Makes the formats ``streams_topic`` and ``streams_table`` known to a session, for ``spark.read`` and SQL.
-
-    A second call does nothing.
-
-    :param check: also makes sure that the executors have the packages of the driver (:func:`check_workers`).
-    :raises SparkVersionError: if the session's Spark is too old.
-    :raises WorkerEnvironmentError: if the executors lack a package, or have another version of it.
-    """
-    check_version(spark)
-    if check:
-        check_workers(spark)
-    if spark in _registered:
-        return
-
-    _registered.add(spark)
 
 
 def check_workers(spark: SparkSession) -> None:
