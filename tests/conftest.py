@@ -48,11 +48,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The session of Spark that all tests share: two tasks at a time, each tried three times."""
     from streams.spark import local_session
 
-    session = local_session("2,3", name="tests", settings={"spark.sql.shuffle.partitions": 2})
+    settings = {
+        "spark.executorEnv.PYTHONPATH": f"{ROOT / 'tests' / 'support'}",
+        "spark.local.dir": f"{tmp_path_factory.mktemp('spark')}",
+        "spark.log.level": "ERROR",
+        "spark.sql.shuffle.partitions": 2,
+    }
+    session = local_session("2,3", name="tests", settings=settings)
     yield session
     session.stop()
 

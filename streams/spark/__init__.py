@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streams.spark.offsets import OffsetRange, OffsetRanges, pin_offsets
-    from streams.spark.read import offsets_of, read_topic
+    from streams.spark.read import offsets_of, read_table, read_topic
     from streams.spark.registration import register
     from streams.spark.session import local_session
+    from streams.spark.write import WriteReport, write_topic
 
 __all__ = [
     "NaiveTimestampError",
@@ -26,11 +27,14 @@ __all__ = [
     "UnknownPartitionCount",
     "UnsupportedStore",
     "WorkerEnvironmentError",
+    "WriteReport",
     "local_session",
     "offsets_of",
     "pin_offsets",
+    "read_table",
     "read_topic",
     "register",
+    "write_topic",
 ]
 
 from streams.spark.errors import (
@@ -48,9 +52,10 @@ from streams.spark.errors import (
 
 _HOMES = {
     "offsets": "OffsetRange OffsetRanges pin_offsets",
-    "read": "offsets_of read_topic",
+    "read": "offsets_of read_table read_topic",
     "registration": "register",
     "session": "local_session",
+    "write": "WriteReport write_topic",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 _OF_THE_EXTRA = frozenset({"pandas", "pyarrow", "pyspark"})

@@ -197,7 +197,7 @@ def _partitions(
     admin: Admin, topic: str, wanted: Collection[int] | None, timeout_s: float, clock: Clock | None = None
 ) -> Iterator[TopicPartition]:
     clock = clock or SystemClock()
-    deadline = clock.monotonic() + min(timeout_s, 5.0)
+    deadline = clock.monotonic() + min(timeout_s, 1.0)
     while (found := admin.topics([topic]).get(topic)) is None:  # a new topic is not known to each broker at once
         if clock.monotonic() > deadline:
             raise UnknownPartitionCount(f"topic {topic!r} does not exist: check its name and the cluster", topic=topic)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from streams.spark.session import check_version, check_workers
+from streams.spark.table_source import TableSource
 from streams.spark.topic_source import TopicSource
 
 if TYPE_CHECKING:
@@ -30,6 +31,6 @@ def register(spark: SparkSession, *, check: bool = True) -> None:
         check_workers(spark)
     if spark in _registered:
         return
-    for source in (TopicSource,):
+    for source in (TopicSource, TableSource):
         spark.dataSource.register(source)
     _registered.add(spark)
