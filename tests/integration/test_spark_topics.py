@@ -75,7 +75,9 @@ def test_every_part_of_a_record_arrives(spark: Any, kafka: str, topics: Topics, 
     assert {row["topic"] for row in df.collect()} == {topic}
 
 
-def test_times_are_moments_whatever_the_zone_of_the_session(spark: Any, kafka: str, topics: Topics, produce: Any) -> None:
+def test_times_are_moments_whatever_the_zone_of_the_session(
+    spark: Any, kafka: str, topics: Topics, produce: Any
+) -> None:
     topic = topics.create("zones")
     produce(topic, [(b"a", b"1", {"timestamp": 1_700_000_000_123}), (b"b", b"2", {"timestamp": -1})])
     before = spark.conf.get("spark.sql.session.timeZone")
@@ -143,7 +145,10 @@ def test_values_get_the_types_of_their_serdes(spark: Any, kafka: str, topics: To
     produce(topic, [(b"k", None), (b"k", b'{"b":[1,2.5],"a":"\xc3\xa9"}')])
     found = read_topic(spark, kafka, topic, value=json_serde()).orderBy("offset")
     assert [row["value"] for row in found.collect()] == [None, '{"b":[1,2.5],"a":"é"}']
-    assert found.selectExpr("from_json(value, 'a string, b array<double>') as value").collect()[1]["value"]["b"] == [1.0, 2.5]
+    assert found.selectExpr("from_json(value, 'a string, b array<double>') as value").collect()[1]["value"]["b"] == [
+        1.0,
+        2.5,
+    ]
     for kind, serde in serdes.items():
         one = topics.create(f"type-{kind}")
         produce(one, [(b"k", serde.serialize(samples[kind])), (b"k", None)])
@@ -172,7 +177,7 @@ def test_pinned_records_that_are_gone_are_missed_on_the_driver(
     ConfluentClients().admin({"bootstrap.servers": kafka}).delete_records({TopicPartition(topic, 0): 4})
     with pytest.raises(OffsetRangeLost, match=r"has offsets from 4 to 10, so records at 0 were deleted"):
         read_topic(spark, kafka, topic, offsets=pinned)
-    with pytest.raises(PythonException, match="OffsetRangeLost.*does not have offset 0 any more"):
+    with pytest.raises(PythonException, match=r"OffsetRangeLost.*does not have offset 0 any more"):
         df.count()
     admin = AdminClient({"bootstrap.servers": kafka})
     admin.delete_topics([topic])[topic].result(30)
@@ -233,7 +238,9 @@ def test_rows_are_written_as_the_application_would(spark: Any, kafka: str, topic
     ]
     schema = "key string, value long, ms long, headers array<struct<key:string,value:binary>>"
     df = spark.createDataFrame([*rows, ("gone", None, -7, None), (None, 5, None, None)], schema)
-    report = write_topic(df.selectExpr("key", "value", "timestamp_millis(ms) as timestamp", "headers"), kafka, topic, value=L)
+    report = write_topic(
+        df.selectExpr("key", "value", "timestamp_millis(ms) as timestamp", "headers"), kafka, topic, value=L
+    )
     assert (report.topic, report.records) == (topic, 202)
     found = read_topic(spark, kafka, topic, key=S, value=L, headers=True, times="ms").collect()
     by_key = {row["key"]: row for row in found}
@@ -252,7 +259,7 @@ def test_a_partition_or_a_partitioner_decides_where_a_record_goes(spark: Any, ka
     write_topic(df, kafka, topic, key=S, partitioner=lambda topic, key, value, headers, count: [0, 1])
     found = read_topic(spark, kafka, topic, key=S).select("partition", "key").collect()
     assert sorted(tuple(row) for row in found) == [(0, "b"), (1, "b"), (2, "a")]
-    with pytest.raises(PythonException, match="PartitionMismatchError.*has 3 partitions, so none with the number 3"):
+    with pytest.raises(PythonException, match=r"PartitionMismatchError.*has 3 partitions, so none with the number 3"):
         write_topic(df.selectExpr("key", "value", "3 as partition"), kafka, topic)
 
 
@@ -266,7 +273,9 @@ def test_json_text_and_structs_are_written_by_serdes_of_objects(spark: Any, kafk
     write_topic(struct, kafka, topic, value=json_serde())
     values = [row["value"] for row in read_topic(spark, kafka, topic, value=S).orderBy("offset").collect()]
     assert values == ['{"id":1,"note":"é"}', None, '{"id":1,"note":"é"}']
-    with pytest.raises(PythonException, match=r"SerializationError: the value .*cannot be written by the serde 'pydantic"):
+    with pytest.raises(
+        PythonException, match=r"SerializationError: the value .*cannot be written by the serde 'pydantic"
+    ):
         write_topic(spark.createDataFrame([("a", '{"id": "x"}')], "key string, value string"), kafka, topic,
                     value=pydantic_serde(Order))  # fmt: skip
 
@@ -274,8 +283,10 @@ def test_json_text_and_structs_are_written_by_serdes_of_objects(spark: Any, kafk
 def test_a_task_that_fails_after_its_rows_writes_them_again(spark: Any, kafka: str, topics: Topics) -> None:
     """As documented: nothing is lost, and what the first try had sent is there twice."""
     topic = topics.create("retried")
-    df = spark.range(0, 100, 1, 1).selectExpr("string(id) as key", "string(id) as value").mapInArrow(
-        fail_at_the_end_of_the_first_try, "key string, value string"
+    df = (
+        spark.range(0, 100, 1, 1)
+        .selectExpr("string(id) as key", "string(id) as value")
+        .mapInArrow(fail_at_the_end_of_the_first_try, "key string, value string")
     )
     assert write_topic(df, kafka, topic).records == 100
     values = [row["value"] for row in read_topic(spark, kafka, topic, value=S).collect()]
