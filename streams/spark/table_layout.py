@@ -46,7 +46,8 @@ class Entries:
     """Entries of one partition of a store, as columns of equal length."""
 
     keys: Sequence[bytes]
-    values: Sequence[bytes | None]
+    values: Sequence[Any]
+    """Bytes or ``None``; in list stores also the items."""
     timestamps: Sequence[int | None]
     offsets: Sequence[int | None]
     headers: Sequence[HeaderList | None] | None = None
@@ -72,6 +73,8 @@ class TableLayout:
     retention: Retention | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Those of the store's supplier."""
+    offsets: bool = True
+    """Whether there is a column ``changelog_offset``."""
     from_source: bool = False
     """Whether a source topic is the changelog: its records without a key are not for the store."""
 
@@ -95,7 +98,7 @@ class TableLayout:
             found.append(("timestamp", "timestamp", TIME_TYPE))
         if self.headers:
             found.append(("headers", HEADERS, HEADERS_TYPE))
-        if self.form != VERSIONED:
+        if self.form != VERSIONED and self.offsets:
             found.append(("changelog_offset", "long", pa.int64()))
         return found
 
@@ -208,13 +211,13 @@ class TableLayout:
         schema = self.arrow_schema
         return pa.RecordBatch.from_arrays([arrays[name] for name in schema.names], schema=schema)
 
-    def _values(self, values: Sequence[bytes | None], place: Callable[[int], Mapping[str, Any]]) -> pa.Array:
+    def _values(self, values: Sequence[Any], place: Callable[[int], Mapping[str, Any]]) -> pa.Array:
         if self.form != LIST:
             return self.value.array(values, place)
         ends, flat = [0], []
         for number, value in enumerate(values):
             try:
-                flat += read_items(value or b"")
+                flat += value if isinstance(value, list) else read_items(value or b"")
             except ValueError as error:
                 raise DeserializationError(f"the value is no list: {error}", **place(number)) from error
             ends.append(len(flat))

@@ -34,7 +34,7 @@ def lower(data: bytes) -> str:
 @pytest.mark.parametrize("protocol", [2, pickle.HIGHEST_PROTOCOL])
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_a_built_in_serde_is_the_same_object_again(name: str, protocol: int) -> None:
-    """Stores and lists know the built-in serdes by identity; a copy was slower, and a list of copies had other bytes."""
+    """Stores and lists know the built-in serdes by identity; a copy was slower, and lists of copies had other bytes."""
     serde = getattr(Serdes, name)
     assert pickle.loads(pickle.dumps(serde, protocol)) is serde
     assert copy.deepcopy(serde) is serde
