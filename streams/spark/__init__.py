@@ -1,4 +1,80 @@
 """The bridge to PySpark: tables and topics as DataFrames, backfills of a topology over history, handover to live.
 
-Needs the extra ``streams[spark]``; nothing else in the package imports this room.
+Needs the extra ``streams-for-kafka[spark]``; nothing else in the package imports this room. A name is loaded when it is
+first used.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from streams.spark.offsets import OffsetRange, OffsetRanges, pin_offsets
+    from streams.spark.read import offsets_of, read_table, read_topic
+    from streams.spark.registration import register
+    from streams.spark.session import local_session
+    from streams.spark.write import WriteReport, write_topic
+
+__all__ = [
+    "NaiveTimestampError",
+    "NullTimestampError",
+    "OffsetRange",
+    "OffsetRangeLost",
+    "OffsetRanges",
+    "PartitionMismatchError",
+    "SerdeNotPicklable",
+    "SparkBridgeError",
+    "SparkVersionError",
+    "UnknownPartitionCount",
+    "UnsupportedStore",
+    "WorkerEnvironmentError",
+    "WriteReport",
+    "local_session",
+    "offsets_of",
+    "pin_offsets",
+    "read_table",
+    "read_topic",
+    "register",
+    "write_topic",
+]
+
+from streams.spark.errors import (
+    NaiveTimestampError,
+    NullTimestampError,
+    OffsetRangeLost,
+    PartitionMismatchError,
+    SerdeNotPicklable,
+    SparkBridgeError,
+    SparkVersionError,
+    UnknownPartitionCount,
+    UnsupportedStore,
+    WorkerEnvironmentError,
+)
+
+_HOMES = {
+    "offsets": "OffsetRange OffsetRanges pin_offsets",
+    "read": "offsets_of read_table read_topic",
+    "registration": "register",
+    "session": "local_session",
+    "write": "WriteReport write_topic",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+_OF_THE_EXTRA = frozenset({"pandas", "pyarrow", "pyspark"})
+
+if not TYPE_CHECKING:  # a type checker would take every name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        home = _HOME_OF.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        try:
+            import pyspark.sql  # noqa: F401
+
+            found = getattr(import_module(f"{__name__}.{home}"), name)
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.partition(".")[0] not in _OF_THE_EXTRA:
+                raise
+            raise ImportError(
+                f"streams.spark.{name} needs {error.name}: pip install 'streams-for-kafka[spark]'", name=error.name
+            ) from error
+        globals()[name] = found
+        return found
