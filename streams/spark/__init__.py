@@ -8,23 +8,41 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from streams.spark.backfill import Backfill, BackfillPlan
+    from streams.spark.history import History
     from streams.spark.offsets import OffsetRange, OffsetRanges, pin_offsets
     from streams.spark.read import offsets_of, read_table, read_topic
     from streams.spark.registration import register
+    from streams.spark.result import BackfillResult, StageReport
     from streams.spark.session import local_session
     from streams.spark.write import WriteReport, write_topic
 
 __all__ = [
+    "Backfill",
+    "BackfillPlan",
+    "BackfillResult",
+    "CopartitionError",
+    "CyclicTopologyError",
+    "History",
+    "HistorySchemaError",
+    "MissingHistoryError",
     "NaiveTimestampError",
     "NullTimestampError",
+    "OffsetGapError",
     "OffsetRange",
     "OffsetRangeLost",
     "OffsetRanges",
     "PartitionMismatchError",
+    "RunDirConflict",
     "SerdeNotPicklable",
     "SparkBridgeError",
     "SparkVersionError",
+    "StageFailed",
+    "StageReport",
+    "TopologyNotPicklable",
     "UnknownPartitionCount",
+    "UnsupportedContextError",
+    "UnsupportedForBackfill",
     "UnsupportedStore",
     "WorkerEnvironmentError",
     "WriteReport",
@@ -37,6 +55,18 @@ __all__ = [
     "write_topic",
 ]
 
+from streams.spark.backfill_errors import (
+    CopartitionError,
+    CyclicTopologyError,
+    HistorySchemaError,
+    MissingHistoryError,
+    OffsetGapError,
+    RunDirConflict,
+    StageFailed,
+    TopologyNotPicklable,
+    UnsupportedContextError,
+    UnsupportedForBackfill,
+)
 from streams.spark.errors import (
     NaiveTimestampError,
     NullTimestampError,
@@ -51,9 +81,12 @@ from streams.spark.errors import (
 )
 
 _HOMES = {
+    "backfill": "Backfill BackfillPlan",
+    "history": "History",
     "offsets": "OffsetRange OffsetRanges pin_offsets",
     "read": "offsets_of read_table read_topic",
     "registration": "register",
+    "result": "BackfillResult StageReport",
     "session": "local_session",
     "write": "WriteReport write_topic",
 }

@@ -25,6 +25,7 @@ from streams.spark.prepared_history import Preparation, prepared
 from streams.spark.progress import progress_of
 from streams.spark.result import BackfillResult, StageReport, read_rows, stage_report
 from streams.spark.run_directory import RunDirectory
+from streams.spark.session import check_version, check_workers
 from streams.spark.shipped_topology import checked_topology, dead_letter_topic, ship
 from streams.spark.stage_input import InputRows, history_rows, order_by_time, placed_rows, written_rows
 from streams.spark.stage_job import JobInput, StageJob
@@ -120,8 +121,7 @@ class Backfill:
         self._outputs = outputs
         self._on_cycle = on_cycle
         self._clock: Clock = SystemClock()
-        settings = _with_application_id(config, application_id)
-        self._shipped = ship(topology, settings, dead_letters=on_error == "dead_letter")
+        self._shipped = ship(topology, application_id, config or {}, dead_letters=on_error == "dead_letter")
         self._on_error = on_error
         self.application_id = application_id
         self.config = self._shipped.config
@@ -200,6 +200,8 @@ class Backfill:
         :raises SparkBridgeError: if the backfill cannot run, or a task fails; what the tasks raise is raised here.
         """
         plan = self.plan()
+        check_version(self._spark)
+        check_workers(self._spark)
         self._directory.begin(self._wanted(plan), resume=resume)
         try:
             globals_ = {topic: self._global_files(n, topic) for n, topic in enumerate(plan.global_topics)}
@@ -210,7 +212,7 @@ class Backfill:
                     reports.append(stage_report(found, resumed=True))
                 else:
                     reports.append(self._run_stage(stage, reports, globals_))
-            return BackfillResult(self._spark, self._directory, self.topology, reports)
+            return BackfillResult(self._spark, self._directory, self.topology, self.config, reports)
         finally:
             self._directory.release()
 
@@ -338,12 +340,3 @@ class Backfill:
 def _check_choice(name: str, given: Any, choices: tuple[str, ...]) -> None:
     if given not in choices:
         raise SparkBridgeError(f"{name}={given!r}: it must be {' or '.join(map(repr, choices))}")
-
-
-def _with_application_id(config: StreamsConfig | Mapping[str, Any] | None, application_id: str) -> dict[str, Any]:
-    if isinstance(config, StreamsConfig):
-        given = {name: value for name, value in config.dotted().items() if config.origin(name) == "given"}
-    else:
-        given = dict(config or {})
-    given.pop("application_id", None)
-    return {**given, "application.id": application_id}

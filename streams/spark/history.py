@@ -8,7 +8,9 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from streams.spark.backfill_errors import HistorySchemaError
-from streams.spark.errors import NaiveTimestampError
+from streams.spark.errors import NaiveTimestampError, SparkBridgeError
+from streams.spark.offsets import ClusterConfig, OffsetRanges, Place, pin_offsets
+from streams.spark.read import read_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -60,6 +62,34 @@ class History:
         """
         paths = [path] if isinstance(path, str) else list(path)
         return History(spark.read.parquet(*paths), **columns)
+
+    @staticmethod
+    def kafka(
+        spark: SparkSession,
+        config: ClusterConfig,
+        topic: str,
+        *,
+        offsets: OffsetRanges | None = None,
+        start: Place = "earliest",
+        end: Place = "latest",
+    ) -> History:
+        """Returns the records that Kafka retains of a topic, or a part of them.
+
+        The offsets are pinned here: with ``start`` and ``end`` as times, records of a time range are processed again.
+
+        :param offsets: pinned before (:func:`streams.spark.pin_offsets`), in place of ``start`` and ``end``.
+        :param start: ``"earliest"``, an offset, or a time with a zone.
+        :param end: ``"latest"``, an offset, or a time with a zone.
+        :raises OffsetRangeLost: if pinned records are not in the topic any more.
+        :raises UnknownPartitionCount: if the topic does not exist.
+        """
+        everything = pin_offsets(config, topic)
+        if offsets is None:
+            offsets = pin_offsets(config, topic, start=start, end=end)
+        elif start != "earliest" or end != "latest":
+            raise SparkBridgeError("give offsets, or start and end, not both", topic=topic)
+        rows = read_topic(spark, config, topic, offsets=offsets, headers=True, times="ms")
+        return History(rows, headers="headers", partitions=len(everything.ranges))
 
     def check(self, topic: str) -> None:
         """Checks that the columns are there and have types that can be read.

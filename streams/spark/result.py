@@ -9,10 +9,16 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from processor_api.topology import Topology
+from processor_api.topology_function import TopologyLike
+from streams.config import StreamsConfig
 from streams.spark.backfill_errors import RunDirConflict
+from streams.spark.changelog_rows import table_of_rows
+from streams.spark.diff import diff_tables
 from streams.spark.errors import SparkBridgeError
 from streams.spark.rows import SPARK_COLUMNS
 from streams.spark.run_directory import RunDirectory
+from streams.spark.shipped_topology import backfill_config
+from streams.spark.table_layout import load_topology, table_layout
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,9 +74,15 @@ class BackfillResult:
     """Gives what a backfill wrote as DataFrames. Nothing is read before an action of Spark."""
 
     def __init__(
-        self, spark: SparkSession, directory: RunDirectory, topology: Topology, stages: Iterable[StageReport]
+        self,
+        spark: SparkSession,
+        directory: RunDirectory,
+        topology: Topology,
+        config: StreamsConfig,
+        stages: Iterable[StageReport],
     ) -> None:
         self._spark = spark
+        self._config = config
         self._directory = directory
         self._topology = topology
         self.stages = tuple(stages)
@@ -100,10 +112,16 @@ class BackfillResult:
         }
 
     @staticmethod
-    def load(spark: SparkSession, run_dir: str | os.PathLike[str], topology: Topology) -> BackfillResult:
+    def load(
+        spark: SparkSession,
+        run_dir: str | os.PathLike[str],
+        topology: TopologyLike | str,
+        config: StreamsConfig | Mapping[str, Any] | None = None,
+    ) -> BackfillResult:
         """Returns the result of a backfill that has ended before.
 
-        :param topology: the topology that was run.
+        :param topology: the topology that was run, a function that makes it, or ``"module:function"``.
+        :param config: the settings it was run with; tables need the default serdes.
         :raises RunDirConflict: if the directory has no complete backfill.
         """
         directory = RunDirectory(run_dir)
@@ -119,7 +137,8 @@ class BackfillResult:
                     " it goes on where it stopped"
                 )
             stages.append(stage_report(found, resumed=True))
-        return BackfillResult(spark, directory, topology, stages)
+        settings = backfill_config(config, run["application_id"])
+        return BackfillResult(spark, directory, load_topology(topology, settings), settings, stages)
 
     # ------------------------------------------------------------------ frames
 
@@ -144,9 +163,36 @@ class BackfillResult:
         columns = ["partition", "upstream", "seq", "key", "value", _timestamp(), "headers"]
         return rows.where(functions.col("topic") == topic).select(*columns)
 
-    def table(self, store: str) -> DataFrame:
-        """Returns the rows of a store as its changelog has them, as bytes: columns ``partition``, ``key``, ``value``,
-        ``timestamp``, ``headers``.
+    def table(self, store: str, *, raw: bool = False, expired_windows: bool = False) -> DataFrame:
+        """Returns the table of a store at the end of the history, with the columns of :func:`streams.spark.read_table`
+        except ``changelog_offset``.
+
+        :param raw: keys and values as bytes.
+        :param expired_windows: also windows and sessions whose retention is over.
+        :raises SparkBridgeError: if there is no such store, it has no changelog of its own, or its rows are no columns.
+        """
+        self.changelog(store)
+        layout = table_layout(self._config, self._topology, store, raw=raw)
+        return table_of_rows(self.changelog_rows(store), layout, all_versions=True, expired=expired_windows)
+
+    def diff(self, store: str, live: DataFrame) -> DataFrame:
+        """Compares the table of a store with that of the live application (:func:`streams.spark.read_table`).
+
+        :param live: the live table; read it as of the offsets at which the history ends.
+        :returns: a row for each key that differs: ``difference`` (``only_backfill``, ``only_live`` or ``different``),
+            and both rows in the columns ``backfill`` and ``live``.
+        :raises SparkBridgeError: if the tables have other columns; read both with the same serdes, or both raw.
+        """
+        raw = dict(live.dtypes).get("key") == "binary" and dict(live.dtypes).get("value") == "binary"
+        layout = table_layout(self._config, self._topology, store, raw=raw)
+        own = self.table(store, raw=raw)
+        values = [name for name in ("value", "timestamp", "valid_to") if name in own.columns]
+        keys = ("partition", *layout.key_columns)
+        return diff_tables(own, live, keys=keys, values=values, names=("backfill", "live"))
+
+    def changelog_rows(self, store: str) -> DataFrame:
+        """Returns the last record of each key of a store's changelog, as bytes: columns ``partition``, ``seq``,
+        ``key``, ``value``, ``ts`` in ms, ``headers``. Versioned stores have each version.
 
         :raises SparkBridgeError: if there is no such store, or it has no changelog of its own.
         """
@@ -154,9 +200,8 @@ class BackfillResult:
 
         changelog = self.changelog(store)
         rows = self._rows("state", lambda task: changelog in task["checksums"])
-        return rows.where(functions.col("topic") == changelog).select(
-            "partition", "key", "value", _timestamp(), "headers"
-        )
+        own = rows.where(functions.col("topic") == changelog)
+        return own.select("partition", "seq", "key", "value", "ts", "headers")
 
     def changelog(self, store: str) -> str:
         """Returns the name of the changelog of a store.

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from processor_api.record import HeaderList
-from streams.runtime.runner.captured import ChangelogRow, Output
+from streams.runtime.runner.captured import Output
+from streams.runtime.runner.changelog_capture import ChangelogRow
 
 __all__ = ["COLUMNS", "SPARK_COLUMNS", "RowWriter", "headers_column", "output_rows", "state_rows"]
 

@@ -21,7 +21,7 @@ from streams.config.settings import kafka_name
 from streams.spark.backfill_errors import TopologyNotPicklable
 from streams.spark.errors import SparkBridgeError
 
-__all__ = ["ShippedTopology", "checked_topology", "dead_letter_topic", "ship"]
+__all__ = ["ShippedTopology", "backfill_config", "checked_topology", "dead_letter_topic", "ship"]
 
 
 def _dumps(value: Any) -> bytes:
@@ -88,7 +88,11 @@ class ShippedTopology:
 
 
 def ship(
-    topology: str | Callable[..., Any], config: StreamsConfig | Mapping[str, Any], *, dead_letters: bool
+    topology: str | Callable[..., Any],
+    application_id: str,
+    config: StreamsConfig | Mapping[str, Any],
+    *,
+    dead_letters: bool,
 ) -> ShippedTopology:
     """Returns a topology in the form for executors.
 
@@ -96,16 +100,21 @@ def ship(
     :param dead_letters: whether records that cannot be read or processed are captured as dead letters.
     :raises TopologyNotPicklable: if the function or a setting cannot be sent to other processes.
     """
-    settings = _settings(config)
+    settings = _settings(config) | {"application.id": application_id}
     if dead_letters:
         settings |= {
             "deserialization.exception.handler": log_and_continue,
             "processing.exception.handler": log_and_continue_processing,
-            "errors.dead.letter.queue.topic.name": dead_letter_topic(settings["application.id"]),
+            "errors.dead.letter.queue.topic.name": dead_letter_topic(application_id),
         }
     made_by: str | bytes = topology if isinstance(topology, str) else _pickled_function(topology)
     pickled = _pickled_settings(settings)
     return ShippedTopology(made_by, pickled, tuple(path for path in sys.path if path))
+
+
+def backfill_config(config: StreamsConfig | Mapping[str, Any] | None, application_id: str) -> StreamsConfig:
+    """Returns the configuration of a backfill, whose topology belongs to an application."""
+    return StreamsConfig.of({**_settings(config or {}), "application.id": application_id})
 
 
 def _settings(config: StreamsConfig | Mapping[str, Any]) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def rows_of(count: int, partitions: int = 4, empty: int = 2) -> list[Row]:
 
 
 def table_of(result: Any) -> dict[bytes, int]:
-    return {bytes(row.key): int.from_bytes(row.value, "big") for row in result.table("by-value").collect()}
+    return {bytes(row.key): int.from_bytes(row.value, "big") for row in result.changelog_rows("by-value").collect()}
 
 
 def truth(rows: list[Row]) -> dict[bytes | None, int]:
@@ -247,7 +247,7 @@ def test_records_that_cannot_be_processed_are_dead_letters_if_asked_for(spark: A
         backfill(spark, tmp_path, count_numbers, rows, **options, run_dir=tmp_path / "fails").run()
     assert (caught.value.topic, caught.value.partition, caught.value.offset) == ("events", 0, 1)
     result = backfill(spark, tmp_path, count_numbers, rows, **options, on_error="dead_letter").run()
-    assert [int.from_bytes(row.value, "big") for row in result.table("numbers").collect()] == [2]
+    assert [int.from_bytes(row.value, "big") for row in result.changelog_rows("numbers").collect()] == [2]
     (letter,) = result.dead_letters().collect()
     assert (bytes(letter.value), letter.partition) == (b"short", 0)
     assert ("__streams.errors.offset", b"1") in [(one["key"], bytes(one["value"])) for one in letter.headers]
@@ -275,7 +275,7 @@ def test_rows_that_cannot_be_used_are_named(tmp_path: Path, case: str) -> None:
 
 def stage_job(tmp_path: Path) -> StageJob:
     return StageJob(
-        shipped=ship(count_by_value, {"application.id": "app", **SETTINGS}, dead_letters=False),
+        shipped=ship(count_by_value, "app", SETTINGS, dead_letters=False),
         stage=0,
         subtopologies=(0,),
         looped=(),

@@ -126,7 +126,7 @@ def results_of(result: Any, outputs: Iterable[str], stores: Iterable[str], *, ve
         found[topic] = [(_bytes(row.key), _bytes(row.value), row.ms, _headers(row.headers)) for row in rows]
     tables: dict[str, dict[Any, tuple[bytes, int]]] = {}
     for store in stores:
-        rows = result.table(store).selectExpr("*", "unix_millis(timestamp) as ms").collect()
+        rows = result.changelog_rows(store).withColumnRenamed("ts", "ms").collect()
         name = result.changelog(store)
         tables[name] = {
             ((bytes(row.key), row.ms) if store in versioned else bytes(row.key)): (_bytes(row.value), row.ms)
