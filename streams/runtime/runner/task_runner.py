@@ -7,14 +7,12 @@ consumer: its owner feeds columns of records. There is no producer: records of s
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from processor_api.clock import ManualClock, SystemClock
+from processor_api.clock import ManualClock
 from processor_api.errors import TopologyError
 from processor_api.record import HeaderList
 from processor_api.stores.factory import ROCKSDB
@@ -26,39 +24,24 @@ from state.write_buffer.memory_budget import Budget
 from streams.config import StreamsConfig
 from streams.kafka.internal_topics import internal_topic_counts
 from streams.kafka.record_collector import RecordCollector
-from streams.runtime.engines.opener import Engines
-from streams.runtime.global_stores.task import GlobalTask
+from streams.runtime.engines.opener import spilling
 from streams.runtime.plan.task_plan import TaskPlan, plan_tasks
-from streams.runtime.processing.environment import GlobalStoreReader, TaskSettings, no_global_store
+from streams.runtime.processing.environment import TaskSettings
 from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.runner.captured import CapturingProducer, Output
-from streams.runtime.runner.changelog_capture import CAPTURE_BYTES, ChangelogCapture, ChangelogRow
+from streams.runtime.runner.changelog_capture import ChangelogCapture, ChangelogRow
 from streams.runtime.runner.columns import history_records
-from streams.runtime.tasks.assembly import TaskAssembly, topology_to_run
-from streams.runtime.tasks.task import Task
+from streams.runtime.runner.earlier_state import load_rows, start_offsets
+from streams.runtime.runner.options import HistoryRow, RunnerOptions
+from streams.runtime.runner.resources import RunnerResources
+from streams.runtime.tasks.assembly import TaskAssembly
+from streams.runtime.tasks.task import Task, TaskState
 
-__all__ = ["RunnerOptions", "TaskRunner"]
+__all__ = ["HistoryRow", "RunnerOptions", "TaskRunner"]
 
-HistoryRow = tuple[bytes | None, bytes | None, int, HeaderList | None, int]
-"""``(key, value, timestamp_ms, headers, offset)``"""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunnerOptions:
-    """Holds the options of a :class:`TaskRunner`."""
-
-    directory: Path | None = None
-    """Where it makes its own directory, which `close` removes; the system's place for temporary files if not given."""
-    kept_outputs: frozenset[str] | None = None
-    """The topics whose records are captured; those of other sinks are dropped. ``None`` keeps all."""
-    global_rows: Mapping[str, Iterable[HistoryRow]] = field(default_factory=dict)
-    """The records of each topic that fills a global store."""
-    buffer_bytes: int = 64 << 20
-    """The bytes of uncommitted rows from which on `wants_commit` is true."""
-    capture_bytes: int = CAPTURE_BYTES
-    """The bytes of captured changelog records that stay in memory; more are on disk."""
-    zero_timestamp_ms: int = 1
-    """The timestamp that is written in place of 0, as by the clients of the live application."""
+COUNTED_PART = 6
+"""Bytes in memory for each byte that the write buffers of small rows count: they count as Kafka Streams does, without
+the objects of Python. Large rows take less."""
 
 
 class TaskRunner:
@@ -68,6 +51,8 @@ class TaskRunner:
     :param partition_counts: the partition counts of all topics that the topology reads or writes, except internal ones.
     :param subtopology: the number of the subtopology.
     :param partition: the partition whose task it is.
+    :param resources: what it shares with other runners of the same topology; of its own, and closed with it, if not
+        given.
     :raises TopologyError: if there is no such task.
     """
 
@@ -79,80 +64,77 @@ class TaskRunner:
         subtopology: int,
         partition: int,
         options: RunnerOptions | None = None,
+        resources: RunnerResources | None = None,
     ) -> None:
-        self.config = config = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
-        options = options or RunnerOptions()
-        made = topology_to_run(topology, config)
-        self.plan = _plan(made, config, partition_counts, subtopology, partition)
+        self._options = options = options or RunnerOptions()
+        self._shares = resources is not None
+        self._resources = resources = resources or RunnerResources(topology, config, options)
+        self.config = config = resources.config
         self.partition = partition
         self.clock = ManualClock()
-        counts = {**partition_counts, **internal_topic_counts(made, config.dotted(), partition_counts)}
-        self._engines = Engines.of(config, SystemClock())
-        self._capture = self._open_capture(options.capture_bytes)
-        self._producer = CapturingProducer(self._capture, counts, options.kept_outputs, options.zero_timestamp_ms)
-        self._collector = RecordCollector(self._producer, self.clock)
-        self._budget = Budget(config.statestore_cache_max_bytes, options.buffer_bytes)
-        self._globals: GlobalTask | None = None
         self._task: Task | None = None
-        if options.directory is not None:
-            options.directory.mkdir(parents=True, exist_ok=True)
-        self._directory = Path(tempfile.mkdtemp(prefix="streams-task-", dir=options.directory))
+        self._capture: ChangelogCapture | None = None
+        self._directory = resources.directory / str(TaskId(subtopology, partition))
         try:
-            reader = self._open_globals(made, options.global_rows)
-            self._task = self._open_task(reader)
-            self._task.start(self._collector, {})
+            made = resources.topology
+            self.plan = _plan(made, config, partition_counts, subtopology, partition)
+            counts = {**partition_counts, **internal_topic_counts(made, config.dotted(), partition_counts)}
+            self._capture = self._open_capture()
+            self._producer = CapturingProducer(self._capture, counts, options.kept_outputs, options.zero_timestamp_ms)
+            self._collector = RecordCollector(self._producer, self.clock)
+            self._budget = Budget(config.statestore_cache_max_bytes, options.buffer_bytes // COUNTED_PART)
+            self._task = self._open_task()
+            load_rows(self._task, options.state, self._capture)
+            if not options.event_time:
+                self._start()
         except BaseException:
             self.close()
             raise
 
-    def _open_capture(self, most_bytes: int) -> ChangelogCapture:
-        plan = self.plan
+    def _open_capture(self) -> ChangelogCapture:
+        plan, engines = self.plan, self._resources.engines
         own = {store: topic for store, topic in plan.changelogs.items() if store not in plan.source_changelogs}
         kinds = plan.topology.stores
         versioned = [own[store] for store in own if "history_retention_ms" in kinds[store].supplier.parameters]
 
         def open_engine(families: list[str]) -> Engine:
-            return self._engines.open(ROCKSDB, self._directory / "changelogs", families)
+            return engines.open(ROCKSDB, self._directory / "changelogs", families)
 
-        return ChangelogCapture(own.values(), versioned, open_engine, most_bytes)
+        return ChangelogCapture(own.values(), versioned, open_engine, self._options.capture_bytes)
 
-    def _open_globals(self, topology: Topology, rows: Mapping[str, Iterable[HistoryRow]]) -> GlobalStoreReader:
-        if not topology.global_stores:
-            return no_global_store
-        directory = self._directory / "global"
-        task = self._globals = GlobalTask(topology, self.config, directory, self.clock, self._engines.open)
-        task.start()
-        for topic in task.specs:
-            records = list(rows.get(topic, ()))
-            if records:
-                task.process(TopicPartition(topic, 0), history_records(*zip(*records, strict=True)))
-        task.apply()
-        return task.stores.reader
-
-    def _open_task(self, global_store: GlobalStoreReader) -> Task:
-        config, task_id = self.config, TaskId(self.plan.subtopology, self.partition)
+    def _open_task(self) -> Task:
+        config, resources = self.config, self._resources
         assembly = TaskAssembly(
             settings=TaskSettings.of(
-                config, log_each_put=config.changelog_updates == "each", global_store=global_store
+                config, log_each_put=config.changelog_updates == "each", global_store=resources.global_store
             ),
             error_policy=partial(error_policy_for, config, collector=self._collector),
             clock=self.clock,
-            open_engine=self._engines.open,
+            open_engine=spilling(resources.engines.open, self._options.store_bytes),
             budget=self._budget,
         )
-        return assembly.task(self.plan, task_id, self._directory / str(task_id))
+        return assembly.task(self.plan, TaskId(self.plan.subtopology, self.partition), self._directory)
+
+    def _start(self) -> None:
+        task, options = self._running, self._options
+        task.start(self._collector, start_offsets(task, options.partition_times, options.processor_times))
 
     @property
     def _running(self) -> Task:
         assert self._task is not None
         return self._task
 
+    @property
+    def _captured(self) -> ChangelogCapture:
+        assert self._capture is not None
+        return self._capture
+
     # ------------------------------------------------------------------ processing
 
     @property
     def topics(self) -> tuple[str, ...]:
         """The topics that the task reads. Of records with equal timestamps, those of an earlier topic go first."""
-        return tuple(partition.topic for partition in self._running.queues)
+        return tuple(place.topic for place in self.plan.partitions(self.partition))
 
     def feed(
         self,
@@ -167,8 +149,10 @@ class TaskRunner:
 
         :raises TopologyError: if the task does not read the topic.
         """
-        place = TopicPartition(topic, self.partition)
         task = self._running
+        if task.state is TaskState.CREATED:
+            self._begin_at(min(timestamps, default=0))
+        place = TopicPartition(topic, self.partition)
         if place not in task.queues:
             raise TopologyError(
                 f"task {task.id} does not read {place}; it reads {', '.join(map(str, task.queues)) or 'nothing'}",
@@ -180,9 +164,24 @@ class TaskRunner:
     def run(self) -> int:
         """Processes everything that was fed, in the order of timestamps; returns how many records it was."""
         task, count = self._running, 0
+        if self._options.event_time:
+            while task.process(1):
+                count += 1
+                self._begin_at(self.stream_time)
+            return count
         while done := task.process(1 << 30):
             count += done
         return count
+
+    def _begin_at(self, time: int) -> None:
+        """Moves the clock to a time, unless it is later already, and runs what is due by then."""
+        task = self._running
+        if time > self.clock.time_ms():
+            self.clock.advance(time - self.clock.time_ms())
+        if task.state is TaskState.CREATED:
+            self._start()
+        elif task.wall_clock_due():
+            task.punctuate_wall_clock()
 
     def wants_commit(self) -> bool:
         """Whether more waits for a commit than may; to be asked after each `run`."""
@@ -191,11 +190,13 @@ class TaskRunner:
     def commit(self) -> None:
         """Forwards what caches hold back, and writes what was put to the stores."""
         task = self._running
+        if task.state is TaskState.CREATED:
+            self._start()
         task.drain()
         self._collector.flush()
         task.apply()
         task.committed()
-        self._capture.settle()
+        self._captured.settle()
 
     # ------------------------------------------------------------------ results
 
@@ -209,7 +210,8 @@ class TaskRunner:
     def changelog(self) -> dict[str, Iterator[ChangelogRow]]:
         """Returns the rows of each changelog after the last `commit`: the last record of each key, in the order in
         which they were written. Keys that were deleted are left out. A versioned store has a row for each version."""
-        return {topic: self._capture.rows(topic) for topic in self._capture.topics}
+        capture = self._captured
+        return {topic: capture.rows(topic) for topic in capture.topics}
 
     def positions(self) -> dict[str, int]:
         """Returns the next offset to process of each input topic of which a record was processed."""
@@ -241,17 +243,16 @@ class TaskRunner:
     def close(self) -> None:
         """Closes the task and removes its directory; what was not committed is lost."""
         task, self._task = self._task, None
-        globals_, self._globals = self._globals, None
-        try:
+        capture, self._capture = self._capture, None
+        with ExitStack() as steps:
+            if self._shares:
+                steps.callback(shutil.rmtree, self._directory, ignore_errors=True)
+            else:
+                steps.callback(self._resources.close)
+            if capture is not None:
+                steps.callback(capture.close)
             if task is not None:
-                task.close()
-        finally:
-            try:
-                if globals_ is not None:
-                    globals_.close()
-            finally:
-                self._capture.close()
-                shutil.rmtree(self._directory, ignore_errors=True)
+                steps.callback(task.close)
 
 
 def _plan(
