@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from streams.spark.read import offsets_of, read_table, read_topic
     from streams.spark.registration import register
     from streams.spark.session import local_session
+    from streams.spark.state import read_state
     from streams.spark.write import WriteReport, write_topic
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "local_session",
     "offsets_of",
     "pin_offsets",
+    "read_state",
     "read_table",
     "read_topic",
     "register",
@@ -55,6 +57,7 @@ _HOMES = {
     "read": "offsets_of read_table read_topic",
     "registration": "register",
     "session": "local_session",
+    "state": "read_state",
     "write": "WriteReport write_topic",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
