@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from streams.spark.registration import register
     from streams.spark.result import BackfillResult, StageReport
     from streams.spark.session import local_session
+    from streams.spark.state import read_state
     from streams.spark.write import WriteReport, write_topic
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "local_session",
     "offsets_of",
     "pin_offsets",
+    "read_state",
     "read_table",
     "read_topic",
     "register",
@@ -88,6 +90,7 @@ _HOMES = {
     "registration": "register",
     "result": "BackfillResult StageReport",
     "session": "local_session",
+    "state": "read_state",
     "write": "WriteReport write_topic",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

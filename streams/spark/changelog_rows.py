@@ -58,7 +58,7 @@ def table_of_rows(
 
 
 def _stream_times(rows: DataFrame, layout: TableLayout) -> dict[int, int]:
-    """Returns the largest time in the keys of each partition; times are never negative, so their bytes compare alike."""
+    """Returns the largest time in the keys of each partition. No time is negative, so their bytes compare alike."""
     if layout.form not in (WINDOW, SESSION):
         return {}
     tail = 12 if layout.form == WINDOW else 16
@@ -91,7 +91,7 @@ def _table_batches(text: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
     plan: RowsPlan = unpacked(text)
     layout = plan.layout
     for partition, part in _parts(batches):
-        keys, values, times, order, headers = _records(layout, part)
+        keys, values, times, _, headers = _records(layout, part)
         nothing: list[None] = [None] * len(keys)
         place = {"topic": layout.topic, "partition": partition, "store": layout.store}
         entries = layout.split_keys(Entries(keys, values, times, nothing, headers), lambda _, place=place: place)  # type: ignore[misc]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from processor_api.serde import Serde
 from processor_api.topology_function import TopologyLike
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["offsets_of", "read_table", "read_topic"]
+
+_pinned: WeakKeyDictionary[DataFrame, OffsetRanges] = WeakKeyDictionary()
 
 
 def read_topic(
@@ -129,7 +132,7 @@ def application_settings(config: ClusterConfig, application_id: str | None) -> S
 
 def remember(df: DataFrame, offsets: OffsetRanges) -> DataFrame:
     """Returns the DataFrame, which knows its offsets from now on (:func:`offsets_of`)."""
-    df._streams_offsets = offsets  # type: ignore[attr-defined, operator, unused-ignore]
+    _pinned[df] = offsets
     return df
 
 
@@ -138,8 +141,8 @@ def offsets_of(df: DataFrame) -> OffsetRanges:
 
     :raises SparkBridgeError: if it is another one; also one that was made of such a DataFrame.
     """
-    found = df.__dict__.get("_streams_offsets")
-    if not isinstance(found, OffsetRanges):
+    found = _pinned.get(df)
+    if found is None:
         raise SparkBridgeError(
             "only a DataFrame as read_topic or read_table returned it knows its offsets: ask before it is filtered or"
             " selected from, or pin the offsets yourself by pin_offsets"

@@ -92,9 +92,9 @@ def _versions() -> dict[str, str]:
 
 def _report_versions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Runs on the executors. The imports show that the packages work there, not only that they are listed."""
-    import confluent_kafka  # noqa: F401
     import pyarrow as pa
-    import rocksdict  # noqa: F401
+
+    import streams.kafka.confluent.clients  # noqa: F401
 
     for _ in batches:
         pass

@@ -25,7 +25,7 @@ from streams.runtime.processing.environment import resolve_serde
 from streams.spark.columns import HEADERS, HEADERS_TYPE, TIME_TYPE, Column, column_of, headers_array, time_array
 from streams.spark.errors import SparkBridgeError, UnsupportedStore
 
-__all__ = ["Entries", "TableLayout", "load_topology", "table_layout"]
+__all__ = ["Entries", "TableLayout", "load_topology", "table_layout", "version_limit"]
 
 KEY_VALUE, WINDOW, SESSION, VERSIONED, LIST, OTHER = "key-value", "window", "session", "versioned", "list", "other"
 _FORMS = {
@@ -148,7 +148,7 @@ class TableLayout:
         if self.form == WINDOW:
             parts = np.frombuffer(joined, np.dtype([("start", ">i8"), ("sequence", ">i4")]))
             start = parts["start"].astype(np.int64)
-            found = {"window_start": start, "window_end": self._ends(start)}
+            found = {"window_start": start, "window_end": self.ends(start)}
             if self.duplicates:
                 found["sequence"] = parts["sequence"].astype(np.int32)
         else:
@@ -157,7 +157,9 @@ class TableLayout:
         plain = [key[:-tail] for key in keys]
         return Entries(plain, entries.values, entries.timestamps, entries.offsets, entries.headers, found)
 
-    def _ends(self, starts: np.ndarray[Any, Any]) -> Times:
+    def ends(self, starts: Times) -> Times:
+        """Returns the ends of windows with these starts; ``None`` for those beyond Spark's times."""
+        starts = np.asarray(starts, np.int64)
         size = self.window_size_ms or 0
         if len(starts) and int(starts.max()) + size > _LARGEST_MS:
             ends = [window_end(start, size) for start in starts.tolist()]
@@ -214,7 +216,8 @@ class TableLayout:
     def _values(self, values: Sequence[Any], place: Callable[[int], Mapping[str, Any]]) -> pa.Array:
         if self.form != LIST:
             return self.value.array(values, place)
-        ends, flat = [0], []
+        ends: list[int] = [0]
+        flat: list[bytes | None] = []
         for number, value in enumerate(values):
             try:
                 flat += value if isinstance(value, list) else read_items(value or b"")
@@ -239,13 +242,23 @@ def load_topology(given: Any, config: StreamsConfig) -> Topology:
     return topology_of(given, config)
 
 
-def table_layout(config: StreamsConfig, topology: Topology, store: str, *, raw: bool = False) -> TableLayout:
+def version_limit(parameters: Mapping[str, Any], stream_time: int) -> int:
+    """Returns the time before which a versioned store shows no end of a version, by the parameters of its supplier."""
+    segment: int = parameters["segment_interval_ms"]
+    oldest: int = max(stream_time - parameters["history_retention_ms"], 0)
+    return oldest // segment * segment
+
+
+def table_layout(
+    config: StreamsConfig, topology: Topology, store: str, *, raw: bool = False, on_disk: bool = False
+) -> TableLayout:
     """Returns the layout of a store's table.
 
     :param raw: keys and values as bytes.
+    :param on_disk: of a store that is read from disk, so that it needs no changelog.
     :raises UnsupportedStore: if there is no such store, it has no changelog, or its rows are no columns.
     """
-    builder, topic, from_source = _store(config, topology, store)
+    builder, topic, from_source = _store(config, topology, store, on_disk=on_disk)
     kind = builder.kind
     form = (
         OTHER
@@ -290,14 +303,16 @@ def builder_of(topology: Topology, store: str) -> StoreBuilder[Any, Any] | None:
     return topology.stores.get(store)
 
 
-def _store(config: StreamsConfig, topology: Topology, store: str) -> tuple[StoreBuilder[Any, Any], str, bool]:
+def _store(
+    config: StreamsConfig, topology: Topology, store: str, *, on_disk: bool
+) -> tuple[StoreBuilder[Any, Any], str, bool]:
     builder = builder_of(topology, store)
     if builder is None:
         names = ", ".join(sorted({*topology.stores, *topology.global_stores})) or "none"
         raise UnsupportedStore(f"the topology has no store {store!r}; it has: {names}", store=store)
     if store in topology.global_stores:
         spec = topology.global_stores[store]
-        if spec.reprocess:
+        if spec.reprocess and not on_disk:
             raise UnsupportedStore(
                 f"the global store {store!r} holds what its processor makes of topic {spec.topic!r}, and has no"
                 " changelog: read that topic by read_topic",
@@ -306,7 +321,7 @@ def _store(config: StreamsConfig, topology: Topology, store: str) -> tuple[Store
         return builder, spec.topic, True
     if store in topology.source_changelogs:
         return builder, topology.source_changelogs[store], True
-    if not builder.logging:
+    if not builder.logging and not on_disk:
         raise UnsupportedStore(
             f"store {store!r} has no changelog, since its logging is disabled: read the state directory by read_state",
             store=store,

@@ -11,7 +11,7 @@ from processor_api.stores.suppliers import StoreSupplier
 from state.registry.kinds import families_of, kind_of, restore_of
 from state.versioned.history import VERSIONS
 from streams.spark.compaction import CHUNK, TaskFolder
-from streams.spark.table_layout import Entries
+from streams.spark.table_layout import Entries, version_limit
 
 __all__ = ["Records", "version_entries"]
 
@@ -41,8 +41,7 @@ def version_entries(
             restore(batch, keys, values, timestamps, headers or [None] * len(keys))
             engine.load(batch)
             latest_time = max(latest_time, max(timestamps, default=-1))
-        oldest = latest_time - parameters["history_retention_ms"]
-        first = max(oldest, 0) // parameters["segment_interval_ms"] * parameters["segment_interval_ms"]
+        first = version_limit(parameters, latest_time)
         kind = kind_of(builder)
         for name in families:
             suffix = name.removeprefix(f"{store}.")
