@@ -18,6 +18,7 @@ from processor_api.topology import Topology
 from streams.config import StreamsConfig
 from streams.kafka.internal_topics import internal_topic_counts
 from streams.spark.backfill_errors import UnsupportedForBackfill
+from streams.spark.earlier_state import earlier_state
 from streams.spark.errors import SparkBridgeError, UnknownPartitionCount
 from streams.spark.global_topics import write_global_rows
 from streams.spark.history import History
@@ -89,6 +90,10 @@ class Backfill:
     :param config: further settings of the application, such as default serdes.
     :param order: ``"offset"`` is the order of live: by offset within a partition, and the smallest timestamp first
         among several inputs. ``"time"`` is by timestamp alone. ``"auto"`` is by offset where there are offsets.
+    :param wall_clock: ``"off"`` lets the wall clock stand still, so that nothing is done by it; ``"event-time"`` moves
+        it with the timestamps of the records.
+    :param initial_state: the result of an earlier backfill of the same stores: tables begin with its tables, and the
+        history continues where its history ended.
     :param outputs: ``"all"`` keeps the records that sinks write, ``"none"`` keeps tables only, which is faster.
     :param on_cycle: ``"single_task"`` runs subtopologies that feed each other in one task, ``"error"`` refuses them.
     :param on_error: ``"fail"`` ends the backfill with the first record that cannot be read or processed,
@@ -106,11 +111,14 @@ class Backfill:
         partitions: Mapping[str, int] | None = None,
         config: StreamsConfig | Mapping[str, Any] | None = None,
         order: Order = "auto",
+        wall_clock: Literal["off", "event-time"] = "off",
+        initial_state: BackfillResult | None = None,
         outputs: Literal["all", "none"] = "all",
         on_cycle: Literal["single_task", "error"] = "single_task",
         on_error: Literal["fail", "dead_letter"] = "fail",
     ) -> None:
         _check_choice("order", order, ("auto", "offset", "time"))
+        _check_choice("wall_clock", wall_clock, ("off", "event-time"))
         _check_choice("outputs", outputs, ("all", "none"))
         _check_choice("on_cycle", on_cycle, ("single_task", "error"))
         _check_choice("on_error", on_error, ("fail", "dead_letter"))
@@ -118,6 +126,8 @@ class Backfill:
         self._inputs = dict(inputs)
         self._partitions = dict(partitions or {})
         self._order = order
+        self._wall_clock = wall_clock
+        self._earlier = initial_state
         self._outputs = outputs
         self._on_cycle = on_cycle
         self._clock: Clock = SystemClock()
@@ -147,6 +157,8 @@ class Backfill:
                 )
         for stage in stages:
             self._check_extractors(stage)
+            if self._earlier is not None:
+                earlier_state(self._earlier, stage)
         globals_ = tuple(dict.fromkeys(store.topic for store in self.topology.global_stores.values()))
         orders = {topic: "time" if order_by_time(one, self._order) else "offset" for topic, one in self._inputs.items()}
         return BackfillPlan(self.application_id, stages, globals_, orders)
@@ -229,6 +241,8 @@ class Backfill:
             "inputs": {topic: dict(history.description()) for topic, history in self._inputs.items()},
             "options": {
                 "order": self._order,
+                "wall_clock": self._wall_clock,
+                "initial_state": None if self._earlier is None else self._earlier.fingerprint,
                 "outputs": self._outputs,
                 "on_error": self._on_error,
                 "partitions": self._counts(),
@@ -305,14 +319,16 @@ class Backfill:
             subtopologies=stage.subtopologies,
             looped=tuple(sorted(stage.looped, key=order.__getitem__)),
             inputs=tuple(
-                JobInput(one.topic, one.partitions, one.stage is None and self._has_offsets(one.topic))
+                JobInput(one.topic, one.partitions, one.stage is None and self._has_offsets(one.topic), one.stage)
                 for one in stage.inputs
             ),
             counts=counts,
             written_counts={**counts, **internal},
             attempts=str(self._directory.attempts_path(self._directory.stage_path(stage.number))),
             kept_outputs=None if self._outputs == "all" else self._needed_outputs(),
+            wall_clock=self._wall_clock,
             global_files=globals_,
+            earlier=None if self._earlier is None else earlier_state(self._earlier, stage),
         )
 
     def _has_offsets(self, topic: str) -> bool:
