@@ -65,8 +65,8 @@ class RunnerResources:
             )
         if not known:
             return
-        open_engine = spilling(self.engines.open, options.store_bytes)
-        task = GlobalTask(self.topology, self.config, self.directory / "global", ManualClock(), open_engine)
+        clock, open_engine = ManualClock(options.start_ms), spilling(self.engines.open, options.store_bytes)
+        task = GlobalTask(self.topology, self.config, self.directory / "global", clock, open_engine)
         self._globals = task
         task.start()
         for topic, rows in options.global_rows.items():

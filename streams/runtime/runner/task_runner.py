@@ -71,7 +71,7 @@ class TaskRunner:
         self._resources = resources = resources or RunnerResources(topology, config, options)
         self.config = config = resources.config
         self.partition = partition
-        self.clock = ManualClock()
+        self.clock = ManualClock(options.start_ms)
         self._task: Task | None = None
         self._capture: ChangelogCapture | None = None
         self._directory = resources.directory / str(TaskId(subtopology, partition))
