@@ -105,6 +105,20 @@ def test_a_runner_leaves_nothing_behind(tmp_path: Path) -> None:
     assert list((tmp_path / "new").iterdir()) == []
 
 
+def test_options_of_databases_are_set_for_stores_only() -> None:
+    """The setter was asked about captured changelogs too, under names that no store has."""
+    asked: set[str] = set()
+    config = {**CONFIG, "rocksdb.config.setter": lambda store, options: asked.add(store)}
+    runner = TaskRunner(counted, config, COUNTS, 1, 0, RunnerOptions(store_bytes=0, capture_bytes=0))
+    feed(runner, "shop-words-repartition", b"a", key=b"a")
+    runner.run()
+    runner.commit()
+    assert [len(list(rows)) for rows in runner.changelog().values()] == [1]
+    assert "counts" in asked
+    assert not {one for one in asked if "changelog" in one}
+    runner.close()
+
+
 # ---------------------------------------------------------------------- refused
 
 

@@ -92,7 +92,7 @@ class TaskRunner:
             raise
 
     def _open_capture(self) -> ChangelogCapture:
-        plan, engines = self.plan, self._resources.engines
+        plan, engines = self.plan, self._resources.capture_engines
         own = {store: topic for store, topic in plan.changelogs.items() if store not in plan.source_changelogs}
         kinds = plan.topology.stores
         versioned = [own[store] for store in own if "history_retention_ms" in kinds[store].supplier.parameters]

@@ -50,6 +50,19 @@ class StagedRun:
         self._waiting: dict[str, deque[Written]] = {}
         self.produced: dict[str, list[Written]] = {}
 
+    @property
+    def in_order(self) -> bool:
+        """Whether the order of records does not depend on how subtopologies take turns: each reads one topic, and no
+        topic that another wrote is written by two, or read before."""
+        writers: dict[str, int] = {}
+        for number, runner in enumerate(self.runners):
+            if len(runner.topics) > 1:
+                return False
+            for topic in runner.plan.topics_written:
+                if writers.setdefault(topic, number) != number:
+                    return False
+        return all(writers.get(topic, -1) < number for number, one in enumerate(self.runners) for topic in one.topics)
+
     def pipe(self, records: Iterable[Piped]) -> None:
         """Processes each record to the end before the next, with all that it causes in other subtopologies."""
         for topic, key, value, timestamp, headers in records:
