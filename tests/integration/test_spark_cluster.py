@@ -71,9 +71,9 @@ def process(arguments: list[str], log: Path, environment: dict[str, str]) -> Ite
 
 def wait_for(log: Path, text: str, count: int = 1) -> None:
     wait_until(
+        f"{log.name} says {text!r} {count} times",
         lambda: len(re.findall(text, log.read_text())) >= count,
-        lambda: f"{log.name} never said {text!r}:\n{log.read_text()[-2000:]}",
-        DEADLINE_S,
+        lambda: log.read_text()[-2000:],
     )
 
 
