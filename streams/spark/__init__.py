@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from streams.spark.diff import diff_tables
     from streams.spark.offsets import OffsetRange, OffsetRanges, pin_offsets
     from streams.spark.read import offsets_of, read_table, read_topic
     from streams.spark.registration import register
@@ -29,6 +30,7 @@ __all__ = [
     "UnsupportedStore",
     "WorkerEnvironmentError",
     "WriteReport",
+    "diff_tables",
     "local_session",
     "offsets_of",
     "pin_offsets",
@@ -53,6 +55,7 @@ from streams.spark.errors import (
 )
 
 _HOMES = {
+    "diff": "diff_tables",
     "offsets": "OffsetRange OffsetRanges pin_offsets",
     "read": "offsets_of read_table read_topic",
     "registration": "register",
