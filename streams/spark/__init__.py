@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streams.spark.diff import diff_tables
-    from streams.spark.offsets import OffsetRange, OffsetRanges, pin_offsets
+    from streams.spark.offsets import pin_offsets
+    from streams.spark.ranges import OffsetRange, OffsetRanges
     from streams.spark.read import offsets_of, read_table, read_topic
     from streams.spark.registration import register
     from streams.spark.session import local_session
@@ -56,7 +57,8 @@ from streams.spark.errors import (
 
 _HOMES = {
     "diff": "diff_tables",
-    "offsets": "OffsetRange OffsetRanges pin_offsets",
+    "offsets": "pin_offsets",
+    "ranges": "OffsetRange OffsetRanges",
     "read": "offsets_of read_table read_topic",
     "registration": "register",
     "session": "local_session",
