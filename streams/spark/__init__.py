@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streams.spark.backfill import Backfill, BackfillPlan
+    from streams.spark.diff import diff_tables
     from streams.spark.history import History
-    from streams.spark.offsets import OffsetRange, OffsetRanges, pin_offsets
+    from streams.spark.offsets import pin_offsets
+    from streams.spark.ranges import OffsetRange, OffsetRanges
     from streams.spark.read import offsets_of, read_table, read_topic
     from streams.spark.registration import register
     from streams.spark.result import BackfillResult, StageReport
@@ -47,6 +49,7 @@ __all__ = [
     "UnsupportedStore",
     "WorkerEnvironmentError",
     "WriteReport",
+    "diff_tables",
     "local_session",
     "offsets_of",
     "pin_offsets",
@@ -84,8 +87,10 @@ from streams.spark.errors import (
 
 _HOMES = {
     "backfill": "Backfill BackfillPlan",
+    "diff": "diff_tables",
     "history": "History",
-    "offsets": "OffsetRange OffsetRanges pin_offsets",
+    "offsets": "pin_offsets",
+    "ranges": "OffsetRange OffsetRanges",
     "read": "offsets_of read_table read_topic",
     "registration": "register",
     "result": "BackfillResult StageReport",
