@@ -1,4 +1,4 @@
-"""What the runners of one process share: the topology, the engines, the global stores, a directory."""
+"""The resources that the runners of one process share: topology, engines, global stores, a directory."""
 
 from __future__ import annotations
 
