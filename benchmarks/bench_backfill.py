@@ -98,7 +98,7 @@ def usage() -> tuple[float, int]:
 
 def _is_worker(pid: int) -> bool:
     try:
-        return b"pyspark" in Path(f"/proc/{pid}/cmdline").read_bytes() and pid != os.getpid()
+        return b"pyspark.daemon" in Path(f"/proc/{pid}/cmdline").read_bytes() and pid != os.getpid()
     except OSError:
         return False
 
