@@ -8,26 +8,44 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from streams.spark.backfill import Backfill, BackfillPlan
     from streams.spark.diff import diff_tables
+    from streams.spark.history import History
     from streams.spark.offsets import pin_offsets
     from streams.spark.ranges import OffsetRange, OffsetRanges
     from streams.spark.read import offsets_of, read_table, read_topic
     from streams.spark.registration import register
+    from streams.spark.result import BackfillResult, StageReport
     from streams.spark.session import local_session
     from streams.spark.state import read_state
     from streams.spark.write import WriteReport, write_topic
 
 __all__ = [
+    "Backfill",
+    "BackfillPlan",
+    "BackfillResult",
+    "CopartitionError",
+    "CyclicTopologyError",
+    "History",
+    "HistorySchemaError",
+    "MissingHistoryError",
     "NaiveTimestampError",
     "NullTimestampError",
+    "OffsetGapError",
     "OffsetRange",
     "OffsetRangeLost",
     "OffsetRanges",
     "PartitionMismatchError",
+    "RunDirConflict",
     "SerdeNotPicklable",
     "SparkBridgeError",
     "SparkVersionError",
+    "StageFailed",
+    "StageReport",
+    "TopologyNotPicklable",
     "UnknownPartitionCount",
+    "UnsupportedContextError",
+    "UnsupportedForBackfill",
     "UnsupportedStore",
     "WorkerEnvironmentError",
     "WriteReport",
@@ -42,6 +60,18 @@ __all__ = [
     "write_topic",
 ]
 
+from streams.spark.backfill_errors import (
+    CopartitionError,
+    CyclicTopologyError,
+    HistorySchemaError,
+    MissingHistoryError,
+    OffsetGapError,
+    RunDirConflict,
+    StageFailed,
+    TopologyNotPicklable,
+    UnsupportedContextError,
+    UnsupportedForBackfill,
+)
 from streams.spark.errors import (
     NaiveTimestampError,
     NullTimestampError,
@@ -56,11 +86,14 @@ from streams.spark.errors import (
 )
 
 _HOMES = {
+    "backfill": "Backfill BackfillPlan",
     "diff": "diff_tables",
+    "history": "History",
     "offsets": "pin_offsets",
     "ranges": "OffsetRange OffsetRanges",
     "read": "offsets_of read_table read_topic",
     "registration": "register",
+    "result": "BackfillResult StageReport",
     "session": "local_session",
     "state": "read_state",
     "write": "WriteReport write_topic",
