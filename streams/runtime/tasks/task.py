@@ -362,13 +362,14 @@ class Task:
         return {name: queue.position for name, queue in self.queues.items() if queue.position is not None}
 
     def committable(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Returns the offsets that the next commit changes, with partition times (semantics 79) and topic ids."""
+        """Returns the offsets that the next commit changes, with their metadata (semantics 79)."""
         known, ids, times = self.known_offsets, self.topic_ids, self.environment.operator_times.current()
+        marks = self.stores.changelog_marks()
         return {
             name: found
             for name, queue in self.queues.items()
             if queue.position is not None
-            and (found := _committable(queue, queue.position, times, ids.get(name.topic))) != known.get(name)
+            and (found := _committable(queue, queue.position, times, ids.get(name.topic), marks)) != known.get(name)
         }
 
     def apply(self, *, transaction: bool = False) -> None:
@@ -396,5 +397,8 @@ class Task:
         self.environment.commit_requested = False
 
 
-def _committable(queue: InputQueue, position: int, times: Mapping[str, int], topic_id: str | None) -> OffsetAndMetadata:
-    return OffsetAndMetadata(position, TopicPartitionMetadata(queue.partition_time, times, topic_id).encode())
+def _committable(
+    queue: InputQueue, position: int, times: Mapping[str, int], topic_id: str | None, marks: frozenset[int]
+) -> OffsetAndMetadata:
+    metadata = TopicPartitionMetadata(queue.partition_time, times, topic_id, marks)
+    return OffsetAndMetadata(position, metadata.encode())
