@@ -5,7 +5,7 @@ as ``name length i32``, name, ``value i64`` (formats 8, semantics 2 and 51). The
 numbers the window close time that was emitted last. After them, which Kafka Streams does not read: a byte 1 and the 16
 bytes of the topic's id, which distinguishes the offsets of a topic from those of one that was deleted before. Then
 notes, each as ``kind byte``, ``length u16`` and its bytes: the changelogs that hold records, a handover that is not
-complete, and records to skip. A note of another kind is passed over.
+complete, records to skip, and the handover that committed the offset. A note of another kind is passed over.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _VALUE = struct.Struct(">q")
 _PARTITION_TIME_ONLY, _LATEST = 1, 2
 _ID, ID_BYTES = b"\x01", 16
 _NOTE, _MARK, _SKIP = struct.Struct(">BH"), struct.Struct(">I"), struct.Struct(">qq")
-_MARKS, _HANDOVER, _SKIPPED = 2, 3, 4
+_MARKS, _HANDOVER, _SKIPPED, _HANDED_OVER = 2, 3, 4, 5
 
 
 class SkipRule(NamedTuple):
@@ -63,10 +63,12 @@ class TopicPartitionMetadata:
     handover: str | None = None
     """The id of a handover that has begun and is not complete; the offset must not be used then."""
     skip: SkipRule | None = None
+    handed_over: str | None = None
+    """The id of the handover that committed the offset, until a worker commits another."""
 
     def encode(self) -> str:
         parts = [_FRONT.pack(_LATEST, self.partition_time)]
-        notes = self.changelogs or self.handover is not None or self.skip
+        notes = self.changelogs or self.handover is not None or self.skip or self.handed_over is not None
         if self.processors or self.topic_id or notes:
             parts.append(_COUNT.pack(len(self.processors)))
             for name, value in self.processors.items():
@@ -85,6 +87,8 @@ class TopicPartitionMetadata:
             yield _packed_note(_HANDOVER, self.handover.encode())
         if self.skip is not None:
             yield _packed_note(_SKIPPED, _SKIP.pack(*self.skip))
+        if self.handed_over is not None:
+            yield _packed_note(_HANDED_OVER, self.handed_over.encode())
 
     @classmethod
     def is_whole(cls, text: str) -> bool:
@@ -151,14 +155,19 @@ def _read_notes(data: bytes, offset: int) -> Iterator[tuple[int, bytes, int]]:
         yield kind, data[begin:offset], offset
 
 
-def _known_notes(notes: Mapping[int, bytes]) -> tuple[frozenset[int], str | None, SkipRule | None]:
-    """Returns what the notes say: changelogs with records, an open handover, records to skip."""
-    marks, handover, skip = notes.get(_MARKS, b""), notes.get(_HANDOVER), notes.get(_SKIPPED)
+def _known_notes(notes: Mapping[int, bytes]) -> tuple[frozenset[int], str | None, SkipRule | None, str | None]:
+    """Returns what the notes say: changelogs with records, an open handover, records to skip, a handover."""
+    marks, skip = notes.get(_MARKS, b""), notes.get(_SKIPPED)
     return (
         frozenset(mark for (mark,) in _MARK.iter_unpack(marks)) if len(marks) % _MARK.size == 0 else frozenset(),
-        None if handover is None else handover.decode(errors="replace"),
+        _text(notes.get(_HANDOVER)),
         SkipRule(*_SKIP.unpack(skip)) if skip is not None and len(skip) == _SKIP.size else None,
+        _text(notes.get(_HANDED_OVER)),
     )
+
+
+def _text(note: bytes | None) -> str | None:
+    return None if note is None else note.decode(errors="replace")
 
 
 def _read_id(data: bytes, offset: int) -> str | None:

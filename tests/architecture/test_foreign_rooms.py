@@ -9,7 +9,7 @@ ROOMS = {
     "confluent_kafka": ("streams.kafka.confluent",),
     "mmh3": ("state.formats.foreign_keys",),
     "rocksdict": ("state.rocksdb.engine", "state.rocksdb.options", "state.rocksdb.reader", "state.rocksdb.repair"),
-    "pyarrow": ("streams.cli.stored.export",),
+    "pyarrow": ("streams.cli.stored.export", "streams.spark"),
     "pyspark": ("streams.spark",),
     "pydantic": ("streams.config", "streams.serdes.pydantic_model"),
     "structlog": ("streams.cli",),

@@ -26,6 +26,7 @@ METADATA = st.builds(
     st.frozensets(st.integers(0, (1 << 32) - 1), max_size=5),
     st.none() | st.text(max_size=20),
     st.none() | st.builds(SkipRule, LONG, LONG),
+    st.none() | st.text(max_size=20),
 )
 
 

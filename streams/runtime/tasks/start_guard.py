@@ -9,16 +9,40 @@ before anything is committed for it. The second start finds the same.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import NamedTuple, Protocol
 
 from processor_api.errors import BootstrapIncompleteError
-from processor_api.task_id import TopicPartition
+from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.offset_metadata import TopicPartitionMetadata, changelog_mark
 from streams.kafka.ports import Consumer, OffsetAndMetadata
-from streams.runtime.tasks.task import Task
+from streams.runtime.plan.task_plan import TaskPlan
 
-__all__ = ["check_changelogs", "check_complete"]
+__all__ = ["PlannedTask", "check_changelogs", "check_complete"]
 
 Committed = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+class GuardedTask(Protocol):
+    """The parts of a task that are looked at before it starts."""
+
+    @property
+    def id(self) -> TaskId: ...
+
+    @property
+    def plan(self) -> TaskPlan: ...
+
+    @property
+    def absent(self) -> frozenset[TopicPartition]:
+        """Inputs that do not exist."""
+        ...
+
+
+class PlannedTask(NamedTuple):
+    """A task that is checked without being opened."""
+
+    id: TaskId
+    plan: TaskPlan
+    absent: frozenset[TopicPartition] = frozenset()
 
 
 def check_complete(application_id: str, committed: Committed) -> None:
@@ -39,7 +63,9 @@ def check_complete(application_id: str, committed: Committed) -> None:
             )
 
 
-def check_changelogs(tasks: Collection[Task], committed: Committed, consumer: Consumer) -> None:
+def check_changelogs(
+    application_id: str, tasks: Collection[GuardedTask], committed: Committed, consumer: Consumer
+) -> None:
     """Refuses changelogs that hold records although no input has a committed offset, and the other way round.
 
     Topics that serve as source and changelog are left out: they are never written. At most three requests are made,
@@ -49,8 +75,8 @@ def check_changelogs(tasks: Collection[Task], committed: Committed, consumer: Co
     :param consumer: reads committed records.
     :raises BootstrapIncompleteError: with what to do about it.
     """
-    marked: dict[TopicPartition, Task] = {}
-    unread: dict[TopicPartition, Task] = {}
+    marked: dict[TopicPartition, GuardedTask] = {}
+    unread: dict[TopicPartition, GuardedTask] = {}
     for task in tasks:
         known = [committed[name] for name in _inputs(task) if name in committed]
         marks = {mark for one in known for mark in TopicPartitionMetadata.decode(one.metadata).changelogs}
@@ -64,12 +90,15 @@ def check_changelogs(tasks: Collection[Task], committed: Committed, consumer: Co
     ends = consumer.end_offsets([*marked, *unread])
     for changelog, task in marked.items():
         if not ends[changelog]:
-            raise _emptied(task, changelog)
-    _check_unread({name: task for name, task in unread.items() if ends[name]}, ends, consumer)
+            raise _emptied(application_id, task, changelog)
+    _check_unread(application_id, {name: task for name, task in unread.items() if ends[name]}, ends, consumer)
 
 
 def _check_unread(
-    unread: Mapping[TopicPartition, Task], ends: Mapping[TopicPartition, int], consumer: Consumer
+    application_id: str,
+    unread: Mapping[TopicPartition, GuardedTask],
+    ends: Mapping[TopicPartition, int],
+    consumer: Consumer,
 ) -> None:
     """Refuses changelogs with records, of tasks none of whose inputs has an offset, unless no input had any record."""
     if not unread:
@@ -81,14 +110,14 @@ def _check_unread(
     for changelog, task in filled.items():
         lost = [name for name in _inputs(task) if name in written]
         if lost:
-            raise _unread(task, changelog, lost)
+            raise _unread(application_id, task, changelog, lost)
 
 
-def _inputs(task: Task) -> tuple[TopicPartition, ...]:
+def _inputs(task: GuardedTask) -> tuple[TopicPartition, ...]:
     return task.plan.partitions(task.id.partition)
 
 
-def _own_changelogs(task: Task) -> list[TopicPartition]:
+def _own_changelogs(task: GuardedTask) -> list[TopicPartition]:
     plan = task.plan
     return [
         TopicPartition(topic, task.id.partition)
@@ -97,8 +126,7 @@ def _own_changelogs(task: Task) -> list[TopicPartition]:
     ]
 
 
-def _emptied(task: Task, changelog: TopicPartition) -> BootstrapIncompleteError:
-    application = task.environment.settings.application_id
+def _emptied(application: str, task: GuardedTask, changelog: TopicPartition) -> BootstrapIncompleteError:
     return BootstrapIncompleteError(
         f"changelog {str(changelog)!r} is empty, but the committed offsets of task {task.id} say that it has had"
         " records: the topic was deleted, or a handover was not completed. The stores would lack everything before"
@@ -112,8 +140,9 @@ def _emptied(task: Task, changelog: TopicPartition) -> BootstrapIncompleteError:
     )
 
 
-def _unread(task: Task, changelog: TopicPartition, inputs: Collection[TopicPartition]) -> BootstrapIncompleteError:
-    application = task.environment.settings.application_id
+def _unread(
+    application: str, task: GuardedTask, changelog: TopicPartition, inputs: Collection[TopicPartition]
+) -> BootstrapIncompleteError:
     return BootstrapIncompleteError(
         f"changelog {str(changelog)!r} has records, but group {application!r} has no committed offset for"
         f" {', '.join(map(str, inputs))}: a handover was not completed, or the offsets expired or were deleted. Records"

@@ -72,7 +72,9 @@ class StartOffsets:
             check_complete(application, known)
             check_committed(application, known, ids)
             check_positions(task, known.keys() | task.absent)
-        check_changelogs(tasks, committed, self._restore_consumer)
+        if tasks:
+            application = next(iter(tasks)).environment.settings.application_id
+            check_changelogs(application, tasks, committed, self._restore_consumer)
         for task in tasks:
             names = inputs[task.id]
             known = {name: committed[name] for name in names if name in committed}

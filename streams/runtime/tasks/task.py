@@ -129,6 +129,7 @@ class Task:
             if found is not None:
                 queue.start = found.offset
                 queue.partition_time = metadata[partition].partition_time
+                queue.skip(metadata[partition].skip)
         self.known_offsets = dict(committed)
         cursor = self.environment.cursor
         cursor.stream_time = max((queue.partition_time for queue in self.queues.values()), default=NO_TIMESTAMP)
@@ -157,7 +158,9 @@ class Task:
         queue = self.queues[partition] = InputQueue(partition, bound, self.environment)
         if committed is not None:
             self.known_offsets = {**self.known_offsets, partition: committed}
-            queue.partition_time = TopicPartitionMetadata.decode(committed.metadata).partition_time
+            metadata = TopicPartitionMetadata.decode(committed.metadata)
+            queue.partition_time = metadata.partition_time
+            queue.skip(metadata.skip)
             cursor = self.environment.cursor
             cursor.stream_time = max(cursor.stream_time, queue.partition_time)
         self._find_only()
@@ -213,7 +216,8 @@ class Task:
     def add(self, partition: TopicPartition, messages: Sequence[Any]) -> InputQueue:
         """Buffers consumed messages of one input partition."""
         queue = self.queues[partition]
-        queue.add(messages)
+        if queue.add(messages):
+            self.commit_needed = True
         return queue
 
     def continue_at(self, partition: TopicPartition, offset: int) -> None:
@@ -400,5 +404,6 @@ class Task:
 def _committable(
     queue: InputQueue, position: int, times: Mapping[str, int], topic_id: str | None, marks: frozenset[int]
 ) -> OffsetAndMetadata:
-    metadata = TopicPartitionMetadata(queue.partition_time, times, topic_id, marks)
+    skip = queue.skip_rule(position)
+    metadata = TopicPartitionMetadata(queue.partition_time, times, topic_id, marks, skip=skip)
     return OffsetAndMetadata(position, metadata.encode())
