@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,10 @@ from streams.kafka.embedded.producer import EmbeddedProducer
 from streams.kafka.record_collector import RecordCollector
 from streams.runtime.engines.opener import Engines
 from streams.runtime.plan.task_plan import plan_all
-from streams.runtime.processing.environment import Environment, TaskSettings
+from streams.runtime.processing.environment import TaskSettings
 from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.processing.idling import Idling
-from streams.runtime.tasks.task import Task
-from streams.runtime.tasks.task_stores import TaskStores
+from streams.runtime.tasks.assembly import TaskAssembly
 
 __all__ = ["TaskRig", "message"]
 
@@ -67,12 +67,14 @@ class TaskRig:
         broker = EmbeddedBroker(clock, auto_create_topics=True)
         self.producer = _Nowhere(broker, {})
         collector = RecordCollector(self.producer, clock)
-        environment = Environment(
-            id_, task_settings, error_policy_for(config, id_, collector), clock=clock, state_dir=directory
+        assembly = TaskAssembly(
+            settings=task_settings,
+            error_policy=partial(error_policy_for, config, collector=collector),
+            clock=clock,
+            open_engine=Engines(clock).open,
+            budget=Budget(CACHE_BYTES),
         )
-        plan = plan_all(topology, task_settings.app_configs, {})
-        stores = TaskStores(plan, id_, environment, Budget(CACHE_BYTES), Engines(clock).open)
-        self.task = Task(plan, environment, stores)
+        self.task = assembly.task(plan_all(topology, task_settings.app_configs, {}), id_, directory)
         self.task.start(collector, {})
         self._idle = Idling(0, clock)
 

@@ -10,7 +10,7 @@ import re
 import struct
 import uuid as uuid_module
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, SupportsIndex, TypeVar
 
 __all__ = ["Serde", "Serdes"]
 
@@ -61,6 +61,13 @@ class Serde(Generic[T]):
         Override it where a serde wraps another one that may be left to the default.
         """
         return self
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        """Pickles a serde of `Serdes` as its name: stores have quicker ways for these, and know them by identity."""
+        name = self.name.upper()
+        if getattr(Serdes, name, None) is self:
+            return f"Serdes.{name}"
+        return super().__reduce_ex__(protocol)
 
     def __repr__(self) -> str:
         return f"Serde({self.name})"

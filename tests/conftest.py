@@ -3,6 +3,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -20,6 +21,46 @@ def pytest_configure() -> None:
     # A run in the background of a script ignores Ctrl-C, and so would the processes that tests send one to.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Gives a process whole files, as ``--dist loadfile`` does, and one process all files about Spark: a session
+    takes seconds to start and a gigabyte."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class FilesAndSpark(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return "spark" if "spark" in file else file
+
+    return FilesAndSpark(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+            assert "spark" in item.path.as_posix(), f"{item.path}: a file that uses Spark has spark in its path"
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The session of Spark that all tests share: two tasks at a time, each tried three times."""
+    from streams.spark import local_session
+
+    settings = {
+        "spark.executorEnv.PYTHONPATH": f"{ROOT / 'tests' / 'support'}",
+        "spark.local.dir": f"{tmp_path_factory.mktemp('spark')}",
+        "spark.log.level": "ERROR",
+        "spark.sql.shuffle.partitions": 2,
+    }
+    session = local_session("2,3", name="tests", settings=settings)
+    yield session
+    session.stop()
 
 
 @pytest.fixture(scope="session")

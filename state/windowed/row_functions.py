@@ -11,18 +11,15 @@ from typing import Any
 from processor_api.record import HeaderList
 from state.windowed.index import IndexRows
 from state.windowed.key_layout import KeyFirst, RowLayout
-from state.windowed.key_lookup import KeyLookup
+from state.windowed.known_rows import KnownRows
 from state.windowed.segments import Segments
 from state.write_buffer.buffer import Log, Rows
 from state.write_buffer.fast_path import Put, make_keep
 
 __all__ = [
-    "AddRow",
     "GetRow",
-    "LoggedHeaders",
     "PutRow",
     "logged_key_reader",
-    "make_add_row",
     "make_get_row",
     "make_put_row",
 ]
@@ -31,18 +28,6 @@ GetRow = Callable[[bytes, int], Any]
 """``(row, time)`` to the value and its timestamp; ``None`` if there is none, or it has expired."""
 PutRow = Callable[..., None]
 """``(row, key, time, value, timestamp, headers)`` puts a value, or deletes the row with ``None``."""
-AddRow = Callable[[bytes, int, Any, int, HeaderList | None], None]
-"""``(key, time, value, timestamp, headers)`` adds a value, which is never ``None``, beside those of the same key and
-time; its changelog record has the headers."""
-
-
-class LoggedHeaders:
-    """Holds the headers that changelog records get, while an operator sets them."""
-
-    __slots__ = ("now",)
-
-    def __init__(self) -> None:
-        self.now: HeaderList | None = None
 
 
 def make_get_row(segments: Segments, get: Callable[[bytes], Any]) -> GetRow:
@@ -54,15 +39,13 @@ def make_get_row(segments: Segments, get: Callable[[bytes], Any]) -> GetRow:
     return get_row
 
 
-def make_put_row(
-    rows: Rows, segments: Segments, put: Put, lookup: KeyLookup | None, index: IndexRows | None, log: Log | None
-) -> PutRow:
+def make_put_row(rows: Rows, segments: Segments, put: Put, index: IndexRows | None, log: Log | None) -> PutRow:
     """Returns the function that puts one row: one that comes too late is logged and dropped."""
     cached, dirty, interval, hold = rows.cached, rows.dirty, segments.interval, segments.hold
     keep, write_value = make_keep(rows.format), rows.format.write_value
     if index is not None:
         put = _indexed(rows, put, index)
-    note = None if lookup is None else lookup.note
+    known = rows if isinstance(rows, KnownRows) else None
 
     def late(row: bytes, time: int, value: Any, timestamp: int) -> None:
         data = None if value is None else write_value(keep(value))
@@ -78,8 +61,8 @@ def make_put_row(
             late(row, time, value, timestamp)
             return
         put(row, value, timestamp, headers)
-        if note is not None:
-            note(key, row)
+        if known is not None and known.watched:
+            known.note(key, row, deleted=value is None)
         if is_late:
             segments.drop(time)
         if value is not None and time // interval not in segments.known:
@@ -88,22 +71,6 @@ def make_put_row(
             segments.observe(time)  # else a full cache has drained it, and knows better
 
     return put_row
-
-
-def make_add_row(segments: Segments, layout: RowLayout, put_row: PutRow, logged: LoggedHeaders) -> AddRow:
-    """Returns the function that adds a value in a store that keeps duplicates."""
-    interval, row_of, take = segments.interval, layout.row, segments.take_sequence
-
-    def add_row(key: bytes, time: int, value: Any, timestamp: int, headers: HeaderList | None) -> None:
-        number = segments.peek_sequence()
-        logged.now = headers
-        try:
-            put_row(row_of(time // interval, key, time, number), key, time, value, timestamp, headers)
-        finally:
-            logged.now = None
-        take(number, value=True)
-
-    return add_row
 
 
 def _indexed(rows: Rows, put: Put, index: IndexRows) -> Put:

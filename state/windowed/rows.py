@@ -9,6 +9,7 @@ will read are opened with them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -16,13 +17,16 @@ from processor_api.record import HeaderList
 from processor_api.serde import Serdes
 from state.engine.port import Batch
 from state.formats.keys import MAX_TIME
+from state.windowed.appended_lookup import make_add_row, make_find
+from state.windowed.appended_rows import AppendedRows
 from state.windowed.index import IndexReads, IndexRows, open_index
 from state.windowed.key_layout import Found, KeyFirst, RowLayout, TimeFirst
-from state.windowed.key_lookup import KeyLookup
-from state.windowed.row_functions import LoggedHeaders, logged_key_reader, make_add_row, make_get_row, make_put_row
+from state.windowed.key_lookup import Find, make_find_known
+from state.windowed.known_rows import KnownRows
+from state.windowed.row_functions import logged_key_reader, make_get_row, make_put_row
 from state.windowed.segments import Retention, Segments, SegmentTimes
-from state.write_buffer.buffer import Log, Rows
-from state.write_buffer.fast_path import make_append, make_get, make_put
+from state.write_buffer.buffer import Rows
+from state.write_buffer.fast_path import make_get, make_put
 from state.write_buffer.row_format import Entry
 from state.write_buffer.row_reader import RowReader
 from state.write_buffer.store_kind import CommitParticipant, Opening, open_rows
@@ -166,21 +170,37 @@ class TimedRows(TimedReads):
         name = opening.builder.name
         family = opening.engine.family(f"{name}.{opening.codec.family_suffix}")
         segments = Segments(name, family, retention, opening.drop)
-        self._logged_headers = LoggedHeaders()
-        self.log = _logged_as(layout, opening.log, segments, None if opening.builder.caching else self._logged_headers)
-        numbered = opening.builder.supplier.parameters.get("retain_duplicates", False)  # no key is put twice
-        log_each = opening.log_each or numbered
+        self.log = _logged_as(layout, opening.log, segments, cached=opening.builder.caching)
+        numbered = bool(opening.builder.supplier.parameters.get("retain_duplicates"))  # no key is put twice
         rows = open_rows(
-            opening, key_serde=Serdes.BYTES, log=self.log, log_each=log_each, when_logged=segments.count_logged
+            replace(opening, make_rows=_kept_in(layout, numbered=numbered)),
+            key_serde=Serdes.BYTES,
+            log=self.log,
+            log_each=opening.log_each or numbered,
+            when_logged=segments.count_logged,
         )
         index = open_index(opening, layout, make_get(rows)) if isinstance(layout, TimeFirst) else None
         super().__init__(layout, rows, segments, index)
-        self._lookup = KeyLookup(layout, rows, segments) if isinstance(layout, KeyFirst) else None
         self.get_row = make_get_row(segments, self._get)
-        rows.keeps_written = not numbered  # what operators find does not come from there
-        put = make_append(rows) if numbered and not rows.logs_headers else make_put(rows)
-        self.put_row = make_put_row(rows, segments, put, self._lookup, index, self.log)
-        self._add_row = make_add_row(segments, layout, self.put_row, self._logged_headers)
+        self._open_functions(rows, index)
+
+    def _open_functions(self, rows: Rows, index: IndexRows | None) -> None:
+        """Makes the functions that find and put rows."""
+        layout, segments = self.layout, self.segments
+        find: Find | None = None
+        if isinstance(rows, AppendedRows):
+            rows.follow(segments)
+            self._add_row = make_add_row(rows, segments, layout, index)
+            find = make_find(layout, rows, segments) if isinstance(layout, KeyFirst) else None
+        else:
+            self.put_row = make_put_row(rows, segments, make_put(rows), index, self.log)
+            find = (
+                make_find_known(layout, rows, segments)
+                if isinstance(rows, KnownRows) and isinstance(layout, KeyFirst)
+                else None
+            )
+        self.find: Find = find or self._list_of_key
+        """Finds the rows of one key with times in a span, in order of time, as they are now."""
 
     @property
     def participants(self) -> tuple[CommitParticipant, ...]:
@@ -189,11 +209,8 @@ class TimedRows(TimedReads):
             return (_Swept(self.segments, (self.rows,)),)
         return self.index, _Swept(self.segments, (self.rows, self.index.rows))  # what has expired is deleted last
 
-    def find(self, key: bytes, low: int, high: int) -> list[Found]:
-        """Returns the rows of one key with times from ``low`` to ``high``, in order of time, as they are now."""
-        if self._lookup is None:
-            return list(self.of_key(key, low, high, reverse=False))
-        return self._lookup.find(key, low, high)
+    def _list_of_key(self, key: bytes, low: int, high: int) -> list[Found]:
+        return list(self.of_key(key, low, high, reverse=False))
 
     # ------------------------------------------------------------------ one row
 
@@ -207,63 +224,83 @@ class TimedRows(TimedReads):
         """Puts a value, or deletes the row with ``None``. A put that comes too late is logged and dropped."""
         self.put_row(self.row_of(key, time, rest), key, time, value, timestamp, headers)
 
-    def add(self, key: bytes, time: int, value: Any, timestamp: int, headers: HeaderList | None = None) -> int | None:
+    def add(
+        self,
+        key: bytes,
+        time: int,
+        value: Any,
+        timestamp: int,
+        headers: HeaderList | None,
+        *,
+        logs_headers: bool = False,
+    ) -> int | None:
         """Adds a row beside those of the same key and time, in a store that keeps duplicates; returns its number.
 
         A null is logged under a number of its own and changes nothing else (semantics 125), but that in memory it moves
         the store's time, or counts as dropped if it is late.
+
+        :param headers: of the current record; those of the changelog record if ``logs_headers``.
         """
         segments = self.segments
         number = segments.peek_sequence()
-        if value is None:
-            self.log_null(key, time, number, timestamp, headers)
-            if not self.rows.persistent:
-                if time > segments.stream_time:
-                    segments.observe(time)
-                elif time < segments.dropped_before:
-                    segments.drop(time)
-            segments.take_sequence(number, value=False)
-            return None
-        self.put(key, time, number, value, timestamp, headers)
-        segments.take_sequence(number, value=True)
-        return number
+        if value is not None:
+            self._add_row(key, time, value, timestamp, headers if logs_headers else None)
+            return number
+        self.log_null(key, time, number, timestamp, headers, logs_headers=logs_headers)
+        if not self.rows.persistent:
+            if time > segments.stream_time:
+                segments.observe(time)
+            elif time < segments.dropped_before:
+                segments.drop(time)
+        segments.take_sequence(number, value=False)
+        return None
 
     def add_with_headers(self, key: bytes, time: int, value: Any, timestamp: int, headers: HeaderList | None) -> None:
         """Adds a row as :meth:`add` does; its changelog record has the headers, as in joins of streams."""
-        if value is not None:
+        if value is None:
+            self.add(key, time, value, timestamp, headers, logs_headers=True)
+        else:
             self._add_row(key, time, value, timestamp, headers)
-            return
-        self._logged_headers.now = headers
-        try:
-            self.add(key, time, value, timestamp, headers)
-        finally:
-            self._logged_headers.now = None
 
-    def log_null(self, key: bytes, time: int, rest: int, timestamp: int, headers: HeaderList | None = None) -> None:
-        """Logs a null that changes no row; ``headers`` are those of the current record."""
+    def log_null(
+        self,
+        key: bytes,
+        time: int,
+        rest: int,
+        timestamp: int,
+        headers: HeaderList | None = None,
+        *,
+        logs_headers: bool = False,
+    ) -> None:
+        """Logs a null that changes no row; ``headers`` are those of the current record, and of the one on the changelog
+        if ``logs_headers``."""
         if self.log is not None:
-            self.log(self.layout.row(0, key, time, rest), None, timestamp)
+            self.log(self.layout.row(0, key, time, rest), None, timestamp, headers if logs_headers else None)
+
+
+def _kept_in(layout: RowLayout, *, numbered: bool) -> type[Rows]:
+    return AppendedRows if numbered else KnownRows if isinstance(layout, KeyFirst) else Rows
 
 
 def _logged_as(
-    layout: RowLayout, log: Callable[..., None] | None, segments: Segments, headers: LoggedHeaders | None
-) -> Log | None:
+    layout: RowLayout, log: Callable[..., None] | None, segments: Segments, *, cached: bool
+) -> Callable[..., None] | None:
     """Logs rows under the keys that the changelog has for them; of a cache, which has no headers, notes their times."""
     logged_key, parts = logged_key_reader(layout), layout.parts
 
-    def logged(row: bytes, value: bytes | None, timestamp: int) -> None:
+    def logged(row: bytes, value: bytes | None, timestamp: int, headers: HeaderList | None = None) -> None:
         assert log is not None
-        if headers is None or headers.now is None:
+        if headers is None:
             log(logged_key(row), value, timestamp)
         else:
-            log(logged_key(row), value, timestamp, headers.now)
+            log(logged_key(row), value, timestamp, headers)
 
-    def logged_by_cache(row: bytes, value: bytes | None, timestamp: int) -> None:
+    def logged_by_cache(row: bytes, value: bytes | None, timestamp: int, headers: HeaderList | None = None) -> None:
         if log is not None:
             log(logged_key(row), value, timestamp)
         segments.reach(parts(row)[1])
 
-    if headers is None:
+    if cached:
         return logged_by_cache
     return None if log is None else logged
 

@@ -42,7 +42,16 @@ class HeadersRows(TimedRows):
             self._note(key, time, rest, headers)
         super().put(key, time, rest, value, timestamp, headers)
 
-    def log_null(self, key: bytes, time: int, rest: int, timestamp: int, headers: HeaderList | None = None) -> None:
+    def log_null(
+        self,
+        key: bytes,
+        time: int,
+        rest: int,
+        timestamp: int,
+        headers: HeaderList | None = None,
+        *,
+        logs_headers: bool = False,
+    ) -> None:
         self._note(key, time, rest, headers)
         super().log_null(key, time, rest, timestamp, headers)
 

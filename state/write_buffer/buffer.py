@@ -22,7 +22,7 @@ Without caching a row is forwarded when it is put; it is logged at once as well,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice, repeat
 from operator import itemgetter
@@ -147,8 +147,6 @@ class Rows(RowReader):
         self._callback: FlushCallback | None = None
         self.wants_old = False
         """Whether the old value of each change is asked for."""
-        self.keeps_written = True
-        """Whether rows stay known when they are in the engine, as a read cache."""
         self._index: SortedDict[bytes, Any] | None = None
         """Keys of what is not in the engine, in order of their bytes: while the task reads ranges."""
         self._indexed = 0
@@ -199,15 +197,6 @@ class Rows(RowReader):
             self._pending_bytes += cost
             budget.uncommitted += cost
         budget.clean += cost - (0 if known is None else self.format.cost(key, known[0]))
-        if budget.clean + budget.dirty > budget.cache_limit:
-            self.evict(keep=key)
-
-    def note_appended(self, key: Any, value: Any) -> None:
-        """Counts a row of a new key, as `note_logged` does."""
-        budget, cost = self.budget, self.format.cost(key, value)
-        self._pending_bytes += cost
-        budget.uncommitted += cost
-        budget.clean += cost
         if budget.clean + budget.dirty > budget.cache_limit:
             self.evict(keep=key)
 
@@ -406,9 +395,6 @@ class Rows(RowReader):
             if entry is not None and entry[0] is None:
                 budget.clean -= self.format.cost(key, clean.pop(key)[0])
         self._deleted.clear()
-        if not self.keeps_written:
-            budget.clean -= self.format.size(clean)
-            clean.clear()
         self.drained.clear()
         budget.uncommitted -= self._pending_bytes
         self._pending_bytes = 0
@@ -445,19 +431,26 @@ class Rows(RowReader):
     # ------------------------------------------------------------------ ranges
 
     def _overlay(self, low: bytes | None, high: bytes | None, reverse: bool) -> Overlay:
-        """Returns the buffer's rows in a range, by an index that is kept up to date while the task reads ranges."""
+        dirty, clean, index, keys = self.dirty, self.clean, *self._waiting(low, high, reverse)
+        found = ((raw, dirty.get(index[raw]) or clean.get(index[raw])) for raw in keys)
+        return [(raw, entry) for raw, entry in found if entry is not None]
+
+    def _waiting(
+        self, low: bytes | None, high: bytes | None, reverse: bool
+    ) -> tuple[Mapping[bytes, Any], Iterable[bytes]]:
+        """Returns the keys of the rows that are not in the engine, by their bytes, and these bytes in a range: by an
+        index that is kept up to date while the task reads ranges."""
         if not self.dirty and not self.drained:
-            return []
+            return {}, ()
         if low is not None and high is not None and low >= high:
-            return []
+            return {}, ()
         index, uncommitted = self._index, self._uncommitted
-        key_bytes, dirty, clean = self.format.key_bytes, self.dirty, self.clean
+        key_bytes = self.format.key_bytes
         fresh = uncommitted.watch() if index is None or uncommitted.fresh is None else uncommitted.fresh
         if index is None:
-            index = self._index = SortedDict({key_bytes(key): key for keys in (dirty, self.drained) for key in keys})
+            keys = (self.dirty, self.drained)
+            index = self._index = SortedDict({key_bytes(key): key for rows in keys for key in rows})
         elif self._indexed < len(fresh):
             index.update({key_bytes(key): key for key in islice(fresh, self._indexed, None)})
         self._indexed = len(fresh)
-        keys = index.irange(low, high, inclusive=(True, False), reverse=reverse)
-        found = ((raw, dirty.get(index[raw]) or clean.get(index[raw])) for raw in keys)
-        return [(raw, entry) for raw, entry in found if entry is not None]
+        return index, index.irange(low, high, inclusive=(True, False), reverse=reverse)

@@ -17,7 +17,7 @@ from state.write_buffer.record_context import message_bytes
 from state.write_buffer.row_format import Entry, RowFormat
 from state.write_buffer.row_reader import Get, RowReader
 
-__all__ = ["Put", "make_append", "make_get", "make_keep", "make_put", "refusing_put", "row_key_maker"]
+__all__ = ["Put", "make_get", "make_keep", "make_put", "refusing_put", "row_key_maker"]
 
 Put = Callable[..., None]
 """``(key, value, timestamp_ms, headers)``; a value of ``None`` deletes."""
@@ -124,31 +124,6 @@ def make_put(rows: Rows) -> Put:
     put = _logged_put(rows) if rows.log_each else _cached_put(rows) if rows.cached else _direct_put(rows)
     made, trace = rows.around_put(put), rows.cursor.row_trace
     return made if trace is None else trace.writing(rows, row_key_maker(rows.format), made)
-
-
-def make_append(rows: Rows) -> Put:
-    """Returns `put` of a store without caching in which no key is put twice and no value is ``None``; keys are bytes
-    that need no check."""
-    made, trace = _append(rows), rows.cursor.row_trace
-    return made if trace is None else trace.writing(rows, row_key_maker(rows.format), made)
-
-
-def _append(rows: Rows) -> Put:
-    clean, drained, note, log = rows.clean, rows.drained, rows.note_appended, rows.log
-    keep, write_value, uncommitted = make_keep(rows.format), rows.format.write_value, rows.shared.uncommitted
-
-    def put(key: bytes, value: Any, timestamp: int, headers: HeaderList | None = None) -> None:
-        value = keep(value)
-        data = write_value(value)
-        if log is not None:
-            log(key, data, timestamp)
-        clean[key] = (value, timestamp)
-        note(key, value)
-        drained[key] = (key, data, timestamp)
-        if (fresh := uncommitted.fresh) is not None:
-            fresh.append(key)
-
-    return put
 
 
 def refusing_put(store: str) -> Put:

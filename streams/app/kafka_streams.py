@@ -12,7 +12,7 @@ from processor_api.durations import Duration, to_ms
 from processor_api.errors import StreamsError, TopologyError
 from processor_api.metrics import Metric, MetricName
 from processor_api.task_id import TaskId
-from processor_api.topology_function import TopologyLike, topology_of
+from processor_api.topology_function import TopologyLike
 from state.directory.state_directory import StateDirectory
 from streams.app.builtin_metrics import client_metrics, global_metrics, thread_metrics
 from streams.app.housekeeping import Housekeeper
@@ -26,7 +26,7 @@ from streams.config import clients as client_configs
 from streams.kafka.ports import KafkaClients
 from streams.platform import Platform
 from streams.restore.restorer import StateRestoreListener
-from streams.runtime.engines.opener import check_engines
+from streams.runtime.tasks.assembly import topology_to_run
 from streams.runtime.threads.gc_tuning import relax_collector, restore_collector
 from streams.runtime.threads.metadata import ThreadMetadata
 from streams.runtime.threads.stream_thread import StreamThread, ThreadCallbacks
@@ -96,9 +96,7 @@ class KafkaStreams:
         platform: Platform | None = None,
     ) -> None:
         self.config = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
-        wrapper, made = self.config.processor_wrapper_class, topology_of(topology, self.config)
-        self.topology = made if wrapper is None else made.wrapped_by(wrapper, self.config.dotted())
-        check_engines(self.topology)
+        self.topology = topology_to_run(topology, self.config)
         self.failure: Exception | None = None
         """The error that ended the application, or the close; ``None`` if there was none."""
         self._platform = platform or Platform(clock=clock or SystemClock())

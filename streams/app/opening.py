@@ -25,7 +25,7 @@ from streams.metrics.registry import Metrics
 from streams.platform import Platform
 from streams.restore.restorer import StateRestoreListener
 from streams.runtime.engines.memory import BufferMemory
-from streams.runtime.engines.opener import Engines, rocksdb_memory
+from streams.runtime.engines.opener import Engines
 from streams.runtime.engines.state_recovery import StateRecovery
 from streams.runtime.plan.plans import PlanBook
 from streams.runtime.threads.process_resources import ClusterAccess, LocalState, ProcessResources
@@ -165,9 +165,7 @@ def _plan(
 def _local_state(config: StreamsConfig, directory: StateDirectory, platform: Platform) -> LocalState:
     return LocalState(
         directory=directory,
-        engines=Engines(
-            platform.clock, config.rocksdb_config_setter, rocksdb_memory(config), config.dotted(), platform.engines
-        ),
+        engines=Engines.of(config, platform.clock, platform.engines),
         memory=BufferMemory(
             config.statestore_cache_max_bytes,
             config.statestore_uncommitted_max_bytes,

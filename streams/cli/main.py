@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from streams.cli import completion, config_show, demo, describe, doctor, run
+from streams.cli import completion, config_show, demo, describe, doctor, run, spark
 from streams.cli.command_parser import CommandParser
 from streams.cli.failures import CLEAN, report
 from streams.cli.logs_options import configure_logs
@@ -53,7 +53,8 @@ def parser(words: Sequence[str] | None = None) -> CommandParser:
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (run, describe, config_show, doctor):
         command.add_parser(commands)
-    state.add_parser(commands, filled=words is None or not {state.NAME, completion.NAME}.isdisjoint(words))
+    for group in (state, spark):
+        group.add_parser(commands, filled=words is None or not {group.NAME, completion.NAME}.isdisjoint(words))
     for command in (demo, completion):
         command.add_parser(commands)
     return top

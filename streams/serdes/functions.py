@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, SupportsIndex, TypeVar
 
 from processor_api.serde import Serde
 
-__all__ = ["serde_of"]
+__all__ = ["MadeSerde", "serde_of"]
 
 T = TypeVar("T")
 
@@ -20,3 +20,26 @@ def serde_of(serialize: Callable[[T], bytes], deserialize: Callable[[bytes], T],
     :raises TypeError: if either cannot be called.
     """
     return Serde(serialize, deserialize, name=name)
+
+
+class MadeSerde(Serde[T]):
+    """A serde that is pickled as the call that makes it, since its two functions cannot be.
+
+    :param made_by: makes an equal serde.
+    """
+
+    __slots__ = ("_made_by",)
+
+    def __init__(
+        self,
+        serialize: Callable[[T], bytes],
+        deserialize: Callable[[bytes], T],
+        *,
+        name: str,
+        made_by: Callable[[], Serde[T]],
+    ) -> None:
+        super().__init__(serialize, deserialize, name=name)
+        self._made_by = made_by
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        return self._made_by, ()

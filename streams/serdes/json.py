@@ -14,9 +14,11 @@ import json
 import math
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from processor_api.serde import Serde
+from streams.serdes.functions import MadeSerde
 
 try:
     import orjson
@@ -39,12 +41,14 @@ def json_serde(
     :param use_orjson: ``None`` uses it where it is installed.
     :raises ImportError: if orjson is demanded and not installed.
     """
+    given = use_orjson
     if use_orjson is None:
         use_orjson = orjson is not None
     if use_orjson and orjson is None:
         raise ImportError("orjson is not installed; install streams-for-kafka[json]", name="orjson")
     write, read = _by_orjson(default, sort_keys) if use_orjson else _by_standard_library(default, sort_keys)
-    return Serde(write, read, name="json")
+    again = partial(json_serde, default=default, sort_keys=sort_keys, use_orjson=given)
+    return MadeSerde(write, read, name="json", made_by=again)
 
 
 def _by_orjson(

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, overload
 from pydantic import BaseModel, TypeAdapter
 
 from processor_api.serde import Serde
+from streams.serdes.functions import MadeSerde
 
 __all__ = ["pydantic_serde"]
 
@@ -47,4 +48,6 @@ def pydantic_serde(model: Any, *, exclude_none: bool = False, exclude_unset: boo
 
     name = f"pydantic {getattr(model, '__name__', model)}"
     checked = isinstance(model, type) and (issubclass(model, BaseModel) or is_dataclass(model))
-    return Serde(write_instance if checked else to_json, adapter.validator.validate_json, name=name)
+    again = partial(pydantic_serde, model, exclude_none=exclude_none, exclude_unset=exclude_unset)
+    write = write_instance if checked else to_json
+    return MadeSerde(write, adapter.validator.validate_json, name=name, made_by=again)

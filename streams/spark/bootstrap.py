@@ -27,7 +27,7 @@ from processor_api.topology_function import TopologyLike, topology_of
 from streams.config import StreamsConfig
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import KafkaClients, OffsetAndMetadata
-from streams.spark.changelog_rows import Sum, live_rows, read, send, sums_in_kafka
+from streams.spark.handover_rows import Sum, live_rows, read, send, sums_in_kafka
 from streams.spark.cluster import Cluster
 from streams.spark.cut import Cut
 from streams.spark.finished_run import FinishedRun

@@ -7,7 +7,7 @@ from itertools import islice
 
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import OffsetAndMetadata
-from streams.spark.changelog_rows import send
+from streams.spark.handover_rows import send
 from streams.spark.cluster import Cluster
 from streams.spark.finished_run import FinishedRun, RunRow
 from streams.spark.handover_errors import BackfillMismatchError

@@ -11,11 +11,12 @@ import logging
 import shutil
 import tempfile
 from collections.abc import Collection, Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar, cast
 
-from processor_api.clock import ManualClock
+from processor_api.clock import ManualClock, SystemClock
 from processor_api.durations import Duration, Timestamp, to_ms, to_timestamp_ms
 from processor_api.errors import ConfigError, StreamsError, TopologyError
 from processor_api.nodes import SinkNode, SourceNode
@@ -33,11 +34,8 @@ from processor_api.stores.contracts import (
     VersionedKeyValueStore,
     WindowStore,
 )
-from processor_api.stores.factory import ROCKSDB
 from processor_api.task_id import TaskId, TopicPartition
-from processor_api.topology import Topology
-from processor_api.topology_function import TopologyLike, topology_of
-from state.engine.port import Engine
+from processor_api.topology_function import TopologyLike
 from state.write_buffer.memory_budget import Budget
 from streams.config import StreamsConfig
 from streams.kafka.internal_topics import source_topics
@@ -45,19 +43,18 @@ from streams.kafka.record_collector import RecordCollector
 from streams.queries.request import StateQueryRequest
 from streams.queries.results import StateQueryResult
 from streams.queries.store_types import StoreQueryParameters
-from streams.runtime.engines.opener import Engines, check_engines, rocksdb_memory
+from streams.runtime.engines.opener import Engines, spilling
 from streams.runtime.plan.task_plan import plan_all
-from streams.runtime.processing.environment import Environment, TaskSettings, TaskThread
+from streams.runtime.processing.environment import TaskSettings, TaskThread
 from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.processing.idling import Idling
+from streams.runtime.tasks.assembly import TaskAssembly, topology_to_run
 from streams.runtime.tasks.task import Task
-from streams.runtime.tasks.task_stores import TaskStores
-from streams.runtime.tasks.traced_task import make_task
+from streams.runtime.tasks.task_stores import EngineOpener
 from streams.runtime.tracing.producer import TracedProducer
 from streams.runtime.tracing.rules import TraceRules
 from streams.runtime.tracing.tracer import Tracer
 from streams.testing import store_views
-from streams.testing.driver_engine import DRIVER_ENGINE
 from streams.testing.driver_globals import DriverGlobals
 from streams.testing.driver_log import DriverProducer, DriverTopic, new_message
 from streams.testing.driver_queries import driver_queries
@@ -123,11 +120,7 @@ class TopologyTestDriver:
         initial_wall_clock_time: Timestamp = 0,
     ) -> None:
         self.config = config_for_tests(config)
-        made, wrapper = topology_of(topology, self.config), self.config.processor_wrapper_class
-        if wrapper is not None:
-            made = made.wrapped_by(wrapper, self.config.dotted())
-        check_engines(made)
-        self._topology = made
+        self._topology = topology_to_run(topology, self.config)
         self.clock = ManualClock(to_timestamp_ms(initial_wall_clock_time, "initial_wall_clock_time"))
         self._topics: dict[str, DriverTopic] = {}
         idle_ms = self.config.max_task_idle_ms
@@ -141,13 +134,13 @@ class TopologyTestDriver:
         """Opens the stores and starts the task."""
         rules = TraceRules.of(self.config)
         self._trace = None if rules is None else RecordTrace(rules, self.clock)
-        producer, tracer = DriverProducer(self._topics), self._tracer
+        producer, tracer, open_engine = DriverProducer(self._topics), self._tracer, self._engine_opener()
         self._collector = RecordCollector(producer if tracer is None else TracedProducer(producer, tracer), self.clock)
         self._directory = self._make_directory()
         try:
-            self._globals = self._open_globals(self._topology)
+            self._globals = self._open_globals(open_engine)
             self._globals.start()
-            self._task = self._open_task(self._topology)
+            self._task = self._open_task(open_engine)
             self._task.start(self._collector, {})
         except BaseException:
             shutil.rmtree(self._directory, ignore_errors=True)
@@ -167,34 +160,31 @@ class TopologyTestDriver:
             parent.mkdir(parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix="streams-driver-", dir=parent))
 
-    def _open_globals(self, topology: Topology) -> DriverGlobals:
+    def _open_globals(self, open_engine: EngineOpener) -> DriverGlobals:
         directory = self._directory / "global"
-        return DriverGlobals(topology, self.config, directory, self.clock, self._open_engine, self._tracer)
+        return DriverGlobals(self._topology, self.config, directory, self.clock, open_engine, self._tracer)
 
-    def _open_task(self, topology: Topology) -> Task:
+    def _open_task(self, open_engine: EngineOpener) -> Task:
         config = self.config
-        settings = TaskSettings.of(
-            config, log_each_put=config.changelog_updates != "last", global_store=self._globals.reader
-        )
-        plan = plan_all(topology, settings.app_configs, {})
-        task_id = TaskId(plan.subtopology, 0)
-        environment = Environment(
-            task_id,
-            settings,
-            error_policy_for(config, task_id, self._collector, topology.line_of),
+        assembly = TaskAssembly(
+            settings=TaskSettings.of(
+                config, log_each_put=config.changelog_updates != "last", global_store=self._globals.reader
+            ),
+            error_policy=partial(error_policy_for, config, collector=self._collector),
             clock=self.clock,
-            state_dir=self._directory / str(task_id),
+            open_engine=open_engine,
+            budget=Budget(config.statestore_cache_max_bytes),
             thread=TaskThread(tracer=self._tracer),
         )
-        budget = Budget(config.statestore_cache_max_bytes)
-        return make_task(plan, environment, TaskStores(plan, task_id, environment, budget, self._open_engine))
+        plan = plan_all(self._topology, config.dotted(), {})
+        task_id = TaskId(plan.subtopology, 0)
+        return assembly.task(plan, task_id, self._directory / str(task_id))
 
-    def _open_engine(self, name: str, directory: Path, families: list[str]) -> Engine:
-        config = self.config
-        memory, settings = rocksdb_memory(config), config.dotted()
-        engines = Engines(self.clock, config.rocksdb_config_setter, memory, settings)
-        replaces = name == ROCKSDB and config.rocksdb_config_setter is None  # options are meant for a real database
-        return engines.open(DRIVER_ENGINE if replaces else name, directory, families)
+    def _engine_opener(self) -> EngineOpener:
+        engines = Engines.of(self.config, SystemClock())
+        if self.config.rocksdb_config_setter is not None:  # options are meant for a real database
+            return engines.open
+        return spilling(engines.open)
 
     # ------------------------------------------------------------------ input
 

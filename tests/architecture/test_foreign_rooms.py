@@ -9,6 +9,8 @@ ROOMS = {
     "confluent_kafka": ("streams.kafka.confluent",),
     "mmh3": ("state.formats.foreign_keys",),
     "rocksdict": ("state.rocksdb.engine", "state.rocksdb.options", "state.rocksdb.reader", "state.rocksdb.repair"),
+    "numpy": ("streams.spark",),
+    "pandas": ("streams.spark",),
     "pyarrow": ("streams.cli.stored.export", "streams.spark"),
     "pyspark": ("streams.spark",),
     "pydantic": ("streams.config", "streams.serdes.pydantic_model"),

@@ -15,10 +15,10 @@ import pytest
 from processor_api.errors import DamagedStateError, RetryableError, StateError
 from state.engine.memory import MemoryEngine
 from state.engine.port import OFFSETS, POSITIONS
+from state.engine.spilling import SpillingEngine
 from state.rocksdb.engine import RocksEngine
 from state.rocksdb.metadata import FORMAT_KEY
 from streams.testing.contracts.engine_kit import FAMILIES, EngineKit, Rows
-from streams.testing.driver_engine import DriverEngine
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -36,9 +36,9 @@ os._exit(0)
 ENGINES: dict[str, Callable[[Path], Any]] = {
     "memory": lambda path: MemoryEngine(),
     "rocksdb": lambda path: RocksEngine(path, FAMILIES),
-    "driver": lambda path: DriverEngine(lambda: RocksEngine(path, FAMILIES)),
-    "driver, each write to disk": lambda path: DriverEngine(lambda: RocksEngine(path, FAMILIES), most_bytes=0),
-    "driver, few rows in memory": lambda path: DriverEngine(lambda: RocksEngine(path, FAMILIES), most_bytes=600),
+    "spilling": lambda path: SpillingEngine(lambda: RocksEngine(path, FAMILIES)),
+    "spilling, each write to disk": lambda path: SpillingEngine(lambda: RocksEngine(path, FAMILIES), most_bytes=0),
+    "spilling, few rows in memory": lambda path: SpillingEngine(lambda: RocksEngine(path, FAMILIES), most_bytes=600),
 }
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from state.engine.memory import MemoryEngine
+from state.engine.spilling import SpillingEngine
 from state.rocksdb.engine import RocksEngine
-from streams.testing.driver_engine import DriverEngine
 
 FAMILIES = ["rows", "other"]
 KEYS = [b"", b"\x00", b"\x01b", b"a", b"a\x00", b"b", b"b\xff", b"c", b"\xff", b"\xff\xff"]
@@ -21,8 +21,8 @@ BOUNDS = [None, b"", b"\x00", b"a", b"ab", b"b", b"b\xff\x00", b"z", b"\xff"]
 ENGINES: dict[str, Callable[[Path], Any]] = {
     "memory": lambda path: MemoryEngine(),
     "rocksdb": lambda path: RocksEngine(path, FAMILIES),
-    "driver": lambda path: DriverEngine(lambda: RocksEngine(path, FAMILIES)),
-    "driver, each write to disk": lambda path: DriverEngine(lambda: RocksEngine(path, FAMILIES), most_bytes=0),
+    "spilling": lambda path: SpillingEngine(lambda: RocksEngine(path, FAMILIES)),
+    "spilling, each write to disk": lambda path: SpillingEngine(lambda: RocksEngine(path, FAMILIES), most_bytes=0),
 }
 
 

@@ -13,11 +13,11 @@ import pytest
 from processor_api.clock import SystemClock
 from processor_api.errors import StateError
 from state.engine.memory import MemoryEngine
+from state.engine.spilling import SpillingEngine
 from state.rocksdb.engine import RocksEngine
 from state.write_buffer.migration import UpgradingEngine
 from streams.runtime.engines.shared_engine import SharedMemoryEngine
 from streams.testing.contracts.engine_kit import FAMILIES, EngineKit, Rows, between, change_at_random
-from streams.testing.driver_engine import DriverEngine
 
 
 def _upgrading(engine: Any) -> Any:
@@ -29,9 +29,9 @@ ENGINES: dict[str, Callable[[Path], Any]] = {
     "shared": lambda path: SharedMemoryEngine(),
     "rocksdb": lambda path: RocksEngine(path, FAMILIES),
     "upgrading": lambda path: _upgrading(RocksEngine(path, [*FAMILIES, "older"])),
-    "driver": lambda path: DriverEngine(lambda: RocksEngine(path, FAMILIES)),
-    "driver, each write to disk": lambda path: DriverEngine(lambda: RocksEngine(path, FAMILIES), most_bytes=0),
-    "driver, few rows in memory": lambda path: DriverEngine(lambda: RocksEngine(path, FAMILIES), most_bytes=600),
+    "spilling": lambda path: SpillingEngine(lambda: RocksEngine(path, FAMILIES)),
+    "spilling, each write to disk": lambda path: SpillingEngine(lambda: RocksEngine(path, FAMILIES), most_bytes=0),
+    "spilling, few rows in memory": lambda path: SpillingEngine(lambda: RocksEngine(path, FAMILIES), most_bytes=600),
 }
 FOR_THREADS = ["memory", "shared", "rocksdb", "upgrading"]
 
@@ -107,7 +107,7 @@ def test_reads_after_the_engine_or_the_snapshot_was_closed_fail(tmp_path: Path) 
         assert kept.family("rows").get(b"0001") == b"x"
         engine.close()
         again = opener(path)
-        if not name.startswith("driver"):
+        if not name.startswith("spilling"):
             with pytest.raises(StateError, match="closed"):
                 engine.snapshot(FAMILIES)
         for read in (
@@ -115,7 +115,7 @@ def test_reads_after_the_engine_or_the_snapshot_was_closed_fail(tmp_path: Path) 
             lambda kept=kept: kept.family("rows").seek(b""),
             *(lambda rows=rows: list(rows) for rows in ranges),
         ):
-            if name.startswith("driver") and read.__defaults__[0] in ranges:  # a copy was read in one piece
+            if name.startswith("spilling") and read.__defaults__[0] in ranges:  # a copy was read in one piece
                 continue
             with pytest.raises(StateError, match="closed"):
                 read()

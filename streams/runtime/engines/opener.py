@@ -16,6 +16,7 @@ from state.directory.metadata import DATABASE
 from state.engine.memory import MemoryEngine
 from state.engine.port import Engine
 from state.engine.registry import check_engine, open_registered
+from state.engine.spilling import ROWS_IN_MEMORY_BYTES, SpillingEngine
 from state.registry.kinds import store_of
 from streams.platform import OpenEngine
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from state.rocksdb.options import SharedMemory
     from streams.config import StreamsConfig
 
-__all__ = ["Engines", "check_engines", "rocksdb_memory"]
+__all__ = ["Engines", "check_engines", "rocksdb_memory", "spilling"]
 
 
 def rocksdb_memory(config: StreamsConfig) -> dict[str, Any]:
@@ -45,6 +46,21 @@ def check_engines(topology: TopologyData) -> None:
     for builder in builders:
         if not isinstance(builder.supplier, CustomStoreSupplier):
             check_engine(builder.supplier.engine, builder.name)
+
+
+def spilling(open_engine: OpenEngine, most_bytes: int = ROWS_IN_MEMORY_BYTES) -> OpenEngine:
+    """Returns a function that opens engines for state that ends with its process: what is to be on RocksDB stays in
+    memory until it is more than so many bytes.
+
+    :param open_engine: opens all other engines, and RocksDB for the rows that are too many.
+    """
+
+    def opened(name: str, directory: Path, families: Sequence[str]) -> Engine:
+        if name != ROCKSDB:
+            return open_engine(name, directory, families)
+        return cast(Engine, SpillingEngine(lambda: open_engine(name, directory, families), most_bytes))
+
+    return opened
 
 
 class Engines:
@@ -80,6 +96,16 @@ class Engines:
             self._setter = lambda store, options: set_options(options, values)
         elif rocksdb_config is not None:
             self._setter = rocksdb_config
+
+    @classmethod
+    def of(
+        cls, config: StreamsConfig, clock: Clock, replaced: Mapping[str, OpenEngine] = MappingProxyType({})
+    ) -> Engines:
+        """Returns the engines under a configuration.
+
+        :raises ConfigError: if an option of RocksDB is wrong.
+        """
+        return cls(clock, config.rocksdb_config_setter, rocksdb_memory(config), config.dotted(), replaced)
 
     def open(self, name: str, directory: Path, families: Sequence[str]) -> Engine:
         """Opens an engine in a task's directory.

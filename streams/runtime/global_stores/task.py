@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +18,12 @@ from state.registry.kinds import OpenStore
 from streams.metrics.registry import Metrics
 from streams.runtime.global_stores.stores import GlobalStores
 from streams.runtime.plan.task_plan import plan_globals
-from streams.runtime.processing.environment import Environment, TaskSettings, TaskThread
+from streams.runtime.processing.environment import TaskSettings, TaskThread
 from streams.runtime.processing.error_policy import ErrorPolicy, ExceptionHandlers
 from streams.runtime.processing.inputs import InputQueue
 from streams.runtime.processing.node_chain import build_chain
 from streams.runtime.processing.punctuations import Punctuations, Schedule
+from streams.runtime.tasks.assembly import TaskAssembly
 from streams.runtime.tasks.task_stores import EngineOpener
 from streams.runtime.tracing.tracer import Tracer
 
@@ -83,14 +85,14 @@ class GlobalTask:
         metrics: Metrics | None = None,
         tracer: Tracer | None = None,
     ) -> None:
-        self.environment = Environment(
-            NO_TASK,
-            TaskSettings.of(config, global_store=self._reader, registry=metrics, is_global=True),
-            ErrorPolicy(NO_TASK, _handlers(config), _no_dead_letters, topology.line_of),
+        assembly = TaskAssembly(
+            settings=TaskSettings.of(config, global_store=self._reader, registry=metrics, is_global=True),
+            error_policy=partial(ErrorPolicy, handlers=_handlers(config), send=_no_dead_letters),
             clock=clock,
-            state_dir=directory,
+            open_engine=open_engine,
             thread=TaskThread(tracer=tracer),
         )
+        self.environment = assembly.environment(NO_TASK, topology, directory)
         self.specs = {spec.topic: spec for spec in topology.global_stores.values()}
         """Each store by its topic."""
         self.stores = GlobalStores(topology, self.environment, open_engine)

@@ -29,6 +29,7 @@ from streams.runtime.processing.environment import GlobalStoreReader, TaskSettin
 from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.processing.idling import Idling
 from streams.runtime.processing.pace import Pace
+from streams.runtime.tasks.assembly import TaskAssembly
 from streams.runtime.tasks.commit import Committer
 from streams.runtime.tasks.lost_offsets import LostOffsets
 from streams.runtime.tasks.purge import RepartitionPurge
@@ -132,25 +133,25 @@ class ThreadResources:
 
     def _task_opener(self, global_store: GlobalStoreReader) -> TaskOpener:
         config, metrics, state = self._process.config, self._process.metrics, self._process.state
-        return TaskOpener(
-            TaskSettings.of(
+        assembly = TaskAssembly(
+            settings=TaskSettings.of(
                 config,
                 log_each_put=config.changelog_updates == "each",
                 global_store=global_store,
                 registry=metrics,
             ),
-            TaskThread(
+            error_policy=partial(error_policy_for, config, collector=self.collector),
+            clock=self._clock,
+            open_engine=state.engines.open,
+            budget=self._budget,
+            thread=TaskThread(
                 pace=self.pace,
                 store_owner=threading.get_ident(),
                 metrics=ThreadMetrics(metrics, self._identity.thread),
                 tracer=self._tracer,
             ),
-            self._budget,
-            directory=state.directory,
-            open_engine=state.engines.open,
-            error_policy=partial(error_policy_for, config, collector=self.collector),
-            clock=self._clock,
         )
+        return TaskOpener(assembly, state.directory)
 
     # ------------------------------------------------------------------ membership
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,10 +19,9 @@ from streams.kafka.embedded import EmbeddedBroker, EmbeddedClients
 from streams.kafka.record_collector import RecordCollector
 from streams.runtime.engines.opener import Engines
 from streams.runtime.plan.task_plan import plan_all
-from streams.runtime.processing.environment import Environment, TaskSettings
+from streams.runtime.processing.environment import TaskSettings
 from streams.runtime.processing.error_policy import error_policy_for
-from streams.runtime.tasks.task import Task
-from streams.runtime.tasks.task_stores import TaskStores
+from streams.runtime.tasks.assembly import TaskAssembly
 
 __all__ = ["DEFAULTS", "TaskKit"]
 
@@ -57,16 +57,16 @@ class TaskKit:
         settings = TaskSettings.of(self.config, log_each_put=self.config.changelog_updates != "last")
         plan = plan_all(topology, settings.app_configs, {})
         task_id = TaskId(0, 0)
-        self.environment = Environment(
-            task_id,
-            settings,
-            error_policy_for(self.config, task_id, self.collector),
-            clock=self.clock,
-            state_dir=directory / str(task_id),
-        )
         self.budget = Budget(self.config.statestore_cache_max_bytes)
-        stores = TaskStores(plan, task_id, self.environment, self.budget, Engines(self.clock).open)
-        self.task = Task(plan, self.environment, stores)
+        assembly = TaskAssembly(
+            settings=settings,
+            error_policy=partial(error_policy_for, self.config, collector=self.collector),
+            clock=self.clock,
+            open_engine=Engines(self.clock).open,
+            budget=self.budget,
+        )
+        self.task = assembly.task(plan, task_id, directory / str(task_id))
+        self.environment = self.task.environment
         if start:
             self.task.start(self.collector, {})
 

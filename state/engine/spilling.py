@@ -1,38 +1,29 @@
-"""The test driver's engine of persistent stores: rows stay in memory until they are many, then go to RocksDB.
+"""An engine whose rows stay in memory until they are many, then go to a database.
 
-A driver's database lives as long as the driver, so no row has to outlive the process, and most tests never fill a
-page: opening RocksDB would be most of their time, and one write batch for each record most of the rest. A store sees
-the same behaviour (`tests/state/test_engine.py` runs on it): byte order, snapshots of iterators, atomic batches.
+For state that does not outlive its process: the test driver's, and that of a task that is run over history. Opening
+RocksDB would be most of the time of a small test, and one write batch for each record most of the rest. A store
+sees the same behaviour (`tests/state/test_engine.py` runs on it): byte order, snapshots of iterators, atomic batches.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from weakref import WeakSet
 
-from processor_api.clock import SystemClock
-from processor_api.stores.factory import ROCKSDB
 from state.engine.memory import MemoryFamily
 from state.engine.port import Engine, Family, Snapshot
-from state.engine.registry import register_engine
 from state.engine.snapshot import DictSnapshot
-from streams.config import StreamsConfig
-from streams.runtime.engines.opener import Engines, rocksdb_memory
 
-__all__ = ["DRIVER_ENGINE", "ROWS_IN_MEMORY_BYTES", "DriverEngine", "open_driver_engine"]
-
-DRIVER_ENGINE = "test-driver"
-"""The name under which the engine is registered; the driver opens it where a store is to be on RocksDB."""
+__all__ = ["ROWS_IN_MEMORY_BYTES", "ROW_OVERHEAD_BYTES", "SpillingEngine", "SpillingFamily"]
 
 ROWS_IN_MEMORY_BYTES = 64 << 20
-"""Approximate bytes that a driver's persistent stores hold in memory before they go to RocksDB."""
+"""Bytes of rows that are in memory, at most, unless something else is asked for."""
 
 ROW_OVERHEAD_BYTES = 170
-"""Bytes of a row in memory beside the bytes in it: two objects and a place in the dictionary."""
+"""Bytes of a row in memory beside the bytes in it: two objects, and a place in a dictionary that has just grown."""
 
 _UNKNOWN: Any = object()
 
@@ -41,7 +32,7 @@ class _Until(bytes):
     """The end of a range to delete, in place of a value."""
 
 
-_Operation = tuple["DriverFamily", bytes, bytes | None]
+_Operation = tuple["SpillingFamily", bytes, bytes | None]
 
 
 class _Batch:
@@ -53,22 +44,22 @@ class _Batch:
         self.operations: list[_Operation] = []
         self.deletes_ranges = False
 
-    def put(self, key: bytes, value: bytes, handle: DriverFamily) -> None:
+    def put(self, key: bytes, value: bytes, handle: SpillingFamily) -> None:
         self.operations.append((handle, key, value))
 
-    def delete(self, key: bytes, handle: DriverFamily) -> None:
+    def delete(self, key: bytes, handle: SpillingFamily) -> None:
         self.operations.append((handle, key, None))
 
-    def delete_range(self, low: bytes, high: bytes, handle: DriverFamily) -> None:
+    def delete_range(self, low: bytes, high: bytes, handle: SpillingFamily) -> None:
         self.operations.append((handle, low, _Until(high)))
         self.deletes_ranges = True
 
 
-class DriverFamily:
+class SpillingFamily:
     """One ordered byte space in memory; once there is a database, ``waiting`` rows lie over the family in it. A waiting
     ``None`` hides a row."""
 
-    def __init__(self, name: str, engine: DriverEngine, lock: AbstractContextManager[Any]) -> None:
+    def __init__(self, name: str, engine: SpillingEngine, lock: AbstractContextManager[Any]) -> None:
         self.name = name
         self.handle = self
         self.memory = MemoryFamily(name, lock)
@@ -104,12 +95,29 @@ class DriverFamily:
             return self.below.seek(key)
         return self.memory.seek(key)
 
-    def delete_in_memory(self, key: bytes, until: bytes | None) -> None:
-        """Deletes a row, or the rows of a range."""
+    def put_in_memory(self, key: bytes, value: bytes) -> int:
+        """Puts a row; returns how many bytes more there are."""
+        rows, index = self.rows, self.memory.sorted
+        former = rows.get(key)
+        rows[key] = value
+        if former is not None:
+            return len(value) - len(former)
+        if index is not None:
+            index.add(key)
+        return len(key) + len(value) + ROW_OVERHEAD_BYTES
+
+    def delete_in_memory(self, key: bytes, until: bytes | None) -> int:
+        """Deletes a row, or the rows of a range; returns how many bytes more there are, a negative number."""
         if until is not None:
+            gone = sum(_size(one, row) for one, row in self.memory.range(key, until))
             self.memory.delete_range(key, until)
-        elif self.rows.pop(key, None) is not None and self.memory.sorted is not None:
+            return -gone
+        former = self.rows.pop(key, None)
+        if former is None:
+            return 0
+        if self.memory.sorted is not None:
             self.memory.sorted.remove(key)
+        return -_size(key, former)
 
     def approximate_count(self) -> int:
         if self.below is None:
@@ -124,7 +132,7 @@ class DriverFamily:
         self.waiting.clear()
 
 
-class DriverEngine:
+class SpillingEngine:
     """An engine whose rows stay in memory until they are many, then go to RocksDB.
 
     :param open_below: opens the database for the rows that are too many for the memory; called at most once.
@@ -138,8 +146,8 @@ class DriverEngine:
         self._most_bytes = most_bytes
         self._bytes = 0
         self._below: Engine | None = None
-        self._families: dict[str, DriverFamily] = {}
-        self._read: list[DriverFamily] = []
+        self._families: dict[str, SpillingFamily] = {}
+        self._read: list[SpillingFamily] = []
         """The families of which ranges were opened since the last write."""
         self._lock = threading.RLock()
         self._snapshots: WeakSet[DictSnapshot] = WeakSet()
@@ -149,17 +157,17 @@ class DriverEngine:
         """Whether there is a database."""
         return self._below is not None
 
-    def family(self, name: str) -> DriverFamily:
+    def family(self, name: str) -> SpillingFamily:
         family = self._families.get(name)
         if family is None:
-            family = self._families[name] = DriverFamily(name, self, self._lock)
+            family = self._families[name] = SpillingFamily(name, self, self._lock)
             if self._below is not None:
                 family.below = self._below.family(name)
         return family
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
-        """Returns a lock that is never waited for: a driver belongs to one thread."""
+        """Returns a lock that is never waited for: the engine belongs to one thread."""
         return self._lock
 
     def snapshot(self, families: Collection[str]) -> Snapshot:
@@ -189,23 +197,17 @@ class DriverEngine:
         else:
             if self._read:
                 self._freeze()
-            size = 0
             for family, key, value in batch.operations:
                 if value is None or type(value) is not bytes:
-                    family.delete_in_memory(key, value)
-                    continue
-                if key not in family.rows:
-                    size += len(key) + len(value) + ROW_OVERHEAD_BYTES
-                    if family.memory.sorted is not None:
-                        family.memory.sorted.add(key)
-                family.rows[key] = value
-            self._bytes += size
+                    self._bytes += family.delete_in_memory(key, value)
+                else:
+                    self._bytes += family.put_in_memory(key, value)
         if self._bytes > self._most_bytes:
             self.spill()
 
     load = write
 
-    def reads(self, family: DriverFamily) -> None:
+    def reads(self, family: SpillingFamily) -> None:
         """Notes that a range of a family was opened, which shows its rows as they are now."""
         self._read.append(family)
 
@@ -222,8 +224,11 @@ class DriverEngine:
             _write_all(below, batch.operations)
             return
         for family, key, value in batch.operations:
-            family.waiting[key] = value
-            self._bytes += len(key) + len(value or b"") + ROW_OVERHEAD_BYTES
+            waiting = family.waiting
+            if key in waiting:
+                self._bytes -= _size(key, waiting[key])
+            waiting[key] = value
+            self._bytes += _size(key, value)
 
     def spill(self) -> None:
         """Writes what waits in memory to the database."""
@@ -242,7 +247,7 @@ class DriverEngine:
         self._bytes = 0
 
     def flush(self) -> None:
-        """Does nothing: the rows end with the driver."""
+        """Does nothing: the rows end with the engine."""
 
     def clear(self, families: Collection[str]) -> None:
         with self._lock:
@@ -265,6 +270,10 @@ class DriverEngine:
             below.close()
 
 
+def _size(key: bytes, value: bytes | None) -> int:
+    return len(key) + len(value or b"") + ROW_OVERHEAD_BYTES
+
+
 def _write_all(below: Engine, operations: Collection[_Operation]) -> None:
     batch = below.batch()
     for family, key, value in operations:
@@ -276,16 +285,3 @@ def _write_all(below: Engine, operations: Collection[_Operation]) -> None:
         else:
             batch.put(key, value, handle)
     below.load(batch)
-
-
-def open_driver_engine(path: Path, families: Sequence[str], config: Mapping[str, Any]) -> Engine:
-    """Opens the engine of the test driver (`state.engine.registry.EngineFactory`)."""
-
-    def open_below() -> Engine:
-        memory = rocksdb_memory(StreamsConfig.of(config))
-        return Engines(SystemClock(), memory=memory).open(ROCKSDB, path.parent, families)
-
-    return cast(Engine, DriverEngine(open_below))
-
-
-register_engine(DRIVER_ENGINE, open_driver_engine)

@@ -1,4 +1,4 @@
-"""The driver's engine is the engine in memory, however little of it may stay in memory."""
+"""A spilling engine holds what the engine in memory does, however little of it may stay in memory."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from processor_api.errors import StateError
 from state.engine.memory import MemoryEngine
+from state.engine.spilling import ROW_OVERHEAD_BYTES, SpillingEngine
 from state.rocksdb.engine import RocksEngine
-from streams.testing.driver_engine import ROW_OVERHEAD_BYTES, DriverEngine
 
 FAMILIES = ("one", "other")
 
@@ -30,7 +30,7 @@ def test_it_holds_what_an_engine_in_memory_does(seed: int, rows: int, tmp_path: 
     """Batches of puts and deletions, reads, ranges both ways that are opened and read later, and clearing."""
     chosen = random.Random(seed)
     model = MemoryEngine()
-    engine = DriverEngine(lambda: RocksEngine(tmp_path, FAMILIES), most_bytes=rows * (ROW_OVERHEAD_BYTES + 3))
+    engine = SpillingEngine(lambda: RocksEngine(tmp_path, FAMILIES), most_bytes=rows * (ROW_OVERHEAD_BYTES + 3))
     opened: list[tuple[Any, Any]] = []
     for number in range(200):
         operations = [
@@ -58,7 +58,7 @@ def test_it_holds_what_an_engine_in_memory_does(seed: int, rows: int, tmp_path: 
 
 def test_few_rows_never_open_a_database(tmp_path: Path) -> None:
     opened: list[None] = []
-    engine = DriverEngine(lambda: opened.append(None) or RocksEngine(tmp_path, FAMILIES), most_bytes=10_000)
+    engine = SpillingEngine(lambda: opened.append(None) or RocksEngine(tmp_path, FAMILIES), most_bytes=10_000)
     for number in range(1000):
         apply(engine, [("one", b"%d" % (number % 10), b"value")])
         list(engine.family("one").range())
@@ -74,7 +74,7 @@ def test_a_database_that_cannot_be_opened_loses_nothing(tmp_path: Path) -> None:
     """The error names the place, and the rows are still there to be read."""
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
-    engine = DriverEngine(lambda: RocksEngine(blocked, FAMILIES), most_bytes=300)
+    engine = SpillingEngine(lambda: RocksEngine(blocked, FAMILIES), most_bytes=300)
     apply(engine, [("one", b"a", b"1")])
     with pytest.raises(StateError, match=r"cannot open the store at .*file"):
         apply(engine, [("one", b"b", b"2")])

@@ -1,0 +1,27 @@
+"""The group of commands `streams spark`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["NAME", "add_parser"]
+
+NAME = "spark"
+
+
+def add_parser(commands: Any, *, filled: bool) -> None:
+    """Adds the parser of `streams spark`.
+
+    :param filled: with its commands."""
+    group = commands.add_parser(
+        NAME,
+        help="run a topology over history in Spark",
+        description="Runs a topology over history in Spark. Needs the extra streams-for-kafka[spark] and Java.",
+    )
+    if not filled:
+        return
+    from streams.cli import spark_backfill, spark_export
+
+    subcommands = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in (spark_backfill, spark_export):
+        command.add_parser(subcommands)

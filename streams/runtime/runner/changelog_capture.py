@@ -1,0 +1,216 @@
+"""The compacted changelogs of a task: the last record of each key, in memory up to a number of bytes, then on disk.
+
+A task over years of history writes each row of its stores many times, and only the last record of a key is of use. The
+rows of a store's engine cannot take their place: they lack the timestamps and headers of the changelog.
+"""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+
+from processor_api.record import HeaderList
+from state.engine.port import Batch, Engine
+
+__all__ = ["CAPTURE_BYTES", "ChangelogCapture", "ChangelogRow"]
+
+ChangelogRow = tuple[bytes, bytes | None, int, HeaderList | None]
+"""``(key, value, timestamp_ms, headers)`` of the last record of a changelog key."""
+
+CAPTURE_BYTES = 64 << 20
+"""Bytes of records that stay in memory, unless something else is asked for."""
+
+RECORD_OVERHEAD_BYTES = 280
+"""Bytes of a record in memory beside those of its key and value: four objects, and a place in a dictionary that has
+just grown."""
+HEADER_OVERHEAD_BYTES = 250
+
+LOAD_ROWS = 2000
+"""Rows that are written to the database at once."""
+
+_Record = tuple[bytes | None, int, HeaderList | None]
+_Log = Callable[[bytes, bytes | None, int, HeaderList | None], None]
+
+_HEAD = struct.Struct(">QqB")
+"""The number of the record in the order of writing, its timestamp, and what follows."""
+_NULL, _VALUE, _PICKLED = range(3)
+_ORDER = struct.Struct(">Q")
+_TIME = struct.Struct(">q")
+
+
+@dataclass
+class _Topic:
+    """The records of one changelog."""
+
+    versioned: bool
+    waiting: dict[bytes, _Record] = field(default_factory=dict)
+    """Records that are not on disk, in the order in which they were written."""
+    spilled: bool = False
+    """Whether records are on disk."""
+
+
+class ChangelogCapture:
+    """Keeps the last record of each key of some changelogs. Used by one thread.
+
+    :param changelogs: topics.
+    :param versioned: those of them in which every timestamp of a key is a record of its own, deletions included.
+    :param open_engine: opens a database with some families, for the records that are too many; called at most once.
+    :param most_bytes: the bytes of all records that may be in memory, objects included.
+    """
+
+    def __init__(
+        self,
+        changelogs: Collection[str],
+        versioned: Collection[str],
+        open_engine: Callable[[list[str]], Engine],
+        most_bytes: int = CAPTURE_BYTES,
+    ) -> None:
+        self._topics = {topic: _Topic(topic in versioned) for topic in changelogs}
+        self._open_engine = open_engine
+        self._most_bytes = most_bytes
+        self._engine: Engine | None = None
+        self._bytes = 0
+        self._next = 0
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The changelogs."""
+        return tuple(self._topics)
+
+    @property
+    def bytes_in_memory(self) -> int:
+        """The bytes of the records that are in memory, about."""
+        return self._bytes
+
+    @property
+    def spilled(self) -> bool:
+        """Whether records are on disk."""
+        return self._engine is not None
+
+    def writer(self, topic: str) -> _Log:
+        """Returns the function that takes a record of a changelog: ``(key, value, timestamp_ms, headers)``."""
+        found = self._topics[topic]
+        waiting = found.waiting
+        pop, pack = waiting.pop, _TIME.pack
+
+        def log(key: bytes, value: bytes | None, timestamp: int, headers: HeaderList | None) -> None:
+            former = pop(key, None)  # the order of the last writes, as a compacted topic has it
+            waiting[key] = value, timestamp, headers
+            if former is None:
+                self._bytes += len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES
+            else:
+                self._bytes += len(value or b"") - len(former[0] or b"")
+                if former[2]:
+                    self._bytes -= _header_bytes(former[2])
+            if headers:
+                self._bytes += _header_bytes(headers)
+
+        def log_version(key: bytes, value: bytes | None, timestamp: int, headers: HeaderList | None) -> None:
+            log(key + pack(timestamp), value, timestamp, headers)
+
+        return log_version if found.versioned else log
+
+    def settle(self) -> None:
+        """Writes the records to disk if they are too many for the memory; to be called after each commit.
+
+        :raises StateError: if they cannot be written; they are in memory still.
+        """
+        if self._bytes > self._most_bytes:
+            self._spill()
+
+    # ------------------------------------------------------------------ the records
+
+    def rows(self, topic: str) -> Iterator[ChangelogRow]:
+        """Yields the last record of each key, in the order in which they were written.
+
+        Keys that were deleted last are left out; of a versioned changelog, deletions are records like others.
+        """
+        found = self._topics[topic]
+        if not found.spilled:
+            rows = iter([(place, *record) for place, record in found.waiting.items()])
+        else:
+            self._spill()
+            rows = self._in_order(topic)
+        for place, value, timestamp, headers in rows:
+            if found.versioned:
+                yield place[: -_TIME.size], value, timestamp, headers
+            elif value is not None:
+                yield place, value, timestamp, headers
+
+    def _in_order(self, topic: str) -> Iterator[ChangelogRow]:
+        """Yields the records on disk by their numbers: written once more, since they are there by their keys."""
+        engine = self._engine
+        assert engine is not None
+        order = _order_family(topic)
+        engine.clear([order])
+        batch = engine.batch()
+        for count, (place, row) in enumerate(engine.family(topic).range(), 1):
+            batch.put(row[: _ORDER.size], _ORDER.pack(len(place)) + place + row, engine.family(order).handle)
+            if count % LOAD_ROWS == 0:
+                engine.load(batch)
+                batch = engine.batch()
+        engine.load(batch)
+        for _, both in engine.family(order).range():
+            end = _ORDER.size + _ORDER.unpack_from(both)[0]
+            yield _read_row(both[_ORDER.size : end], both[end:])
+
+    def _spill(self) -> None:
+        """Writes what is in memory to disk."""
+        engine = self._engine
+        if engine is None:
+            families = [name for topic in self._topics for name in (topic, _order_family(topic))]
+            engine = self._engine = self._open_engine(families)
+        for topic, found in self._topics.items():
+            if found.waiting:
+                found.spilled = True
+                self._write(engine, topic, found)
+        self._bytes = 0
+
+    def _write(self, engine: Engine, topic: str, found: _Topic) -> None:
+        waiting, handle = found.waiting, engine.family(topic).handle
+        batch: Batch = engine.batch()
+        for count, (place, record) in enumerate(waiting.items(), 1):
+            if record[0] is None and not found.versioned:
+                batch.delete(place, handle)
+            else:
+                self._next += 1
+                batch.put(place, _row_of(self._next, record), handle)
+            if count % LOAD_ROWS == 0:
+                engine.load(batch)
+                batch = engine.batch()
+        engine.load(batch)
+        waiting.clear()
+
+    def close(self) -> None:
+        """Closes the database, if there is one."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.close()
+
+
+def _order_family(topic: str) -> str:
+    return f"{topic}.order"
+
+
+def _header_bytes(headers: HeaderList) -> int:
+    return sum(len(key) + len(value or b"") + HEADER_OVERHEAD_BYTES for key, value in headers)
+
+
+def _row_of(number: int, record: _Record) -> bytes:
+    value, timestamp, headers = record
+    if headers:
+        return _HEAD.pack(number, timestamp, _PICKLED) + pickle.dumps((value, headers))
+    if value is None:
+        return _HEAD.pack(number, timestamp, _NULL)
+    return _HEAD.pack(number, timestamp, _VALUE) + value
+
+
+def _read_row(place: bytes, row: bytes) -> ChangelogRow:
+    _, timestamp, kind = _HEAD.unpack_from(row)
+    rest = row[_HEAD.size :]
+    if kind == _PICKLED:
+        value, headers = pickle.loads(rest)
+        return place, value, timestamp, headers
+    return place, rest if kind == _VALUE else None, timestamp, None

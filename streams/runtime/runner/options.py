@@ -1,0 +1,47 @@
+"""The options of a runner of single tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from processor_api.record import HeaderList
+from state.engine.spilling import ROWS_IN_MEMORY_BYTES
+from streams.runtime.runner.changelog_capture import CAPTURE_BYTES, ChangelogRow
+
+__all__ = ["HistoryRow", "RunnerOptions"]
+
+HistoryRow = tuple[bytes | None, bytes | None, int, HeaderList | None, int]
+"""``(key, value, timestamp_ms, headers, offset)``"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunnerOptions:
+    """Holds the options of a :class:`streams.runtime.runner.task_runner.TaskRunner`."""
+
+    directory: Path | None = None
+    """Where it makes its own directory, which `close` removes; the system's place for temporary files if not given."""
+    kept_outputs: frozenset[str] | None = None
+    """The topics whose records are captured; those of other sinks are dropped. ``None`` keeps all."""
+    event_time: bool = False
+    """Whether the wall clock goes with the timestamps of the records, so that punctuations by it run; else it stands
+    still. Each record is then processed by itself, which costs about twice as much."""
+    zero_timestamp_ms: int = 1
+    """The timestamp that is written in place of 0, as by the clients of the live application."""
+
+    global_rows: Mapping[str, Iterable[HistoryRow]] = field(default_factory=dict)
+    """The records of each topic that fills a global store."""
+    state: Mapping[str, Iterable[ChangelogRow]] = field(default_factory=dict)
+    """The rows that each store begins with, by the topic of its changelog."""
+    partition_times: Mapping[str, int] = field(default_factory=dict)
+    """The time in ms that each input topic begins with."""
+    processor_times: Mapping[str, int] = field(default_factory=dict)
+    """The times in ms that operators begin with, as `TaskRunner.processor_times` gave them."""
+
+    buffer_bytes: int = 64 << 20
+    """Bytes of uncommitted rows in memory from which on `wants_commit` is true."""
+    store_bytes: int = ROWS_IN_MEMORY_BYTES
+    """Bytes of committed rows of stores on RocksDB that stay in memory; when there are more, all are on disk."""
+    capture_bytes: int = CAPTURE_BYTES
+    """Bytes of captured changelog records that stay in memory; when there are more, all are on disk."""

@@ -1,0 +1,92 @@
+"""What the runners of one process share: the topology, the engines, the global stores, a directory."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from processor_api.clock import ManualClock, SystemClock
+from processor_api.errors import TopologyError
+from processor_api.task_id import TopicPartition
+from processor_api.topology_function import TopologyLike
+from streams.config import StreamsConfig
+from streams.runtime.engines.opener import Engines, spilling
+from streams.runtime.global_stores.task import GlobalTask
+from streams.runtime.processing.environment import GlobalStoreReader, no_global_store
+from streams.runtime.runner.columns import history_records
+from streams.runtime.runner.options import HistoryRow, RunnerOptions
+from streams.runtime.tasks.assembly import topology_to_run
+
+__all__ = ["RunnerResources"]
+
+GLOBAL_ROWS = 10_000
+"""Rows that are written to global stores at once."""
+
+
+class RunnerResources:
+    """Holds what the runners of one process share, and fills the global stores. Used by one thread.
+
+    Of the options it uses the directory, the rows of global stores and how many of them stay in memory.
+
+    :param topology: a topology, a builder, or a function that makes either.
+    :raises TopologyError: if the topology cannot run, or there are global rows that it does not read.
+    """
+
+    def __init__(
+        self, topology: TopologyLike, config: StreamsConfig | Mapping[str, Any], options: RunnerOptions | None = None
+    ) -> None:
+        options = options or RunnerOptions()
+        self.config = config = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
+        self.topology = topology_to_run(topology, config)
+        self.engines = Engines.of(config, SystemClock())
+        self.global_store: GlobalStoreReader = no_global_store
+        """Finds the global stores, for reading."""
+        self._globals: GlobalTask | None = None
+        if options.directory is not None:
+            options.directory.mkdir(parents=True, exist_ok=True)
+        self.directory = Path(tempfile.mkdtemp(prefix="streams-task-", dir=options.directory))
+        try:
+            self._fill_globals(options)
+        except BaseException:
+            self.close()
+            raise
+
+    def _fill_globals(self, options: RunnerOptions) -> None:
+        known = {store.topic for store in self.topology.global_stores.values()}
+        if unknown := sorted(options.global_rows.keys() - known):
+            raise TopologyError(
+                f"no global store is filled from topic {unknown[0]!r}; the topics of global stores are"
+                f" {', '.join(sorted(known)) or 'none'}",
+                topic=unknown[0],
+            )
+        if not known:
+            return
+        open_engine = spilling(self.engines.open, options.store_bytes)
+        task = GlobalTask(self.topology, self.config, self.directory / "global", ManualClock(), open_engine)
+        self._globals = task
+        task.start()
+        for topic, rows in options.global_rows.items():
+            _fill(task, topic, rows)
+        task.apply()
+        self.global_store = task.stores.reader
+
+    def close(self) -> None:
+        """Closes the global stores and removes the directory; the runners must be closed before."""
+        task, self._globals = self._globals, None
+        try:
+            if task is not None:
+                task.close()
+        finally:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def _fill(task: GlobalTask, topic: str, rows: Iterable[HistoryRow]) -> None:
+    left = iter(rows)
+    while some := list(islice(left, GLOBAL_ROWS)):
+        keys, values, timestamps, headers, offsets = zip(*some, strict=True)
+        task.process(TopicPartition(topic, 0), history_records(keys, values, timestamps, headers, offsets))
+        task.apply()

@@ -1,0 +1,267 @@
+"""Runs one task over records of history, as a stream thread would, and captures what it writes.
+
+The task is the runtime's own: plan, environment, stores and nodes are those of the live application. There is no
+consumer: its owner feeds columns of records. There is no producer: records of sinks and changelogs are captured.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+from processor_api.clock import ManualClock
+from processor_api.errors import TopologyError
+from processor_api.record import HeaderList
+from processor_api.stores.factory import ROCKSDB
+from processor_api.task_id import TaskId, TopicPartition
+from processor_api.topology import Topology
+from processor_api.topology_function import TopologyLike
+from state.engine.port import Engine
+from state.write_buffer.memory_budget import Budget
+from streams.config import StreamsConfig
+from streams.kafka.internal_topics import internal_topic_counts
+from streams.kafka.record_collector import RecordCollector
+from streams.runtime.engines.opener import spilling
+from streams.runtime.plan.task_plan import TaskPlan, plan_tasks
+from streams.runtime.processing.environment import TaskSettings
+from streams.runtime.processing.error_policy import error_policy_for
+from streams.runtime.runner.captured import CapturingProducer, Output
+from streams.runtime.runner.changelog_capture import ChangelogCapture, ChangelogRow
+from streams.runtime.runner.columns import history_records
+from streams.runtime.runner.earlier_state import load_rows, start_offsets
+from streams.runtime.runner.options import HistoryRow, RunnerOptions
+from streams.runtime.runner.resources import RunnerResources
+from streams.runtime.tasks.assembly import TaskAssembly
+from streams.runtime.tasks.task import Task, TaskState
+
+__all__ = ["HistoryRow", "RunnerOptions", "TaskRunner"]
+
+COUNTED_PART = 6
+"""Bytes in memory for each byte that the write buffers of small rows count: they count as Kafka Streams does, without
+the objects of Python. Large rows take less."""
+
+
+class TaskRunner:
+    """Runs one task over the records that it is fed. Used by one thread.
+
+    :param topology: a topology, a builder, or a function that makes either.
+    :param partition_counts: the partition counts of all topics that the topology reads or writes, except internal ones.
+    :param subtopology: the number of the subtopology.
+    :param partition: the partition whose task it is.
+    :param resources: what it shares with other runners of the same topology; of its own, and closed with it, if not
+        given.
+    :raises TopologyError: if there is no such task.
+    """
+
+    def __init__(
+        self,
+        topology: TopologyLike,
+        config: StreamsConfig | Mapping[str, Any],
+        partition_counts: Mapping[str, int],
+        subtopology: int,
+        partition: int,
+        options: RunnerOptions | None = None,
+        resources: RunnerResources | None = None,
+    ) -> None:
+        self._options = options = options or RunnerOptions()
+        self._shares = resources is not None
+        self._resources = resources = resources or RunnerResources(topology, config, options)
+        self.config = config = resources.config
+        self.partition = partition
+        self.clock = ManualClock()
+        self._task: Task | None = None
+        self._capture: ChangelogCapture | None = None
+        self._directory = resources.directory / str(TaskId(subtopology, partition))
+        try:
+            made = resources.topology
+            self.plan = _plan(made, config, partition_counts, subtopology, partition)
+            counts = {**partition_counts, **internal_topic_counts(made, config.dotted(), partition_counts)}
+            self._capture = self._open_capture()
+            self._producer = CapturingProducer(self._capture, counts, options.kept_outputs, options.zero_timestamp_ms)
+            self._collector = RecordCollector(self._producer, self.clock)
+            self._budget = Budget(config.statestore_cache_max_bytes, options.buffer_bytes // COUNTED_PART)
+            self._task = self._open_task()
+            load_rows(self._task, options.state, self._capture)
+            if not options.event_time:
+                self._start()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open_capture(self) -> ChangelogCapture:
+        plan, engines = self.plan, self._resources.engines
+        own = {store: topic for store, topic in plan.changelogs.items() if store not in plan.source_changelogs}
+        kinds = plan.topology.stores
+        versioned = [own[store] for store in own if "history_retention_ms" in kinds[store].supplier.parameters]
+
+        def open_engine(families: list[str]) -> Engine:
+            return engines.open(ROCKSDB, self._directory / "changelogs", families)
+
+        return ChangelogCapture(own.values(), versioned, open_engine, self._options.capture_bytes)
+
+    def _open_task(self) -> Task:
+        config, resources = self.config, self._resources
+        assembly = TaskAssembly(
+            settings=TaskSettings.of(
+                config, log_each_put=config.changelog_updates == "each", global_store=resources.global_store
+            ),
+            error_policy=partial(error_policy_for, config, collector=self._collector),
+            clock=self.clock,
+            open_engine=spilling(resources.engines.open, self._options.store_bytes),
+            budget=self._budget,
+        )
+        return assembly.task(self.plan, TaskId(self.plan.subtopology, self.partition), self._directory)
+
+    def _start(self) -> None:
+        task, options = self._running, self._options
+        task.start(self._collector, start_offsets(task, options.partition_times, options.processor_times))
+
+    @property
+    def _running(self) -> Task:
+        assert self._task is not None
+        return self._task
+
+    @property
+    def _captured(self) -> ChangelogCapture:
+        assert self._capture is not None
+        return self._capture
+
+    # ------------------------------------------------------------------ processing
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics that the task reads. Of records with equal timestamps, those of an earlier topic go first."""
+        return tuple(place.topic for place in self.plan.partitions(self.partition))
+
+    def feed(
+        self,
+        topic: str,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int],
+        headers: Iterable[HeaderList | None],
+        offsets: Sequence[int],
+    ) -> None:
+        """Adds records of one input topic, in order; `run` processes them.
+
+        :raises TopologyError: if the task does not read the topic.
+        """
+        task = self._running
+        if task.state is TaskState.CREATED:
+            self._begin_at(min(timestamps, default=0))
+        place = TopicPartition(topic, self.partition)
+        if place not in task.queues:
+            raise TopologyError(
+                f"task {task.id} does not read {place}; it reads {', '.join(map(str, task.queues)) or 'nothing'}",
+                topic=topic,
+                task=str(task.id),
+            )
+        task.add(place, history_records(keys, values, timestamps, headers, offsets))
+
+    def run(self) -> int:
+        """Processes everything that was fed, in the order of timestamps; returns how many records it was."""
+        task, count = self._running, 0
+        if self._options.event_time:
+            while task.process(1):
+                count += 1
+                self._begin_at(self.stream_time)
+            return count
+        while done := task.process(1 << 30):
+            count += done
+        return count
+
+    def _begin_at(self, time: int) -> None:
+        """Moves the clock to a time, unless it is later already, and runs what is due by then."""
+        task = self._running
+        if time > self.clock.time_ms():
+            self.clock.advance(time - self.clock.time_ms())
+        if task.state is TaskState.CREATED:
+            self._start()
+        elif task.wall_clock_due():
+            task.punctuate_wall_clock()
+
+    def wants_commit(self) -> bool:
+        """Whether more waits for a commit than may; to be asked after each `run`."""
+        return self._budget.wants_commit()
+
+    def commit(self) -> None:
+        """Forwards what caches hold back, and writes what was put to the stores."""
+        task = self._running
+        if task.state is TaskState.CREATED:
+            self._start()
+        task.drain()
+        self._collector.flush()
+        task.apply()
+        task.committed()
+        self._captured.settle()
+
+    # ------------------------------------------------------------------ results
+
+    def take(self) -> list[Output]:
+        """Returns the records that sinks wrote since the last call, in order."""
+        outputs = self._producer.outputs
+        taken = outputs[:]
+        outputs.clear()
+        return taken
+
+    def changelog(self) -> dict[str, Iterator[ChangelogRow]]:
+        """Returns the rows of each changelog after the last `commit`: the last record of each key, in the order in
+        which they were written. Keys that were deleted are left out. A versioned store has a row for each version."""
+        capture = self._captured
+        return {topic: capture.rows(topic) for topic in capture.topics}
+
+    def positions(self) -> dict[str, int]:
+        """Returns the next offset to process of each input topic of which a record was processed."""
+        return {name.topic: position for name, position in self._running.positions().items()}
+
+    def partition_times(self) -> dict[str, int]:
+        """Returns the largest timestamp of each input topic, in ms; -1 where there was no record."""
+        return {name.topic: queue.partition_time for name, queue in self._running.queues.items()}
+
+    def processor_times(self) -> dict[str, int]:
+        """Returns the times that operators commit with their offsets, by store (semantics 51)."""
+        return dict(self._running.environment.operator_times.current())
+
+    @property
+    def stream_time(self) -> int:
+        """The largest timestamp of the task, in ms; -1 before the first record."""
+        return self._running.environment.cursor.stream_time
+
+    @property
+    def dropped_records(self) -> int:
+        """The number of records that were dropped, such as late ones."""
+        return self._running.environment.metrics.dropped_records
+
+    @property
+    def processed_records(self) -> int:
+        """The number of records that were processed."""
+        return self._running.environment.metrics.records_processed
+
+    def close(self) -> None:
+        """Closes the task and removes its directory; what was not committed is lost."""
+        task, self._task = self._task, None
+        capture, self._capture = self._capture, None
+        with ExitStack() as steps:
+            if self._shares:
+                steps.callback(shutil.rmtree, self._directory, ignore_errors=True)
+            else:
+                steps.callback(self._resources.close)
+            if capture is not None:
+                steps.callback(capture.close)
+            if task is not None:
+                steps.callback(task.close)
+
+
+def _plan(
+    topology: Topology, config: StreamsConfig, counts: Mapping[str, int], subtopology: int, partition: int
+) -> TaskPlan:
+    plans = {plan.subtopology: plan for plan in plan_tasks(topology, config.dotted(), counts)}
+    plan = plans.get(subtopology)
+    if plan is None:
+        raise TopologyError(f"the topology has no subtopology {subtopology} with tasks; it has {sorted(plans)}")
+    if not 0 <= partition < plan.tasks:
+        raise TopologyError(f"subtopology {subtopology} has {plan.tasks} tasks, there is none of partition {partition}")
+    return plan

@@ -1,0 +1,214 @@
+"""Columns of DataFrames for keys, values, times and headers: their types, and the Arrow arrays that fill them.
+
+A column's type is that of its serde: text, numbers, truth values and bytes keep theirs; whatever else a serde returns
+becomes JSON text, which Spark parses by ``from_json``. (docs/decisions/0073)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from processor_api.errors import DeserializationError
+from processor_api.record import HeaderList
+from processor_api.serde import Serde, Serdes
+from processor_api.texts import shown
+from streams.serdes.json import json_serde
+from streams.spark.errors import SparkBridgeError
+
+__all__ = [
+    "HEADERS",
+    "HEADERS_TYPE",
+    "TIME",
+    "TIME_TYPE",
+    "Column",
+    "Place",
+    "column_of",
+    "headers_array",
+    "time_array",
+]
+
+TIME = "timestamp"
+TIME_TYPE = pa.timestamp("us", "UTC")
+"""The only type of times that Spark takes for a column ``timestamp``."""
+HEADERS = "array<struct<key: string, value: binary>>"
+HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+Place = Callable[[int], Mapping[str, Any]]
+"""The place in Kafka of the record with a number in a batch, as fields of errors."""
+
+BINARY, TEXT = "binary", "json"
+_SERDES: Mapping[str, Serde[Any]] = {
+    "string": Serdes.STRING,
+    "long": Serdes.LONG,
+    "integer": Serdes.INTEGER,
+    "short": Serdes.SHORT,
+    "float": Serdes.FLOAT,
+    "double": Serdes.DOUBLE,
+    "boolean": Serdes.BOOLEAN,
+    "uuid": Serdes.UUID,
+    "void": Serdes.VOID,
+    BINARY: Serdes.BYTES,
+}
+_SPARK = {"integer": "int", "uuid": "string", "void": "string", TEXT: "string"}
+"""Spark's names of types that differ from those of the serdes."""
+_ARROW = {
+    "string": pa.string(),
+    "long": pa.int64(),
+    "integer": pa.int32(),
+    "short": pa.int16(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    BINARY: pa.binary(),
+}
+_NUMBERS = {"long": ">i8", "integer": ">i4", "short": ">i2", "float": ">f4", "double": ">f8"}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One side of records as a column, ``key`` or ``value``; it is sent to the executors."""
+
+    name: str
+    kind: str
+    """The name of a built-in serde's type, or `TEXT`."""
+    serde: Serde[Any] | None = None
+    """Reads and writes what becomes JSON text; ``None`` for the built-in serdes."""
+
+    @property
+    def spark_type(self) -> str:
+        """The column's type in Spark's notation."""
+        return _SPARK.get(self.kind, self.kind)
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return _ARROW.get(self.kind, _ARROW["string"])
+
+    @property
+    def reader(self) -> Serde[Any]:
+        """The serde of single values."""
+        return _SERDES[self.kind] if self.serde is None else self.serde
+
+    def raw(self) -> Column:
+        """Returns the column of bytes as they are."""
+        return replace(self, kind=BINARY, serde=None)
+
+    def array(self, data: Sequence[bytes | None], place: Place) -> pa.Array:
+        """Returns the values that bytes stand for; ``None`` stays null.
+
+        :param place: where the record with a number is, for the error.
+        :raises DeserializationError: if bytes cannot be read by the serde.
+        """
+        if self.kind == BINARY:
+            return pa.array(data, pa.binary())
+        if self.kind == "string":
+            try:
+                return pa.array(data, pa.binary()).cast(pa.string())
+            except pa.ArrowInvalid:  # no UTF-8: the serde puts the replacement character, as Java does
+                pass
+        elif self.kind in _NUMBERS:
+            found = self._numbers(data, _NUMBERS[self.kind])
+            if found is not None:
+                return found
+        return self._one_by_one(data, place)
+
+    def _numbers(self, data: Sequence[bytes | None], dtype: str) -> pa.Array | None:
+        """Returns the numbers, or ``None`` if not all have the right length."""
+        kind = np.dtype(dtype)
+        zero = bytes(kind.itemsize)
+        nulls = None in data
+        filled: Any = [zero if each is None else each for each in data] if nulls else data
+        if filled and set(map(len, filled)) != {kind.itemsize}:
+            return None
+        numbers = np.frombuffer(b"".join(filled), kind).astype(kind.newbyteorder("="))
+        mask = np.fromiter((each is None for each in data), bool, len(data)) if nulls else None
+        return pa.array(numbers, self.arrow_type, mask=mask)
+
+    def _one_by_one(self, data: Sequence[bytes | None], place: Place) -> pa.Array:
+        read = self.reader.deserialize
+        shaped = _text_of if self.kind == TEXT else str if self.kind == "uuid" else None
+        found: list[Any] = []
+        for number, each in enumerate(data):
+            try:
+                value = None if each is None else read(each)
+                found.append(value if shaped is None or value is None else shaped(value))
+            except Exception as error:
+                raise DeserializationError(
+                    f"the {self.name} {shown(repr(each), 200)} cannot be read by the serde {self.reader.name!r}:"
+                    f" {type(error).__name__}: {error}; give the right {self.name} serde, or read it raw",
+                    **place(number),
+                ) from error
+        return pa.array(found, self.arrow_type)
+
+
+def column_of(name: str, serde: Serde[Any] | None) -> Column:
+    """Returns the column that a serde's values make; bytes where there is none."""
+    if serde is None:
+        return Column(name, BINARY)
+    for kind, known in _SERDES.items():
+        if serde is known:
+            return Column(name, kind)
+    return Column(name, TEXT, serde)
+
+
+_dumps = json_serde(default=lambda value: _plain(value)).serialize
+
+
+def _text_of(value: Any) -> str | None:
+    """Returns a value as JSON text; ``None`` if the serde says that there is none."""
+    if value is None:
+        return None
+    try:
+        return _dumps(value).decode()
+    except TypeError:  # a named tuple, a number beyond 64 bits: what orjson refuses
+        return json.dumps(value, default=_plain, ensure_ascii=False, separators=(",", ":"))
+
+
+def _plain(value: Any) -> Any:
+    """Converts a value that JSON has no type for."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value).hex()
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json", by_alias=True)
+    if hasattr(value, "_asdict"):
+        return value._asdict()
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=repr)
+    if hasattr(value, "__dict__"):
+        return vars(value)
+    return str(value)
+
+
+def time_array(ms: Sequence[int | None] | np.ndarray[Any, Any], place: Place) -> pa.Array:
+    """Returns times in ms since the epoch as a column of Spark's type ``timestamp``.
+
+    :raises SparkBridgeError: if one is out of Spark's range, which is 292,000 years around 1970.
+    """
+    try:
+        return pa.array(ms, pa.int64()).cast(pa.timestamp("ms", "UTC")).cast(TIME_TYPE)
+    except pa.ArrowInvalid as error:
+        limit = (1 << 63) // 1000
+        number = next(n for n, each in enumerate(ms) if each is not None and not -limit <= each < limit)
+        raise SparkBridgeError(
+            f"the time {ms[number]} ms is out of the range of Spark's timestamps: read it with times='ms'",
+            **place(number),
+        ) from error
+
+
+def headers_array(headers: Sequence[HeaderList | None]) -> pa.Array:
+    """Returns headers as a column; a record without headers has an empty list."""
+    if not any(headers):
+        ends = pa.array([0] * (len(headers) + 1), pa.int32())
+        children = pa.array([], pa.string()), pa.array([], pa.binary())
+    else:
+        counts = np.fromiter((len(each) if each else 0 for each in headers), np.int32, len(headers))
+        ends = pa.array(np.concatenate(([0], np.cumsum(counts))), pa.int32())
+        flat = [one for each in headers if each for one in each]
+        children = pa.array([name for name, _ in flat], pa.string()), pa.array([data for _, data in flat], pa.binary())
+    structs = pa.StructArray.from_arrays(list(children), fields=list(HEADERS_TYPE.value_type))
+    return pa.ListArray.from_arrays(ends, structs, type=HEADERS_TYPE)

@@ -1,0 +1,144 @@
+"""Sessions of Spark: checks that one can serve the bridge, and local sessions."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from streams.spark.errors import SparkVersionError, WorkerEnvironmentError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+__all__ = ["check_version", "check_workers", "local_session"]
+
+LEAST_VERSION = (4, 1)
+PACKAGES = ("streams-for-kafka", "confluent-kafka", "rocksdict", "pyarrow", "pyspark")
+"""The packages whose versions have to be the same on the driver and on the executors."""
+_MISSING = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
+_OTHER_PYTHON = re.compile(r"PYTHON_VERSION_MISMATCH\][^\n]*")
+
+_checked: WeakSet[SparkSession] = WeakSet()
+
+
+def check_version(spark: SparkSession) -> None:
+    """Makes sure that the session's Spark, also one on a server, is a version that the bridge works with.
+
+    :raises SparkVersionError: if it is older than 4.1.
+    """
+    found = re.match(r"(\d+)\.(\d+)", spark.version)
+    if found is None or (int(found[1]), int(found[2])) < LEAST_VERSION:
+        raise SparkVersionError(
+            f"Spark {spark.version} is too old: the bridge needs 4.1 or later, for repartitionById and data sources"
+            " in Arrow batches; pip install 'pyspark>=4.1', and update the cluster"
+        )
+
+
+def check_workers(spark: SparkSession) -> None:
+    """Makes sure that the executors run the same Python and packages as the driver, by one small job for each session.
+
+    :raises WorkerEnvironmentError: naming the package, and what to set.
+    """
+    if spark in _checked:
+        return
+    from pyspark.errors import PySparkException
+
+    here = _versions()
+    schema = "name string, version string, python string"
+    try:
+        rows = spark.range(0, 4, 1, 4).mapInArrow(_report_versions, schema).distinct().collect()
+    except PySparkException as error:
+        reason = _reason(str(error))
+        if reason is None:
+            raise
+        raise WorkerEnvironmentError(
+            f"{reason}; the driver runs {sys.executable}. Set PYSPARK_PYTHON (or spark.pyspark.python) to a Python of"
+            " the executors that has streams-for-kafka[spark], before the session is made"
+        ) from error
+    for row in rows:
+        if here.get(row["name"]) != row["version"]:
+            raise WorkerEnvironmentError(
+                f"the executors' Python, {row['python']}, has {row['name']} {row['version']} and the driver's,"
+                f" {sys.executable}, has {here.get(row['name'])}: install the same version on both, or set"
+                " PYSPARK_PYTHON to the right Python before the session is made"
+            )
+    _checked.add(spark)
+
+
+def _reason(text: str) -> str | None:
+    """Returns what a failed job says about the executors' environment, if that is why it failed."""
+    if missing := _MISSING.search(text):
+        return f"the executors' Python has no module {missing[1]!r}"
+    if other := _OTHER_PYTHON.search(text):
+        return f"the executors run another Python: {other[0].removeprefix('PYTHON_VERSION_MISMATCH] ')}"
+    return None
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": f"{sys.version_info[0]}.{sys.version_info[1]}"}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed as a package"
+    return found
+
+
+def _report_versions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Runs on the executors. The imports show that the packages work there, not only that they are listed."""
+    import pyarrow as pa
+
+    import streams.kafka.confluent.clients  # noqa: F401
+
+    for _ in batches:
+        pass
+    found = _versions()
+    names = list(found)
+    columns = {"name": names, "version": [found[name] for name in names], "python": [sys.executable] * len(names)}
+    yield pa.RecordBatch.from_pydict(columns, pa.schema([(name, pa.string()) for name in columns]))
+
+
+def local_session(
+    cores: int | str = "*", *, name: str = "streams", settings: Mapping[str, Any] | None = None
+) -> SparkSession:
+    """Returns a session in this process: on the loopback address, in UTC, with workers of this Python.
+
+    Sets the environment variable ``PYSPARK_PYTHON`` to this Python if it is not set: Spark reads no other setting for
+    workers of a session that Python starts. If there is a session already, that one is returned as it is.
+
+    :param cores: how many tasks run at a time, ``"*"`` for one a core; also Spark's ``"2,3"``: two, with three tries.
+    :param settings: Spark's settings, over those made here.
+    :raises SparkVersionError: if the Spark installed is too old, or Java is missing.
+    """
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(f"local[{cores}]").appName(name)
+    defaults = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    for key, value in {**defaults, **(settings or {})}.items():
+        builder = builder.config(key, value)
+    try:
+        spark: SparkSession = builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if "JAVA_GATEWAY_EXITED" not in str(error):
+            raise
+        raise SparkVersionError(
+            "Spark cannot start Java: install a JDK, 17 or later, and put java on the PATH or set JAVA_HOME; its own"
+            " words are above"
+        ) from error
+    check_version(spark)
+    return spark

@@ -1,0 +1,111 @@
+"""Sessions: the checks before work begins, and the error without the extra."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from typing import Any
+
+import pytest
+
+from streams.spark import SparkVersionError, register
+from streams.spark.session import _reason, check_version, check_workers
+
+
+class Old:
+    version = "4.0.1"
+
+
+def test_an_older_spark_is_refused() -> None:
+    old: Any = Old()
+    with pytest.raises(SparkVersionError, match=r"Spark 4\.0\.1 is too old: .*4\.1 or later"):
+        check_version(old)
+
+
+def test_registering_twice_changes_nothing(spark: Any) -> None:
+    register(spark)
+    register(spark)
+    check_workers(spark)
+
+
+def test_times_are_in_utc_and_workers_run_this_python(spark: Any) -> None:
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    found = spark.range(1).mapInArrow(executable, "python string").collect()
+    assert {row["python"] for row in found} == {sys.executable}
+
+
+def executable(batches: Any) -> Any:
+    import pyarrow as pa
+
+    list(batches)
+    yield pa.RecordBatch.from_pydict({"python": [sys.executable]})
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("...\nModuleNotFoundError: No module named 'pyarrow'\n", "the executors' Python has no module 'pyarrow'"),
+        ("[PYTHON_VERSION_MISMATCH] Has 3.9\n...", "the executors run another Python: Has 3.9"),
+        ("ZeroDivisionError: division by zero", None),
+    ],
+)
+def test_a_failed_check_is_explained_by_what_the_worker_said(text: str, reason: str | None) -> None:
+    assert _reason(text) == reason
+
+
+def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        timeout=120,
+        check=False,
+    )
+
+
+def test_without_the_extra_the_error_says_what_to_install() -> None:
+    found = run("""
+        import sys
+        sys.modules["pyspark"] = None
+        import streams.spark
+        from streams.spark import SparkBridgeError
+        try:
+            from streams.spark import register
+        except ImportError as error:
+            print(error)
+    """)
+    assert "needs pyspark" in found.stdout
+    assert "pip install 'streams-for-kafka[spark]'" in found.stdout
+
+
+def test_nothing_of_spark_is_loaded_by_the_errors_or_the_facade() -> None:
+    found = run("""
+        import sys
+        import streams
+        import streams.spark
+        streams.StreamsBuilder, streams.spark.SparkBridgeError
+        print([name for name in ("pyspark", "pandas", "pyarrow") if name in sys.modules])
+    """)
+    assert found.stdout.strip() == "[]", found.stderr
+
+
+@pytest.mark.slow
+def test_workers_of_another_python_are_refused() -> None:
+    """A Python without the packages failed in the middle of a job, with a traceback of its own."""
+    found = run(
+        """
+        from streams.spark import WorkerEnvironmentError, local_session, register
+        spark = local_session(1)
+        try:
+            register(spark)
+        except WorkerEnvironmentError as error:
+            print(error)
+        spark.stop()
+        """,
+        PYSPARK_PYTHON="/usr/bin/python3",
+    )
+    assert "Set PYSPARK_PYTHON" in found.stdout, found.stdout + found.stderr[-2000:]
+    assert "Traceback" not in found.stdout
