@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from processor_api.errors import TopologyError
+from processor_api.nodes import SourceNode
 from processor_api.stores.factory import StoreBuilder
 from processor_api.task_id import TopicPartition
 from processor_api.topology import Topology
@@ -35,6 +36,7 @@ __all__ = [
     "cut_of",
     "has_offsets",
     "plan_handover",
+    "source_topics_of",
 ]
 
 
@@ -63,7 +65,7 @@ class HandoverPlan:
     tasks: tuple[TaskPlan, ...]
     internal: Mapping[str, NewTopic]
     """All internal topics, as they are made."""
-    missing: tuple[str, ...]
+    missing: frozenset[str]
     """Internal topics that do not exist."""
     changelogs: tuple[Changelog, ...]
     written_topics: frozenset[str]
@@ -115,7 +117,7 @@ def plan_handover(cluster: Cluster, topology: Topology, run_application_id: str)
             )
             for name, count in counts.items()
         },
-        missing=missing,
+        missing=frozenset(missing),
         changelogs=tuple(
             Changelog(
                 store, plan.topology.stores[store], topic, changelog_name(run_application_id, store), counts[topic]
@@ -126,6 +128,25 @@ def plan_handover(cluster: Cluster, topology: Topology, run_application_id: str)
         ),
         written_topics=frozenset(topic for plan in tasks for topic in plan.topics_written if topic not in counts),
     )
+
+
+def source_topics_of(topology: Topology) -> list[str]:
+    """Returns the topics by name that tasks of a topology read and do not write for themselves.
+
+    :raises CutError: if sources read topics by a pattern: then only the cluster knows their names.
+    """
+    global_topics = {store.topic for store in topology.global_stores.values()}
+    found: set[str] = set()
+    for node in topology.nodes.values():
+        if isinstance(node, SourceNode):
+            if node.pattern is not None:
+                raise CutError(
+                    f"source {node.name!r} reads topics by a pattern: make the cut with the names of the topics,"
+                    " Cut.at_time(config, topics, time), and give its JSON",
+                    node=node.name,
+                )
+            found.update(node.topics)
+    return sorted(found - global_topics - set(topology.repartition_topics))
 
 
 def check_run(plan: HandoverPlan, run: FinishedRun) -> None:

@@ -7,11 +7,11 @@ from itertools import islice
 
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import OffsetAndMetadata
-from streams.spark.handover_rows import send
 from streams.spark.cluster import Cluster
 from streams.spark.finished_run import FinishedRun, RunRow
 from streams.spark.handover_errors import BackfillMismatchError
 from streams.spark.handover_plan import HandoverPlan
+from streams.spark.handover_rows import send
 
 __all__ = ["OutputPublisher", "progress_of"]
 

@@ -27,7 +27,6 @@ from processor_api.topology_function import TopologyLike, topology_of
 from streams.config import StreamsConfig
 from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import KafkaClients, OffsetAndMetadata
-from streams.spark.handover_rows import Sum, live_rows, read, send, sums_in_kafka
 from streams.spark.cluster import Cluster
 from streams.spark.cut import Cut
 from streams.spark.finished_run import FinishedRun
@@ -50,6 +49,7 @@ from streams.spark.handover_plan import (
     plan_handover,
 )
 from streams.spark.handover_report import HandoverReport, StoreHandover
+from streams.spark.handover_rows import Sum, live_rows, read, send, sums_in_kafka
 from streams.spark.published_outputs import OutputPublisher, progress_of
 
 __all__ = ["BackfillRun", "bootstrap"]
@@ -161,7 +161,7 @@ class _Bootstrap:
             stores = [self._stored(one) for one in self._plan.changelogs]
             return self._report(stores, publisher.counts(), dry_run=dry_run)
         if self._plan.missing:
-            self._cluster.admin.create_topics([self._plan.internal[name] for name in self._plan.missing])
+            self._cluster.admin.create_topics([self._plan.internal[name] for name in sorted(self._plan.missing)])
         self._step("internal topics exist")
         self._commit(self._notes(former.published))
         self._step("handover begun")
