@@ -49,7 +49,7 @@ from streams.spark.handover_plan import (
     plan_handover,
 )
 from streams.spark.handover_report import HandoverReport, StoreHandover
-from streams.spark.handover_rows import Sum, live_rows, read, send, sums_in_kafka
+from streams.spark.handover_rows import Sender, Sum, live_rows, read, sums_in_kafka
 from streams.spark.published_outputs import OutputPublisher, progress_of
 
 __all__ = ["BackfillRun", "bootstrap"]
@@ -343,10 +343,12 @@ class _Bootstrap:
         sums: dict[TopicPartition, Sum] = {}
         expired = 0
         with self._cluster.producing() as producer:
+            sender = Sender(producer, changelog.topic)
             for partition, task in sorted(self._run.tasks_of(changelog.source).items()):
                 rows, left_out = live_rows(changelog, task)
-                sums[TopicPartition(changelog.topic, partition)] = send(producer, changelog.topic, rows)
+                sums[TopicPartition(changelog.topic, partition)] = sender.send(rows)
                 expired += left_out()
+            sender.finish()
         if self._verify:
             self._compare(changelog, sums)
         return _handed_over(changelog, sums, expired, written=sum(one.rows for one in sums.values()))

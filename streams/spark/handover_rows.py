@@ -18,7 +18,7 @@ from streams.kafka.ports import Consumer, Producer
 from streams.spark.finished_run import FinishedTask, RunRow
 from streams.spark.handover_plan import Changelog
 
-__all__ = ["Sum", "live_rows", "read", "send", "sums_in_kafka"]
+__all__ = ["Sender", "Sum", "live_rows", "read", "sums_in_kafka"]
 
 MASK = (1 << 64) - 1
 READ_ROWS = 10_000
@@ -80,38 +80,54 @@ def _time_of(builder: StoreBuilder[Any, Any]) -> Callable[[bytes], int] | None:
     return lambda key: int.from_bytes(key[end - 8 : end], "big", signed=True)
 
 
-def send(producer: Producer, topic: str, rows: Iterable[RunRow]) -> Sum:
-    """Writes rows to their partitions of a topic, and waits until all are delivered.
+class Sender:
+    """Writes rows to the partitions of one topic.
 
-    :raises StreamsError: with the broker's reason, if a row was not delivered.
+    :param producer: which nothing else uses meanwhile.
     """
-    failed: list[StreamsError] = []
-    written = Sum()
 
-    def delivered(error: Any, message: Any) -> None:
-        if error is not None and not failed:
-            failed.append(not_delivered(error, topic, message.partition() if message is not None else None))
+    def __init__(self, producer: Producer, topic: str) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._failed: StreamsError | None = None
 
-    for row in rows:
-        while True:
-            try:
-                producer.produce(
-                    topic, row.value, row.key, row.partition, delivered, None, row.timestamp_ms, row.headers
-                )
-                break
-            except BufferError:
-                producer.poll(0.1)
-            except Exception as error:
-                producer.refused(error, topic)
-        written.add(row.key, row.value, row.timestamp_ms, row.headers)
-        if written.rows % POLL_ROWS == 0:
-            producer.poll(0)
-            if failed:
-                break
-    producer.flush()
-    if failed:
-        raise failed[0]
-    return written
+    def send(self, rows: Iterable[RunRow]) -> Sum:
+        """Gives rows to the producer; they are delivered after :meth:`finish`.
+
+        :raises StreamsError: with the broker's reason, if a row was not delivered.
+        """
+        producer, topic, written = self._producer, self._topic, Sum()
+        for partition, key, value, time, headers in rows:
+            while True:
+                try:
+                    producer.produce(topic, value, key, partition, self._delivered, None, time, headers)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+                except Exception as error:
+                    producer.refused(error, topic)
+            written.add(key, value, time, headers)
+            if written.rows % POLL_ROWS == 0:
+                producer.poll(0)
+                self._check()
+        return written
+
+    def finish(self) -> None:
+        """Waits until all rows are delivered.
+
+        :raises StreamsError: with the broker's reason, if one was not.
+        """
+        self._producer.flush()
+        self._check()
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is not None and self._failed is None:
+            partition = None if message is None else message.partition()
+            self._failed = not_delivered(error, self._topic, partition)
+
+    def _check(self) -> None:
+        if self._failed is not None:
+            raise self._failed
 
 
 def sums_in_kafka(

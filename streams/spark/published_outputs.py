@@ -11,7 +11,7 @@ from streams.spark.cluster import Cluster
 from streams.spark.finished_run import FinishedRun, RunRow
 from streams.spark.handover_errors import BackfillMismatchError
 from streams.spark.handover_plan import HandoverPlan
-from streams.spark.handover_rows import send
+from streams.spark.handover_rows import Sender
 
 __all__ = ["OutputPublisher", "progress_of"]
 
@@ -72,7 +72,9 @@ class OutputPublisher:
                 producer.begin_transaction()
                 try:
                     for topic in self._topics:
-                        send(producer, topic, (row for name, row in chunk if name == topic))
+                        sender = Sender(producer, topic)
+                        sender.send(row for name, row in chunk if name == topic)
+                        sender.finish()
                     producer.send_offsets(notes(done), self._cluster.reader.group_metadata())
                     producer.commit_transaction()
                 except BaseException:
