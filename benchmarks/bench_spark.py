@@ -27,7 +27,7 @@ from streams.kafka.confluent.clients import ConfluentClients
 from streams.kafka.ports import NewTopic
 from streams.spark import local_session, pin_offsets, read_table, read_topic
 from streams.spark.offsets import cluster_settings
-from streams.spark.table_layout import table_layout
+from streams.spark.store_layouts import table_layout
 from streams.spark.table_source import table_plan
 from streams.spark.topic_source import plan_of
 from tools.kafka.broker import Broker

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 PATH = Path(__file__).resolve().parents[1] / "tests" / "streams" / "public_names.txt"
-MODULES = ("streams", "streams.engines", "streams.serdes", "streams.testing")
+MODULES = ("streams", "streams.engines", "streams.serdes", "streams.spark", "streams.testing")
 FOREIGN = ("builtins", "typing", "enum", "abc", "pydantic", "collections")
 """Members that a class has from there are not ours to keep."""
 

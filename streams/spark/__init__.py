@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from streams.spark.backfill import Backfill, BackfillPlan
     from streams.spark.cut import Cut
+    from streams.spark.diff import diff_tables
     from streams.spark.handover import bootstrap
     from streams.spark.handover_check import check_handover
     from streams.spark.handover_report import HandoverReport, StoreHandover
     from streams.spark.history import History
-    from streams.spark.offsets import OffsetRange, OffsetRanges, pin_offsets
+    from streams.spark.offsets import pin_offsets
+    from streams.spark.ranges import OffsetRange, OffsetRanges
     from streams.spark.read import offsets_of, read_table, read_topic
     from streams.spark.registration import register
     from streams.spark.result import BackfillResult, StageReport
@@ -64,6 +66,7 @@ __all__ = [
     "WriteReport",
     "bootstrap",
     "check_handover",
+    "diff_tables",
     "local_session",
     "offsets_of",
     "pin_offsets",
@@ -116,7 +119,9 @@ _HOMES = {
     "handover_check": "check_handover",
     "handover_report": "HandoverReport StoreHandover",
     "history": "History",
-    "offsets": "OffsetRange OffsetRanges pin_offsets",
+    "diff": "diff_tables",
+    "offsets": "pin_offsets",
+    "ranges": "OffsetRange OffsetRanges",
     "read": "offsets_of read_table read_topic",
     "registration": "register",
     "result": "BackfillResult StageReport",

@@ -19,7 +19,6 @@ from processor_api.record import HeaderList
 from processor_api.stores.factory import ROCKSDB
 from state.engine.port import Engine
 from state.formats.headers_value import read_headers, write_headers
-from streams.runtime.engines.opener import Engines
 
 __all__ = ["MEMORY_BYTES", "LatestByKey", "Row", "TaskFolder"]
 
@@ -56,6 +55,8 @@ class TaskFolder:
 
     def open_engine(self, families: Sequence[str]) -> Engine:
         """Returns a RocksDB database in the folder, with little memory of its own."""
+        from streams.runtime.engines.opener import Engines  # many tasks never open one
+
         return Engines(SystemClock(), memory={"block_cache_bytes": CACHE_BYTES}).open(ROCKSDB, self.path, families)
 
     def __enter__(self) -> TaskFolder:

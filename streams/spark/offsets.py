@@ -6,12 +6,10 @@ DataFrame, so they are looked up before, and given to every plan as they are.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import RetryableError
@@ -20,11 +18,10 @@ from streams.config import StreamsConfig, clients
 from streams.kafka.confluent.clients import ConfluentClients
 from streams.kafka.ports import Admin, Consumer
 from streams.spark.errors import NaiveTimestampError, OffsetRangeLost, SparkBridgeError, UnknownPartitionCount
+from streams.spark.ranges import OffsetRange, OffsetRanges, check_isolation
 
 __all__ = [
     "ClusterConfig",
-    "OffsetRange",
-    "OffsetRanges",
     "Place",
     "check_ranges",
     "cluster_settings",
@@ -38,76 +35,7 @@ ClusterConfig = StreamsConfig | Mapping[str, Any] | str
 Place = str | int | datetime | Mapping[int, int]
 """An end of a range: ``"earliest"``, ``"latest"``, ms since the epoch, a time with a zone, or offsets by partition."""
 
-ISOLATION = ("read_committed", "read_uncommitted")
 PAUSE_S = 0.2
-
-
-class OffsetRange(NamedTuple):
-    """A part of a partition: offsets from ``start`` to before ``end``."""
-
-    topic: str
-    partition: int
-    start: int
-    end: int
-
-
-@dataclass(frozen=True)
-class OffsetRanges:
-    """The parts of partitions that a DataFrame reads, and the ids of their topics; a value that JSON keeps."""
-
-    ranges: tuple[OffsetRange, ...]
-    topic_ids: Mapping[str, str]
-    """The topics' ids, where the cluster gives them one: a topic that is made again has another."""
-    isolation: str = "read_committed"
-
-    def of(self, topic: str) -> OffsetRanges:
-        """Returns the ranges of one topic.
-
-        :raises SparkBridgeError: if there are none.
-        """
-        found = tuple(each for each in self.ranges if each.topic == topic)
-        if not found:
-            names = ", ".join(sorted({each.topic for each in self.ranges})) or "none"
-            raise SparkBridgeError(f"no offsets of topic {topic!r} are pinned, only of: {names}", topic=topic)
-        ids = {topic: self.topic_ids[topic]} if topic in self.topic_ids else {}
-        return OffsetRanges(found, ids, self.isolation)
-
-    def ends(self) -> dict[TopicPartition, int]:
-        """Returns the end of each partition."""
-        return {TopicPartition(each.topic, each.partition): each.end for each in self.ranges}
-
-    def split(self, rows: int) -> tuple[OffsetRange, ...]:
-        """Returns the ranges, cut into pieces of at most so many offsets."""
-        return tuple(
-            OffsetRange(each.topic, each.partition, low, min(low + rows, each.end))
-            for each in self.ranges
-            for low in (range(each.start, each.end, rows) if each.end > each.start else (each.start,))
-        )
-
-    def to_json(self) -> str:
-        """Returns the ranges as a text that :meth:`from_json` reads."""
-        return json.dumps(
-            {"ranges": self.ranges, "topic_ids": dict(self.topic_ids), "isolation": self.isolation}, sort_keys=True
-        )
-
-    @staticmethod
-    def from_json(text: str) -> OffsetRanges:
-        """Returns the ranges that :meth:`to_json` wrote.
-
-        :raises SparkBridgeError: if the text is something else.
-        """
-        try:
-            found = json.loads(text)
-            ranges = tuple(
-                OffsetRange(str(topic), int(partition), int(start), int(end))
-                for topic, partition, start, end in found["ranges"]
-            )
-            topic_ids = {str(topic): str(given) for topic, given in found["topic_ids"].items()}
-            isolation = str(found["isolation"])
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise SparkBridgeError(f"this is no text of OffsetRanges.to_json: {error!r} in {text[:100]!r}") from error
-        _check_isolation(isolation)
-        return OffsetRanges(ranges, topic_ids, isolation)
 
 
 def pin_offsets(
@@ -131,7 +59,7 @@ def pin_offsets(
     :raises NaiveTimestampError: if a time has no zone.
     :raises OffsetRangeLost: if a start by offset is not in the topic any more, or an end is not in it yet.
     """
-    _check_isolation(isolation)
+    check_isolation(isolation)
     names = sorted({topics} if isinstance(topics, str) else set(topics))
     settings = cluster_settings(config)
     kafka = ConfluentClients()
@@ -186,11 +114,6 @@ def cluster_settings(config: ClusterConfig) -> StreamsConfig:
 def consumer_settings(config: StreamsConfig, isolation: str) -> dict[str, Any]:
     """Returns the settings of a consumer that reads ranges: it joins no group and commits nothing."""
     return {**clients.restore_consumer(config, "streams-spark"), "isolation.level": isolation}
-
-
-def _check_isolation(isolation: str) -> None:
-    if isolation not in ISOLATION:
-        raise SparkBridgeError(f"isolation is one of {', '.join(ISOLATION)}, not {isolation!r}")
 
 
 def _partitions(

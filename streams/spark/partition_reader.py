@@ -8,11 +8,10 @@ from typing import Any
 from processor_api.clock import SystemClock
 from processor_api.errors import RetryableError, StreamsError
 from processor_api.task_id import TopicPartition
-from streams.kafka.confluent.clients import ConfluentClients
 from streams.kafka.passing_errors import LOST, PASSING
 from streams.kafka.ports import Consumer
 from streams.spark.errors import OffsetRangeLost
-from streams.spark.offsets import OffsetRange
+from streams.spark.ranges import OffsetRange
 
 __all__ = ["BATCH", "read_range"]
 
@@ -35,6 +34,8 @@ def read_range(settings: Mapping[str, Any], wanted: OffsetRange, stuck_s: float 
     """
     if wanted.start >= wanted.end:
         return
+    from streams.kafka.confluent.clients import ConfluentClients  # Spark plans in processes that read nothing
+
     consumer = ConfluentClients().consumer(settings)
     try:
         consumer.assign({TopicPartition(wanted.topic, wanted.partition): wanted.start})

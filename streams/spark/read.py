@@ -11,10 +11,11 @@ from processor_api.topology_function import TopologyLike
 from streams.config import StreamsConfig
 from streams.spark.compaction import MEMORY_BYTES
 from streams.spark.errors import SparkBridgeError
-from streams.spark.offsets import ClusterConfig, OffsetRanges, Place, check_ranges, cluster_settings, pin_offsets
+from streams.spark.offsets import ClusterConfig, Place, check_ranges, cluster_settings, pin_offsets
+from streams.spark.ranges import OffsetRanges
 from streams.spark.registration import register
 from streams.spark.shipping import PLAN, packed
-from streams.spark.table_layout import load_topology, table_layout
+from streams.spark.store_layouts import load_topology, table_layout
 from streams.spark.table_source import FORMAT as TABLE_FORMAT
 from streams.spark.table_source import table_plan
 from streams.spark.topic_source import FORMAT as TOPIC_FORMAT

@@ -24,14 +24,13 @@ from streams.spark.compaction import CHUNK
 from streams.spark.errors import SparkBridgeError, UnsupportedStore
 from streams.spark.registration import register
 from streams.spark.shipping import packed, unpacked
+from streams.spark.store_layouts import load_topology, table_layout
 from streams.spark.table_layout import (
     SESSION,
     VERSIONED,
     WINDOW,
     Entries,
     TableLayout,
-    load_topology,
-    table_layout,
     version_limit,
 )
 

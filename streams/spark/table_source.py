@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from processor_api.errors import DeserializationError
-from streams.config import StreamsConfig
 from streams.kafka.zero_timestamps import as_written
 from streams.spark.compaction import MEMORY_BYTES, LatestByKey, Row, TaskFolder
 from streams.spark.errors import SparkBridgeError
-from streams.spark.offsets import OffsetRange, OffsetRanges, consumer_settings, pin_offsets
 from streams.spark.partition_reader import read_range
+from streams.spark.ranges import OffsetRange, OffsetRanges
 from streams.spark.shipping import PLAN, unpacked
-from streams.spark.source_options import settings_of
-from streams.spark.table_layout import VERSIONED, Entries, TableLayout, load_topology, table_layout
+from streams.spark.table_layout import VERSIONED, Entries, TableLayout
 from streams.spark.topic_source import RangePartition
-from streams.spark.versions import Records, version_entries
+
+if TYPE_CHECKING:
+    from streams.config import StreamsConfig
+    from streams.spark.versions import Records
 
 __all__ = ["FORMAT", "TablePlan", "TableSource", "table_plan"]
 
@@ -47,6 +48,8 @@ class TablePlan:
         records = map(self._records, read_range(self.settings, wanted))
         with TaskFolder() as folder:
             if self.layout.form == VERSIONED:
+                from streams.spark.versions import version_entries  # loads all kinds of stores
+
                 entries = version_entries(self.layout.store, self.layout.parameters, records, folder,
                                           all_versions=self.all_versions, expired=self.expired)  # fmt: skip
             else:
@@ -141,6 +144,10 @@ class TableSource(DataSource):
         if PLAN in given:
             plan: TablePlan = unpacked(given[PLAN])
             return plan
+        from streams.spark.offsets import pin_offsets
+        from streams.spark.source_options import settings_of
+        from streams.spark.store_layouts import load_topology, table_layout
+
         own, config = settings_of(given, FORMAT, required=("topology", "store"), known=_OPTIONS)
         if "application.id" not in given and "application_id" not in given:
             raise SparkBridgeError(f"the format {FORMAT} needs the option 'application.id', the application's id")
@@ -173,6 +180,8 @@ def table_plan(
 
     :raises SparkBridgeError: if an option cannot have its value.
     """
+    from streams.spark.offsets import consumer_settings
+
     if versions not in (LATEST, ALL):
         raise SparkBridgeError(f"versions is {LATEST!r} or {ALL!r}, not {versions!r}", store=layout.store)
     if memory_bytes < 1:

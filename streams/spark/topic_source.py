@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from processor_api.serde import Serde
-from streams.config import StreamsConfig
 from streams.spark.columns import HEADERS, HEADERS_TYPE, TIME_TYPE, Column, column_of, headers_array, time_array
 from streams.spark.errors import SparkBridgeError
-from streams.spark.offsets import (
-    OffsetRange,
-    OffsetRanges,
-    consumer_settings,
-    pin_offsets,
-)
 from streams.spark.partition_reader import read_range
+from streams.spark.ranges import OffsetRange, OffsetRanges
 from streams.spark.shipping import PLAN, unpacked
-from streams.spark.source_options import settings_of
+
+if TYPE_CHECKING:
+    from streams.config import StreamsConfig
 
 __all__ = ["FORMAT", "TopicPlan", "TopicSource", "plan_of"]
 
@@ -143,6 +139,9 @@ class TopicSource(DataSource):
         if PLAN in given:
             plan: TopicPlan = unpacked(given[PLAN])
             return plan
+        from streams.spark.offsets import pin_offsets
+        from streams.spark.source_options import settings_of
+
         own, config = settings_of(given, FORMAT, required=("topic",), known=_OPTIONS)
         topic = own["topic"]
         if "offsets" in own:
@@ -181,6 +180,8 @@ def plan_of(
 
     :raises SparkBridgeError: if an option cannot have its value.
     """
+    from streams.spark.offsets import consumer_settings
+
     if times not in TIMES:
         raise SparkBridgeError(f"times is one of {', '.join(TIMES)}, not {times!r}", topic=topic)
     if max_rows_per_task is not None and max_rows_per_task < 1:

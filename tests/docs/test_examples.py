@@ -53,7 +53,11 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name)
+# What this page shows needs Kafka and Spark: tests/integration/test_spark_docs.py runs it.
+SPARK = ROOT / "docs" / "spark.md"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python") and page != SPARK], ids=name)
 def test_python_runs(page: Path) -> None:
     """Also through the test driver, with what the blocks assert."""
     space: dict[str, Any] = {"__name__": "example"}

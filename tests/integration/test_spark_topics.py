@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 from pyspark.errors import PythonException
 
 from integration_support.topics import Topics
 from processor_api.partitioner import partition_for_key
 from processor_api.serde import Serdes
 from processor_api.task_id import TopicPartition
+from spark_support.stores_app import recreate
 from streams.kafka.confluent.clients import ConfluentClients
 from streams.serdes import json_serde, pydantic_serde
 from streams.spark import (
@@ -179,29 +179,11 @@ def test_pinned_records_that_are_gone_are_missed_on_the_driver(
         read_topic(spark, kafka, topic, offsets=pinned)
     with pytest.raises(PythonException, match=r"OffsetRangeLost.*does not have offset 0 any more"):
         df.count()
-    admin = AdminClient({"bootstrap.servers": kafka})
-    admin.delete_topics([topic])[topic].result(30)
     recreate(topics, topic)
     with pytest.raises(OffsetRangeLost, match="was deleted and made again"):
         read_topic(spark, kafka, topic, offsets=pinned)
     with pytest.raises(PythonException, match="OffsetRangeLost"):
         df.count()
-
-
-def recreate(topics: Topics, topic: str) -> None:
-    """Creates a topic that was deleted a moment ago; the broker may still be busy with that."""
-    from confluent_kafka import KafkaException
-
-    from waiting import wait_until
-
-    def created() -> bool:
-        try:
-            topics.create_named(topic, 1)
-        except KafkaException:
-            return False
-        return True
-
-    wait_until(f"topic {topic} can be made again", created)
 
 
 def test_wrong_requests_are_refused_on_the_driver(spark: Any, kafka: str, topics: Topics) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from confluent_kafka import KafkaException
+
 from integration_support.topics import Topics
 from processor_api.processor import Processor
 from processor_api.serde import Serdes
@@ -20,8 +22,9 @@ from processor_api.topology import Topology
 from streams.kafka.confluent.clients import ConfluentClients
 from streams.serdes import json_serde
 from streams.testing import RawRecord, TopologyTestDriver
+from waiting import wait_until
 
-__all__ = ["HOUR", "SETTINGS", "STORES", "copied", "records", "topology"]
+__all__ = ["HOUR", "SETTINGS", "STORES", "copied", "records", "recreate", "topology", "write"]
 
 S, L = Serdes.STRING, Serdes.LONG
 HOUR = 3_600_000
@@ -94,6 +97,21 @@ def copied(topics: Topics, application: str, count: int = 60, partitions: int = 
             topics.create_named(f"{application}-{store}-changelog", partitions)
         write(topics.bootstrap, produced)
         yield driver
+
+
+def recreate(topics: Topics, topic: str) -> None:
+    """Creates an empty topic of one partition, in place of one that may be there."""
+    admin = ConfluentClients(topics.bootstrap).admin({})
+    admin.delete_topics([topic])
+
+    def created() -> bool:
+        try:
+            topics.create_named(topic, 1)
+        except KafkaException:
+            return False
+        return True
+
+    wait_until(f"topic {topic} can be made again", created)
 
 
 def write(bootstrap: str, produced: Mapping[str, list[RawRecord]], partition: int = 0) -> None:
