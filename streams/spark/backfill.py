@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from processor_api.clock import Clock, SystemClock
@@ -18,6 +19,7 @@ from processor_api.topology import Topology
 from streams.config import StreamsConfig
 from streams.kafka.internal_topics import internal_topic_counts
 from streams.spark.backfill_errors import UnsupportedForBackfill
+from streams.spark.earlier_state import earlier_state
 from streams.spark.errors import SparkBridgeError, UnknownPartitionCount
 from streams.spark.global_topics import write_global_rows
 from streams.spark.history import History
@@ -26,7 +28,7 @@ from streams.spark.progress import progress_of
 from streams.spark.result import BackfillResult, StageReport, read_rows, stage_report
 from streams.spark.run_directory import RunDirectory
 from streams.spark.session import check_version, check_workers
-from streams.spark.shipped_topology import checked_topology, dead_letter_topic, ship
+from streams.spark.shipped_topology import ShippedTopology, checked_topology, dead_letter_topic, ship
 from streams.spark.stage_input import InputRows, history_rows, order_by_time, placed_rows, written_rows
 from streams.spark.stage_job import JobInput, StageJob
 from streams.spark.stage_task import run_stage_task
@@ -71,6 +73,7 @@ class BackfillPlan:
         return f"{one.topic} ({source}, {one.partitions} partition{'s' * (one.partitions != 1)})"
 
 
+@dataclass(frozen=True, repr=False)
 class Backfill:
     """Runs a topology over history.
 
@@ -89,44 +92,62 @@ class Backfill:
     :param config: further settings of the application, such as default serdes.
     :param order: ``"offset"`` is the order of live: by offset within a partition, and the smallest timestamp first
         among several inputs. ``"time"`` is by timestamp alone. ``"auto"`` is by offset where there are offsets.
+    :param wall_clock: ``"off"`` lets the wall clock stand still, so that nothing is done by it; ``"event-time"`` moves
+        it with the timestamps of the records.
+    :param initial_state: the result of an earlier backfill of the same stores: tables begin with its tables, and the
+        history continues where its history ended.
     :param outputs: ``"all"`` keeps the records that sinks write, ``"none"`` keeps tables only, which is faster.
     :param on_cycle: ``"single_task"`` runs subtopologies that feed each other in one task, ``"error"`` refuses them.
     :param on_error: ``"fail"`` ends the backfill with the first record that cannot be read or processed,
         ``"dead_letter"`` sets such records aside; a handler in the configuration is not used then.
     """
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        topology: str | Callable[..., Any],
-        inputs: Mapping[str, History],
-        *,
-        application_id: str,
-        run_dir: str | os.PathLike[str],
-        partitions: Mapping[str, int] | None = None,
-        config: StreamsConfig | Mapping[str, Any] | None = None,
-        order: Order = "auto",
-        outputs: Literal["all", "none"] = "all",
-        on_cycle: Literal["single_task", "error"] = "single_task",
-        on_error: Literal["fail", "dead_letter"] = "fail",
-    ) -> None:
-        _check_choice("order", order, ("auto", "offset", "time"))
-        _check_choice("outputs", outputs, ("all", "none"))
-        _check_choice("on_cycle", on_cycle, ("single_task", "error"))
-        _check_choice("on_error", on_error, ("fail", "dead_letter"))
-        self._spark = spark
-        self._inputs = dict(inputs)
-        self._partitions = dict(partitions or {})
-        self._order = order
-        self._outputs = outputs
-        self._on_cycle = on_cycle
-        self._clock: Clock = SystemClock()
-        self._shipped = ship(topology, application_id, config or {}, dead_letters=on_error == "dead_letter")
-        self._on_error = on_error
-        self.application_id = application_id
-        self.config = self._shipped.config
-        self.topology: Topology = checked_topology(self._shipped)
-        self._directory = RunDirectory(run_dir)
+    spark: SparkSession
+    topology: str | Callable[..., Any]
+    inputs: Mapping[str, History]
+    _: KW_ONLY
+    application_id: str
+    run_dir: str | os.PathLike[str]
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    config: StreamsConfig | Mapping[str, Any] = field(default_factory=dict)
+    order: Order = "auto"
+    wall_clock: Literal["off", "event-time"] = "off"
+    initial_state: BackfillResult | None = None
+    outputs: Literal["all", "none"] = "all"
+    on_cycle: Literal["single_task", "error"] = "single_task"
+    on_error: Literal["fail", "dead_letter"] = "fail"
+
+    def __post_init__(self) -> None:
+        """Checks the options, and that the topology can be made.
+
+        :raises SparkBridgeError: if an option is wrong, or the topology cannot be made or sent to the executors.
+        """
+        _check_choice("order", self.order, ("auto", "offset", "time"))
+        _check_choice("wall_clock", self.wall_clock, ("off", "event-time"))
+        _check_choice("outputs", self.outputs, ("all", "none"))
+        _check_choice("on_cycle", self.on_cycle, ("single_task", "error"))
+        _check_choice("on_error", self.on_error, ("fail", "dead_letter"))
+        _ = self._directory, self._made
+
+    @cached_property
+    def _directory(self) -> RunDirectory:
+        return RunDirectory(self.run_dir)
+
+    @cached_property
+    def _shipped(self) -> ShippedTopology:
+        return ship(self.topology, self.application_id, self.config, dead_letters=self.on_error == "dead_letter")
+
+    @cached_property
+    def _made(self) -> Topology:
+        return checked_topology(self._shipped)
+
+    @cached_property
+    def _clock(self) -> Clock:
+        return SystemClock()
+
+    @property
+    def _settings(self) -> StreamsConfig:
+        return self._shipped.config
 
     # ------------------------------------------------------------------ plan
 
@@ -136,10 +157,10 @@ class Backfill:
         :raises SparkBridgeError: if the backfill cannot run: one of its subclasses says why.
         """
         counts = self._counts()
-        stages = plan_stages(self.topology, self.config.dotted(), self._inputs, counts, on_cycle=self._on_cycle)
-        for topic, history in self._inputs.items():
+        stages = plan_stages(self._made, self._settings.dotted(), self.inputs, counts, on_cycle=self.on_cycle)
+        for topic, history in self.inputs.items():
             history.check(topic)
-            if self._order == "offset" and history.offset is None:
+            if self.order == "offset" and history.offset is None:
                 raise UnsupportedForBackfill(
                     f"order='offset' needs offsets, and the history of topic {topic!r} has none: say order='time', or"
                     " give History(offset=...)",
@@ -147,13 +168,15 @@ class Backfill:
                 )
         for stage in stages:
             self._check_extractors(stage)
-        globals_ = tuple(dict.fromkeys(store.topic for store in self.topology.global_stores.values()))
-        orders = {topic: "time" if order_by_time(one, self._order) else "offset" for topic, one in self._inputs.items()}
+            if self.initial_state is not None:
+                earlier_state(self.initial_state, stage)
+        globals_ = tuple(dict.fromkeys(store.topic for store in self._made.global_stores.values()))
+        orders = {topic: "time" if order_by_time(one, self.order) else "offset" for topic, one in self.inputs.items()}
         return BackfillPlan(self.application_id, stages, globals_, orders)
 
     def _counts(self) -> dict[str, int]:
-        counts = {topic: one.partitions for topic, one in self._inputs.items() if one.partitions is not None}
-        for topic, count in self._partitions.items():
+        counts = {topic: one.partitions for topic, one in self.inputs.items() if one.partitions is not None}
+        for topic, count in self.partitions.items():
             if type(count) is not int or count < 1:
                 raise UnknownPartitionCount(
                     f"partitions={{{topic!r}: {count!r}}}: it must be a number from 1", topic=topic
@@ -164,7 +187,7 @@ class Backfill:
                     " give the number that it has in Kafka",
                     topic=topic,
                 )
-        for store in self.topology.global_stores.values():
+        for store in self._made.global_stores.values():
             counts.setdefault(store.topic, 1)
         return counts
 
@@ -176,7 +199,7 @@ class Backfill:
             for topic, name in plan.topics.items():
                 node = plan.topology.nodes[name]
                 assert isinstance(node, SourceNode)
-                given = node.timestamp_extractor or self.config.default_timestamp_extractor
+                given = node.timestamp_extractor or self._settings.default_timestamp_extractor
                 if given is not None and topic not in stage.looped and topic not in plan.repartition_topics:
                     raise UnsupportedForBackfill(
                         f"source {name!r} has a timestamp extractor, and the order of live would follow its times: it"
@@ -188,7 +211,7 @@ class Backfill:
                     )
 
     def _by_offset(self, topic: str) -> bool:
-        return not order_by_time(self._inputs[topic], self._order)
+        return not order_by_time(self.inputs[topic], self.order)
 
     # ------------------------------------------------------------------ run
 
@@ -200,8 +223,8 @@ class Backfill:
         :raises SparkBridgeError: if the backfill cannot run, or a task fails; what the tasks raise is raised here.
         """
         plan = self.plan()
-        check_version(self._spark)
-        check_workers(self._spark)
+        check_version(self.spark)
+        check_workers(self.spark)
         self._directory.begin(self._wanted(plan), resume=resume)
         try:
             globals_ = {topic: self._global_files(n, topic) for n, topic in enumerate(plan.global_topics)}
@@ -212,25 +235,32 @@ class Backfill:
                     reports.append(stage_report(found, resumed=True))
                 else:
                     reports.append(self._run_stage(stage, reports, globals_))
-            return BackfillResult(self._spark, self._directory, self.topology, self.config, reports)
+            return BackfillResult(self.spark, self._directory, self._made, self._settings, reports)
         finally:
             self._directory.release()
 
     def _wanted(self, plan: BackfillPlan) -> dict[str, Any]:
         """Returns what is run, as data: two runs with the same data give the same result."""
-        stores: dict[str, str | None] = dict.fromkeys(self.topology.stores)
+        stores: dict[str, str | None] = dict.fromkeys(self._made.stores)
         for stage in plan.stages:
             for each in stage.plans:
                 own = {store: topic for store, topic in each.changelogs.items() if store not in each.source_changelogs}
                 stores.update(own)
         return {
             "application_id": self.application_id,
-            "topology": self._shipped.fingerprint(self.topology),
-            "inputs": {topic: dict(history.description()) for topic, history in self._inputs.items()},
+            "topology": self._shipped.fingerprint(self._made),
+            "inputs": {topic: dict(history.description()) for topic, history in self.inputs.items()},
             "options": {
-                "order": self._order,
-                "outputs": self._outputs,
-                "on_error": self._on_error,
+                "order": self.order,
+                "wall_clock": self.wall_clock,
+                "initial_state": None if self.initial_state is None else self.initial_state.fingerprint,
+                "outputs": self.outputs,
+                "on_error": self.on_error,
+                "cache_bytes": self._settings.statestore_cache_max_bytes,
+                "default_serdes": [
+                    None if one is None else one.name
+                    for one in (self._settings.default_key_serde, self._settings.default_value_serde)
+                ],
                 "partitions": self._counts(),
                 "written": sorted({topic for stage in plan.stages for topic in stage.topics_written}),
                 "changelogs": stores,
@@ -245,7 +275,7 @@ class Backfill:
         if found is None:
             self._directory.clear(path)
             rows = placed_rows(
-                [history_rows(topic, self._inputs[topic], by_offset=self._by_offset(topic))], 1, in_one_task=True
+                [history_rows(topic, self.inputs[topic], by_offset=self._by_offset(topic))], 1, in_one_task=True
             )
             write = write_global_rows(topic, str(self._directory.attempts_path(path)))
             tasks = self._reports(rows, write, f"global topic {topic!r}", 1)
@@ -282,10 +312,10 @@ class Backfill:
         files = [name for task in report.tasks for name in task["files"] if name.startswith("kind=record/")]
         root = self._directory.stage_path(one.stage)
         writers = sum(one.topic in task["counts"] for task in report.tasks)
-        return written_rows(one.topic, read_rows(self._spark, [str(root / name) for name in files]), max(1, writers))
+        return written_rows(one.topic, read_rows(self.spark, [str(root / name) for name in files]), max(1, writers))
 
     def _history_rows(self, topic: str, partitions: int) -> InputRows:
-        history = self._inputs[topic]
+        history = self.inputs[topic]
         found = history_rows(topic, history, by_offset=self._by_offset(topic))
         if history.encoded and history.partition is not None:
             return found
@@ -296,8 +326,8 @@ class Backfill:
 
     def _job(self, stage: Stage, inputs: list[InputRows], globals_: Mapping[str, tuple[str, ...]]) -> StageJob:
         counts = self._counts()
-        internal = internal_topic_counts(self.topology, self.config.dotted(), counts)
-        nodes = list(self.topology.nodes)
+        internal = internal_topic_counts(self._made, self._settings.dotted(), counts)
+        nodes = list(self._made.nodes)
         order = {topic: nodes.index(source) for plan in stage.plans for topic, source in plan.topics.items()}
         return StageJob(
             shipped=self._shipped,
@@ -305,18 +335,20 @@ class Backfill:
             subtopologies=stage.subtopologies,
             looped=tuple(sorted(stage.looped, key=order.__getitem__)),
             inputs=tuple(
-                JobInput(one.topic, one.partitions, one.stage is None and self._has_offsets(one.topic))
+                JobInput(one.topic, one.partitions, one.stage is None and self._has_offsets(one.topic), one.stage)
                 for one in stage.inputs
             ),
             counts=counts,
             written_counts={**counts, **internal},
             attempts=str(self._directory.attempts_path(self._directory.stage_path(stage.number))),
-            kept_outputs=None if self._outputs == "all" else self._needed_outputs(),
+            kept_outputs=None if self.outputs == "all" else self._needed_outputs(),
+            wall_clock=self.wall_clock,
             global_files=globals_,
+            earlier=None if self.initial_state is None else earlier_state(self.initial_state, stage),
         )
 
     def _has_offsets(self, topic: str) -> bool:
-        return self._inputs[topic].offset is not None and self._by_offset(topic)
+        return self.inputs[topic].offset is not None and self._by_offset(topic)
 
     def _needed_outputs(self) -> frozenset[str]:
         """Returns the topics that the topology reads again, and that of dead letters."""
@@ -328,7 +360,7 @@ class Backfill:
     def _reports(self, rows: DataFrame, run: Callable[[Any], Any], what: str, tasks: int) -> list[dict[str, Any]]:
         """Runs a function over rows in Spark and returns what its tasks report, by partition."""
         try:
-            with progress_of(self._spark, what, tasks):
+            with progress_of(self.spark, what, tasks):
                 found = rows.mapInArrow(run, "report string").collect()
         except Exception as error:
             raise error_of(error, f"{what} of the backfill") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from streams.runtime.runner.columns import UnsupportedContextError
 from streams.spark.errors import SparkBridgeError
 
 __all__ = [
@@ -44,10 +45,6 @@ class CyclicTopologyError(SparkBridgeError):
 
 class UnsupportedForBackfill(SparkBridgeError):
     """A part of the topology cannot run over history in the same order as live."""
-
-
-class UnsupportedContextError(SparkBridgeError):
-    """A processor asks for a part of a record's context that the history does not have."""
 
 
 class RunDirConflict(SparkBridgeError):

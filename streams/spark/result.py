@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from processor_api.topology import Topology
@@ -228,16 +230,28 @@ class BackfillResult:
         rows = self._rows("error", lambda task: True)
         return rows.select(functions.col("upstream").alias("partition"), "key", "value", _timestamp(), "headers")
 
-    def _rows(self, kind: str, wanted: Callable[[Mapping[str, Any]], bool]) -> DataFrame:
-        files = [
+    @property
+    def fingerprint(self) -> str:
+        """A text that two results have in common if their tables are the same."""
+        checksums = [[task["checksums"] for task in stage.tasks] for stage in self.stages]
+        return sha256(json.dumps(checksums, sort_keys=True).encode()).hexdigest()
+
+    def files(self, kind: str, wanted: Callable[[Mapping[str, Any]], bool] = lambda task: True) -> tuple[str, ...]:
+        """Returns the files of a kind, ``"record"``, ``"state"`` or ``"error"``.
+
+        :param wanted: asked with the tasks of a stage; a stage none of whose tasks is wanted is left out.
+        """
+        return tuple(
             str(self._directory.stage_path(stage.stage) / name)
             for stage in self.stages
             if any(map(wanted, stage.tasks))
             for task in stage.tasks
             for name in task["files"]
             if name.startswith(f"kind={kind}/")
-        ]
-        return read_rows(self._spark, files)
+        )
+
+    def _rows(self, kind: str, wanted: Callable[[Mapping[str, Any]], bool]) -> DataFrame:
+        return read_rows(self._spark, self.files(kind, wanted))
 
     def __repr__(self) -> str:
         return f"<BackfillResult of {self.application_id!r} in {self.run_dir}: {len(self.stages)} stages>"
@@ -253,7 +267,7 @@ def stage_report(manifest: Mapping[str, Any], *, resumed: bool) -> StageReport:
     return StageReport(manifest["stage"], numbers, tuple(manifest["tasks"]), manifest["seconds"], resumed)
 
 
-def read_rows(spark: SparkSession, files: list[str]) -> DataFrame:
+def read_rows(spark: SparkSession, files: Sequence[str]) -> DataFrame:
     """Returns the rows of some files of a run directory (`streams.spark.rows`)."""
     if not files:
         return spark.createDataFrame([], SPARK_COLUMNS)

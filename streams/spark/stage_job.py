@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from streams.spark.shipped_topology import ShippedTopology
 
-__all__ = ["JobInput", "StageJob"]
+__all__ = ["EarlierState", "JobInput", "StageJob"]
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,20 @@ class JobInput:
     partitions: int
     has_offsets: bool
     """Whether column ``seq`` has the offsets that the records have in Kafka, and the rows are in their order."""
+    written_by: int | None = None
+    """The stage that wrote it; ``None`` for a history."""
+
+
+@dataclass(frozen=True)
+class EarlierState:
+    """The state at the end of an earlier backfill, with which the tasks of a stage begin."""
+
+    changelogs: Mapping[str, str]
+    """The changelog of each store as it is called there, by the one here."""
+    files: tuple[str, ...]
+    """Files with rows of changelogs; the name of each begins with the number of the Spark task that wrote it."""
+    times: Mapping[tuple[int, int], tuple[Mapping[str, int], Mapping[str, int]]]
+    """Times of the input topics and of the operators, by subtopology and partition."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +58,7 @@ class StageJob:
     """``"event-time"`` moves the wall clock with stream time."""
     global_files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Files with the records of the topics that fill global stores."""
-    state_files: tuple[str, ...] = ()
-    """Files with the rows of changelogs with which the stores begin."""
+    earlier: EarlierState | None = None
+    """The state that the stores begin with."""
     commit_bytes: int = 64 << 20
     """The bytes of uncommitted rows from which on a task writes them to its stores."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from streams.runtime.runner.resources import RunnerResources
 from streams.runtime.runner.task_runner import RunnerOptions, TaskRunner
 from streams.runtime.threads.gc_tuning import relax_collector
 from streams.spark.looped_task import LoopedTask
@@ -51,7 +53,10 @@ def run_attempt(job: StageJob, number: int, attempt: int, batches: Iterable[pa.R
     output = TaskOutput(job, f"p{number}-a{attempt}", number)
     try:
         if job.looped:
-            with LoopedTask(job, output, lambda one, partition: _runner(job, one, partition)) as looped:
+            with (
+                closing(RunnerResources(job.shipped.load(), job.shipped.config, _options(job, -1, -1))) as shared,
+                LoopedTask(job, output, lambda one, partition: _runner(job, one, partition, shared)) as looped,
+            ):
                 return looped.run(attempt, batches)
         return [_run_one(job, output, number, attempt, batches)]
     finally:
@@ -87,14 +92,33 @@ def _run_one(
         runner.close()
 
 
-def _runner(job: StageJob, subtopology: int, partition: int) -> TaskRunner:
-    options = RunnerOptions(
+def _options(job: StageJob, subtopology: int, partition: int) -> RunnerOptions:
+    earlier = job.earlier
+    state: dict[str, Any] = {}
+    times: tuple[Mapping[str, int], Mapping[str, int]] = {}, {}
+    if earlier is not None:
+        own = f"p{partition}-"
+        files = [name for name in earlier.files if job.looped or os.path.basename(name).startswith(own)]
+        for topic, there in earlier.changelogs.items():
+            state[topic] = (row[:4] for row in rows_of_files(files, there, partition))
+        times = earlier.times.get((subtopology, partition), times)
+    return RunnerOptions(
         directory=_scratch(),
         kept_outputs=job.kept_outputs,
+        unplaced=frozenset(one.topic for one in job.inputs if one.written_by is None and not one.has_offsets),
+        event_time=job.wall_clock == "event-time",
         global_rows={topic: rows_of_files(files) for topic, files in job.global_files.items()},
+        state=state,
+        partition_times=times[0],
+        processor_times=times[1],
         buffer_bytes=job.commit_bytes,
     )
-    return TaskRunner(job.shipped.load(), job.shipped.config, job.counts, subtopology, partition, options)
+
+
+def _runner(job: StageJob, subtopology: int, partition: int, resources: RunnerResources | None = None) -> TaskRunner:
+    topology = job.shipped.load() if resources is None else resources.topology
+    options = _options(job, subtopology, partition)
+    return TaskRunner(topology, job.shipped.config, job.counts, subtopology, partition, options, resources)
 
 
 def _scratch() -> Path:

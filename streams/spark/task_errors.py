@@ -13,7 +13,7 @@ from typing import Any
 from processor_api import errors as common_errors
 from processor_api.errors import StreamsError
 from streams.spark import backfill_errors, errors
-from streams.spark.backfill_errors import StageFailed
+from streams.spark.backfill_errors import StageFailed, UnsupportedContextError
 
 __all__ = ["error_of", "passed_to_driver"]
 
@@ -33,6 +33,8 @@ def passed_to_driver() -> Iterator[None]:
 def _described(error: StreamsError) -> dict[str, Any]:
     place = {name: value for name, value in error.place().items() if isinstance(value, str | int)}
     cause = error.__cause__
+    if isinstance(cause, UnsupportedContextError):
+        return _described(cause)
     message = error.message if cause is None else f"{error.message} ({type(cause).__name__}: {cause})"
     return {"type": type(error).__name__, "message": message, "place": place, "made_at": error.made_at}
 

@@ -53,11 +53,13 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-# What this page shows needs Kafka and Spark: tests/integration/test_spark_docs.py runs it.
-SPARK = ROOT / "docs" / "spark.md"
+# What these pages show needs Kafka or Spark: tests/integration and tests/spark run it.
+ELSEWHERE = [ROOT / "docs" / f"spark{page}.md" for page in ("", "-backfill", "-handover")]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python") and page != SPARK], ids=name)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if blocks(page, "python") and page not in ELSEWHERE], ids=name
+)
 def test_python_runs(page: Path) -> None:
     """Also through the test driver, with what the blocks assert."""
     space: dict[str, Any] = {"__name__": "example"}

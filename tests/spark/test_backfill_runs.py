@@ -5,6 +5,7 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,18 @@ from backfill_kit import SETTINGS, Row, results_of, run_driver, write_history
 from processor_api.errors import DeserializationError, ProcessingError, StreamsError
 from processor_api.serde import Serdes
 from processor_api.timestamps import log_and_skip_on_invalid_timestamp
-from streams import Consumed, Grouped, Materialized, Produced, StreamsBuilder
+from streams import (
+    Consumed,
+    Grouped,
+    Materialized,
+    Processor,
+    Produced,
+    PunctuationType,
+    Record,
+    StreamsBuilder,
+    TimeWindows,
+    Topology,
+)
 from streams.spark.backfill_errors import (
     CopartitionError,
     CyclicTopologyError,
@@ -25,6 +37,7 @@ from streams.spark.backfill_errors import (
     OffsetGapError,
     RunDirConflict,
     TopologyNotPicklable,
+    UnsupportedContextError,
     UnsupportedForBackfill,
 )
 from streams.spark.errors import (
@@ -441,3 +454,80 @@ def test_files_of_a_run_directory_have_the_columns_that_are_documented(spark: An
     assert pq.read_schema(path).types == [
         pa.string(), pa.int32(), pa.int64(), pa.binary(), pa.binary(), pa.int64(), header, pa.int32()
     ]  # fmt: skip
+
+
+# ---------------------------------------------------------------------- one behind the other
+
+
+def windowed_and_plain() -> StreamsBuilder:
+    builder = StreamsBuilder()
+    grouped = builder.stream("events", TEXTS).group_by_key()
+    plain = Materialized(name="plain", key_serde=Serdes.STRING, value_serde=Serdes.LONG)
+    windows = Materialized(name="windows", key_serde=Serdes.STRING, value_serde=Serdes.LONG)
+    grouped.count(materialized=plain).to_stream().to("out", COUNTED)
+    size = TimeWindows.of_size_and_grace(timedelta(milliseconds=50), timedelta(milliseconds=20))
+    grouped.windowed_by(size).count(materialized=windows)
+    return builder
+
+
+def test_a_second_backfill_continues_where_the_first_one_ended(spark: Any, tmp_path: Path) -> None:
+    """Records that are late for windows of the first part are late in the second one too."""
+    rows = [Row(b"k%d" % (one % 7), b"v", 1_000 + one - (one * 7919 % 90)) for one in range(600)]
+    expected = run_driver(windowed_and_plain, {"events": rows})
+    options = {"partitions": {"events": 1, "out": 1}}
+    first = backfill(spark, tmp_path, windowed_and_plain, rows[:400], run_dir=tmp_path / "one", **options).run()
+    rest = [row._replace(offset=400 + place) for place, row in enumerate(rows[400:])]
+    second = backfill(
+        spark, tmp_path / "two", windowed_and_plain, rest, run_dir=tmp_path / "run", initial_state=first, **options
+    ).run()
+    found = results_of(second, ["out"], ["plain", "windows"])
+    assert found.tables == {name: expected.tables[name] for name in found.tables}
+    assert results_of(first, ["out"], []).outputs["out"] + found.outputs["out"] == expected.outputs["out"]
+    assert second.table("plain").collect()
+    with pytest.raises(CopartitionError, match="initial_state has 1 partitions"):
+        backfill(spark, tmp_path / "three", windowed_and_plain, rest, initial_state=first).plan()
+
+
+class TicksByWallClock(Processor[Any, Any, Any, Any]):
+    def init(self, context: Any) -> None:
+        self.context = context
+        context.schedule(100, PunctuationType.WALL_CLOCK_TIME, self.tick)
+
+    def tick(self, now: int) -> None:
+        self.context.forward(Record("tick", str(now), now))
+
+    def process(self, record: Record[Any, Any]) -> None:
+        self.context.forward(record.with_value(str(self.context.record_metadata.offset)))
+
+
+def by_wall_clock() -> Topology:
+    text = Serdes.STRING
+    topology = Topology().add_source("source", "events", key_serde=text, value_serde=text)
+    topology.add_processor("ticks", TicksByWallClock, "source")
+    return topology.add_sink("sink", "out", "ticks", key_serde=text, value_serde=text)
+
+
+def test_the_wall_clock_goes_with_the_records_if_asked_for(spark: Any, tmp_path: Path) -> None:
+    rows = [Row(b"a", b"x", 1_000_000 + 30 * one) for one in range(11)]
+    options = {"partitions": {"events": 1}}
+    still = backfill(spark, tmp_path, by_wall_clock, rows, run_dir=tmp_path / "still", **options).run()
+    assert still.output("out").count() == len(rows)
+    moved = backfill(spark, tmp_path, by_wall_clock, rows, wall_clock="event-time", **options).run()
+    ticks = [int(row.value) for row in moved.output("out").orderBy("seq").collect() if bytes(row.key) == b"tick"]
+    assert ticks == [1_000_120, 1_000_210, 1_000_300]
+
+
+def test_a_processor_that_asks_for_offsets_needs_a_history_with_them(spark: Any, tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedContextError, match="offset"):
+        backfill(spark, tmp_path, by_wall_clock, [Row(b"a", b"x", 1)], offset=None, partitions={"events": 1}).run()
+
+
+def test_tables_are_columns_and_can_be_compared(spark: Any, tmp_path: Path) -> None:
+    rows = rows_of(60)
+    result = backfill(spark, tmp_path, count_by_value, rows).run()
+    table = result.table("by-value")
+    assert {row.key.encode(): row.value for row in table.collect()} == truth(rows)
+    assert result.diff("by-value", table).count() == 0
+    live = table.selectExpr("partition", "key", "if(key = 'v0', value + 1, value) as value", "timestamp")
+    (row,) = result.diff("by-value", live.where("key <> 'v9999'")).collect()
+    assert (row.key, row.difference, row.live.value - row.backfill.value) == ("v0", "different", 1)

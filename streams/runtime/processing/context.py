@@ -252,7 +252,10 @@ class UserContext:
         cursor = self._cursor
         kind, timestamp = cursor.message.timestamp()
         topic, partition = cursor.source
-        return RecordMetadata(topic, partition, cursor.message.offset(), TimestampType(kind), timestamp)
+        # records of a history may have no offset to show
+        metadata = getattr(cursor.message, "metadata_type", RecordMetadata)
+        found: RecordMetadata = metadata(topic, partition, cursor.message.offset(), TimestampType(kind), timestamp)
+        return found
 
     @property
     def key_serde(self) -> Serde[Any] | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from processor_api.record import HeaderList, TimestampType
+from processor_api.errors import StreamsError
+from processor_api.record import HeaderList, RecordMetadata, TimestampType
 
-__all__ = ["HistoryRecord", "history_records"]
+__all__ = ["HistoryRecord", "UnplacedRecord", "UnsupportedContextError", "history_records"]
 
 _CREATE_TIME = int(TimestampType.CREATE_TIME)
 
@@ -35,13 +36,42 @@ class HistoryRecord(tuple[bytes | None, bytes | None, tuple[int, int], HeaderLis
         return self[4]
 
 
+class UnsupportedContextError(StreamsError):
+    """A processor asks for a part of a record's context that the history does not have."""
+
+
+class UnplacedMetadata(RecordMetadata):
+    """The metadata of a record whose history has no offsets."""
+
+    @property
+    def offset(self) -> int:
+        """The offset is not known.
+
+        :raises UnsupportedContextError: always.
+        """
+        raise UnsupportedContextError(
+            "a processor asks for the offset of a record, and the history has none: give the history a column with the"
+            " offsets, or a processor that works without them",
+            topic=self.topic,
+            partition=self.partition,
+        )
+
+
+class UnplacedRecord(HistoryRecord):
+    """A record whose offset is only its place among those of the history."""
+
+    __slots__ = ()
+    metadata_type = UnplacedMetadata
+
+
 def history_records(
     keys: Sequence[bytes | None],
     values: Sequence[bytes | None],
     timestamps: Sequence[int],
     headers: Iterable[HeaderList | None],
     offsets: Sequence[int],
+    kind: type[HistoryRecord] = HistoryRecord,
 ) -> list[HistoryRecord]:
     """Returns the records of some columns, which are equally long."""
     stamps = [(_CREATE_TIME, time) for time in timestamps]
-    return list(map(HistoryRecord, zip(keys, values, stamps, headers, offsets, strict=True)))
+    return list(map(kind, zip(keys, values, stamps, headers, offsets, strict=True)))

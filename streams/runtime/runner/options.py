@@ -27,6 +27,8 @@ class RunnerOptions:
     event_time: bool = False
     """Whether the wall clock goes with the timestamps of the records, so that punctuations by it run; else it stands
     still. Each record is then processed by itself, which costs about twice as much."""
+    unplaced: frozenset[str] = frozenset()
+    """Topics whose records have no offsets of their own: a processor that asks for one fails."""
     zero_timestamp_ms: int = 1
     """The timestamp that is written in place of 0, as by the clients of the live application."""
 

@@ -30,7 +30,7 @@ from streams.runtime.processing.environment import TaskSettings
 from streams.runtime.processing.error_policy import error_policy_for
 from streams.runtime.runner.captured import CapturingProducer, Output
 from streams.runtime.runner.changelog_capture import ChangelogCapture, ChangelogRow
-from streams.runtime.runner.columns import history_records
+from streams.runtime.runner.columns import HistoryRecord, UnplacedRecord, history_records
 from streams.runtime.runner.earlier_state import load_rows, start_offsets
 from streams.runtime.runner.options import HistoryRow, RunnerOptions
 from streams.runtime.runner.resources import RunnerResources
@@ -159,7 +159,8 @@ class TaskRunner:
                 topic=topic,
                 task=str(task.id),
             )
-        task.add(place, history_records(keys, values, timestamps, headers, offsets))
+        kind = UnplacedRecord if topic in self._options.unplaced else HistoryRecord
+        task.add(place, history_records(keys, values, timestamps, headers, offsets, kind))
 
     def run(self) -> int:
         """Processes everything that was fed, in the order of timestamps; returns how many records it was."""

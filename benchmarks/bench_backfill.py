@@ -1,0 +1,180 @@
+"""A backfill in Spark, beside the same task without Spark and a count written with DataFrames.
+
+    python -m benchmarks backfill [ROWS] [--cores N] [--keys N] [--rounds N] [--partitions N]
+
+Counts by key with and without outputs, joins two windowed streams (half of the rows each), and prints rows per second
+of wall time and core, and per second of processor time of all processes, by turns. The last column is the peak of the
+resident memory of the largest Python worker. ``--partitions 1`` is one hot partition.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.bench_runner import counted
+from benchmarks.bench_runner import run as run_alone
+from processor_api.serde import Serdes
+from streams import Consumed, JoinWindows, Produced, StreamJoined, StreamsBuilder
+from streams.runtime.runner.task_runner import RunnerOptions
+from streams.spark import Backfill, History, local_session
+from streams.spark.murmur2 import partitions_of_keys
+
+FILE_ROWS = 500_000
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def joined() -> StreamsBuilder:
+    builder = StreamsBuilder()
+    texts = Consumed(key_serde=Serdes.STRING, value_serde=Serdes.BYTES)
+    serdes = StreamJoined(key_serde=Serdes.STRING, value_serde=Serdes.BYTES, other_value_serde=Serdes.BYTES)
+    left, right = builder.stream("left", texts), builder.stream("right", texts)
+    windows = JoinWindows.of_time_difference_with_no_grace(10_000)
+    pairs = left.join(right, lambda one, other: one, windows=windows, joined=serdes)
+    pairs.to("out", Produced(key_serde=Serdes.STRING, value_serde=Serdes.BYTES))
+    return builder
+
+
+def write_lake(path: Path, rows: int, keys: int, partitions: int) -> None:
+    """Writes rows in files, in no order inside of a file."""
+    path.mkdir(parents=True)
+    rng = np.random.default_rng(7)
+    names = pa.array([b"k%06d" % number for number in range(keys)], pa.binary())
+    of = partitions_of_keys(names, partitions)
+    ends = np.zeros(partitions, dtype=np.int64)
+    for begin in range(0, rows, FILE_ROWS):
+        count = min(FILE_ROWS, rows - begin)
+        chosen = rng.integers(0, keys, count)
+        places = of[chosen]
+        offsets = np.empty(count, dtype=np.int64)
+        for partition in range(partitions):
+            found = np.flatnonzero(places == partition)
+            offsets[found] = ends[partition] + np.arange(len(found))
+            ends[partition] += len(found)
+        columns = {
+            "partition": pa.array(places, pa.int32()),
+            "offset": pa.array(offsets),
+            "timestamp": pa.array(1_700_000_000_000 + begin + np.arange(count)),
+            "key": names.take(pa.array(chosen)),
+            "value": pa.array([b"x" * 60] * count, pa.binary()),
+        }
+        pq.write_table(pa.table(columns).take(pa.array(rng.permutation(count))), path / f"{begin:010d}.parquet")
+
+
+def processes() -> dict[int, tuple[int, float, int]]:
+    """Returns parent, seconds of processor time and peak memory in MiB of each process."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (path / "stat").read_text().rpartition(")")[2].split()
+            status = (path / "status").read_text()
+        except OSError:
+            continue
+        peak = next((int(line.split()[1]) >> 10 for line in status.splitlines() if line.startswith("VmHWM")), 0)
+        found[int(path.name)] = int(fields[1]), sum(map(int, fields[11:15])) / TICKS, peak
+    return found
+
+
+def usage() -> tuple[float, int]:
+    """Returns the processor time of this process and all below it, and the peak memory of the largest worker."""
+    known = processes()
+    own = {os.getpid()}
+    while more := {pid for pid, (parent, _, _) in known.items() if parent in own and pid not in own}:
+        own |= more
+    workers = [known[pid][2] for pid in own if _is_worker(pid)]
+    return sum(known[pid][1] for pid in own if pid in known), max(workers, default=0)
+
+
+def _is_worker(pid: int) -> bool:
+    try:
+        return b"pyspark" in Path(f"/proc/{pid}/cmdline").read_bytes() and pid != os.getpid()
+    except OSError:
+        return False
+
+
+def measured(what: str, rows: int, cores: int, work: Callable[[], Any]) -> None:
+    before, _ = usage()
+    begin = time.perf_counter()
+    work()
+    wall = time.perf_counter() - begin
+    after, peak = usage()
+    print(
+        f"{what:>34}: {rows / wall / cores:>9,.0f} rows/s and core, {rows / (after - before):>9,.0f} per CPU s"
+        f" ({wall:.1f} s), worker {peak} MiB",
+        flush=True,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", nargs="?", type=int, default=1_000_000)
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--keys", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--partitions", type=int, default=4)
+    given = parser.parse_args()
+    root = Path(tempfile.mkdtemp(prefix="backfill-bench-"))
+    os.environ.setdefault("PYTHONPATH", os.getcwd())
+    try:
+        spark = local_session(given.cores, settings={"spark.log.level": "ERROR", "spark.driver.memory": "3g"})
+        _run(spark, root, given)
+        spark.stop()
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def _run(spark: Any, root: Path, given: argparse.Namespace) -> None:
+    write_lake(root / "in", given.rows, given.keys, given.partitions)
+    write_lake(root / "left", given.rows // 2, given.keys, given.partitions)
+    write_lake(root / "right", given.rows // 2, given.keys, given.partitions)
+
+    def backfill(topology: Any, topics: list[str], outputs: Any) -> Callable[[], Any]:
+        inputs = {topic: History.parquet(spark, str(root / topic)) for topic in topics}
+        counts = {**dict.fromkeys(topics, given.partitions), "out": given.partitions}
+
+        def work() -> None:
+            directory = tempfile.mkdtemp(dir=root)
+            options = {"run_dir": directory, "partitions": counts, "outputs": outputs}
+            settings = {"statestore.cache.max.bytes": 0}
+            Backfill(spark, topology, inputs, application_id="bench", config=settings, **options).run()
+            shutil.rmtree(directory)
+
+        return work
+
+    def frame() -> None:
+        counts = spark.read.parquet(str(root / "in")).groupBy("key").count()
+        counts.write.format("noop").mode("overwrite").save()
+
+    works: dict[str, Callable[[], Any]] = {
+        "count, state only": backfill(counted, ["in"], "none"),
+        "count, all outputs": backfill(counted, ["in"], "all"),
+        "windowed join, all outputs": backfill(joined, ["left", "right"], "all"),
+        "DataFrame groupBy().count()": lambda: (
+            frame.groupBy("key").count().write.format("noop").mode("overwrite").save()
+        ),
+    }
+    for work in works.values():
+        work()  # warms up the JVM and the workers
+    for _ in range(given.rounds):
+        for what, work in works.items():
+            measured(what, given.rows, given.cores, work)
+        for outputs in (False, True):
+            options = RunnerOptions(kept_outputs=None if outputs else frozenset())
+            seconds, _rows = run_alone(given.rows // 4, given.keys, options)
+            what = f"runner without Spark, {'outputs' if outputs else 'state only'}"
+            print(f"{what:>34}: {given.rows // 4 / seconds:>28,.0f} per CPU s", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

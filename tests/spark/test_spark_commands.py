@@ -1,0 +1,70 @@
+"""`streams spark`: bad arguments are refused with what to write, and a run ends with files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from backfill_kit import Row, write_history
+from streams.cli.main import main
+
+APP = """
+from streams import Consumed, Materialized, Serdes, StreamsBuilder
+
+
+def topology():
+    builder = StreamsBuilder()
+    events = builder.stream("events", Consumed(key_serde=Serdes.STRING, value_serde=Serdes.STRING))
+    counts = Materialized(name="counts", key_serde=Serdes.STRING, value_serde=Serdes.LONG)
+    events.group_by_key().count(materialized=counts)
+    return builder
+"""
+
+
+@pytest.fixture
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A lake, beside the module of a topology in the current directory."""
+    (tmp_path / "counting_app.py").write_text(APP)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return write_history(tmp_path / "lake", [Row(b"k%d" % (one % 3), b"v", 1_000 + one) for one in range(10)])
+
+
+def words(lake: str, *more: str) -> list[str]:
+    return [
+        "spark", "backfill", "counting_app:topology", "--application-id", "app", "--run-dir", "run",
+        "--history", f"events={lake}", *more,
+    ]  # fmt: skip
+
+
+def test_a_backfill_is_run_and_exported(spark: Any, lake: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words(lake, "--partitions", "events=1", "--explain")) == 0
+    assert "reads events (history by offset, 1 partition)" in capsys.readouterr().out
+    assert not Path("run").exists()
+    assert main(words(lake, "--partitions", "events=1", "--column", "headers=headers")) == 0
+    assert "10 records" in capsys.readouterr().out
+    export = ["spark", "export", "counting_app:topology", "--application-id", "app", "--run-dir", "run"]
+    assert main([*export, "--table", "counts", "--to", "counts"]) == 0
+    rows = pq.read_table("counts").to_pylist()
+    assert {row["key"]: row["value"] for row in rows} == {"k0": 4, "k1": 3, "k2": 3}
+    assert main([*export, "--table", "counts", "--to", "counts"]) == 2
+    assert "exists already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--partitions", "events"], "--partitions events: give TOPIC=N"),
+        (["--partitions", "events=many"], "'many' is no number"),
+        (["--column", "colour=red"], "key, value, timestamp, partition, offset, headers, not 'colour'"),
+        (["--column", "orders.key=id"], "there is no --history of topic 'orders'"),
+    ],
+)
+def test_arguments_that_are_wrong_are_named(
+    lake: str, capsys: pytest.CaptureFixture[str], more: list[str], message: str
+) -> None:
+    assert main(words(lake, *more)) == 2
+    assert message in capsys.readouterr().err
