@@ -18,6 +18,7 @@ from state.windowed.key_layout import Found, KeyFirst, RowLayout
 from state.windowed.key_lookup import Find, between_of
 from state.windowed.segments import LARGEST_SEQUENCE, Segments
 from state.write_buffer.fast_path import make_keep
+from state.write_buffer.row_format import RowFormat
 
 __all__ = ["AddRow", "make_add_row", "make_find"]
 
@@ -47,8 +48,13 @@ def make_find(layout: KeyFirst, rows: AppendedRows, segments: Segments) -> Find:
         places = places_of(key)
         if places is None:
             return []
+        first, end = low << NUMBER_BITS, high + 1 << NUMBER_BITS
+        if len(places) > FEW:
+            places = places[bisect_left(places, first) : bisect_left(places, end)]
         found: list[Found] = []
-        for place in _in_span(places, low, high):
+        for place in places:
+            if not first <= place < end:
+                continue
             time, number = place >> NUMBER_BITS, place & LARGEST_SEQUENCE
             row = row_of(time // interval, key, time, number)
             logged = drained_get(row)
@@ -79,7 +85,10 @@ def _make_find_in_range(layout: KeyFirst, rows: AppendedRows, segments: Segments
             for row, data in between(*bounds(segment, key, low, high)):
                 if len(row) == length:
                     entries[row] = entry_of(data)
-        for place in _in_span(places.get(key, []), low, high):
+        first, end = low << NUMBER_BITS, high + 1 << NUMBER_BITS
+        for place in places.get(key, ()):
+            if not first <= place < end:
+                continue
             time = place >> NUMBER_BITS
             row = row_of(time // interval, key, time, place & LARGEST_SEQUENCE)
             logged = drained_get(row)
@@ -93,21 +102,14 @@ def _make_find_in_range(layout: KeyFirst, rows: AppendedRows, segments: Segments
     return find
 
 
-def _in_span(places: list[int], low: int, high: int) -> list[int]:
-    first, end = low << NUMBER_BITS, high + 1 << NUMBER_BITS
-    if len(places) > FEW:
-        return places[bisect_left(places, first) : bisect_left(places, end)]
-    return [place for place in places if first <= place < end]
-
-
 def _make_append(rows: AppendedRows) -> Callable[..., bytes]:
     """Returns the function that logs a row and puts it among those that wait for the commit; it returns the value's
     bytes."""
     drained, uncommitted, log = rows.drained, rows.shared.uncommitted, rows.log
-    keep, write_value, trace = make_keep(rows.format), rows.format.write_value, rows.cursor.row_trace
+    write, trace = _make_write(rows.format), rows.cursor.row_trace
 
     def append(row: bytes, value: Any, timestamp: int, headers: HeaderList | None) -> bytes:
-        data = write_value(keep(value))
+        data = write(value)
         if log is not None:
             log(row, data, timestamp, headers)
         drained[row] = (row, data, timestamp)
@@ -118,16 +120,22 @@ def _make_append(rows: AppendedRows) -> Callable[..., bytes]:
     return append if trace is None else trace.writing(rows, bytes, append)
 
 
+def _make_write(format: RowFormat) -> Callable[[Any], bytes]:
+    """Returns the function from a value as its user gives it to its bytes, checked."""
+    keep, write_value = make_keep(format), format.write_value
+    return keep if format.encoded else lambda value: write_value(keep(value))
+
+
 def make_add_row(rows: AppendedRows, segments: Segments, layout: RowLayout, index: IndexRows | None) -> AddRow:
     """Returns the function that adds a value; one that comes too late is logged and dropped."""
     interval, row_of, hold, append, log = segments.interval, layout.row, segments.hold, _make_append(rows), rows.log
-    keep, write_value, note = make_keep(rows.format), rows.format.write_value, rows.note_added
+    write, note, take_number = _make_write(rows.format), rows.note_added, segments.take_sequence
 
     def add_row(key: bytes, time: int, value: Any, timestamp: int, headers: HeaderList | None) -> None:
-        number, segment = segments.peek_sequence(), time // interval
+        number, segment = segments.sequence + 1 & LARGEST_SEQUENCE, time // interval
         row = row_of(segment, key, time, number)
         if time < segments.dropped_before:
-            data = write_value(keep(value))
+            data = write(value)
             if log is not None:
                 log(row, data, timestamp, headers)
             segments.drop(time)
@@ -142,6 +150,6 @@ def make_add_row(rows: AppendedRows, segments: Segments, layout: RowLayout, inde
                 hold(segment)
             if time > segments.stream_time:
                 segments.observe(time)
-        segments.take_sequence(number, value=True)
+        take_number(number, value=True)
 
     return add_row

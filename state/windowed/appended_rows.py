@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
 from state.windowed.segments import LARGEST_SEQUENCE, SEGMENT, Segments
@@ -41,6 +42,8 @@ class AppendedRows(Rows):
         """The least time from which on all places are known."""
         self._added: deque[tuple[bytes, int]] = deque()
         """Keys and places known, in the order in which the rows were added."""
+        self._counted = 0
+        """How many of the first of them are rows of the engine, and so count as cache."""
         self._interval = 1
 
     def follow(self, segments: Segments) -> None:
@@ -78,31 +81,39 @@ class AppendedRows(Rows):
         else:
             insort(known, place)
         self._added.append((key, place))
-        budget, cost = self.budget, len(row) + len(data) + ENTRY_OVERHEAD_BYTES
+        cost = len(row) + len(data) + ENTRY_OVERHEAD_BYTES
         self._pending_bytes += cost
-        budget.uncommitted += cost
-        budget.clean = held = budget.clean + len(key) + PLACE_BYTES
-        if held + budget.dirty > budget.cache_limit:
-            self.evict()
+        self.budget.uncommitted += cost
+
+    def applied(self) -> None:
+        """Counts the places of the rows that the engine holds now as part of the cache."""
+        fresh = len(self.drained)
+        keys = sum([len(key) for key, _ in islice(reversed(self._added), fresh)])
+        self.budget.clean += keys + fresh * PLACE_BYTES
+        self._counted = len(self._added)
+        super().applied()
 
     def _drop_clean(self, keep: Any) -> None:
         excess = self.budget.cached - self.budget.cache_limit
         if excess > 0:  # some more, since each time takes a while
             excess += self.budget.cache_limit >> DROPPED_AT_ONCE
-        added, dropped, freed = self._added, [], 0
-        while freed < excess and len(added) > len(self.drained):
+        dropped: list[tuple[bytes, int]] = []
+        added, freed = self._added, 0
+        while freed < excess and len(dropped) < self._counted:
             dropped.append(added.popleft())
             freed += len(dropped[-1][0]) + PLACE_BYTES
         self._forget(dropped)
 
     def forget_below(self, key: bytes) -> None:
         """Forgets the places of rows that have expired."""
-        live, added, dropped = SEGMENT.unpack_from(key)[0] * self._interval << NUMBER_BITS, self._added, []
-        while len(added) > len(self.drained) and added[0][1] < live:
+        dropped: list[tuple[bytes, int]] = []
+        live, added = SEGMENT.unpack_from(key)[0] * self._interval << NUMBER_BITS, self._added
+        while len(dropped) < self._counted and added[0][1] < live:
             dropped.append(added.popleft())
         self._forget(dropped)
 
-    def _forget(self, dropped: Iterable[tuple[bytes, int]]) -> None:
+    def _forget(self, dropped: Sequence[tuple[bytes, int]]) -> None:
+        self._counted -= len(dropped)
         by_key: dict[bytes, list[int]] = {}
         for key, place in dropped:
             by_key.setdefault(key, []).append(place)
@@ -119,7 +130,8 @@ class AppendedRows(Rows):
             self.budget.clean -= len(gone) * (len(key) + PLACE_BYTES)
 
     def close(self) -> None:
-        self.budget.clean -= sum(len(key) + PLACE_BYTES for key, _ in self._added)
+        self.budget.clean -= sum(len(key) + PLACE_BYTES for key, _ in islice(self._added, self._counted))
+        self._counted = 0
         self._added.clear()
         self.places.clear()
         super().close()

@@ -104,6 +104,8 @@ def test_a_row_that_waits_is_found_when_later_ones_were_forgotten(tmp_path: Path
     store.commit()
     store.add(b"a", 100)
     store.add(b"a", 700)
+    store.budget.cache_limit = PLACE
+    store.rows.evict()
     assert store.rows.complete_from > 500
     assert store.found(b"a", 0, 1000) == store.expected(b"a", 0, 1000)
 
