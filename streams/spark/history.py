@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from streams.spark.backfill_errors import HistorySchemaError
 from streams.spark.errors import NaiveTimestampError, SparkBridgeError
-from streams.spark.offsets import ClusterConfig, OffsetRanges, Place, pin_offsets
+from streams.spark.offsets import ClusterConfig, Place, pin_offsets
+from streams.spark.ranges import OffsetRanges
 from streams.spark.read import read_topic
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from streams.spark.errors import SparkBridgeError
 from streams.spark.rows import SPARK_COLUMNS
 from streams.spark.run_directory import RunDirectory
 from streams.spark.shipped_topology import backfill_config
-from streams.spark.table_layout import load_topology, table_layout
+from streams.spark.store_layouts import load_topology, table_layout
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

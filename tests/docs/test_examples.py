@@ -57,9 +57,7 @@ def name(page: Path) -> str:
 ELSEWHERE = [ROOT / "docs" / f"spark{page}.md" for page in ("", "-backfill", "-handover")]
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if blocks(page, "python") and page not in ELSEWHERE], ids=name
-)
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python") and page not in ELSEWHERE], ids=name)
 def test_python_runs(page: Path) -> None:
     """Also through the test driver, with what the blocks assert."""
     space: dict[str, Any] = {"__name__": "example"}

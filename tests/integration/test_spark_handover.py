@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -15,9 +18,14 @@ from confluent_kafka import Producer
 from integration_support.counting import PARTITIONS, WORDS, Counting
 from integration_support.topics import Topics
 from integration_support.workers import APPS, ROOT, Workers
+from processor_api.task_id import TopicPartition
 from processor_api.topology import Topology
 from spark_support.finished_runs import Sent, run_directory
+from streams.spark import read_topic
+from streams.spark.cluster import Cluster
 from streams.spark.cut import Cut
+from streams.spark.handover_rows import read
+from waiting import wait_until
 
 KILLED = """
 import logging, os, signal, sys
@@ -113,3 +121,56 @@ def test_a_handover_that_is_killed_at_every_step_counts_each_word_once(
         worker.stop()
         reader.to_end()
         assert all(values == ["2"] for values in reader.values.values())
+
+
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def number(value: int) -> bytes:
+    return value.to_bytes(8, "big")
+
+
+def test_the_page_runs_and_live_goes_on_where_the_backfill_ended(
+    spark: Any, kafka: str, topics: Topics, root: Path, tmp_path: Path
+) -> None:
+    """From Parquet files by Spark to a worker; a record behind the cut is there before the handover."""
+    payments = topics.create("payments", 2)
+    send = partial(pay, kafka, payments)
+    send([(n % 2, f"payer-{n % 7}", n) for n in range(500)])
+    read_topic(spark, kafka, payments).write.parquet(str(tmp_path / "lake"))
+    send([(0, "payer-0", 1_000)])
+    blocks = BLOCK.findall((root / "docs" / "spark-handover.md").read_text())
+    space: dict[str, Any] = {"__name__": "example", "KAFKA": kafka, "LAKE": str(tmp_path / "lake")}
+    space |= {"RUN_DIR": tmp_path / "run", "STATE_DIR": str(tmp_path / "state")}
+    for place, block in enumerate(blocks):
+        named = block.replace('"payments', f'"{payments}')
+        exec(compile(named, f"docs/spark-handover.md, block {place}", "exec"), space)
+    try:
+        send([(1, "payer-1", 2_000)])
+        expected: dict[str, int] = {}
+        for n in range(500):
+            expected[f"{n % 2}/payer-{n % 7}"] = expected.get(f"{n % 2}/payer-{n % 7}", 0) + n
+        expected["0/payer-0"] += 1_000
+        expected["1/payer-1"] += 2_000
+        changelog = Cluster({"application.id": "reader", "bootstrap.servers": kafka})
+
+        def table() -> dict[str, int]:
+            assert space["app"].failure is None, space["app"].failure
+            places = [TopicPartition(f"{payments}-v2-totals-changelog", one) for one in range(2)]
+            ends = changelog.ends(places)
+            found = {}
+            for message in read(changelog.reader, {place: (0, ends[place]) for place in places}):
+                found[f"{message.partition()}/{message.key().decode()}"] = int.from_bytes(message.value(), "big")
+            return found
+
+        wait_until("the live totals are right", lambda: table() == expected, tell=table)
+    finally:
+        assert space["app"].close(30_000)
+        changelog.close()
+
+
+def pay(kafka: str, topic: str, payments: list[tuple[int, str, int]]) -> None:
+    producer = Producer({"bootstrap.servers": kafka})
+    for partition, payer, amount in payments:
+        producer.produce(topic, number(amount), payer, partition)
+    assert producer.flush(60) == 0
