@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -64,10 +65,8 @@ def _config_and_topology(arguments: argparse.Namespace) -> tuple[Any, Any]:
 
 
 def _bootstrap(arguments: argparse.Namespace) -> int:
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise CannotRun(f"pyarrow is not installed ({error}): pip install 'streams-for-kafka[spark]'") from None
+    if find_spec("pyarrow") is None:
+        raise CannotRun("pyarrow is not installed: pip install 'streams-for-kafka[spark]'")
     from streams.spark.handover import bootstrap
 
     config, topology = _config_and_topology(arguments)
