@@ -71,10 +71,10 @@ clean:
 	rm -rf $(VENV) $(VENV)-* build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The build backend goes first and is then used as it is, so that it is pinned like everything else.
+# The build backends, ours and that of pyspark, go first and are then used as they are: ours is pinned like all else.
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install -q -c constraints.txt hatchling
+	$(PY) -m pip install -q -c constraints.txt hatchling 'setuptools>=70.1'
 	$(PY) -m pip install -q -c constraints.txt --no-build-isolation -e '.[$(EXTRAS)]'
 	touch $@

@@ -21,7 +21,8 @@ __all__ = ["find", "main", "report", "supported"]
 
 ROOT = Path(__file__).resolve().parents[1]
 CLASSIFIER = re.compile(r"Programming Language :: Python :: (3\.\d+)")
-INSTALL = ("-m", "pip", "install", "-q", "-c", "constraints.txt", "--only-binary", ":all:")
+INSTALL = ("-m", "pip", "install", "-q", "-c", "constraints.txt", "--only-binary", ":all:", "--no-binary", "pyspark")
+"""Spark is published as source only, which is a copy of files."""
 NO_WHEEL = ("No matching distribution found", "ResolutionImpossible", "Could not find a version")
 TESTS = ("-m", "pytest", "-q", "-m", "not integration and not slow", "-p", "no:cacheprovider")
 PASSED, FAILED, NO_WHEELS, MISSING = "passed", "failed", "no wheels", "not on this machine"
@@ -79,7 +80,8 @@ def _tested(version: str, arguments: Sequence[str]) -> tuple[str, str]:
     python = environment / "bin" / "python"
     if not python.exists() or _version_of(python) != version:
         subprocess.run([interpreter, "-m", "venv", "--clear", environment], check=True)
-    for what in (["hatchling"], ["--no-build-isolation", "-e", f".[{os.environ.get('EXTRAS', 'dev,json,parquet')}]"]):
+    project = f".[{os.environ.get('EXTRAS', 'dev,json,parquet')}]"
+    for what in (["hatchling", "setuptools>=70.1"], ["--no-build-isolation", "-e", project]):
         done = subprocess.run([python, *INSTALL, *what], cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False)
         if done.returncode:
             lines = [line for line in done.stderr.splitlines() if line.strip() and "notice" not in line]

@@ -95,17 +95,6 @@ class SpillingFamily:
             return self.below.seek(key)
         return self.memory.seek(key)
 
-    def put_in_memory(self, key: bytes, value: bytes) -> int:
-        """Puts a row; returns how many bytes more there are."""
-        rows, index = self.rows, self.memory.sorted
-        former = rows.get(key)
-        rows[key] = value
-        if former is not None:
-            return len(value) - len(former)
-        if index is not None:
-            index.add(key)
-        return len(key) + len(value) + ROW_OVERHEAD_BYTES
-
     def delete_in_memory(self, key: bytes, until: bytes | None) -> int:
         """Deletes a row, or the rows of a range; returns how many bytes more there are, a negative number."""
         if until is not None:
@@ -197,11 +186,20 @@ class SpillingEngine:
         else:
             if self._read:
                 self._freeze()
+            size = 0
             for family, key, value in batch.operations:
                 if value is None or type(value) is not bytes:
-                    self._bytes += family.delete_in_memory(key, value)
+                    size += family.delete_in_memory(key, value)
+                    continue
+                former = family.rows.get(key)
+                if former is None:
+                    size += len(key) + len(value) + ROW_OVERHEAD_BYTES
+                    if family.memory.sorted is not None:
+                        family.memory.sorted.add(key)
                 else:
-                    self._bytes += family.put_in_memory(key, value)
+                    size += len(value) - len(former)
+                family.rows[key] = value
+            self._bytes += size
         if self._bytes > self._most_bytes:
             self.spill()
 

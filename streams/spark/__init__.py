@@ -115,11 +115,11 @@ from streams.spark.handover_errors import (
 _HOMES = {
     "backfill": "Backfill BackfillPlan",
     "cut": "Cut",
+    "diff": "diff_tables",
     "handover": "bootstrap",
     "handover_check": "check_handover",
     "handover_report": "HandoverReport StoreHandover",
     "history": "History",
-    "diff": "diff_tables",
     "offsets": "pin_offsets",
     "ranges": "OffsetRange OffsetRanges",
     "read": "offsets_of read_table read_topic",

@@ -294,6 +294,7 @@ class Backfill:
         job = self._job(stage, inputs, globals_)
         rows = placed_rows(inputs, stage.partitions, in_one_task=bool(stage.looped))
         tasks = self._reports(rows, run_stage_task(job), f"stage {stage.number}", stage.spark_tasks)
+        self._check_read_again(stage, tasks)
         manifest = {
             "stage": stage.number,
             "subtopology": stage.subtopologies[0] if len(stage.subtopologies) == 1 else list(stage.subtopologies),
@@ -304,6 +305,16 @@ class Backfill:
         found = self._directory.done(path)
         assert found is not None
         return stage_report(found, resumed=False)
+
+    def _check_read_again(self, stage: Stage, tasks: list[dict[str, Any]]) -> None:
+        """Refuses records for topics that the topology reads and that only a function named: no stage reads them."""
+        found = {topic for task in tasks for topic in task["counts"]} - stage.topics_written
+        for topic in sorted(found.intersection(self.inputs)):
+            raise UnsupportedForBackfill(
+                f"a sink whose topic is named by a function wrote to {topic!r}, which the topology reads again: such"
+                " records would not be read. Name the topic at the sink",
+                topic=topic,
+            )
 
     def _input_rows(self, one: StageInput, reports: list[StageReport]) -> InputRows:
         if one.stage is None:

@@ -30,7 +30,7 @@ __all__ = ["BackfillResult", "StageReport"]
 
 @dataclass(frozen=True)
 class StageReport:
-    """What one stage did."""
+    """Reports one stage: its tasks, and what they read and wrote."""
 
     stage: int
     subtopologies: tuple[int, ...]

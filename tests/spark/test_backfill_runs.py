@@ -1,5 +1,6 @@
 """Backfills that are interrupted, resumed, or given what they cannot use."""
 
+import io
 import os
 import signal
 import threading
@@ -47,6 +48,7 @@ from streams.spark.errors import (
     SparkBridgeError,
     UnknownPartitionCount,
 )
+from streams.spark.progress import progress_of
 from streams.spark.shipped_topology import ship
 from streams.spark.stage_job import JobInput, StageJob
 from streams.spark.stage_task import run_attempt
@@ -531,3 +533,47 @@ def test_tables_are_columns_and_can_be_compared(spark: Any, tmp_path: Path) -> N
     live = table.selectExpr("partition", "key", "if(key = 'v0', value + 1, value) as value", "timestamp")
     (row,) = result.diff("by-value", live.where("key <> 'v9999'")).collect()
     assert (row.key, row.difference, row.live.value - row.backfill.value) == ("v0", "different", 1)
+
+
+# ---------------------------------------------------------------------- edges
+
+
+def to_named_topic() -> StreamsBuilder:
+    builder = StreamsBuilder()
+    builder.stream("events", TEXTS).to(
+        lambda key, value, context: "events" if value == "again" else f"out-{value}",
+        Produced(key_serde=Serdes.STRING, value_serde=Serdes.STRING),
+    )
+    return builder
+
+
+def test_a_topic_named_by_a_function_is_an_output_unless_it_is_read_again(spark: Any, tmp_path: Path) -> None:
+    rows = [Row(b"a", b"x", 1), Row(b"a", b"y", 2), Row(b"a", b"x", 3)]
+    result = backfill(spark, tmp_path, to_named_topic, rows, partitions={"events": 1}).run()
+    assert [row.partition for row in result.output("out-x").collect()] == [-1, -1]
+    assert result.output("out-y").count() == 1
+    options = {"partitions": {"events": 1}, "run_dir": tmp_path / "again"}
+    with pytest.raises(UnsupportedForBackfill, match="which the topology reads again"):
+        backfill(spark, tmp_path, to_named_topic, [*rows, Row(b"a", b"again", 4)], **options).run()
+
+
+def test_a_history_without_records_gives_empty_tables(spark: Any, tmp_path: Path) -> None:
+    result = backfill(spark, tmp_path, count_by_value, []).run()
+    assert table_of(result) == {}
+    assert result.output("out").count() == 0
+    assert result.table("by-value").collect() == []
+    assert [task["positions"] for task in result.stages[0].tasks] == [{}] * 4
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_drawn_on_a_terminal_only(spark: Any) -> None:
+    terminal, file = Terminal(), io.StringIO()
+    for stream in (terminal, file):
+        with progress_of(spark, "stage 0", 2, stream):
+            assert spark.range(8, numPartitions=2).count() == 8
+    assert terminal.getvalue().endswith(f"\rstage 0 [{'#' * 30}] 2 of 2 tasks\n")
+    assert file.getvalue() == ""

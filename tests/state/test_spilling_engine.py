@@ -80,3 +80,24 @@ def test_a_database_that_cannot_be_opened_loses_nothing(tmp_path: Path) -> None:
         apply(engine, [("one", b"b", b"2")])
     assert engine.family("one").get(b"a") == b"1"
     engine.close()
+
+
+def test_rows_that_grow_shrink_and_go_count_for_what_they_are(tmp_path: Path) -> None:
+    """A row was counted when it was new, so one that grew was never too much, and deleted rows were counted on."""
+    opened: list[None] = []
+    engine = SpillingEngine(lambda: opened.append(None) or RocksEngine(tmp_path, FAMILIES), most_bytes=10_000)
+    for number in range(100):
+        apply(engine, [("one", b"a%d" % number, b"v")])
+        apply(engine, [("one", b"a%d" % number, None)])
+        apply(engine, [("other", b"b%d" % number, b"v")])
+        batch = engine.batch()
+        batch.delete_range(b"b", b"c", engine.family("other").handle)
+        engine.write(batch)
+        apply(engine, [("one", b"grows", bytes(9_000 if number % 2 else 10))])
+    assert not opened
+    apply(engine, [("one", b"grows", bytes(12_000))])
+    assert len(opened) == 1
+    for _ in range(100):  # what waits beside a database counts once too
+        apply(engine, [("one", b"grows", bytes(9_000)), ("one", b"small", b"1")])
+    assert engine.family("one").get(b"grows") == bytes(9_000)
+    engine.close()

@@ -24,6 +24,8 @@ class RunnerOptions:
     """Where it makes its own directory, which `close` removes; the system's place for temporary files if not given."""
     kept_outputs: frozenset[str] | None = None
     """The topics whose records are captured; those of other sinks are dropped. ``None`` keeps all."""
+    start_ms: int = 0
+    """The time of the wall clock at the start. Rows that have no time of their own are captured with it."""
     event_time: bool = False
     """Whether the wall clock goes with the timestamps of the records, so that punctuations by it run; else it stands
     still. Each record is then processed by itself, which costs about twice as much."""

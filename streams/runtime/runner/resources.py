@@ -1,4 +1,4 @@
-"""What the runners of one process share: the topology, the engines, the global stores, a directory."""
+"""The resources that the runners of one process share: topology, engines, global stores, a directory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from processor_api.errors import TopologyError
 from processor_api.task_id import TopicPartition
 from processor_api.topology_function import TopologyLike
 from streams.config import StreamsConfig
-from streams.runtime.engines.opener import Engines, spilling
+from streams.runtime.engines.opener import Engines, rocksdb_memory, spilling
 from streams.runtime.global_stores.task import GlobalTask
 from streams.runtime.processing.environment import GlobalStoreReader, no_global_store
 from streams.runtime.runner.columns import history_records
@@ -43,6 +43,8 @@ class RunnerResources:
         self.config = config = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
         self.topology = topology_to_run(topology, config)
         self.engines = Engines.of(config, SystemClock())
+        self.capture_engines = self._without_setter(config)
+        """Opens the databases of captured changelogs, which are no stores whose options a user may set."""
         self.global_store: GlobalStoreReader = no_global_store
         """Finds the global stores, for reading."""
         self._globals: GlobalTask | None = None
@@ -55,6 +57,11 @@ class RunnerResources:
             self.close()
             raise
 
+    def _without_setter(self, config: StreamsConfig) -> Engines:
+        if config.rocksdb_config_setter is None:
+            return self.engines
+        return Engines(SystemClock(), memory=rocksdb_memory(config))
+
     def _fill_globals(self, options: RunnerOptions) -> None:
         known = {store.topic for store in self.topology.global_stores.values()}
         if unknown := sorted(options.global_rows.keys() - known):
@@ -65,8 +72,8 @@ class RunnerResources:
             )
         if not known:
             return
-        open_engine = spilling(self.engines.open, options.store_bytes)
-        task = GlobalTask(self.topology, self.config, self.directory / "global", ManualClock(), open_engine)
+        clock, open_engine = ManualClock(options.start_ms), spilling(self.engines.open, options.store_bytes)
+        task = GlobalTask(self.topology, self.config, self.directory / "global", clock, open_engine)
         self._globals = task
         task.start()
         for topic, rows in options.global_rows.items():

@@ -71,7 +71,7 @@ class TaskRunner:
         self._resources = resources = resources or RunnerResources(topology, config, options)
         self.config = config = resources.config
         self.partition = partition
-        self.clock = ManualClock()
+        self.clock = ManualClock(options.start_ms)
         self._task: Task | None = None
         self._capture: ChangelogCapture | None = None
         self._directory = resources.directory / str(TaskId(subtopology, partition))
@@ -92,7 +92,7 @@ class TaskRunner:
             raise
 
     def _open_capture(self) -> ChangelogCapture:
-        plan, engines = self.plan, self._resources.engines
+        plan, engines = self.plan, self._resources.capture_engines
         own = {store: topic for store, topic in plan.changelogs.items() if store not in plan.source_changelogs}
         kinds = plan.topology.stores
         versioned = [own[store] for store in own if "history_retention_ms" in kinds[store].supplier.parameters]

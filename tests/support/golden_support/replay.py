@@ -12,11 +12,14 @@ from golden_support.typed_values import TypedValue, typed_value
 from state_support.forgetful_versions import forget_deletions
 from streams.testing import TopologyTestDriver
 
-__all__ = ["expected_run", "replay", "start_driver", "start_forgetful_driver"]
+__all__ = ["expected_run", "raw_record", "replay", "start_driver", "start_forgetful_driver"]
 
 DROPPED = "dropped-records-total"
 NOT_RECORDED = {"__streams.errors.stacktrace": "(not recorded)"}
 PREFIX = "parity-"
+
+RawRecord = tuple[str, bytes | None, bytes | None, int, list[tuple[str, bytes | None]]]
+"""``(topic, key, value, timestamp_ms, headers)``"""
 
 
 class _Topics:
@@ -170,7 +173,15 @@ def _do(driver: Any, step: Mapping[str, Any], topics: _Topics) -> None:
     if "advance_wall_clock_ms" in step:
         driver.advance_wall_clock_time(step["advance_wall_clock_ms"])
         return
-    record = step["in"]
+    driver.pipe_raw(*_raw(step["in"], topics))
+
+
+def raw_record(case: Mapping[str, Any], step: Mapping[str, Any]) -> RawRecord:
+    """The record of a step, as bytes."""
+    return _raw(step["in"], _Topics(case["topics"]))
+
+
+def _raw(record: Mapping[str, Any], topics: _Topics) -> RawRecord:
     if "key_hex" in record or "value_hex" in record:
         key, value = _unhex(record.get("key_hex")), _unhex(record.get("value_hex"))
     else:
@@ -179,7 +190,7 @@ def _do(driver: Any, step: Mapping[str, Any], topics: _Topics) -> None:
             raise ValueError(f"the recording does not tell the serdes of topic {record['topic']!r}")
         key, value = serdes[0].to_bytes(record["key"]), serdes[1].to_bytes(record["value"])
     headers = [(name, _unhex(data)) for name, data in record.get("headers", ())]
-    driver.pipe_raw(record["topic"], key, value, record["timestamp"], headers)
+    return record["topic"], key, value, record["timestamp"], headers
 
 
 def _unhex(text: str | None) -> bytes | None:

@@ -1,0 +1,89 @@
+"""The capture of changelogs is a dictionary that keeps the order of the last writes, however little memory it has."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from processor_api.errors import StateError
+from state.rocksdb.engine import RocksEngine
+from streams.runtime.runner.changelog_capture import RECORD_OVERHEAD_BYTES, ChangelogCapture
+
+Headers = list[tuple[str, bytes | None]] | None
+HEADERS: list[Headers] = [None, None, [], [("h", b"1")], [("h", None), ("ü", b"")]]
+
+
+@pytest.fixture(name="open_engine")
+def open_engine_fixture(tmp_path: Path) -> Callable[[list[str]], Any]:
+    return lambda families: RocksEngine(tmp_path / "db", families)
+
+
+def rows(capture: ChangelogCapture, topic: str) -> list[Any]:
+    return [(key, value, timestamp, headers or None) for key, value, timestamp, headers in capture.rows(topic)]
+
+
+@pytest.mark.parametrize("records", [0, 1, 7, 1000])
+@pytest.mark.parametrize("seed", range(4))
+def test_it_holds_the_last_record_of_each_key_in_order(
+    seed: int, records: int, open_engine: Callable[[list[str]], Any]
+) -> None:
+    """In memory and on disk, versioned or not, with empty and null values, times before 1970 and headers."""
+    chosen = random.Random(seed)
+    capture = ChangelogCapture(("log", "versions"), ("versions",), open_engine, records * (RECORD_OVERHEAD_BYTES + 4))
+    model: dict[str, dict[Any, Any]] = {"log": {}, "versions": {}}
+    writers = {topic: capture.writer(topic) for topic in model}
+    for number in range(400):
+        topic = chosen.choice(list(model))
+        key = chosen.choice([b"", b"a", b"%d" % chosen.randrange(30)])
+        record = chosen.choice([None, b"", b"v%d" % number]), chosen.randrange(-5, 20), chosen.choice(HEADERS)
+        writers[topic](key, *record)
+        place = (key, record[1]) if topic == "versions" else key
+        model[topic].pop(place, None)
+        model[topic][place] = key, *record[:2], record[2] or None
+        if number % 9 == 0:
+            capture.settle()
+        if number == 200:
+            assert rows(capture, "log") == [row for row in model["log"].values() if row[1] is not None]
+    assert rows(capture, "log") == [row for row in model["log"].values() if row[1] is not None]
+    assert rows(capture, "versions") == list(model["versions"].values())
+    assert capture.spilled == (records < 1000)
+    capture.close()
+
+
+def test_what_is_in_memory_is_counted_exactly(open_engine: Callable[[list[str]], Any]) -> None:
+    capture = ChangelogCapture(("log",), (), open_engine)
+    log = capture.writer("log")
+    log(b"key", b"value", 1, [("h", b"123")])
+    with_headers = capture.bytes_in_memory
+    log(b"key", b"longer value", 1, [("h", b"123")])
+    assert capture.bytes_in_memory == with_headers + len("longer ")
+    for value in (None, b"12345", None, b"12"):
+        log(b"key", value, 1, None)
+    assert capture.bytes_in_memory == len("key") + len("12") + RECORD_OVERHEAD_BYTES
+
+
+def test_few_records_never_open_a_database() -> None:
+    def never(families: list[str]) -> Any:
+        raise AssertionError(families)
+
+    capture = ChangelogCapture(("log",), (), never)
+    log = capture.writer("log")
+    for number in range(10_000):
+        log(b"%d" % (number % 100), b"%d" % number, number, None)
+    capture.settle()
+    assert len(list(capture.rows("log"))) == 100
+    capture.close()
+
+
+def test_a_database_that_cannot_be_opened_loses_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    capture = ChangelogCapture(("log",), (), lambda families: RocksEngine(tmp_path / "file", families), 10)
+    capture.writer("log")(b"k", b"v", 1, None)
+    with pytest.raises(StateError, match=r"cannot open the store at .*file"):
+        capture.settle()
+    assert list(capture.rows("log")) == [(b"k", b"v", 1, None)]
+    capture.close()
