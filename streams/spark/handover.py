@@ -50,7 +50,7 @@ from streams.spark.handover_plan import (
 )
 from streams.spark.handover_report import HandoverReport, StoreHandover
 from streams.spark.handover_rows import Sender, Sum, live_rows, read, sums_in_kafka
-from streams.spark.published_outputs import OutputPublisher, progress_of
+from streams.spark.published_outputs import OutputPublisher
 
 __all__ = ["BackfillRun", "bootstrap"]
 
@@ -79,8 +79,8 @@ class Former:
     """Whether this backfill was handed over already, and nothing has changed since."""
     resumed: bool = False
     """Whether an earlier call began to hand this backfill over."""
-    published: int = 0
-    """The number of output records that the earlier call published."""
+    note: str = ""
+    """The note that the earlier call has left."""
 
 
 def bootstrap(
@@ -159,17 +159,19 @@ class _Bootstrap:
         former = self._former()
         if former.complete or dry_run:
             stores = [self._stored(one) for one in self._plan.changelogs]
-            return self._report(stores, publisher.counts(), dry_run=dry_run)
+            published = publisher.counts() if dry_run and not former.complete else {}
+            return self._report(stores, published, dry_run=dry_run)
         if self._plan.missing:
             self._cluster.admin.create_topics([self._plan.internal[name] for name in sorted(self._plan.missing)])
         self._step("internal topics exist")
-        self._commit(self._notes(former.published))
+        done = publisher.resumed(former.note)
+        self._commit(publisher.notes(done))
         self._step("handover begun")
         stores = []
         for changelog in self._plan.changelogs:
             stores.append(self._hand_over(changelog, former))
             self._step(f"changelog {changelog.topic} written")
-        published = publisher.publish(former.published, self._notes)
+        published = publisher.publish(done)
         self._step("outputs published")
         self._commit(self._offsets())
         self._step("offsets committed")
@@ -255,7 +257,7 @@ class _Bootstrap:
         if handovers:
             own = {text for text in handovers if text is not None and text.split(" ")[0] == self._run.run_id}
             if own == handovers:
-                return Former(resumed=True, published=max(map(progress_of, own)))
+                return Former(resumed=True, note=max(own))
             why = f"the handover {min(map(str, handovers))!r} of another backfill was begun and is not complete"
         elif committed and not self._plan.missing and committed == self._offsets():
             return Former(complete=True)
@@ -291,11 +293,6 @@ class _Bootstrap:
             **self._cluster.ends(existing),
             **{place: self._cut.offsets[place] for place in self._plan.sources},
         }
-
-    def _notes(self, published: int) -> dict[TopicPartition, OffsetAndMetadata]:
-        handover = f"{self._run.run_id} {published}" if published else self._run.run_id
-        text = TopicPartitionMetadata(handover=handover).encode()
-        return {place: OffsetAndMetadata(0, text) for _, place in self._plan.inputs()}
 
     def _offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         places = [place for one in self._plan.changelogs for place in one.places()]
@@ -339,6 +336,12 @@ class _Bootstrap:
             if self._in_kafka(changelog) == expected:
                 return _handed_over(changelog, expected, expired)
         if any(ends.values()):
+            if not (former.resumed or self._overwrite):
+                raise ChangelogNotEmptyError(
+                    f"changelog {changelog.topic!r} was written while the bootstrap began: is a worker running? Stop"
+                    " all workers, and call bootstrap again with overwrite=True",
+                    topic=changelog.topic,
+                )
             self._cluster.make_again(self._plan.internal[changelog.topic])
         sums: dict[TopicPartition, Sum] = {}
         expired = 0

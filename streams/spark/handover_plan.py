@@ -179,13 +179,12 @@ def cut_of(run: FinishedRun) -> Cut:
     given = run.run.get("cut")
     if given is not None:
         return Cut.from_json(given if isinstance(given, str) else json.dumps(given))
-    inputs = run.run.get("inputs")
-    offsets = {}
-    for task in run.tasks:
-        for topic, position in task.positions.items():
-            history = inputs.get(topic) if isinstance(inputs, Mapping) else None
-            if isinstance(history, Mapping) and history.get("offset") is not None:
-                offsets[TopicPartition(topic, task.partition)] = position
+    offsets = {
+        TopicPartition(topic, task.partition): position
+        for task in run.tasks
+        for topic, position in task.positions.items()
+        if has_offsets(run, topic)
+    }
     if not offsets:
         raise CutError(
             f"the backfill in {str(run.path)!r} has no cut, and its history has no offsets: say where live workers"
@@ -202,7 +201,7 @@ def complete_cut(plan: HandoverPlan, run: FinishedRun, cut: Cut, *, given: bool)
     :raises HistoryBeyondCutError: if the backfill has processed more than is before the cut.
     """
     absent = [place for place in plan.sources if place not in cut.offsets]
-    if absent and given:
+    if absent and (given or not all(has_offsets(run, place.topic) for place in absent)):
         raise CutError(
             f"the cut has no offset for {', '.join(map(str, absent[:5]))}: make it of all topics that the topology"
             " reads, with the partitions that they have now"
@@ -223,8 +222,13 @@ def complete_cut(plan: HandoverPlan, run: FinishedRun, cut: Cut, *, given: bool)
 
 
 def has_offsets(run: FinishedRun, topic: str) -> bool:
-    """Returns whether the history of a topic has the offsets of Kafka."""
-    inputs = run.run.get("inputs")
+    """Returns whether the positions of a backfill in a topic are offsets of Kafka.
+
+    In the order of time, a backfill numbers the records itself.
+    """
+    inputs, options = run.run.get("inputs"), run.run.get("options")
+    if isinstance(options, Mapping) and options.get("order") == "time":
+        return False
     history = inputs.get(topic) if isinstance(inputs, Mapping) else None
     return isinstance(history, Mapping) and history.get("offset") is not None
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from processor_api.task_id import TopicPartition
+from streams.kafka.offset_metadata import TopicPartitionMetadata, changelog_mark
 from streams.kafka.ports import OffsetAndMetadata
 from streams.spark.cluster import Cluster
 from streams.spark.finished_run import FinishedRun, RunRow
@@ -13,17 +14,9 @@ from streams.spark.handover_errors import BackfillMismatchError
 from streams.spark.handover_plan import HandoverPlan
 from streams.spark.handover_rows import Sender
 
-__all__ = ["OutputPublisher", "progress_of"]
+__all__ = ["OutputPublisher"]
 
 CHUNK_ROWS = 50_000
-
-Notes = Callable[[int], Mapping[TopicPartition, OffsetAndMetadata]]
-
-
-def progress_of(handover: str) -> int:
-    """Returns how many output records were published, by the note of a handover that is not complete."""
-    _, _, number = handover.partition(" ")
-    return int(number) if number.isdigit() else 0
 
 
 class OutputPublisher:
@@ -38,6 +31,7 @@ class OutputPublisher:
 
     def __init__(self, cluster: Cluster, plan: HandoverPlan, run: FinishedRun, topics: frozenset[str]) -> None:
         self._cluster = cluster
+        self._plan = plan
         self._run = run
         self._topics = sorted(topics)
         unknown = sorted(topics - plan.written_topics)
@@ -57,11 +51,35 @@ class OutputPublisher:
         """Returns how many records there are of each topic."""
         return {topic: sum(task.counts.get(topic, 0) for task in self._run.tasks) for topic in self._topics}
 
-    def publish(self, done: int, notes: Notes) -> dict[str, int]:
-        """Writes the records behind the first ``done``.
+    def resumed(self, note: str) -> int:
+        """Returns how many records an earlier call has published.
 
-        :param notes: returns the offsets to commit with so many records.
+        :param note: the note that it has left; empty if there was none.
+        :raises BackfillMismatchError: if it was asked to publish other topics.
         """
+        parts = note.split(" ")
+        if len(parts) < 3:
+            return 0
+        if parts[2] != self._mark:
+            raise BackfillMismatchError(
+                f"an earlier call has published {parts[1]} records of other topics: give the same publish_outputs, so"
+                " that none is written twice or left out"
+            )
+        return int(parts[1])
+
+    @property
+    def _mark(self) -> str:
+        """The identity of the topics to publish, for notes."""
+        return f"{changelog_mark(','.join(self._topics)):08x}"
+
+    def notes(self, done: int) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Returns the offsets that say that the handover has begun, and how many records are published."""
+        handover = f"{self._run.run_id} {done} {self._mark}" if done else self._run.run_id
+        text = TopicPartitionMetadata(handover=handover).encode()
+        return {place: OffsetAndMetadata(0, text) for _, place in self._plan.inputs()}
+
+    def publish(self, done: int) -> dict[str, int]:
+        """Writes the records behind the first ``done``."""
         if not self._topics:
             return {}
         rows = islice(self._rows(), done, None)
@@ -75,7 +93,7 @@ class OutputPublisher:
                         sender = Sender(producer, topic)
                         sender.send(row for name, row in chunk if name == topic)
                         sender.finish()
-                    producer.send_offsets(notes(done), self._cluster.reader.group_metadata())
+                    producer.send_offsets(self.notes(done), self._cluster.reader.group_metadata())
                     producer.commit_transaction()
                 except BaseException:
                     producer.abort_transaction()

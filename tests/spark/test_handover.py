@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import random
 import shutil
@@ -468,6 +469,24 @@ def test_a_history_without_offsets_needs_a_cut_by_time(
         )
 
 
+def test_a_topic_without_offsets_beside_one_with_them_needs_a_cut(sent: Cluster, backfill: Callable[..., Path]) -> None:
+    """Was that it was read again from its beginning."""
+    run = backfill(RECORDS)
+    text = json.loads((run / "run.json").read_text())
+    text["inputs"]["table"]["offset"] = None
+    (run / "run.json").write_text(json.dumps(text))
+    with pytest.raises(CutError, match="no offset for table-0"):
+        hand_over(sent, run)
+
+
+def test_positions_in_the_order_of_time_are_no_offsets(sent: Cluster, backfill: Callable[..., Path]) -> None:
+    run = backfill(RECORDS)
+    text = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**text, "options": {"order": "time"}}))
+    with pytest.raises(CutError, match=r"Cut\.at_time"):
+        hand_over(sent, run)
+
+
 # ------------------------------------------------------------------ other bad input
 
 
@@ -527,6 +546,20 @@ def test_outputs_are_published_once_whenever_it_is_killed(chunks: int, sent: Clu
     report = hand_over(sent, run, publish_outputs=["out", "windows"])
     assert report.published == counts
     assert {topic: len(sent.broker.records(topic)) for topic in counts} == counts
+
+
+def test_outputs_of_other_topics_are_not_taken_for_those_that_are_published(sent: Cluster, run: Path) -> None:
+    """What is published is known by number."""
+    killed_before_the_offsets = 7
+    assert killed_after(killed_before_the_offsets, lambda: hand_over(sent, run, publish_outputs=["windows"])).endswith(
+        "outputs published"
+    )
+    before = len(sent.broker.records("windows"))
+    with pytest.raises(BackfillMismatchError, match="the same publish_outputs"):
+        hand_over(sent, run, publish_outputs=["out", "windows"])
+    refuses(sent)
+    hand_over(sent, run, publish_outputs=["windows"])
+    assert (len(sent.broker.records("windows")), sent.broker.records("out")) == (before, [])
 
 
 def test_an_output_that_is_none_is_refused(sent: Cluster, run: Path) -> None:
