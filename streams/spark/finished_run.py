@@ -36,6 +36,9 @@ class FinishedTask:
     directory: Path
     partition: int
     files: Sequence[str]
+    """The files that are listed with the task."""
+    state_files: Sequence[str]
+    """The files that have its rows of changelogs: tasks that ran together have theirs in the same files."""
     counts: Mapping[str, int]
     partition_times: Mapping[str, int]
     """The largest timestamp of each topic read, in ms."""
@@ -44,15 +47,23 @@ class FinishedTask:
     positions: Mapping[str, int]
     """The offset behind the last record processed of each topic read, if the history has offsets."""
 
-    def rows(self, topic: str, kind: str) -> Iterator[RunRow]:
-        """Yields the rows of one topic in the order in which they were written.
+    def state(self, changelog: str) -> Iterator[RunRow]:
+        """Yields the rows of one of its changelogs in the order in which they were written.
 
-        :param kind: ``state`` for changelogs, ``record`` for what sinks wrote.
+        :raises BackfillMismatchError: if a file cannot be read.
+        """
+        for name in self.state_files:
+            if "kind=state/" in name:
+                yield from _read(self.directory / name, changelog, self.partition)
+
+    def records(self, topic: str) -> Iterator[RunRow]:
+        """Yields the records of a sink's topic in the files that are listed with the task.
+
         :raises BackfillMismatchError: if a file cannot be read.
         """
         for name in self.files:
-            if f"kind={kind}/" in name:
-                yield from _read(self.directory / name, topic)
+            if "kind=record/" in name:
+                yield from _read(self.directory / name, topic, None)
 
 
 class FinishedRun:
@@ -81,7 +92,7 @@ class FinishedRun:
                     " goes on where it stopped"
                 )
             done.append(manifest)
-            self.tasks += [_task(directory, one) for one in manifest["tasks"]]
+            self.tasks += _tasks(directory, manifest["tasks"])
         text = json.dumps([self.run, done], sort_keys=True)
         self.run_id = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
         """The identity of what the backfill wrote: the same directory always has the same, another run another."""
@@ -97,16 +108,20 @@ class FinishedRun:
         )
 
 
-def _task(directory: Path, found: Mapping[str, Any]) -> FinishedTask:
-    return FinishedTask(
-        directory=directory,
-        partition=int(found["partition"]),
-        files=tuple(found["files"]),
-        counts=found["counts"],
-        partition_times=found["partition_times"],
-        processor_times=found.get("processor_times", {}),
-        positions=found["positions"],
-    )
+def _tasks(directory: Path, found: Sequence[Mapping[str, Any]]) -> Iterator[FinishedTask]:
+    together = any(one["counts"] and not one["files"] for one in found)
+    every = tuple(name for one in found for name in one["files"])
+    for one in found:
+        yield FinishedTask(
+            directory=directory,
+            partition=int(one["partition"]),
+            files=tuple(one["files"]),
+            state_files=every if together else tuple(one["files"]),
+            counts=one["counts"],
+            partition_times=one["partition_times"],
+            processor_times=one.get("processor_times", {}),
+            positions=one["positions"],
+        )
 
 
 def _read_json(path: Path) -> Any:
@@ -118,8 +133,11 @@ def _read_json(path: Path) -> Any:
         raise BackfillMismatchError(f"{str(path)!r} cannot be read: {error}. Run the backfill again") from error
 
 
-def _read(path: Path, topic: str) -> Iterator[RunRow]:
-    """Yields the rows of a topic in a file; row groups without any are passed over by the file's statistics."""
+def _read(path: Path, topic: str, partition: int | None) -> Iterator[RunRow]:
+    """Yields the rows of a topic in a file, of one partition if it is given.
+
+    Row groups without any are passed over by the file's statistics.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
@@ -132,12 +150,14 @@ def _read(path: Path, topic: str) -> Iterator[RunRow]:
             ]
             for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=columns):
                 own = batch.filter(pc.equal(batch.column("topic"), topic))
+                if partition is not None:
+                    own = own.filter(pc.equal(own.column("partition"), partition))
                 lists = own.column("headers").to_pylist() if own.column("headers").null_count < len(own) else None
                 values = [own.column(name).to_pylist() for name in columns[1:5]]
-                for number, (partition, key, value, time) in enumerate(zip(*values, strict=True)):
+                for number, (place, key, value, time) in enumerate(zip(*values, strict=True)):
                     given = None if lists is None else lists[number]
                     headers = [(one["key"], one["value"]) for one in given] if given else None
-                    yield RunRow(partition, key, value, time, headers)
+                    yield RunRow(place, key, value, time, headers)
     except (OSError, pa.ArrowException, KeyError) as error:
         raise BackfillMismatchError(
             f"{str(path)!r} cannot be read: {error}. Restore the file, or run the backfill again"

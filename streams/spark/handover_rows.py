@@ -56,14 +56,14 @@ def live_rows(changelog: Changelog, task: FinishedTask) -> tuple[Iterator[RunRow
     left_out = 0
     time_of = _time_of(changelog.builder)
     if time_of is None:
-        return task.rows(changelog.source, "state"), lambda: 0
+        return task.state(changelog.source), lambda: 0
     retention = Retention.of(changelog.builder, persistent=True, shows_limit=True)
-    latest = max((time_of(row.key or b"") for row in task.rows(changelog.source, "state")), default=-1)
+    latest = max((time_of(row.key or b"") for row in task.state(changelog.source)), default=-1)
     first = max(0, (latest - retention.at_least_ms) // retention.interval_ms * retention.interval_ms)
 
     def rows() -> Iterator[RunRow]:
         nonlocal left_out
-        for row in task.rows(changelog.source, "state"):
+        for row in task.state(changelog.source):
             if time_of(row.key or b"") < first:
                 left_out += 1
             else:

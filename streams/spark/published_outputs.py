@@ -104,5 +104,5 @@ class OutputPublisher:
         """Yields all records, always in the same order."""
         for topic in self._topics:
             for task in self._run.tasks:
-                for row in task.rows(topic, "record"):
+                for row in task.records(topic):
                     yield topic, row
