@@ -109,7 +109,7 @@ class FinishedRun:
 
 
 def _tasks(directory: Path, found: Sequence[Mapping[str, Any]]) -> Iterator[FinishedTask]:
-    together = any(one["counts"] and not one["files"] for one in found)
+    together = any(any(one["counts"].values()) and not one["files"] for one in found)
     every = tuple(name for one in found for name in one["files"])
     for one in found:
         yield FinishedTask(
