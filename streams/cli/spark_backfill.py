@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from streams.cli.topology_function import load_topology
 if TYPE_CHECKING:
     from streams.spark import History
 
-__all__ = ["add_parser", "add_session_option", "application_id_of", "run", "spark_of"]
+__all__ = ["absolute", "add_parser", "add_session_option", "application_id_of", "check_topology", "run", "spark_of"]
 
 KAFKA = "kafka"
 PARTS = ("key", "value", "timestamp", "partition", "offset", "headers")
@@ -132,6 +133,11 @@ def spark_of(arguments: argparse.Namespace) -> Any:
     return command_session(arguments.master)
 
 
+def absolute(path: str) -> str:
+    """Returns a path as Spark finds it, whose process may have another current directory."""
+    return path if "://" in path else os.path.abspath(path)
+
+
 def _history(
     spark: Any, topic: str, path: str, columns: Iterable[tuple[str, str, str | None]], arguments: Any, given: Given
 ) -> History:
@@ -141,7 +147,9 @@ def _history(
         return History.kafka(spark, given.settings, topic)
     own: dict[str, Any] = {part: column for of, part, column in columns if of in ("", topic)}
     own |= {part: column for of, part, column in columns if of == topic}
-    return History.parquet(spark, path, encoded=topic not in arguments.values, time_zone=arguments.time_zone, **own)
+    return History.parquet(
+        spark, absolute(path), encoded=topic not in arguments.values, time_zone=arguments.time_zone, **own
+    )
 
 
 def _partitions(given: Iterable[str]) -> Iterable[tuple[str, int]]:

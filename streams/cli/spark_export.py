@@ -8,7 +8,7 @@ from typing import Any
 
 from streams.cli.failures import CLEAN, CannotRun
 from streams.cli.settings_options import add_settings_options, given_settings
-from streams.cli.spark_backfill import add_session_option, check_topology, spark_of
+from streams.cli.spark_backfill import absolute, add_session_option, check_topology, spark_of
 
 __all__ = ["add_parser", "run"]
 
@@ -47,11 +47,11 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         rows = result.dead_letters()
     try:
-        rows.write.parquet(arguments.to)
+        rows.write.parquet(absolute(arguments.to))
     except Exception as error:
         if "PATH_ALREADY_EXISTS" not in str(error):
             raise
         raise CannotRun(f"{arguments.to} exists already: give a directory that does not exist yet") from None
-    count = spark.read.parquet(arguments.to).count()
+    count = spark.read.parquet(absolute(arguments.to)).count()
     sys.stdout.write(f"wrote {count} rows to {arguments.to}\n")
     return CLEAN

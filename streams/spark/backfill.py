@@ -31,7 +31,7 @@ from streams.spark.session import check_version, check_workers
 from streams.spark.shipped_topology import ShippedTopology, checked_topology, dead_letter_topic, ship
 from streams.spark.stage_input import InputRows, history_rows, order_by_time, placed_rows, written_rows
 from streams.spark.stage_job import JobInput, StageJob
-from streams.spark.stage_task import run_stage_task
+from streams.spark.stage_task import run_missing_tasks, run_stage_task
 from streams.spark.stages import Stage, StageInput, plan_stages
 from streams.spark.task_errors import error_of
 
@@ -294,6 +294,7 @@ class Backfill:
         job = self._job(stage, inputs, globals_)
         rows = placed_rows(inputs, stage.partitions, in_one_task=bool(stage.looped))
         tasks = self._reports(rows, run_stage_task(job), f"stage {stage.number}", stage.spark_tasks)
+        tasks += self._run_missing(stage, job, tasks)
         self._check_read_again(stage, tasks)
         manifest = {
             "stage": stage.number,
@@ -305,6 +306,15 @@ class Backfill:
         found = self._directory.done(path)
         assert found is not None
         return stage_report(found, resumed=False)
+
+    def _run_missing(self, stage: Stage, job: StageJob, tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Runs the tasks that Spark left out: of an input that it knows to be empty it makes no tasks at all."""
+        done = {0 for _ in tasks} if stage.looped else {task["partition"] for task in tasks}
+        missing = frozenset(range(stage.spark_tasks)) - done
+        if not missing:
+            return []
+        rows = self.spark.range(0, stage.spark_tasks, 1, stage.spark_tasks)
+        return self._reports(rows, run_missing_tasks(job, missing), f"stage {stage.number}", stage.spark_tasks)
 
     def _check_read_again(self, stage: Stage, tasks: list[dict[str, Any]]) -> None:
         """Refuses records for topics that the topology reads and that only a function named: no stage reads them."""

@@ -11,7 +11,7 @@ from streams.spark.backfill_errors import HistorySchemaError
 from streams.spark.errors import NaiveTimestampError, SparkBridgeError
 from streams.spark.offsets import ClusterConfig, Place, pin_offsets
 from streams.spark.ranges import OffsetRanges
-from streams.spark.read import read_topic
+from streams.spark.read import offsets_of, read_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -158,10 +158,14 @@ class History:
 
     def description(self) -> Mapping[str, Any]:
         """Returns data that two histories have in common if they are the same, as far as that can be known without
-        reading them: columns, types, and the names of the files."""
+        reading them: columns, types, the names of the files, and the offsets that were pinned."""
+        try:
+            pinned = offsets_of(self.df).to_json()
+        except SparkBridgeError:  # not a topic of Kafka
+            pinned = None
         files = hashlib.sha256("\n".join(sorted(self.df.inputFiles())).encode()).hexdigest()
         options = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "df"}
-        return {**options, "types": dict(self.df.dtypes), "files": files}
+        return {**options, "types": dict(self.df.dtypes), "files": files, "offsets": pinned}
 
 
 def _quoted(column: str) -> str:

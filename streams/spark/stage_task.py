@@ -26,7 +26,7 @@ from streams.spark.task_input import TaskInput, rows_of_files
 from streams.spark.task_output import TaskOutput
 from streams.spark.task_report import report_of
 
-__all__ = ["run_attempt", "run_stage_task"]
+__all__ = ["run_attempt", "run_missing_tasks", "run_stage_task"]
 
 
 def run_stage_task(job: StageJob) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -40,6 +40,28 @@ def run_stage_task(job: StageJob) -> Callable[[Iterable[pa.RecordBatch]], Iterat
         with passed_to_driver():
             reports = run_attempt(job, context.partitionId(), context.taskAttemptId(), batches)
         yield pa.RecordBatch.from_arrays([pa.array([json.dumps(one) for one in reports])], names=["report"])
+
+    return run
+
+
+def run_missing_tasks(
+    job: StageJob, missing: frozenset[int]
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Returns the function for tasks that Spark left out since there were no rows at all.
+
+    It is run on any rows that have as many partitions, and reads none of them.
+    """
+    stage_task = run_stage_task(job)
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        for _ in batches:
+            pass
+        if context.partitionId() in missing:
+            yield from stage_task(())
 
     return run
 
