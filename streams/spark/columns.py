@@ -6,7 +6,6 @@ becomes JSON text, which Spark parses by ``from_json``. (docs/decisions/0073)
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -157,16 +156,26 @@ def column_of(name: str, serde: Serde[Any] | None) -> Column:
 
 
 _dumps = json_serde(default=lambda value: _plain(value)).serialize
+_dumps_more = json_serde(default=lambda value: _plain(value), use_orjson=False).serialize
+"""Writes also what orjson refuses, such as numbers beyond 64 bits and numbers as keys of objects."""
 
 
 def _text_of(value: Any) -> str | None:
     """Returns a value as JSON text; ``None`` if the serde says that there is none."""
     if value is None:
         return None
+    value = _by_name(value)
     try:
         return _dumps(value).decode()
-    except TypeError:  # a named tuple, a number beyond 64 bits: what orjson refuses
-        return json.dumps(value, default=_plain, ensure_ascii=False, separators=(",", ":"))
+    except TypeError:
+        return _dumps_more(value).decode()
+
+
+def _by_name(value: Any) -> Any:
+    """Returns a named tuple, such as a key in a window, as an object; anything else as it is."""
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {name: _by_name(part) for name, part in value._asdict().items()}
+    return value
 
 
 def _plain(value: Any) -> Any:
@@ -175,8 +184,6 @@ def _plain(value: Any) -> Any:
         return bytes(value).hex()
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json", by_alias=True)
-    if hasattr(value, "_asdict"):
-        return value._asdict()
     if isinstance(value, (set, frozenset)):
         return sorted(value, key=repr)
     if hasattr(value, "__dict__"):

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from processor_api.clock import Clock, SystemClock
+from processor_api.durations import Duration, to_ms
 from processor_api.errors import RetryableError
 from processor_api.task_id import TopicPartition
 from streams.config import StreamsConfig, clients
@@ -46,7 +47,7 @@ def pin_offsets(
     end: Place | Mapping[str, Place] = "latest",
     partitions: Collection[int] | None = None,
     isolation: str = "read_committed",
-    timeout_s: float = 30.0,
+    timeout: Duration = 30_000,
 ) -> OffsetRanges:
     """Returns the offsets that topics have now, from ``start`` to ``end``.
 
@@ -55,11 +56,13 @@ def pin_offsets(
 
     :param start: for all topics, or by topic.
     :param partitions: only these; all by default.
+    :param timeout: how long the brokers may take to answer; a timedelta or ms.
     :raises UnknownPartitionCount: if a topic does not exist, or has no such partition.
     :raises NaiveTimestampError: if a time has no zone.
     :raises OffsetRangeLost: if a start by offset is not in the topic any more, or an end is not in it yet.
     """
     check_isolation(isolation)
+    timeout_s = to_ms(timeout, "timeout") / 1000
     names = sorted({topics} if isinstance(topics, str) else set(topics))
     settings = cluster_settings(config)
     kafka = ConfluentClients()

@@ -56,7 +56,9 @@ def _read(consumer: Consumer, wanted: OffsetRange, stuck_s: float) -> Iterator[l
                 messages = [first]
             elif clock.monotonic() - since > stuck_s:
                 raise RetryableError(
-                    f"no record came for {stuck_s:g} s; the last error was: {last_error}", **_place(wanted)
+                    f"no record came for {stuck_s:g} s; the last error was: {last_error}. See whether the brokers run"
+                    " and whether the executors reach them",
+                    **_place(wanted),
                 )
             else:
                 continue

@@ -119,6 +119,9 @@ def local_session(
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
+    if (there := SparkSession.getActiveSession()) is not None:
+        check_version(there)
+        return there
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(f"local[{cores}]").appName(name)
     defaults = {

@@ -46,7 +46,7 @@ class Entries:
 
 @dataclass(frozen=True)
 class TableLayout:
-    """How the records of a store's changelog become rows of a DataFrame; it is sent to the executors."""
+    """Turns the records of a store's changelog into rows of a DataFrame; it is sent to the executors."""
 
     store: str
     topic: str

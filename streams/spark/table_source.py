@@ -118,7 +118,9 @@ class TableReader(DataSourceReader):
         return [RangePartition(each) for each in self._plan.ranges]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        return self._plan.batches(OffsetRange(*partition.wanted))
+        if not isinstance(partition, RangePartition):  # stands for none at all
+            return iter(())
+        return self._plan.batches(partition.wanted)
 
 
 class TableSource(DataSource):

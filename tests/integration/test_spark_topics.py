@@ -136,6 +136,7 @@ def test_ranges_by_time_and_pieces(spark: Any, kafka: str, topics: Topics, produ
     text = offsets_of(df).to_json()
     assert OffsetRanges.from_json(text) == offsets_of(df)
     assert read_topic(spark, kafka, topic, start=10**15).count() == 0
+    assert read_topic(spark, kafka, topic, partitions=[]).count() == 0
 
 
 def test_values_get_the_types_of_their_serdes(spark: Any, kafka: str, topics: Topics, produce: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from streams.spark import SparkVersionError, register
+from streams.spark import SparkVersionError, local_session, register
 from streams.spark.session import _reason, check_version, check_workers
 
 
@@ -34,6 +34,12 @@ def test_times_are_in_utc_and_workers_run_this_python(spark: Any) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     found = spark.range(1).mapInArrow(executable, "python string").collect()
     assert {row["python"] for row in found} == {sys.executable}
+
+
+def test_a_session_that_is_there_stays_as_it_is(spark: Any) -> None:
+    """Its settings were replaced by those of the second call."""
+    assert local_session(1, settings={"spark.sql.session.timeZone": "Asia/Tokyo"}) is spark
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
 
 
 def executable(batches: Any) -> Any:
