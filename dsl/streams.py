@@ -633,11 +633,7 @@ class KTable(Shown, Generic[K, V]):
         return self._place.store
 
     def filter(
-        self,
-        predicate: Callable[[K, V], object],
-        *,
-        name: NamedLike = None,
-        materialized: Materialized[K, V] | str | None = None,
+        self, predicate: Callable[[K, V], object], *, name: NamedLike = None, materialized: StoreOptions[K, V] = None
     ) -> KTable[K, V]:
         """Keeps the rows for which ``predicate(key, value)`` holds.
 
@@ -647,31 +643,19 @@ class KTable(Shown, Generic[K, V]):
         return KTable(table_nodes.filter_(self._place, predicate, False, materialized, name))
 
     def filter_not(
-        self,
-        predicate: Callable[[K, V], object],
-        *,
-        name: NamedLike = None,
-        materialized: Materialized[K, V] | str | None = None,
+        self, predicate: Callable[[K, V], object], *, name: NamedLike = None, materialized: StoreOptions[K, V] = None
     ) -> KTable[K, V]:
         """Keeps the rows for which ``predicate(key, value)`` does not hold; see :meth:`filter`."""
         return KTable(table_nodes.filter_(self._place, predicate, True, materialized, name))
 
     def map_values(
-        self,
-        mapper: Callable[[V], V2 | None],
-        *,
-        name: NamedLike = None,
-        materialized: Materialized[K, V2] | str | None = None,
+        self, mapper: Callable[[V], V2 | None], *, name: NamedLike = None, materialized: StoreOptions[K, V2] = None
     ) -> KTable[K, V2]:
         """Replaces each value by ``mapper(value)``; ``None`` deletes the row."""
         return KTable(table_nodes.map_values(self._place, mapper, False, materialized, name))
 
     def map_values_with_key(
-        self,
-        mapper: Callable[[K, V], V2 | None],
-        *,
-        name: NamedLike = None,
-        materialized: Materialized[K, V2] | str | None = None,
+        self, mapper: Callable[[K, V], V2 | None], *, name: NamedLike = None, materialized: StoreOptions[K, V2] = None
     ) -> KTable[K, V2]:
         """Replaces each value by ``mapper(key, value)``; ``None`` deletes the row."""
         return KTable(table_nodes.map_values(self._place, mapper, True, materialized, name))
@@ -681,7 +665,7 @@ class KTable(Shown, Generic[K, V]):
         supplier: Callable[[], ValueTransformerWithKey[K, V, V2]],
         *stores: str,
         name: NamedLike = None,
-        materialized: Materialized[K, V2] | str | None = None,
+        materialized: StoreOptions[K, V2] = None,
     ) -> KTable[K, V2]:
         """Replaces each value by what a transformer returns, which ``supplier()`` makes for each task.
 
@@ -701,7 +685,7 @@ class KTable(Shown, Generic[K, V]):
         joiner: Callable[[V, VO], V2 | None],
         *,
         name: NamedLike = None,
-        materialized: Materialized[K, V2] | str | None = None,
+        materialized: StoreOptions[K, V2] = None,
     ) -> KTable[K, V2]:
         """Joins the rows of both tables that have the same key: ``joiner(value, other_value)``; ``None`` deletes.
 
@@ -733,7 +717,7 @@ class KTable(Shown, Generic[K, V]):
         joiner: Callable[[V, VO | None], V2 | None],
         *,
         name: NamedLike = None,
-        materialized: Materialized[K, V2] | str | None = None,
+        materialized: StoreOptions[K, V2] = None,
     ) -> KTable[K, V2]:
         """Joins as :meth:`join`, and keeps the rows of this table without a partner: ``joiner(value, None)``."""
         right = self._place_of(other, "left_join")
@@ -745,7 +729,7 @@ class KTable(Shown, Generic[K, V]):
         joiner: Callable[[V | None, VO | None], V2 | None],
         *,
         name: NamedLike = None,
-        materialized: Materialized[K, V2] | str | None = None,
+        materialized: StoreOptions[K, V2] = None,
     ) -> KTable[K, V2]:
         """Joins as :meth:`join`, and keeps the rows of both tables; the value that is missing is ``None``."""
         right = self._place_of(other, "outer_join")
@@ -760,7 +744,7 @@ class KTable(Shown, Generic[K, V]):
         joiner: Callable[[V, VO], V2 | None],
         *,
         joined: TableJoined[K, KO] | str | None = None,
-        materialized: Materialized[K, V2] | str | None = None,
+        materialized: StoreOptions[K, V2] = None,
     ) -> KTable[K, V2]:
         """Joins each row with the row of ``other`` whose key is ``extractor(value)``: ``joiner(value, other_value)``.
 
@@ -800,7 +784,7 @@ class KTable(Shown, Generic[K, V]):
         joiner: Callable[[V, VO], V2 | None],
         *,
         joined: TableJoined[K, KO] | str | None = None,
-        materialized: Materialized[K, V2] | str | None = None,
+        materialized: StoreOptions[K, V2] = None,
     ) -> KTable[K, V2]:
         """Joins as :meth:`foreign_key_join`; the foreign key is ``extractor(key, value)``."""
         return self._foreign_key_join(other, extractor, joiner, joined, materialized, with_key=True, left=False)
@@ -812,7 +796,7 @@ class KTable(Shown, Generic[K, V]):
         joiner: Callable[[V, VO | None], V2 | None],
         *,
         joined: TableJoined[K, KO] | str | None = None,
-        materialized: Materialized[K, V2] | str | None = None,
+        materialized: StoreOptions[K, V2] = None,
     ) -> KTable[K, V2]:
         """Joins as :meth:`foreign_key_join`, and keeps rows without a partner: ``joiner(value, None)``."""
         return self._foreign_key_join(other, extractor, joiner, joined, materialized, with_key=False, left=True)
@@ -824,7 +808,7 @@ class KTable(Shown, Generic[K, V]):
         joiner: Callable[[V, VO | None], V2 | None],
         *,
         joined: TableJoined[K, KO] | str | None = None,
-        materialized: Materialized[K, V2] | str | None = None,
+        materialized: StoreOptions[K, V2] = None,
     ) -> KTable[K, V2]:
         """Joins as :meth:`foreign_key_left_join`; the foreign key is ``extractor(key, value)``."""
         return self._foreign_key_join(other, extractor, joiner, joined, materialized, with_key=True, left=True)
@@ -894,11 +878,7 @@ class KGroupedStream(Shown, Generic[K, V]):
         return KTable(group_nodes.count(self._grouping, materialized, name))
 
     def reduce(
-        self,
-        reducer: Callable[[V, V], V | None],
-        *,
-        name: NamedLike = None,
-        materialized: Materialized[K, V] | str | None = None,
+        self, reducer: Callable[[V, V], V | None], *, name: NamedLike = None, materialized: StoreOptions[K, V] = None
     ) -> KTable[K, V]:
         """Combines the values of a key: the first as it is, then ``reducer(so_far, value)``; ``None`` deletes."""
         return KTable(group_nodes.reduce(self._grouping, reducer, materialized, name))
@@ -909,7 +889,7 @@ class KGroupedStream(Shown, Generic[K, V]):
         aggregator: Callable[[K, V, V2], V2 | None],
         *,
         name: NamedLike = None,
-        materialized: Materialized[K, V2] | str | None = None,
+        materialized: StoreOptions[K, V2] = None,
     ) -> KTable[K, V2]:
         """Starts a key with ``initializer()``, goes on with ``aggregator(key, value, so_far)``; ``None`` deletes."""
         return KTable(group_nodes.aggregate(self._grouping, initializer, aggregator, materialized, name))
@@ -998,11 +978,7 @@ class CogroupedKStream(Shown, Generic[K, V]):
         return CogroupedKStream(cogroup_nodes.cogroup(self._cogrouping, grouped.grouping, aggregator))
 
     def aggregate(
-        self,
-        initializer: Callable[[], V],
-        *,
-        name: NamedLike = None,
-        materialized: Materialized[K, V] | str | None = None,
+        self, initializer: Callable[[], V], *, name: NamedLike = None, materialized: StoreOptions[K, V] = None
     ) -> KTable[K, V]:
         """Aggregates the records of each key: it starts with ``initializer()``; an aggregate of ``None`` deletes."""
         return KTable(cogroup_nodes.aggregate(self._cogrouping, initializer, materialized, name))
@@ -1030,11 +1006,7 @@ class TimeWindowedCogroupedKStream(Shown, Generic[K, V]):
         self._windowed = windowed
 
     def aggregate(
-        self,
-        initializer: Callable[[], V],
-        *,
-        name: NamedLike = None,
-        materialized: Materialized[K, V] | str | None = None,
+        self, initializer: Callable[[], V], *, name: NamedLike = None, materialized: StoreOptions[K, V] = None
     ) -> KTable[Windowed[K], V]:
         """Aggregates the records of each key and window: it starts with ``initializer()``; ``None`` deletes."""
         functions = Functions(initializer=initializer)
@@ -1055,7 +1027,7 @@ class SessionWindowedCogroupedKStream(Shown, Generic[K, V]):
         session_merger: Callable[[K, V, V], V | None],
         *,
         name: NamedLike = None,
-        materialized: Materialized[K, V] | str | None = None,
+        materialized: StoreOptions[K, V] = None,
     ) -> KTable[Windowed[K], V]:
         """Aggregates the records of each key and session: it starts with ``initializer()``; ``None`` deletes.
 
@@ -1091,11 +1063,7 @@ class WindowedKStream(Shown, Generic[K, V]):
         return KTable(aggregations.count(self._windowed, materialized, name))
 
     def reduce(
-        self,
-        reducer: Callable[[V, V], V | None],
-        *,
-        name: NamedLike = None,
-        materialized: Materialized[K, V] | str | None = None,
+        self, reducer: Callable[[V, V], V | None], *, name: NamedLike = None, materialized: StoreOptions[K, V] = None
     ) -> KTable[Windowed[K], V]:
         """Combines the values of a key and window: the first as it is, then ``reducer(so_far, value)``.
 
@@ -1119,7 +1087,7 @@ class TimeWindowedKStream(WindowedKStream[K, V]):
         aggregator: Callable[[K, V, V2], V2 | None],
         *,
         name: NamedLike = None,
-        materialized: Materialized[K, V2] | str | None = None,
+        materialized: StoreOptions[K, V2] = None,
     ) -> KTable[Windowed[K], V2]:
         """Starts each window with ``initializer()``, goes on with ``aggregator(key, value, so_far)``.
 
@@ -1145,7 +1113,7 @@ class SessionWindowedKStream(WindowedKStream[K, V]):
         session_merger: Callable[[K, V2, V2], V2 | None],
         *,
         name: NamedLike = None,
-        materialized: Materialized[K, V2] | str | None = None,
+        materialized: StoreOptions[K, V2] = None,
     ) -> KTable[Windowed[K], V2]:
         """Aggregates the records of each key and session.
 
@@ -1176,7 +1144,7 @@ class KGroupedTable(Shown, Generic[K, V]):
         subtractor: Callable[[V, V], V | None],
         *,
         name: NamedLike = None,
-        materialized: Materialized[K, V] | str | None = None,
+        materialized: StoreOptions[K, V] = None,
     ) -> KTable[K, V]:
         """Combines the values of a group: ``subtractor(so_far, old)`` first, then ``adder(so_far, new)``."""
         return KTable(table_nodes.reduce(self._grouping, adder, subtractor, materialized, name))
@@ -1188,7 +1156,7 @@ class KGroupedTable(Shown, Generic[K, V]):
         subtractor: Callable[[K, V, V2], V2 | None],
         *,
         name: NamedLike = None,
-        materialized: Materialized[K, V2] | str | None = None,
+        materialized: StoreOptions[K, V2] = None,
     ) -> KTable[K, V2]:
         """Starts a group with ``initializer()``; a change is ``subtractor(key, old, so_far)``, then ``adder`` likewise.
 

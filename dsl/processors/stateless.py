@@ -29,6 +29,7 @@ __all__ = [
     "Peek",
     "SelectKey",
     "ToStream",
+    "paired",
 ]
 
 KeyAndValue = tuple[Any, Any]
@@ -78,6 +79,30 @@ def no_pair(given: Any) -> TypeError:
     return TypeError(f"the function returned {shown(repr(given), MOST_VALUE)}; it returns a pair (key, value)")
 
 
+def paired(given: Any) -> KeyAndValue:
+    """Returns the key and value that a function returned.
+
+    :raises TypeError: if it is no pair. A text of two characters is none, though Python would take it for one.
+    """
+    try:
+        key, value = given
+    except (TypeError, ValueError):
+        raise no_pair(given) from None
+    if type(given) is str:
+        raise no_pair(given)
+    return key, value
+
+
+def no_iterable(given: Any, of: str) -> TypeError:
+    """Returns the error of a function that returned a text, whose characters are hardly meant, or nothing at all.
+
+    :param of: what the function returns an iterable of.
+    """
+    text = "; list(text) gives its characters" if isinstance(given, str) else ""
+    found = shown(repr(given), MOST_VALUE)
+    return TypeError(f"the function returned {found}; it returns an iterable of {of}, such as a list{text}")
+
+
 @dataclass(frozen=True)
 class Map(Operator):
     """Replaces each record by the key and value that a function returns."""
@@ -89,13 +114,16 @@ class Map(Operator):
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             try:
-                pair = mapper(key, value)
+                pair: Any = mapper(key, value)
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return
             try:
                 new_key, new_value = pair
             except (TypeError, ValueError):
+                fail(no_pair(pair), key, value, timestamp, headers)
+                return
+            if type(pair) is str:  # of two characters
                 fail(no_pair(pair), key, value, timestamp, headers)
                 return
             forward(new_key, new_value, timestamp, headers)
@@ -166,7 +194,10 @@ class FlatMap(Operator):
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             try:
-                results = [(new_key, new_value) for new_key, new_value in mapper(key, value)]
+                found: Any = mapper(key, value)
+                if found is None or type(found) is str:
+                    raise no_iterable(found, "pairs (key, value)")
+                results = [paired(each) for each in found]
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return
@@ -188,7 +219,10 @@ class FlatMapValues(Operator):
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             try:
-                results = tuple(mapper(value))
+                found: Any = mapper(value)
+                if found is None or type(found) is str:
+                    raise no_iterable(found, "values")
+                results = tuple(found)
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return
@@ -197,7 +231,10 @@ class FlatMapValues(Operator):
 
         def process_with_key(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             try:
-                results = tuple(mapper(key, value))
+                found: Any = mapper(key, value)
+                if found is None or type(found) is str:
+                    raise no_iterable(found, "values")
+                results = tuple(found)
             except Exception as error:
                 fail(error, key, value, timestamp, headers)
                 return

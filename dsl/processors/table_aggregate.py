@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from dsl.processors.stateless import paired
 from dsl.table_operator import ChangeReader, TableOperator, marking_late_puts, send_on_flush
 from dsl.user_functions import user_function
 from processor_api.context import OperatorContext
@@ -49,9 +50,9 @@ class TableGroupBy(ChangeReader):
             new_key = old_key = None
             try:
                 if new is not None:
-                    new_key, new = selector(key, new)
+                    new_key, new = paired(selector(key, new))
                 if old is not None:
-                    old_key, old = selector(key, old)
+                    old_key, old = paired(selector(key, old))
                 removes = old_key is not None and old is not None
                 adds = new_key is not None and new is not None
                 same = together and removes and adds and type(old_key) is type(new_key) and old_key == new_key

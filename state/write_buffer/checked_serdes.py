@@ -9,7 +9,17 @@ from processor_api.errors import StoreError
 from processor_api.serde import Serde
 from state.formats.keys import after_prefix
 
-__all__ = ["key_writer", "prefix_bounds", "reader", "value_writer"]
+__all__ = ["key_writer", "prefix_bounds", "reader", "unwritable", "value_writer"]
+
+
+def unwritable(store: str, serde: Serde[Any], part: str, error: Exception, key: Any = None) -> StoreError:
+    """Returns the error of a serde that could not write a key or a value.
+
+    :param part: which of them.
+    """
+    hint = f"; give the store a {part}_serde for such a {part}" if isinstance(error, TypeError) else ""
+    message = f"store {store!r}: the {serde.name} serde cannot write the {part}: {error}{hint}"
+    return StoreError(message, store=store, key=key)
 
 
 def reader(serde: Serde[Any], part: str, store: str) -> Callable[[bytes], Any]:
@@ -37,9 +47,7 @@ def key_writer(serde: Serde[Any], store: str) -> Callable[[Any], bytes]:
         try:
             return serialize(key)
         except Exception as error:
-            raise StoreError(
-                f"store {store!r}: the {serde.name} serde cannot write the key: {error}", store=store, key=key
-            ) from error
+            raise unwritable(store, serde, "key", error, key) from error
 
     return write
 
@@ -65,8 +73,6 @@ def value_writer(serde: Serde[Any], store: str) -> Callable[[Any], bytes | None]
         try:
             return serialize(value)
         except Exception as error:
-            raise StoreError(
-                f"store {store!r}: the {serde.name} serde cannot write the value: {error}", store=store
-            ) from error
+            raise unwritable(store, serde, "value", error) from error
 
     return write

@@ -13,6 +13,7 @@ from processor_api.errors import StoreError
 from processor_api.record import HeaderList
 from processor_api.serde import Serdes
 from state.write_buffer.buffer import Rows
+from state.write_buffer.checked_serdes import unwritable
 from state.write_buffer.record_context import message_bytes
 from state.write_buffer.row_format import Entry, RowFormat
 from state.write_buffer.row_reader import Get, RowReader
@@ -36,9 +37,7 @@ def row_key_maker(format: RowFormat) -> Callable[[Any], Any]:
         try:
             data = serde.serialize(key)
         except Exception as error:
-            raise StoreError(
-                f"store {name!r}: the {serde.name} serde cannot write the key: {error}", store=name, key=key
-            ) from error
+            raise unwritable(name, serde, "key", error, key) from error
         return serde.deserialize(data) if plain else data
 
     def text_key(key: Any) -> Any:
@@ -112,9 +111,7 @@ def make_keep(format: RowFormat) -> Callable[[Any], Any]:
         try:
             return serialize(value)
         except Exception as error:
-            raise StoreError(
-                f"store {name!r}: the {serde.name} serde cannot write the value: {error}", store=name
-            ) from error
+            raise unwritable(name, serde, "value", error) from error
 
     return keep_exact if exact is not None else keep_encoded
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, NoReturn, Protocol
 
 from processor_api.durations import Duration, Timestamp, to_ms, to_timestamp_ms
+from processor_api.errors import DeserializationError
 from processor_api.record import HeaderList, Headers
 from processor_api.serde import Serde
 
@@ -175,8 +176,8 @@ class TestOutputTopic:
     ) -> None:
         self._queue = queue
         self._topic = topic
-        self._read_key = key_serde.deserialize
-        self._read_value = value_serde.deserialize
+        self._key_serde = key_serde
+        self._value_serde = value_serde
         self._nothing_to_read = nothing_to_read
 
     @property
@@ -193,19 +194,29 @@ class TestOutputTopic:
         """Returns the oldest record that was not read.
 
         :raises LookupError: if there is none.
+        :raises DeserializationError: if a serde cannot read it; it stays there.
         """
         if not self._queue:
             self._fail()
         return self._next()
 
     def _next(self) -> TestRecord:
-        key, value, timestamp, headers = self._queue.popleft()
-        return TestRecord(
-            None if key is None else self._read_key(key),
-            None if value is None else self._read_value(value),
-            timestamp,
-            headers,
+        key, value, timestamp, headers = self._queue[0]
+        record = TestRecord(
+            self._read("key", self._key_serde, key), self._read("value", self._value_serde, value), timestamp, headers
         )
+        self._queue.popleft()
+        return record
+
+    def _read(self, part: str, serde: Serde[Any], data: bytes | None) -> Any:
+        try:
+            return None if data is None else serde.deserialize(data)
+        except Exception as error:
+            raise DeserializationError(
+                f"the {part} of a record of topic {self._topic!r} cannot be read by the test: {type(error).__name__}:"
+                f" {error}; give create_output_topic the serdes with which the topic is written",
+                topic=self._topic,
+            ) from error
 
     def _fail(self) -> NoReturn:
         raise LookupError(self._nothing_to_read(self._topic))

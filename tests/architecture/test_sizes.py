@@ -1,6 +1,7 @@
 """A file one can read in one sitting, a function one can see at once.
 
-One file may be longer: streams and tables name each other in a circle, so they share a module, which only types calls.
+One file may be longer: streams and tables name each other in a circle, so they share a module, which only types calls
+(docs/decisions/0080).
 """
 
 import ast

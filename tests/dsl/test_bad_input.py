@@ -492,13 +492,56 @@ def test_a_joiner_that_raises_is_the_handler_s_to_decide_and_is_named() -> None:
     assert seen == [("priced", "no price for skip"), ("priced", "no price for tea")]
 
 
-@pytest.mark.parametrize("wrong", ["tea", None, 5, ("a", "b", "c")])
-def test_a_mapper_that_returns_no_pair_is_told_what_is_wanted(wrong: Any) -> None:
-    builder = StreamsBuilder()
-    builder.stream("in").map(lambda key, value: wrong, name="m").to("out")
-    says = re.escape(f"TypeError in node 'm': the function returned {wrong!r}; it returns a pair (key, value)")
-    with TopologyTestDriver(builder.build(), STRINGS) as driver, pytest.raises(ProcessingError, match=says):
+def failure_at_a_record(made: StreamsBuilder) -> str:
+    with TopologyTestDriver(made.build(), STRINGS) as driver, pytest.raises(ProcessingError) as caught:
         driver.create_input_topic("in").pipe_input("k", "v")
+    return caught.value.message
+
+
+@pytest.mark.parametrize("wrong", ["tea", "no", None, 5, ("a", "b", "c")])
+@pytest.mark.parametrize(
+    "add",
+    [
+        lambda builder, mapper: builder.stream("in").map(mapper, name="m").to("out"),
+        lambda builder, mapper: builder.stream("in").flat_map(lambda k, v: [mapper(k, v)], name="m").to("out"),
+        lambda builder, mapper: builder.table("in").group_by(mapper, "m").count(),
+    ],
+    ids=["map", "flat_map", "group_by"],
+)
+def test_a_mapper_that_returns_no_pair_is_told_what_is_wanted(add: Any, wrong: Any) -> None:
+    """Also if it returns a text of two characters, which Python would take apart."""
+    builder = StreamsBuilder()
+    add(builder, lambda key, value: wrong)
+    message = failure_at_a_record(builder)
+    assert message.startswith("TypeError in node '")
+    assert message.endswith(f": the function returned {wrong!r}; it returns a pair (key, value)")
+
+
+def test_an_aggregate_of_another_type_than_its_serde_asks_for_a_serde() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in").group_by_key().aggregate(list, lambda key, value, so_far: [*so_far, value])
+    wanted = "string: expected a str, got list; give the store a value_serde for such a value"
+    assert wanted in failure_at_a_record(builder)
+
+
+@pytest.mark.parametrize(
+    ("add", "wanted"),
+    [
+        (lambda stream, wrong: stream.flat_map(lambda key, value: wrong), "pairs (key, value)"),
+        (lambda stream, wrong: stream.flat_map_values(lambda value: wrong), "values"),
+        (lambda stream, wrong: stream.flat_map_values_with_key(lambda key, value: wrong), "values"),
+    ],
+    ids=["flat_map", "flat_map_values", "flat_map_values_with_key"],
+)
+@pytest.mark.parametrize("wrong", [None, "text"])
+def test_a_mapper_that_returns_a_text_or_nothing_for_many_is_told_what_is_wanted(
+    add: Any, wanted: str, wrong: Any
+) -> None:
+    """A text became a record for each of its characters."""
+    builder = StreamsBuilder()
+    add(builder.stream("in"), wrong).to("out")
+    message = failure_at_a_record(builder)
+    assert f"the function returned {wrong!r}; it returns an iterable of {wanted}, such as a list" in message
 
 
 def test_two_topologies_of_one_builder_do_not_share_what_they_keep() -> None:

@@ -54,11 +54,14 @@ def topology(
     left_join: bool,
     result: Materialized[str, str] | None = None,
     below: Callable[[KTable[str, str]], KTable[Any, Any]] = lambda table: table,
+    caching: bool | None = None,
     **options: Any,
 ) -> Topology:
+    """:param caching: of the stores of both tables; ``None`` leaves them to the join."""
     builder = StreamsBuilder()
-    left: KTable[str, str] = builder.table("left")
-    right: KTable[str, str] = builder.table("right")
+    stores = [None if caching is None else Materialized(name=name, caching=caching) for name in ("l", "s")]
+    left: KTable[str, str] = builder.table("left", materialized=stores[0])
+    right: KTable[str, str] = builder.table("right", materialized=stores[1])
     join = left.foreign_key_left_join if left_join else left.foreign_key_join
     below(join(right, fk, plus, materialized=result, **options)).to_stream().to("out")
     return builder.build()
@@ -85,13 +88,14 @@ def expected_rows(left_join: bool, given_updates: Updates) -> dict[str, str]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-@settings(max_examples=40)
-@given(updates, st.booleans(), results)
+@settings(max_examples=60)
+@given(updates, st.booleans(), results, st.sampled_from([None, True, False]))
 def test_the_result_is_the_join_of_the_rows(
-    given_updates: Updates, left_join: bool, result: Materialized[str, str] | None
+    given_updates: Updates, left_join: bool, result: Materialized[str, str] | None, caching: bool | None
 ) -> None:
-    """Whether the result is cached or not, or not stored at all."""
-    assert rows(outputs(topology(left_join, result), given_updates)) == expected_rows(left_join, given_updates)
+    """Whether tables and result are cached or not, or the result is not stored at all."""
+    made = topology(left_join, result, caching=caching)
+    assert rows(outputs(made, given_updates)) == expected_rows(left_join, given_updates)
 
 
 @settings(max_examples=30)

@@ -6,6 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dsl import KStream, Materialized, StreamsBuilder
 from processor_api.errors import TopologyError
@@ -40,6 +42,41 @@ def test_a_row_is_gone_when_its_time_is_over_and_nothing_is_forwarded(materializ
         answers = [value for _, value in driver.create_output_topic("answers").read_key_values()]
         assert answers == ["1 x", "2 None", "3 y"]
         assert driver.create_output_topic("out").read_key_values() == [("a", "x"), ("a", "y")]
+
+
+@pytest.mark.parametrize("materialized", [None, "latest", Materialized(name="latest", caching=False)])
+@given(
+    given_records=st.lists(
+        st.tuples(st.booleans(), st.sampled_from("ab"), st.none() | st.sampled_from(["x", "y"]), st.integers(0, 40)),
+        max_size=25,
+    ),
+    ttl=st.none() | st.integers(1, 15),
+)
+@settings(max_examples=25, deadline=None)
+def test_questions_find_the_rows_of_a_recomputation(materialized: Any, given_records: list[Any], ttl: Any) -> None:
+    """The last update of a key, whatever its time, until stream time is ``ttl`` behind that; late, doubled, deleted."""
+    builder, records = stream()
+    table = records.to_table(ttl=ttl, materialized=materialized)
+    table.to_stream().to("out")
+    questions: KStream[str, str] = builder.stream("questions")
+    questions.left_join(table, lambda question, row: f"{row}").to("answers")
+    rows: dict[str, tuple[str | None, int]] = {}
+    wanted, now = [], -1
+    with TopologyTestDriver(builder, CONFIG) as driver:
+        updates, asked = driver.create_input_topic("in"), driver.create_input_topic("questions")
+        for is_update, key, value, time in given_records:
+            now = max(now, time)
+            if is_update:
+                rows[key] = value, time
+                updates.pipe_input(key, value, timestamp=time)
+            else:
+                row, updated = rows.get(key, (None, 0))
+                alive = ttl is None or now < updated + ttl
+                wanted.append(f"{row if alive else None}")
+                asked.pipe_input(key, "?", timestamp=time)
+        assert [value for _, value in driver.create_output_topic("answers").read_key_values()] == wanted
+        last = driver.create_output_topic("out").read_key_values_to_map()
+    assert {key: value for key, value in last.items() if value} == {key: row for key, (row, _) in rows.items() if row}
 
 
 def test_two_times_to_live_are_refused() -> None:

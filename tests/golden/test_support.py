@@ -13,7 +13,7 @@ import pytest
 
 from golden_support.cache_ends import ends
 from golden_support.compare import count_untold, explain
-from golden_support.difference_rules import in_order_of_rocksdb
+from golden_support.difference_rules import RULES, in_order_of_rocksdb
 from golden_support.differences import Differences
 from golden_support.java_names import config_of
 from golden_support.recordings import Recordings
@@ -287,6 +287,33 @@ def test_an_entry_may_name_a_rule(tmp_path: Path) -> None:
     assert len(applied) == 1
 
 
+@pytest.mark.parametrize(
+    ("config", "java", "ends", "dropped"),
+    [
+        ({"default.dsl.store": "in_memory"}, "SessionWindows", [50, 30], 0),
+        ({"default.dsl.store": "in_memory"}, "SessionWindows", [50, 31], 1),
+        ({"default.dsl.store": "in_memory"}, "SessionWindows", [31, 50], 1),
+        ({"default.dsl.store": "in_memory"}, "SessionWindows withCachingDisabled", [50, 30], 1),
+        ({}, "SessionWindows", [50, 30], 1),
+    ],
+)
+def test_only_what_a_store_in_memory_refuses_of_its_cache_is_no_drop(
+    config: Any, java: str, ends: list[int], dropped: int
+) -> None:
+    """Of a store that keeps sessions for 20 ms."""
+    logged = [
+        {"topic": "n", "key_hex": b"a".hex() + end.to_bytes(8, "big").hex() + "00" * 8, "value_hex": "01"}
+        for end in ends
+    ]
+    removal = {**logged[1], "value_hex": None}
+    topic = {"role": "changelog", "configs": {"retention.ms": "86400020"}}
+    about = {"config": config, "java": java, "internal_topics": {"n": topic}}
+    steps = [{"internal": logged[:1], "dropped": 0}, {"internal": [removal, logged[1]], "dropped": 1}]
+    rule = RULES["a cache drops nothing that is kept"]
+    assert [step["dropped"] for step in rule(steps, {**about, "steps": steps})] == [0, dropped]
+    assert rule({"dropped-records-total": 1}, {**about, "steps": steps}) == {"dropped-records-total": dropped}
+
+
 def test_a_full_cache_is_compared_by_how_it_ends() -> None:
     """Of each key: the last change and record, and that the changes follow each other."""
 
@@ -319,9 +346,11 @@ def test_no_difference_is_stale() -> None:
     home = Golden(Recordings(GOLDEN / "recordings", is_default=True), None)
     differences = home.differences
     for file in home.of_kind("topology"):
-        differences.apply("topology", {"case": file.name}, expected_parts(file.data))
+        name = file.data["case"]
+        differences.apply("topology", {"case": name}, expected_parts(file.data))
         for run in file.data["runs"]:
-            differences.apply("topology", {"case": file.name, "run": run["name"]}, expected_run(run), source=run)
+            names = {"case": name, "run": run["name"]}
+            differences.apply("topology", names, expected_run(run), source=file.data | run)
     for file in home.of_kind("vectors"):
         for group in file.data["groups"]:
             for vector in group["vectors"]:

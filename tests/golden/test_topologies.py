@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from golden_support.compare import explain
+from golden_support.counts_below import with_counts_of_more_removals
 from golden_support.differences import Difference
 from golden_support.java_names import config_of, unknown_classes
-from golden_support.more_records import beside, with_more
+from golden_support.more_records import with_more
 from golden_support.recordings import Recording
 from golden_support.replay import expected_run, replay, start_driver, start_forgetful_driver
 from golden_support.session import Golden, golden
@@ -21,9 +22,6 @@ NO_SETTING = "cases have settings without a counterpart in tests/support/golden_
 
 
 UNLIKE_ROCKSDB = {
-    "cogroup-time-windows": "expired rows that a cache flushes count as dropped in Java's stores in memory, not here",
-    "session-count": "expired rows that a cache flushes count as dropped in Java's stores in memory, not here",
-    "session-zero-gap": "expired rows that a cache flushes count as dropped in Java's stores in memory, not here",
     "self-join-optimized-asymmetric": "a store in memory forgets a late record earlier, and so its match with itself",
     "session-emit-final": "Java emits nothing from sessions in memory; here, results come before they expire",
     "session-emit-final-no-throttle": "as session-emit-final",
@@ -109,13 +107,13 @@ def _replayed(
 ) -> tuple[str, list[Difference]]:
     """What differs, and the entries that were applied."""
     names = {"case": case["case"], "run": run["name"]}
-    expected, applied = golden.differences.apply("topology", names, expected_run(run), source=run)
+    expected, applied = golden.differences.apply("topology", names, expected_run(run), source=case | run)
     actual = replay(case, run, golden.topologies[case["case"]], config_of(case["config"]), driver_of)
     wholes = {entry.whole for entry in applied}
     if "more" in wholes:
         expected = _allowing_more(expected, actual)
-    if "until_more" in wholes:
-        expected, actual = _until_more(expected, actual)
+    if "counts_below" in wholes:
+        expected = with_counts_of_more_removals(case, run, expected, actual)
     return explain(expected, actual), applied
 
 
@@ -124,22 +122,6 @@ def _allowing_more(expected: dict[str, Any], actual: dict[str, Any]) -> dict[str
     right."""
     steps = list(with_more(expected["steps"], actual["steps"]))
     return {**expected, "steps": [*steps, *expected["steps"][len(steps) :]]}
-
-
-def _until_more(expected: dict[str, Any], actual: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The steps before the first in which records came that were not recorded; all, if there is none. That step begins
-    with a right one: a session is removed, and what follows from it is not known."""
-    for number, (step, ours) in enumerate(zip(expected["steps"], actual["steps"], strict=False)):
-        added = beside(step["internal"], ours["internal"])
-        if explain(step, ours) and added:
-            records = [record for place, record in enumerate(ours["internal"]) if place in added]
-            removal = [record for record in records if record["topic"].endswith("-counts-changelog")][-1]
-            only = {**step, "internal": [*step["internal"], removal]}
-            before = [{**one, "internal": list(one["internal"])} for one in actual["steps"][:number]]
-            (*_, last) = with_more([*expected["steps"][:number], step], [*before, {**ours, **only}])
-            if len(last["internal"]) > len(step["internal"]):
-                return {"steps": expected["steps"][:number]}, {"steps": actual["steps"][:number]}
-    return expected, actual
 
 
 def test_versioned_stores_that_forget_make_a_difference(golden: Golden) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from processor_api.errors import StateError
+from processor_api.errors import StateError, StreamsError
 from state.rocksdb.engine import RocksEngine
 from streams.runtime.runner.changelog_capture import RECORD_OVERHEAD_BYTES, ChangelogCapture
 
@@ -76,7 +76,10 @@ def test_few_records_never_open_a_database() -> None:
         log(b"%d" % (number % 100), b"%d" % number, number, None)
     capture.settle()
     assert len(list(capture.rows("log"))) == 100
+    late = capture.rows("log")
     capture.close()
+    with pytest.raises(StreamsError, match="the records of changelog 'log' are gone"):
+        next(late)
 
 
 def test_a_database_that_cannot_be_opened_loses_nothing(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from dsl import Consumed, Grouped, Materialized, Produced, StreamsBuilder, TimeWindows
 from processor_api.context import ProcessorContext
-from processor_api.errors import ProcessingError, TopologyError
+from processor_api.errors import ProcessingError, StreamsError, TopologyError
 from processor_api.processor import Processor
 from processor_api.punctuation import PunctuationType
 from processor_api.record import Record
@@ -100,6 +100,9 @@ def test_a_runner_leaves_nothing_behind(tmp_path: Path) -> None:
     assert list((tmp_path / "new").rglob("CURRENT"))
     runner.close()
     runner.close()
+    for call in (runner.run, runner.commit, runner.changelog):
+        with pytest.raises(StreamsError, match="the runner is closed"):
+            call()
     with pytest.raises(TopologyError):
         TaskRunner(counted, CONFIG, COUNTS, 9, 0, options)
     assert list((tmp_path / "new").iterdir()) == []

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from processor_api.clock import SystemClock
-from processor_api.errors import ConfigError, ProductionError, StreamsError, TopologyError
+from processor_api.errors import ConfigError, DeserializationError, ProductionError, StreamsError, TopologyError
 from processor_api.nodes import RepartitionTopic
 from processor_api.processor import Processor
 from processor_api.punctuation import PunctuationType
@@ -374,6 +374,18 @@ def test_unknown_names_are_told_with_what_was_perhaps_meant() -> None:
         assert out.read_value() == "v"
         with pytest.raises(LookupError, match="topic 'out' has no more records"):
             out.read_value()
+
+
+def test_an_output_that_the_serdes_of_the_test_cannot_read_is_told_and_stays() -> None:
+    with TopologyTestDriver(remember(), TEXT) as driver:
+        driver.create_input_topic("in").pipe_input("k", "v")
+        wrong = driver.create_output_topic("out", Serdes.STRING, Serdes.LONG)
+        says = (
+            "the value of a record of topic 'out' cannot be read by the test: ValueError: long: .*create_output_topic"
+        )
+        with pytest.raises(DeserializationError, match=says):
+            wrong.read_value()
+        assert driver.create_output_topic("out").read_value() == "v"
 
 
 def test_a_topic_that_an_extractor_may_write_to_is_not_unknown() -> None:

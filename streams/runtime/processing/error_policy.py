@@ -202,7 +202,8 @@ class ErrorPolicy:
         """
         context = self._context(node, cursor, record.timestamp or 0, record.headers)
         origin = SerializationExceptionOrigin[part.upper()]
-        what = f"the {part} cannot be written to topic {record.topic!r}: {_shown(error)}"
+        hint = f"; give the sink a {part}_serde for such a {part}" if isinstance(error, TypeError) else ""
+        what = f"the {part} cannot be written to topic {record.topic!r}: {_shown(error)}{hint}"
         asked = (context, record, error, origin)
         self._handle(PRODUCTION, self._handlers.production, asked, SerializationError, what, record.key)
 

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
+from processor_api.errors import StreamsError
 from processor_api.record import HeaderList
 from state.engine.port import Batch, Engine
 
@@ -73,6 +74,7 @@ class ChangelogCapture:
         self._engine: Engine | None = None
         self._bytes = 0
         self._next = 0
+        self._closed = False
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -126,7 +128,11 @@ class ChangelogCapture:
         """Yields the last record of each key, in the order in which they were written.
 
         Keys that were deleted last are left out; of a versioned changelog, deletions are records like others.
+
+        :raises StreamsError: if the capture is closed.
         """
+        if self._closed:
+            raise StreamsError(f"the records of changelog {topic!r} are gone: read them before close()", topic=topic)
         found = self._topics[topic]
         if not found.spilled:
             rows = iter([(place, *record) for place, record in found.waiting.items()])
@@ -184,7 +190,8 @@ class ChangelogCapture:
         waiting.clear()
 
     def close(self) -> None:
-        """Closes the database, if there is one."""
+        """Closes the database, if there is one; the records are gone."""
+        self._closed = True
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.close()

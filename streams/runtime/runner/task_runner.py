@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from processor_api.clock import ManualClock
-from processor_api.errors import TopologyError
+from processor_api.errors import StreamsError, TopologyError
 from processor_api.record import HeaderList
 from processor_api.stores.factory import ROCKSDB
 from processor_api.task_id import TaskId, TopicPartition
@@ -121,12 +121,14 @@ class TaskRunner:
 
     @property
     def _running(self) -> Task:
-        assert self._task is not None
+        if self._task is None:
+            raise StreamsError("the runner is closed: take its results before close()")
         return self._task
 
     @property
     def _captured(self) -> ChangelogCapture:
-        assert self._capture is not None
+        if self._capture is None:
+            raise StreamsError("the runner is closed: read its changelogs before close()")
         return self._capture
 
     # ------------------------------------------------------------------ processing

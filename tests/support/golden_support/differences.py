@@ -42,8 +42,9 @@ of random calls are drawn anew, and an entry about them is a rule. One of these 
 * ``versions = "forgetful"``, of a run: it is as recorded, or it is once its versioned stores forget deletions as Java's
   do (``state_support.forgetful_versions``).
 * ``more = true``, of a run: what was recorded comes in the same steps, and beside it what Java loses, as
-  ``golden_support.more_records`` tells; with ``until_more = true`` such a step and those behind it, which follow from
-  it, are not compared.
+  ``golden_support.more_records`` tells;
+* ``counts_below = true``, of a run: Java loses removals of sessions, and the counts of its rows below follow from the
+  sessions that are left, as ``golden_support.counts_below`` computes them.
 
 Versioned stores alone are held against a model (``versions_harness``), and have no entries for what it knows.
 
@@ -69,7 +70,7 @@ __all__ = ["Difference", "Differences"]
 _SELECTORS = {"topology": ("case", "run"), "vector": ("format",), "store": ("store", "trace")}
 _ELEMENT = {"topology": ("steps", "step"), "store": ("ops", "op")}
 _CAUSES = ("choice", "defect")
-_WHOLE = {"topology": {"versions": "forgetful", "more": True, "until_more": True}, "store": {"ends": True}}
+_WHOLE = {"topology": {"versions": "forgetful", "more": True, "counts_below": True}, "store": {"ends": True}}
 """By kinds, what may stand in place of a field and of what is expected there."""
 _ABSENT = object()
 Place = tuple[str | int, ...]
@@ -91,7 +92,7 @@ class Difference:
     order: str = ""
     rule: str = ""
     whole: str = ""
-    """``ends``, ``versions``, ``more``, ``until_more`` or empty: what is looked at with the trace or run as a whole."""
+    """``ends``, ``versions``, ``more``, ``counts_below`` or empty: how the trace or run is looked at as a whole."""
 
     def matches(self, names: Mapping[str, str]) -> bool:
         return self.select.keys() == names.keys() and all(
@@ -238,6 +239,8 @@ def _change(document: Any, entry: Difference) -> bool:
 
 
 def _by_rule(document: Any, entry: Difference, source: Any) -> bool:
+    if source is None:  # a rule is about a recorded run; other documents of the same names have none
+        return False
     changed = False
     for place in list(_chosen(document, entry)):
         container, key = _container(document, place)

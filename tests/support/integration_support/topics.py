@@ -1,7 +1,9 @@
 """Topics of a test on a real broker: making, filling and reading them."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
@@ -56,6 +58,15 @@ class Topics:
     ) -> None:
         """Sends and waits; with ``partitions`` the records go round robin over so many, with ``timestamp`` all have
         it."""
+        with self._sending() as produce:
+            for number, (key, value) in enumerate(records):
+                place = {} if partitions is None else {"partition": number % partitions}
+                place |= {} if timestamp is None else {"timestamp": timestamp}
+                produce(topic, value, key, **place)
+
+    @contextmanager
+    def _sending(self) -> Iterator[Callable[..., None]]:
+        """Gives a producer's call; at the end everything was delivered."""
         settings = {"bootstrap.servers": self.bootstrap, "linger.ms": 5, "message.max.bytes": 3_000_000}
         settings["partitioner"] = "murmur2_random"  # as Kafka Streams and its producers choose partitions
         producer = Producer(settings)
@@ -65,12 +76,15 @@ class Topics:
             if error is not None:
                 failed.append(error)
 
-        for number, (key, value) in enumerate(records):
-            place = {} if partitions is None else {"partition": number % partitions}
-            place |= {} if timestamp is None else {"timestamp": timestamp}
-            producer.produce(topic, value, key, on_delivery=delivered, **place)
+        yield partial(producer.produce, on_delivery=delivered)
         assert producer.flush(60) == 0
         assert not failed
+
+    def send_timed(self, topic: str, records: Iterable[tuple[str | None, str | None, int]]) -> None:
+        """Sends records with timestamps of their own, in order, and waits; a null value is a tombstone."""
+        with self._sending() as produce:
+            for key, value, timestamp in records:
+                produce(topic, value, key, timestamp=timestamp)
 
     def committed(self, group: str, topic: str, partitions: int = 1) -> dict[int, int]:
         """The group's committed offsets of a topic, without those partitions that have none."""
