@@ -21,6 +21,7 @@ from processor_api.texts import MOST_MESSAGE, MOST_VALUE, cut, printable, shown
 __all__ = [
     "AuthenticationError",
     "AuthorizationError",
+    "BootstrapIncompleteError",
     "ConfigError",
     "DamagedStateError",
     "DeserializationError",
@@ -165,6 +166,13 @@ class DamagedStateError(StateError):
     def __init__(self, message: str, *, path: str | None = None, **place: Any) -> None:
         super().__init__(message, **place)
         self.path = path
+
+
+class BootstrapIncompleteError(StateError):
+    """Changelogs and committed offsets do not belong together, so that records would be counted twice or not at all.
+
+    A handover from a backfill was not completed, or committed offsets expired, or changelogs were deleted.
+    """
 
 
 class StateDirectoryError(StateError):

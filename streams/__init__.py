@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from processor_api.errors import (
         AuthenticationError,
         AuthorizationError,
+        BootstrapIncompleteError,
         ConfigError,
         DamagedStateError,
         DeserializationError,
@@ -209,6 +210,7 @@ __all__ = [
     "AuthorizationError",
     "AutoOffsetReset",
     "BatchProcessor",
+    "BootstrapIncompleteError",
     "Branched",
     "BranchedKStream",
     "BufferConfig",
@@ -416,8 +418,8 @@ _HOMES = {
     ),
     "processor_api.durations": "Duration",
     "processor_api.errors": (
-        "AuthenticationError AuthorizationError ConfigError DamagedStateError DeserializationError InternalError "
-        "InvalidStateStoreError "
+        "AuthenticationError AuthorizationError BootstrapIncompleteError ConfigError DamagedStateError "
+        "DeserializationError InternalError InvalidStateStoreError "
         "InvalidStateStorePartitionError MissingTopicError ProcessingError ProductionError RetryableError "
         "SerializationError StateDirectoryError StateError StateStoreMigratedError StoreError StreamsError "
         "StreamsNotStartedError StreamsRebalancingError StreamsStoppedError TaskMigratedError TopologyError "

@@ -15,13 +15,14 @@ def add_parser(commands: Any, *, filled: bool) -> None:
     :param filled: with its commands."""
     group = commands.add_parser(
         NAME,
-        help="run a topology over history in Spark",
-        description="Runs a topology over history in Spark. Needs the extra streams-for-kafka[spark] and Java.",
+        help="run a topology over history in Spark, and hand its tables over to live workers",
+        description="Runs a topology over history in Spark, and hands its tables over to live workers. Needs the extra"
+        " streams-for-kafka[spark], and Java where it starts Spark.",
     )
     if not filled:
         return
-    from streams.cli import spark_backfill, spark_export
+    from streams.cli import spark_backfill, spark_export, spark_handover
 
     subcommands = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (spark_backfill, spark_export):
+    for command in (spark_backfill, spark_export, spark_handover):
         command.add_parser(subcommands)

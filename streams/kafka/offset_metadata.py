@@ -3,7 +3,9 @@
 Base64 of ``magic byte 2``, ``partition time i64`` and, if there are any, the processors' numbers: ``count i32``, each
 as ``name length i32``, name, ``value i64`` (formats 8, semantics 2 and 51). The names are those of stores, the
 numbers the window close time that was emitted last. After them, which Kafka Streams does not read: a byte 1 and the 16
-bytes of the topic's id, which distinguishes the offsets of a topic from those of one that was deleted before.
+bytes of the topic's id, which distinguishes the offsets of a topic from those of one that was deleted before. Then
+notes, each as ``kind byte``, ``length u16`` and its bytes: the changelogs that hold records, a handover that is not
+complete, records to skip, and the handover that committed the offset. A note of another kind is passed over.
 """
 
 from __future__ import annotations
@@ -11,13 +13,15 @@ from __future__ import annotations
 import base64
 import logging
 import struct
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from processor_api.record import NO_TIMESTAMP
 
-__all__ = ["TopicPartitionMetadata"]
+__all__ = ["SkipRule", "TopicPartitionMetadata", "changelog_mark"]
 
 log = logging.getLogger("streams.kafka")
 
@@ -26,6 +30,23 @@ _COUNT = struct.Struct(">i")
 _VALUE = struct.Struct(">q")
 _PARTITION_TIME_ONLY, _LATEST = 1, 2
 _ID, ID_BYTES = b"\x01", 16
+_NOTE, _MARK, _SKIP = struct.Struct(">BH"), struct.Struct(">I"), struct.Struct(">qq")
+_MARKS, _HANDOVER, _SKIPPED, _HANDED_OVER = 2, 3, 4, 5
+
+
+class SkipRule(NamedTuple):
+    """The records of a partition that a backfill has processed already, by their times: live processing skips them."""
+
+    before_ms: int
+    """Records with an earlier timestamp are skipped."""
+    until_offset: int
+    """Only records before this offset are."""
+
+
+@lru_cache(maxsize=4096)
+def changelog_mark(topic: str) -> int:
+    """Returns the number that stands for a changelog in the metadata of offsets: the CRC-32 of its name."""
+    return zlib.crc32(topic.encode())
 
 
 @dataclass(frozen=True)
@@ -37,17 +58,37 @@ class TopicPartitionMetadata:
     processors: Mapping[str, int] = field(default_factory=dict)
     topic_id: str | None = None
     """The id of the topic that the offset is of, as Kafka's tools print it; ``None`` if it is not known."""
+    changelogs: frozenset[int] = frozenset()
+    """The task's changelogs that hold records, by :func:`changelog_mark`: an empty one has lost its records."""
+    handover: str | None = None
+    """The id of a handover that has begun and is not complete; the offset must not be used then."""
+    skip: SkipRule | None = None
+    handed_over: str | None = None
+    """The id of the handover that committed the offset, until a worker commits another."""
 
     def encode(self) -> str:
         parts = [_FRONT.pack(_LATEST, self.partition_time)]
-        if self.processors or self.topic_id:
+        notes = self.changelogs or self.handover is not None or self.skip or self.handed_over is not None
+        if self.processors or self.topic_id or notes:
             parts.append(_COUNT.pack(len(self.processors)))
             for name, value in self.processors.items():
                 raw = name.encode()
                 parts += (_COUNT.pack(len(raw)), raw, _VALUE.pack(value))
         if self.topic_id:
             parts.append(_packed_id(self.topic_id))
+        if notes:
+            parts += self._notes()
         return base64.b64encode(b"".join(parts)).decode("ascii")
+
+    def _notes(self) -> Iterator[bytes]:
+        if self.changelogs:
+            yield _packed_marks(self.changelogs)
+        if self.handover is not None:
+            yield _packed_note(_HANDOVER, self.handover.encode())
+        if self.skip is not None:
+            yield _packed_note(_SKIPPED, _SKIP.pack(*self.skip))
+        if self.handed_over is not None:
+            yield _packed_note(_HANDED_OVER, self.handed_over.encode())
 
     @classmethod
     def is_whole(cls, text: str) -> bool:
@@ -57,7 +98,10 @@ class TopicPartitionMetadata:
             if data[:1] != bytes([_LATEST]):
                 return False
             _, end = _read_processors(data)
-            return len(data) == end + 1 + ID_BYTES and _read_id(data, end) is not None
+            if _read_id(data, end) is None:
+                return False
+            ends = [behind for _, _, behind in _read_notes(data, end + 1 + ID_BYTES)]
+            return len(data) == (ends[-1] if ends else end + 1 + ID_BYTES)
         except (ValueError, struct.error):
             return False
 
@@ -77,7 +121,11 @@ class TopicPartitionMetadata:
             if magic != _LATEST:
                 return cls(partition_time)
             processors, end = _read_processors(data)
-            return cls(partition_time, processors, _read_id(data, end))
+            topic_id = _read_id(data, end)
+            if topic_id is not None:
+                end += 1 + ID_BYTES
+            notes = {kind: note for kind, note, _ in _read_notes(data, end)}
+            return cls(partition_time, processors, topic_id, *_known_notes(notes))
         except (ValueError, struct.error) as error:
             log.warning("metadata of a committed offset cannot be read", extra={"metadata": text, "error": str(error)})
             return cls(partition_time)
@@ -86,6 +134,40 @@ class TopicPartitionMetadata:
 @lru_cache
 def _packed_id(topic_id: str) -> bytes:
     return _ID + base64.urlsafe_b64decode(topic_id + "==")
+
+
+@lru_cache
+def _packed_marks(changelogs: frozenset[int]) -> bytes:
+    return _packed_note(_MARKS, b"".join(map(_MARK.pack, sorted(changelogs))))
+
+
+def _packed_note(kind: int, note: bytes) -> bytes:
+    return _NOTE.pack(kind, len(note)) + note
+
+
+def _read_notes(data: bytes, offset: int) -> Iterator[tuple[int, bytes, int]]:
+    """Yields the kind and bytes of each note, and the offset behind it; one that is cut off ends them."""
+    while len(data) >= offset + _NOTE.size:
+        kind, length = _NOTE.unpack_from(data, offset)
+        begin, offset = offset + _NOTE.size, offset + _NOTE.size + length
+        if len(data) < offset or kind <= _ID[0]:
+            return
+        yield kind, data[begin:offset], offset
+
+
+def _known_notes(notes: Mapping[int, bytes]) -> tuple[frozenset[int], str | None, SkipRule | None, str | None]:
+    """Returns what the notes say: changelogs with records, an open handover, records to skip, a handover."""
+    marks, skip = notes.get(_MARKS, b""), notes.get(_SKIPPED)
+    return (
+        frozenset(mark for (mark,) in _MARK.iter_unpack(marks)) if len(marks) % _MARK.size == 0 else frozenset(),
+        _text(notes.get(_HANDOVER)),
+        SkipRule(*_SKIP.unpack(skip)) if skip is not None and len(skip) == _SKIP.size else None,
+        _text(notes.get(_HANDED_OVER)),
+    )
+
+
+def _text(note: bytes | None) -> str | None:
+    return None if note is None else note.decode(errors="replace")
 
 
 def _read_id(data: bytes, offset: int) -> str | None:

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streams.spark.backfill import Backfill, BackfillPlan
+    from streams.spark.cut import Cut
     from streams.spark.diff import diff_tables
+    from streams.spark.handover import bootstrap
+    from streams.spark.handover_check import check_handover
+    from streams.spark.handover_report import HandoverReport, StoreHandover
     from streams.spark.history import History
     from streams.spark.offsets import pin_offsets
     from streams.spark.ranges import OffsetRange, OffsetRanges
@@ -21,13 +25,23 @@ if TYPE_CHECKING:
     from streams.spark.write import WriteReport, write_topic
 
 __all__ = [
+    "ApplicationRunningError",
     "Backfill",
+    "BackfillMismatchError",
     "BackfillPlan",
     "BackfillResult",
+    "BootstrapVerificationError",
+    "ChangelogNotEmptyError",
     "CopartitionError",
+    "Cut",
+    "CutError",
     "CyclicTopologyError",
+    "HandoverReport",
     "History",
+    "HistoryBeyondCutError",
     "HistorySchemaError",
+    "HistoryShortOfCutError",
+    "InternalTopicMismatch",
     "MissingHistoryError",
     "NaiveTimestampError",
     "NullTimestampError",
@@ -42,6 +56,7 @@ __all__ = [
     "SparkVersionError",
     "StageFailed",
     "StageReport",
+    "StoreHandover",
     "TopologyNotPicklable",
     "UnknownPartitionCount",
     "UnsupportedContextError",
@@ -49,6 +64,8 @@ __all__ = [
     "UnsupportedStore",
     "WorkerEnvironmentError",
     "WriteReport",
+    "bootstrap",
+    "check_handover",
     "diff_tables",
     "local_session",
     "offsets_of",
@@ -84,10 +101,24 @@ from streams.spark.errors import (
     UnsupportedStore,
     WorkerEnvironmentError,
 )
+from streams.spark.handover_errors import (
+    ApplicationRunningError,
+    BackfillMismatchError,
+    BootstrapVerificationError,
+    ChangelogNotEmptyError,
+    CutError,
+    HistoryBeyondCutError,
+    HistoryShortOfCutError,
+    InternalTopicMismatch,
+)
 
 _HOMES = {
     "backfill": "Backfill BackfillPlan",
+    "cut": "Cut",
     "diff": "diff_tables",
+    "handover": "bootstrap",
+    "handover_check": "check_handover",
+    "handover_report": "HandoverReport StoreHandover",
     "history": "History",
     "offsets": "pin_offsets",
     "ranges": "OffsetRange OffsetRanges",
@@ -99,6 +130,7 @@ _HOMES = {
     "write": "WriteReport write_topic",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+_WITHOUT_SPARK = frozenset({"cut", "handover", "handover_check", "handover_report"})
 _OF_THE_EXTRA = frozenset({"pandas", "pyarrow", "pyspark"})
 
 if not TYPE_CHECKING:  # a type checker would take every name for one of ours
@@ -108,7 +140,8 @@ if not TYPE_CHECKING:  # a type checker would take every name for one of ours
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         try:
-            import pyspark.sql  # noqa: F401
+            if home not in _WITHOUT_SPARK:
+                import pyspark.sql  # noqa: F401
 
             found = getattr(import_module(f"{__name__}.{home}"), name)
         except ModuleNotFoundError as error:

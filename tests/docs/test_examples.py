@@ -53,11 +53,11 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-# What these pages show needs Spark: tests/integration/test_spark_docs.py and tests/spark/test_backfill_docs.py run it.
-SPARK = ROOT / "docs" / "spark.md", ROOT / "docs" / "spark-backfill.md"
+# What these pages show needs Kafka or Spark: tests/integration and tests/spark run it.
+ELSEWHERE = [ROOT / "docs" / f"spark{page}.md" for page in ("", "-backfill", "-handover")]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python") and page not in SPARK], ids=name)
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python") and page not in ELSEWHERE], ids=name)
 def test_python_runs(page: Path) -> None:
     """Also through the test driver, with what the blocks assert."""
     space: dict[str, Any] = {"__name__": "example"}

@@ -5,24 +5,64 @@ from __future__ import annotations
 import base64
 import logging
 import struct
+import zlib
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.kafka.offset_metadata import TopicPartitionMetadata
+from streams.kafka.offset_metadata import SkipRule, TopicPartitionMetadata, changelog_mark
 
 LONG = st.integers(-(1 << 63), (1 << 63) - 1)
 
 
 IDS = st.binary(min_size=16, max_size=16).map(lambda raw: base64.urlsafe_b64encode(raw).decode().rstrip("="))
+METADATA = st.builds(
+    TopicPartitionMetadata,
+    LONG,
+    st.dictionaries(st.text(max_size=5), LONG, max_size=3),
+    st.none() | IDS,
+    st.frozensets(st.integers(0, (1 << 32) - 1), max_size=5),
+    st.none() | st.text(max_size=20),
+    st.none() | st.builds(SkipRule, LONG, LONG),
+    st.none() | st.text(max_size=20),
+)
 
 
-@given(LONG, st.dictionaries(st.text(max_size=5), LONG, max_size=3), st.none() | IDS)
-def test_metadata_is_read_back(partition_time: int, processors: dict[str, int], topic_id: str | None) -> None:
-    """Partition time, the processors' numbers and the topic's id."""
-    metadata = TopicPartitionMetadata(partition_time, processors, topic_id)
+@given(METADATA)
+def test_metadata_is_read_back(metadata: TopicPartitionMetadata) -> None:
+    """Partition time, the processors' numbers, the topic's id and the notes."""
     assert TopicPartitionMetadata.decode(metadata.encode()) == metadata
+
+
+@given(METADATA)
+def test_a_text_with_an_id_is_known_to_be_whole(metadata: TopicPartitionMetadata) -> None:
+    """So that the broker need not be asked for what the client may have shown with more behind it."""
+    whole = TopicPartitionMetadata.is_whole(metadata.encode())
+    assert whole == (metadata.topic_id is not None)
+
+
+@given(METADATA)
+def test_a_note_of_a_later_version_is_passed_over(metadata: TopicPartitionMetadata) -> None:
+    """Also between notes that are known: it says how long it is."""
+    data = base64.b64decode(replace(metadata, topic_id="A" * 22, changelogs=frozenset({1})).encode())
+    begin = data.index(b"\x02\x00\x04\x00\x00\x00\x01")
+    longer = data[:begin] + b"\x09\x00\x03abc" + data[begin:]
+    found = TopicPartitionMetadata.decode(base64.b64encode(longer).decode())
+    assert found == replace(metadata, topic_id="A" * 22, changelogs=frozenset({1}))
+
+
+@pytest.mark.parametrize("rest", ["02", "0200", "020004000001", "0200050000000101", "04000100", "00" * 8])
+def test_notes_that_are_damaged_are_passed_over(rest: str) -> None:
+    data = base64.b64decode(TopicPartitionMetadata(5, {"s": 9}, "A" * 22).encode()) + bytes.fromhex(rest)
+    assert TopicPartitionMetadata.decode(base64.b64encode(data).decode()) == TopicPartitionMetadata(
+        5, {"s": 9}, "A" * 22
+    )
+
+
+def test_the_mark_of_a_changelog_is_the_checksum_of_its_name() -> None:
+    assert changelog_mark("app-counts-changelog") == zlib.crc32(b"app-counts-changelog")
 
 
 def test_the_bytes_are_those_of_kafka_streams() -> None:
@@ -46,12 +86,9 @@ def as_java_reads(text: str) -> tuple[int, dict[str, int]]:
     return time, found
 
 
-@given(LONG, st.dictionaries(st.text(max_size=5), LONG, max_size=3), IDS)
-def test_kafka_streams_reads_past_the_id(partition_time: int, processors: dict[str, int], topic_id: str) -> None:
-    assert as_java_reads(TopicPartitionMetadata(partition_time, processors, topic_id).encode()) == (
-        partition_time,
-        processors,
-    )
+@given(METADATA)
+def test_kafka_streams_reads_past_the_id_and_the_notes(metadata: TopicPartitionMetadata) -> None:
+    assert as_java_reads(metadata.encode()) == (metadata.partition_time, metadata.processors)
 
 
 @pytest.mark.parametrize("rest", ["01", "01" + "00" * 15, "02" + "00" * 16])

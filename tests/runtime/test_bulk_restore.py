@@ -13,6 +13,7 @@ from processor_api.task_id import TopicPartition
 from runtime_support.running_app import Cluster, S, counting
 from state.engine.port import OFFSETS
 from state.rocksdb.engine import RocksEngine
+from streams.kafka.ports import OffsetAndMetadata
 from streams.runtime.tasks.task_restores import BULK_RECORDS
 
 CHANGELOG = "app-counts-changelog"
@@ -49,6 +50,7 @@ def changelog_of(cluster: Cluster, records: int) -> None:
         key, count = number % (records // 2), 2 if number >= records // 2 else 1
         producer.produce(CHANGELOG, count.to_bytes(8, "big"), b"%07d" % key, 0, None, None, 5, None)
     producer.flush()
+    cluster.broker.groups.group("app").offsets[TopicPartition("in", 0)] = OffsetAndMetadata(0)
 
 
 @pytest.mark.parametrize(

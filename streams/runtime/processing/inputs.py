@@ -22,6 +22,7 @@ from processor_api.timestamps import (
     fail_on_invalid_timestamp,
     log_and_skip_on_invalid_timestamp,
 )
+from streams.kafka.offset_metadata import SkipRule
 from streams.runtime.processing.environment import Environment
 from streams.runtime.processing.pace import Pace
 from streams.runtime.processing.punctuations import Punctuations
@@ -63,6 +64,8 @@ class InputQueue:
         self.start: int | None = None
         """Offset of the first record to process, if it is known."""
         self.partition_time = NO_TIMESTAMP
+        self._skip: SkipRule | None = None
+        self._skips = False
         self.caught_up = False
         """Whether the end of the partition was reached after the last record that was added."""
         self.end_offset: int | None = None
@@ -81,10 +84,33 @@ class InputQueue:
         """Offset of the next record to process, if it is known."""
         return self.start if self.position is None else self.position
 
-    def add(self, messages: Sequence[Any]) -> None:
-        """Adds consumed messages, in order."""
-        self.messages.extend(messages)
+    def add(self, messages: Sequence[Any]) -> bool:
+        """Adds consumed messages, in order; returns whether the position has moved, because all were skipped."""
         self.caught_up = False
+        if not self._skips or not messages:
+            self.messages.extend(messages)
+            return False
+        behind, kept = messages[-1].offset() + 1, self._unprocessed(messages)
+        self.messages.extend(kept)
+        if kept or len(self):
+            return False
+        self.position = behind
+        return True
+
+    def skip(self, rule: SkipRule | None) -> None:
+        """Skips records that a backfill has processed already, in what is added from now on."""
+        self._skip, self._skips = rule, rule is not None
+
+    def skip_rule(self, position: int) -> SkipRule | None:
+        """Returns what is to be committed with a position: the rule, until the position is behind it."""
+        rule = self._skip
+        return rule if rule is not None and position < rule.until_offset else None
+
+    def _unprocessed(self, messages: Sequence[Any]) -> list[Any]:
+        assert self._skip is not None
+        before_ms, until = self._skip
+        self._skips = messages[-1].offset() + 1 < until
+        return [one for one in messages if one.offset() >= until or one.timestamp()[1] >= before_ms]
 
     def at_end(self, offset: int) -> None:
         """Records that the end of the partition was reached at ``offset``, past control records."""

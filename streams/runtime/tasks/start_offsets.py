@@ -18,6 +18,7 @@ from streams.kafka.ports import Consumer, OffsetAndMetadata
 from streams.runtime.plan.task_plan import TaskPlan
 from streams.runtime.tasks.absent_inputs import AbsentInputs
 from streams.runtime.tasks.commit import Committer
+from streams.runtime.tasks.start_guard import check_changelogs, check_complete
 from streams.runtime.tasks.task import Task
 from streams.runtime.tasks.thread_clients import ThreadClients
 from streams.runtime.tasks.topic_ids import check_committed, keep_changelog_ids, topics_of, with_ids
@@ -40,6 +41,7 @@ class StartOffsets:
 
     def __init__(self, clients: ThreadClients, committer: Committer, clock: Clock, default: AutoOffsetReset) -> None:
         self._consumer = clients.consumer
+        self._restore_consumer = clients.restore_consumer
         self._admin = clients.admin
         self._committer = committer
         self._clock = clock
@@ -53,6 +55,9 @@ class StartOffsets:
     def find(self, tasks: Collection[Task]) -> Iterator[tuple[Task, Starts]]:
         """Yields each of some tasks that were just opened, with where its partitions start.
 
+        All tasks are checked before anything is committed for one of them.
+
+        :raises BootstrapIncompleteError: if changelogs and committed offsets do not belong together.
         :raises StateError: if a topic was deleted and made again, or committed offsets are gone that stores rely on.
         :raises StreamsError: if the reset policy is "none".
         """
@@ -60,12 +65,19 @@ class StartOffsets:
         inputs = {task.id: task.plan.partitions(task.id.partition) for task in tasks}
         committed = self._consumer.committed([name for names in inputs.values() for name in names])
         for task in tasks:
+            application = task.environment.settings.application_id
+            known = {name: committed[name] for name in inputs[task.id] if name in committed}
+            task.topic_ids = {topic: ids[topic] for topic in topics_of([task]) if topic in ids}
+            task.absent = self._absent.find(task, [name for name in inputs[task.id] if name not in known])
+            check_complete(application, known)
+            check_committed(application, known, ids)
+            check_positions(task, known.keys() | task.absent)
+        if tasks:
+            application = next(iter(tasks)).environment.settings.application_id
+            check_changelogs(application, tasks, committed, self._restore_consumer)
+        for task in tasks:
             names = inputs[task.id]
             known = {name: committed[name] for name in names if name in committed}
-            task.topic_ids = {topic: ids[topic] for topic in topics_of([task]) if topic in ids}
-            task.absent = self._absent.find(task, [name for name in names if name not in known])
-            check_committed(task.environment.settings.application_id, known, ids)
-            check_positions(task, known.keys() | task.absent)
             keep_changelog_ids(task)
             yield task, self._with_starts(task, [name for name in names if name not in task.absent], known)
 
@@ -78,6 +90,7 @@ class StartOffsets:
         task.absent = self._absent.find(task, [name for name in added if name not in committed])
         existing = [name for name in added if name not in task.absent]
         task.topic_ids = {**task.topic_ids, **self._admin.topic_ids({name.topic for name in existing})}
+        check_complete(task.environment.settings.application_id, committed)
         check_committed(task.environment.settings.application_id, committed, task.topic_ids)
         return self._with_starts(task, existing, committed)
 

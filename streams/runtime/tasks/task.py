@@ -129,6 +129,7 @@ class Task:
             if found is not None:
                 queue.start = found.offset
                 queue.partition_time = metadata[partition].partition_time
+                queue.skip(metadata[partition].skip)
         self.known_offsets = dict(committed)
         cursor = self.environment.cursor
         cursor.stream_time = max((queue.partition_time for queue in self.queues.values()), default=NO_TIMESTAMP)
@@ -157,7 +158,9 @@ class Task:
         queue = self.queues[partition] = InputQueue(partition, bound, self.environment)
         if committed is not None:
             self.known_offsets = {**self.known_offsets, partition: committed}
-            queue.partition_time = TopicPartitionMetadata.decode(committed.metadata).partition_time
+            metadata = TopicPartitionMetadata.decode(committed.metadata)
+            queue.partition_time = metadata.partition_time
+            queue.skip(metadata.skip)
             cursor = self.environment.cursor
             cursor.stream_time = max(cursor.stream_time, queue.partition_time)
         self._find_only()
@@ -213,7 +216,8 @@ class Task:
     def add(self, partition: TopicPartition, messages: Sequence[Any]) -> InputQueue:
         """Buffers consumed messages of one input partition."""
         queue = self.queues[partition]
-        queue.add(messages)
+        if queue.add(messages):
+            self.commit_needed = True
         return queue
 
     def continue_at(self, partition: TopicPartition, offset: int) -> None:
@@ -362,13 +366,14 @@ class Task:
         return {name: queue.position for name, queue in self.queues.items() if queue.position is not None}
 
     def committable(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Returns the offsets that the next commit changes, with partition times (semantics 79) and topic ids."""
+        """Returns the offsets that the next commit changes, with their metadata (semantics 79)."""
         known, ids, times = self.known_offsets, self.topic_ids, self.environment.operator_times.current()
+        marks = self.stores.changelog_marks()
         return {
             name: found
             for name, queue in self.queues.items()
             if queue.position is not None
-            and (found := _committable(queue, queue.position, times, ids.get(name.topic))) != known.get(name)
+            and (found := _committable(queue, queue.position, times, ids.get(name.topic), marks)) != known.get(name)
         }
 
     def apply(self, *, transaction: bool = False) -> None:
@@ -396,5 +401,9 @@ class Task:
         self.environment.commit_requested = False
 
 
-def _committable(queue: InputQueue, position: int, times: Mapping[str, int], topic_id: str | None) -> OffsetAndMetadata:
-    return OffsetAndMetadata(position, TopicPartitionMetadata(queue.partition_time, times, topic_id).encode())
+def _committable(
+    queue: InputQueue, position: int, times: Mapping[str, int], topic_id: str | None, marks: frozenset[int]
+) -> OffsetAndMetadata:
+    skip = queue.skip_rule(position)
+    metadata = TopicPartitionMetadata(queue.partition_time, times, topic_id, marks, skip=skip)
+    return OffsetAndMetadata(position, metadata.encode())

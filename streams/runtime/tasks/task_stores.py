@@ -29,6 +29,7 @@ from state.registry.kinds import (
 )
 from state.write_buffer.memory_budget import Budget
 from state.write_buffer.record_context import Cursor
+from streams.kafka.offset_metadata import changelog_mark
 from streams.kafka.record_collector import Changelog, RecordCollector
 from streams.runtime.engines.custom_stores import open_custom_store
 from streams.runtime.engines.store_counters import StoreCounters
@@ -63,6 +64,7 @@ class TaskStores:
         self._of_engine: list[tuple[Engine, list[_Applied], Any, Any]] = []
         """Each engine with what it writes, and its handles of the families of offsets and positions."""
         self._position_keys: dict[TopicPartition, bytes] = {}
+        self._marks: frozenset[int] = frozenset()
         self._readers_change = threading.Lock()
         self._readers: WeakValueDictionary[int, OpenStore] = WeakValueDictionary()
         builders = [plan.topology.stores[name] for name in plan.stores]
@@ -90,6 +92,7 @@ class TaskStores:
         """
         self.stores.clear()
         self.changelogs.clear()
+        self._marks = frozenset()
         self._of_engine.clear()
         for name in self._plan.stores:
             builder = self._plan.topology.stores[name]
@@ -173,6 +176,13 @@ class TaskStores:
             return found
 
     # ------------------------------------------------------------------ positions
+
+    def changelog_marks(self) -> frozenset[int]:
+        """Returns the marks of those changelogs that hold records, or have held some."""
+        written = [one.topic for one in self.changelogs.values() if one.end]
+        if len(written) != len(self._marks):
+            self._marks = frozenset(map(changelog_mark, written))
+        return self._marks
 
     def changelog_partitions(self) -> dict[TopicPartition, str]:
         """Returns the changelog partition of each store that has one."""

@@ -1,0 +1,155 @@
+"""Refuses to start tasks whose changelogs and committed offsets do not belong together.
+
+Offsets without their changelogs leave out what the stores held; changelogs without their offsets have it counted a
+second time. Both come from a handover that was not completed, from offsets that expired, and from changelogs that were
+deleted. The runtime could go on in either case, and the results would be wrong without a word, so a task is checked
+before anything is committed for it. The second start finds the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple, Protocol
+
+from processor_api.errors import BootstrapIncompleteError
+from processor_api.task_id import TaskId, TopicPartition
+from streams.kafka.offset_metadata import TopicPartitionMetadata, changelog_mark
+from streams.kafka.ports import Consumer, OffsetAndMetadata
+from streams.runtime.plan.task_plan import TaskPlan
+
+__all__ = ["PlannedTask", "check_changelogs", "check_complete"]
+
+Committed = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+class GuardedTask(Protocol):
+    """The parts of a task that are looked at before it starts."""
+
+    @property
+    def id(self) -> TaskId: ...
+
+    @property
+    def plan(self) -> TaskPlan: ...
+
+    @property
+    def absent(self) -> frozenset[TopicPartition]:
+        """Inputs that do not exist."""
+        ...
+
+
+class PlannedTask(NamedTuple):
+    """A task that is checked without being opened."""
+
+    id: TaskId
+    plan: TaskPlan
+    absent: frozenset[TopicPartition] = frozenset()
+
+
+def check_complete(application_id: str, committed: Committed) -> None:
+    """Refuses committed offsets of a handover that is not complete.
+
+    :raises BootstrapIncompleteError: with what to do about it.
+    """
+    for partition, found in committed.items():
+        handover = TopicPartitionMetadata.decode(found.metadata).handover
+        if handover is not None:
+            raise BootstrapIncompleteError(
+                f"the handover {handover!r} of a backfill to application {application_id!r} was begun and is not"
+                " complete: changelogs may lack rows. Run the bootstrap again until it reports success, then start the"
+                " workers; to give it up, reset the application (internal topics, committed offsets, local state)",
+                topic=partition.topic,
+                partition=partition.partition,
+                offset=found.offset,
+            )
+
+
+def check_changelogs(
+    application_id: str, tasks: Collection[GuardedTask], committed: Committed, consumer: Consumer
+) -> None:
+    """Refuses changelogs that hold records although no input has a committed offset, and the other way round.
+
+    Topics that serve as source and changelog are left out: they are never written. At most three requests are made,
+    and one in the usual case, for all tasks together.
+
+    :param committed: offsets of the tasks' inputs that the group has.
+    :param consumer: reads committed records.
+    :raises BootstrapIncompleteError: with what to do about it.
+    """
+    marked: dict[TopicPartition, GuardedTask] = {}
+    unread: dict[TopicPartition, GuardedTask] = {}
+    for task in tasks:
+        known = [committed[name] for name in _inputs(task) if name in committed]
+        marks = {mark for one in known for mark in TopicPartitionMetadata.decode(one.metadata).changelogs}
+        for changelog in _own_changelogs(task):
+            if not known:
+                unread[changelog] = task
+            elif changelog_mark(changelog.topic) in marks:
+                marked[changelog] = task
+    if not marked and not unread:
+        return
+    ends = consumer.end_offsets([*marked, *unread])
+    for changelog, task in marked.items():
+        if not ends[changelog]:
+            raise _emptied(application_id, task, changelog)
+    _check_unread(application_id, {name: task for name, task in unread.items() if ends[name]}, ends, consumer)
+
+
+def _check_unread(
+    application_id: str,
+    unread: Mapping[TopicPartition, GuardedTask],
+    ends: Mapping[TopicPartition, int],
+    consumer: Consumer,
+) -> None:
+    """Refuses changelogs with records, of tasks none of whose inputs has an offset, unless no input had any record."""
+    if not unread:
+        return
+    beginnings = consumer.beginning_offsets(unread)
+    filled = {name: task for name, task in unread.items() if beginnings[name] < ends[name]}
+    inputs = {name for task in filled.values() for name in _inputs(task) if name not in task.absent}
+    written = {name for name, end in consumer.end_offsets(inputs).items() if end} if inputs else set()
+    for changelog, task in filled.items():
+        lost = [name for name in _inputs(task) if name in written]
+        if lost:
+            raise _unread(application_id, task, changelog, lost)
+
+
+def _inputs(task: GuardedTask) -> tuple[TopicPartition, ...]:
+    return task.plan.partitions(task.id.partition)
+
+
+def _own_changelogs(task: GuardedTask) -> list[TopicPartition]:
+    plan = task.plan
+    return [
+        TopicPartition(topic, task.id.partition)
+        for store, topic in plan.changelogs.items()
+        if store not in plan.source_changelogs
+    ]
+
+
+def _emptied(application: str, task: GuardedTask, changelog: TopicPartition) -> BootstrapIncompleteError:
+    return BootstrapIncompleteError(
+        f"changelog {str(changelog)!r} is empty, but the committed offsets of task {task.id} say that it has had"
+        " records: the topic was deleted, or a handover was not completed. The stores would lack everything before"
+        f" these offsets. Run the bootstrap again, or reset application {application!r} (internal topics, committed"
+        " offsets, local state) to process its input again. To go on with empty stores on purpose, set the group's"
+        f" offsets again (kafka-consumer-groups.sh --group {application} --reset-offsets --to-current --execute"
+        " --topic ...)",
+        task=str(task.id),
+        topic=changelog.topic,
+        partition=changelog.partition,
+    )
+
+
+def _unread(
+    application: str, task: GuardedTask, changelog: TopicPartition, inputs: Collection[TopicPartition]
+) -> BootstrapIncompleteError:
+    return BootstrapIncompleteError(
+        f"changelog {str(changelog)!r} has records, but group {application!r} has no committed offset for"
+        f" {', '.join(map(str, inputs))}: a handover was not completed, or the offsets expired or were deleted. Records"
+        " that the stores hold would be processed again. Run the bootstrap again, or set the group's offsets to where"
+        f" the stores are (kafka-consumer-groups.sh --group {application} --reset-offsets --execute --topic ...), or"
+        " delete the changelogs to start with empty stores",
+        task=str(task.id),
+        topic=changelog.topic,
+        partition=changelog.partition,
+    )

@@ -1,0 +1,116 @@
+"""The Kafka clients of a bootstrap."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+from processor_api.clock import Clock, SystemClock
+from processor_api.errors import RetryableError
+from processor_api.task_id import TopicPartition
+from streams.config import StreamsConfig
+from streams.config import clients as client_configs
+from streams.kafka.ports import Admin, Consumer, KafkaClients, NewTopic, Producer, UnknownPartitionError
+
+__all__ = ["Cluster"]
+
+KNOWN_S = 30.0
+"""How long topics may take to be deleted, or to be known by all brokers."""
+PAUSE_S = 0.1
+TRANSACTION_MS = 60_000
+
+
+class Cluster:
+    """Holds the clients that read and write one cluster for one application; a context manager that closes them.
+
+    :param clients: makes them; librdkafka's by default.
+    """
+
+    def __init__(self, config: StreamsConfig | Mapping[str, Any], clients: KafkaClients | None = None) -> None:
+        self.config = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
+        self._clients = clients or _librdkafka(self.config)
+        self.client_id = f"{self.config.application_id}-bootstrap"
+        self.admin: Admin = self._clients.admin(client_configs.admin(self.config, f"{self.client_id}-admin"))
+        self._clock: Clock = SystemClock()
+        self.reader: Consumer = self._reader("reader")
+        """Reads committed records and the offsets of the application's group; it is no member of it."""
+
+    def _reader(self, name: str) -> Consumer:
+        settings = client_configs.restore_consumer(self.config, f"{self.client_id}-{name}")
+        return self._clients.consumer({**settings, "isolation.level": "read_committed"})
+
+    @contextmanager
+    def reading(self) -> Iterator[Consumer]:
+        """Makes a consumer that knows nothing of topics that were deleted."""
+        reader = self._reader("check")
+        try:
+            yield reader
+        finally:
+            reader.close()
+
+    @contextmanager
+    def producing(self, *, transactional: bool = False) -> Iterator[Producer]:
+        """Makes an idempotent producer, transactional if asked for."""
+        settings = client_configs.producer(self.config, f"{self.client_id}-producer")
+        if transactional:
+            settings["transactional.id"] = self.client_id
+            settings["transaction.timeout.ms"] = TRANSACTION_MS
+        producer = self._clients.producer(settings)
+        try:
+            yield producer
+        finally:
+            producer.close()
+
+    def ends(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Returns the ends of partitions, of topics that may be so new that not all brokers know them."""
+        if not places:
+            return {}
+        until = self._clock.monotonic() + KNOWN_S
+        while True:
+            try:
+                return self.reader.end_offsets(places)
+            except UnknownPartitionError:
+                if self._clock.monotonic() > until:
+                    raise
+            self._clock.wait(PAUSE_S)
+
+    def make_again(self, topic: NewTopic) -> None:
+        """Deletes a topic with its records, and makes it again.
+
+        :raises RetryableError: if the broker does not delete it in time.
+        """
+        self.admin.delete_topics([topic.name])
+        until = self._clock.monotonic() + KNOWN_S
+        while topic.name in self.admin.topics():
+            if self._clock.monotonic() > until:
+                raise RetryableError(
+                    f"topic {topic.name!r} was not deleted within {KNOWN_S:.0f} s: see why in the broker's log, then"
+                    " call bootstrap again",
+                    topic=topic.name,
+                )
+            self._clock.wait(PAUSE_S)
+        self.admin.create_topics([topic])
+        self.ends([TopicPartition(topic.name, number) for number in range(topic.partitions)])
+
+    def close(self) -> None:
+        """Closes the clients."""
+        try:
+            self.reader.close()
+        finally:
+            self.admin.close()
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _librdkafka(config: StreamsConfig) -> KafkaClients:
+    from streams.kafka.confluent.clients import ConfluentClients
+
+    return ConfluentClients(config.bootstrap_servers)
