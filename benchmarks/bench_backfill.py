@@ -29,7 +29,7 @@ from processor_api.serde import Serdes
 from streams import Consumed, JoinWindows, Produced, StreamJoined, StreamsBuilder
 from streams.runtime.runner.task_runner import RunnerOptions
 from streams.spark import Backfill, History, local_session
-from streams.spark.murmur2 import partitions_of_keys
+from streams.spark.backfill.murmur2 import partitions_of_keys
 
 FILE_ROWS = 500_000
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -26,10 +26,10 @@ from streams import Processor
 from streams.kafka.confluent.clients import ConfluentClients
 from streams.kafka.ports import NewTopic
 from streams.spark import local_session, pin_offsets, read_table, read_topic
-from streams.spark.offsets import cluster_settings
-from streams.spark.store_layouts import table_layout
-from streams.spark.table_source import table_plan
-from streams.spark.topic_source import plan_of
+from streams.spark.tables.offsets import cluster_settings
+from streams.spark.tables.store_layouts import table_layout
+from streams.spark.tables.table_source import table_plan
+from streams.spark.tables.topic_source import plan_of
 from tools.kafka.broker import Broker
 
 ROUNDS, CORES, KEYS = 3, 2, 100_000

@@ -67,7 +67,7 @@ def _config_and_topology(arguments: argparse.Namespace) -> tuple[Any, Any]:
 def _bootstrap(arguments: argparse.Namespace) -> int:
     if find_spec("pyarrow") is None:
         raise CannotRun("pyarrow is not installed: pip install 'streams-for-kafka[spark]'")
-    from streams.spark.handover import bootstrap
+    from streams.spark.handover.bootstrap import bootstrap
 
     config, topology = _config_and_topology(arguments)
     report = bootstrap(
@@ -85,8 +85,8 @@ def _bootstrap(arguments: argparse.Namespace) -> int:
 
 
 def _cut(arguments: argparse.Namespace, config: Any, topology: Any) -> Any:
-    from streams.spark.cut import Cut
-    from streams.spark.handover_plan import source_topics_of
+    from streams.spark.handover.cut import Cut
+    from streams.spark.handover.plan import source_topics_of
 
     if arguments.cut is not None:
         try:
@@ -99,7 +99,7 @@ def _cut(arguments: argparse.Namespace, config: Any, topology: Any) -> Any:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from streams.spark.handover_check import check_handover
+    from streams.spark.handover.check import check_handover
 
     config, topology = _config_and_topology(arguments)
     report = check_handover(config, topology)

@@ -8,21 +8,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streams.spark.backfill import Backfill, BackfillPlan
-    from streams.spark.cut import Cut
-    from streams.spark.diff import diff_tables
-    from streams.spark.handover import bootstrap
-    from streams.spark.handover_check import check_handover
-    from streams.spark.handover_report import HandoverReport, StoreHandover
-    from streams.spark.history import History
-    from streams.spark.offsets import pin_offsets
-    from streams.spark.ranges import OffsetRange, OffsetRanges
-    from streams.spark.read import offsets_of, read_table, read_topic
-    from streams.spark.registration import register
-    from streams.spark.result import BackfillResult, StageReport
+    from streams.spark.backfill.history import History
+    from streams.spark.backfill.result import BackfillResult, StageReport
+    from streams.spark.backfill.run import Backfill, BackfillPlan
+    from streams.spark.handover.bootstrap import bootstrap
+    from streams.spark.handover.check import check_handover
+    from streams.spark.handover.cut import Cut
+    from streams.spark.handover.report import HandoverReport, StoreHandover
     from streams.spark.session import local_session
-    from streams.spark.state import read_state
-    from streams.spark.write import WriteReport, write_topic
+    from streams.spark.tables.diff import diff_tables
+    from streams.spark.tables.offsets import pin_offsets
+    from streams.spark.tables.ranges import OffsetRange, OffsetRanges
+    from streams.spark.tables.read import offsets_of, read_table, read_topic
+    from streams.spark.tables.registration import register
+    from streams.spark.tables.state import read_state
+    from streams.spark.tables.write import WriteReport, write_topic
 
 __all__ = [
     "ApplicationRunningError",
@@ -77,7 +77,7 @@ __all__ = [
     "write_topic",
 ]
 
-from streams.spark.backfill_errors import (
+from streams.spark.backfill.errors import (
     CopartitionError,
     CyclicTopologyError,
     HistorySchemaError,
@@ -101,7 +101,7 @@ from streams.spark.errors import (
     UnsupportedStore,
     WorkerEnvironmentError,
 )
-from streams.spark.handover_errors import (
+from streams.spark.handover.errors import (
     ApplicationRunningError,
     BackfillMismatchError,
     BootstrapVerificationError,
@@ -113,24 +113,24 @@ from streams.spark.handover_errors import (
 )
 
 _HOMES = {
-    "backfill": "Backfill BackfillPlan",
-    "cut": "Cut",
-    "diff": "diff_tables",
-    "handover": "bootstrap",
-    "handover_check": "check_handover",
-    "handover_report": "HandoverReport StoreHandover",
-    "history": "History",
-    "offsets": "pin_offsets",
-    "ranges": "OffsetRange OffsetRanges",
-    "read": "offsets_of read_table read_topic",
-    "registration": "register",
-    "result": "BackfillResult StageReport",
+    "backfill.history": "History",
+    "backfill.result": "BackfillResult StageReport",
+    "backfill.run": "Backfill BackfillPlan",
+    "handover.bootstrap": "bootstrap",
+    "handover.check": "check_handover",
+    "handover.cut": "Cut",
+    "handover.report": "HandoverReport StoreHandover",
     "session": "local_session",
-    "state": "read_state",
-    "write": "WriteReport write_topic",
+    "tables.diff": "diff_tables",
+    "tables.offsets": "pin_offsets",
+    "tables.ranges": "OffsetRange OffsetRanges",
+    "tables.read": "offsets_of read_table read_topic",
+    "tables.registration": "register",
+    "tables.state": "read_state",
+    "tables.write": "WriteReport write_topic",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
-_WITHOUT_SPARK = frozenset({"cut", "handover", "handover_check", "handover_report"})
+_WITHOUT_SPARK = frozenset({"handover.bootstrap", "handover.check", "handover.cut", "handover.report"})
 _OF_THE_EXTRA = frozenset({"pandas", "pyarrow", "pyspark"})
 
 if not TYPE_CHECKING:  # a type checker would take every name for one of ours

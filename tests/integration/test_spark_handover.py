@@ -22,9 +22,9 @@ from processor_api.task_id import TopicPartition
 from processor_api.topology import Topology
 from spark_support.finished_runs import Sent, run_directory
 from streams.spark import read_topic
-from streams.spark.cluster import Cluster
-from streams.spark.cut import Cut
-from streams.spark.handover_rows import read
+from streams.spark.handover.cluster import Cluster
+from streams.spark.handover.cut import Cut
+from streams.spark.handover.rows import read
 from waiting import wait_until
 
 KILLED = """
@@ -41,8 +41,8 @@ class KillAfter(logging.Handler):
 logger = logging.getLogger("streams.spark")
 logger.setLevel(logging.INFO)
 logger.addHandler(KillAfter())
-from streams.spark.cut import Cut
-from streams.spark.handover import bootstrap
+from streams.spark.handover.cut import Cut
+from streams.spark.handover.bootstrap import bootstrap
 from word_count import topology
 config = {"application.id": sys.argv[1], "bootstrap.servers": sys.argv[2]}
 bootstrap(sys.argv[3], config, topology=topology, cut=Cut.from_json(sys.argv[5]))

@@ -190,8 +190,8 @@ CASES: dict[str, tuple[Callable[[], Any], Rows, Rows, tuple[str, ...], tuple[str
 
 @pytest.mark.parametrize("case", CASES)
 def test_outputs_and_tables_are_those_of_the_test_driver_byte_for_byte(spark: Any, tmp_path: Path, case: str) -> None:
-    from streams.spark.backfill import Backfill
-    from streams.spark.history import History
+    from streams.spark.backfill.history import History
+    from streams.spark.backfill.run import Backfill
 
     topology, rows, first, stores, versioned = CASES[case]
     expected = run_driver(topology, rows, first=first, versioned=[f"app-{store}-changelog" for store in versioned])

@@ -30,7 +30,7 @@ from streams import (
     TimeWindows,
     Topology,
 )
-from streams.spark.backfill_errors import (
+from streams.spark.backfill.errors import (
     CopartitionError,
     CyclicTopologyError,
     HistorySchemaError,
@@ -41,6 +41,10 @@ from streams.spark.backfill_errors import (
     UnsupportedContextError,
     UnsupportedForBackfill,
 )
+from streams.spark.backfill.progress import progress_of
+from streams.spark.backfill.shipped_topology import ship
+from streams.spark.backfill.stage_job import JobInput, StageJob
+from streams.spark.backfill.stage_task import run_attempt
 from streams.spark.errors import (
     NaiveTimestampError,
     NullTimestampError,
@@ -48,10 +52,6 @@ from streams.spark.errors import (
     SparkBridgeError,
     UnknownPartitionCount,
 )
-from streams.spark.progress import progress_of
-from streams.spark.shipped_topology import ship
-from streams.spark.stage_job import JobInput, StageJob
-from streams.spark.stage_task import run_attempt
 
 TEXTS = Consumed(key_serde=Serdes.STRING, value_serde=Serdes.STRING)
 COUNTED = Produced(key_serde=Serdes.STRING, value_serde=Serdes.LONG)
@@ -108,8 +108,8 @@ def truth(rows: list[Row]) -> dict[bytes | None, int]:
 
 
 def backfill(spark: Any, tmp_path: Path, topology: Any, rows: list[Row] | None, **options: Any) -> Any:
-    from streams.spark.backfill import Backfill
-    from streams.spark.history import History
+    from streams.spark.backfill.history import History
+    from streams.spark.backfill.run import Backfill
 
     columns = {name: options.pop(name) for name in ("partition", "offset", "encoded", "time_zone") if name in options}
     inputs = options.pop("inputs", None)
@@ -166,7 +166,7 @@ def test_a_backfill_goes_on_behind_the_stages_that_were_complete(spark: Any, tmp
 
 
 def test_a_run_directory_serves_one_backfill(spark: Any, tmp_path: Path) -> None:
-    from streams.spark.result import BackfillResult
+    from streams.spark.backfill.result import BackfillResult
 
     rows = rows_of(40)
     backfill(spark, tmp_path, count_by_value, rows, outputs="none").run()
@@ -195,7 +195,7 @@ def test_a_run_directory_serves_one_backfill(spark: Any, tmp_path: Path) -> None
 
 def test_a_history_of_values_gets_its_bytes_and_partitions_from_the_topology(spark: Any, tmp_path: Path) -> None:
     from processor_api.partitioner import partition_for_key
-    from streams.spark.history import History
+    from streams.spark.backfill.history import History
 
     frame = spark.range(500).selectExpr(
         "concat('key-', id % 50) as key",
@@ -383,7 +383,7 @@ PLANS: dict[str, tuple[Any, list[str], dict[str, Any], type[StreamsError], str]]
 
 @pytest.mark.parametrize("case", PLANS)
 def test_a_plan_that_cannot_work_is_refused_before_data_is_read(spark: Any, tmp_path: Path, case: str) -> None:
-    from streams.spark.history import History
+    from streams.spark.backfill.history import History
 
     topology, topics, options, kind, message = PLANS[case]
     unread = spark.range(1).selectExpr(
@@ -419,7 +419,7 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any], type[StreamsError], str]] = {
 
 @pytest.mark.parametrize("case", SCHEMAS)
 def test_columns_that_do_not_fit_are_refused_by_the_plan(spark: Any, tmp_path: Path, case: str) -> None:
-    from streams.spark.history import History
+    from streams.spark.backfill.history import History
 
     columns, options, kind, message = SCHEMAS[case]
     own = {name: options[name] for name in ("offset",) if name in options}

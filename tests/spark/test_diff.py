@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streams.spark import SparkBridgeError
-from streams.spark.diff import diff_tables
+from streams.spark.tables.diff import diff_tables
 
 SCHEMA = "key string, n int, value double"
 

@@ -21,9 +21,9 @@ from processor_api.topology import Topology
 from runtime_support.running_app import Cluster
 from spark_support.finished_runs import Sent, processed, run_directory, send_all
 from streams.kafka.offset_metadata import TopicPartitionMetadata
-from streams.spark.cut import Cut
-from streams.spark.handover import bootstrap
-from streams.spark.handover_errors import (
+from streams.spark.handover.bootstrap import bootstrap
+from streams.spark.handover.cut import Cut
+from streams.spark.handover.errors import (
     ApplicationRunningError,
     BackfillMismatchError,
     ChangelogNotEmptyError,

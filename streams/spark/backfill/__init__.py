@@ -1,0 +1,1 @@
+"""Runs a topology over history in Spark, stage by stage."""

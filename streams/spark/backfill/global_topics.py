@@ -1,0 +1,57 @@
+"""The records of the topics that fill global stores: written once, in order, and read by every task of every stage."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from streams.spark.backfill.rows import COLUMNS, RowWriter
+
+__all__ = ["write_global_rows"]
+
+
+def write_global_rows(topic: str, attempts: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Returns the function that Spark's ``mapInArrow`` runs to write the rows of one topic.
+
+    :param attempts: the directory in which each attempt makes its own.
+    """
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        name = f"p0-a{context.taskAttemptId()}"
+        writer, count = RowWriter(Path(attempts) / name), 0
+        try:
+            for batch in batches:
+                if batch.num_rows:
+                    writer.write("record", _rows(topic, batch, count))
+                    count += batch.num_rows
+            files = [f"{name}/{kind}.parquet" for kind in writer.finish()]
+        finally:
+            writer.close()
+        report = {"partition": 0, "attempt": context.taskAttemptId(), "files": files, "rows": count}
+        yield pa.RecordBatch.from_arrays([pa.array([json.dumps(report)])], names=["report"])
+
+    return run
+
+
+def _rows(topic: str, batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
+    count = batch.num_rows
+    has_headers = "headers" in batch.schema.names
+    headers = batch.column("headers") if has_headers else pa.nulls(count, COLUMNS.field("headers").type)
+    columns = [
+        pa.array([topic] * count, pa.string()),
+        batch.column("pid").fill_null(0).cast(pa.int32()),
+        pa.array(range(first, first + count), pa.int64()),
+        batch.column("key").cast(pa.binary()),
+        batch.column("value").cast(pa.binary()),
+        batch.column("ts"),
+        headers.cast(COLUMNS.field("headers").type),
+        pa.array([0] * count, pa.int32()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=COLUMNS)

@@ -1,0 +1,173 @@
+"""The history of one topic: a DataFrame, and the columns in which the parts of its records are."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from streams.spark.backfill.errors import HistorySchemaError
+from streams.spark.errors import NaiveTimestampError, SparkBridgeError
+from streams.spark.tables.offsets import ClusterConfig, Place, pin_offsets
+from streams.spark.tables.ranges import OffsetRanges
+from streams.spark.tables.read import offsets_of, read_topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+__all__ = ["History"]
+
+INTEGERS = ("tinyint", "smallint", "int", "bigint")
+BINARY = "binary"
+HEADERS = "array<struct<key:string,value:binary>>"
+
+
+@dataclass(frozen=True)
+class History:
+    """The records of one topic: a DataFrame with a row for each record.
+
+    Rows may be in any order. Timestamps are a ``timestamp`` column, or integers in ms since 1970; offsets and
+    partitions are integers; keys and values are ``binary``, as they are in Kafka, or with ``encoded=False`` values
+    that the serdes of the topology's source can write.
+
+    :param df: the rows.
+    :param key: the column of the keys; ``None`` if all keys are null.
+    :param partition: the column of the partition numbers, or ``None`` to compute them from the keys, as Kafka's default
+        partitioner for Java does (murmur2).
+    :param offset: the column of the offsets, or ``None`` if the history has none: then records are processed in the
+        order of their timestamps.
+    :param headers: the column of the headers, an array of structs of a string ``key`` and a binary ``value``.
+    :param encoded: whether keys and values are bytes as in Kafka.
+    :param time_zone: the zone of timestamps without one (``timestamp_ntz``), such as ``"Europe/Berlin"``.
+    :param partitions: the number of partitions that the topic has in Kafka.
+    """
+
+    df: DataFrame
+    key: str | None = "key"
+    value: str | None = "value"
+    timestamp: str = "timestamp"
+    partition: str | None = "partition"
+    offset: str | None = "offset"
+    headers: str | None = None
+    encoded: bool = True
+    time_zone: str | None = None
+    partitions: int | None = None
+
+    @staticmethod
+    def parquet(spark: SparkSession, path: str | list[str], **columns: Any) -> History:
+        """Returns the history in Parquet files.
+
+        :param path: a file or directory, or several.
+        :param columns: further arguments of :class:`History`.
+        """
+        paths = [path] if isinstance(path, str) else list(path)
+        return History(spark.read.parquet(*paths), **columns)
+
+    @staticmethod
+    def kafka(
+        spark: SparkSession,
+        config: ClusterConfig,
+        topic: str,
+        *,
+        offsets: OffsetRanges | None = None,
+        start: Place = "earliest",
+        end: Place = "latest",
+    ) -> History:
+        """Returns the records that Kafka retains of a topic, or a part of them.
+
+        The offsets are pinned here: with ``start`` and ``end`` as times, records of a time range are processed again.
+
+        :param offsets: pinned before (:func:`streams.spark.pin_offsets`), in place of ``start`` and ``end``.
+        :param start: ``"earliest"``, an offset, or a time with a zone.
+        :param end: ``"latest"``, an offset, or a time with a zone.
+        :raises OffsetRangeLost: if pinned records are not in the topic any more.
+        :raises UnknownPartitionCount: if the topic does not exist.
+        """
+        everything = pin_offsets(config, topic)
+        if offsets is None:
+            offsets = pin_offsets(config, topic, start=start, end=end)
+        elif start != "earliest" or end != "latest":
+            raise SparkBridgeError("give offsets, or start and end, not both", topic=topic)
+        rows = read_topic(spark, config, topic, offsets=offsets, headers=True, times="ms")
+        return History(rows, headers="headers", partitions=len(everything.ranges))
+
+    def check(self, topic: str) -> None:
+        """Checks that the columns are there and have types that can be read.
+
+        :raises HistorySchemaError: if one is missing or has another type.
+        :raises NaiveTimestampError: if timestamps have no zone.
+        """
+        types = dict(self.df.dtypes)
+        for name, column in self._columns().items():
+            if column not in types:
+                raise HistorySchemaError(
+                    f"the history of topic {topic!r} has no column {column!r} for its {name}; it has"
+                    f" {', '.join(sorted(types)) or 'none'}. Say History({name}=...) with the name of the column, or"
+                    f" None if there is none",
+                    topic=topic,
+                )
+            self._check_type(topic, name, column, types[column])
+
+    def _columns(self) -> dict[str, str]:
+        named = {name: getattr(self, name) for name in ("key", "value", "timestamp", "partition", "offset", "headers")}
+        return {name: column for name, column in named.items() if column is not None}
+
+    def _check_type(self, topic: str, name: str, column: str, kind: str) -> None:
+        where = f"column {column!r} of the history of topic {topic!r}"
+        if name == "timestamp":
+            if kind == "timestamp_ntz" and self.time_zone is None:
+                raise NaiveTimestampError(
+                    f"{where} has timestamps without a time zone: say History(time_zone='Europe/Berlin') with the zone"
+                    " they are in, or 'UTC'",
+                    topic=topic,
+                )
+            wanted: tuple[str, ...] = ("timestamp", "timestamp_ntz", *INTEGERS)
+        elif name in ("partition", "offset"):
+            wanted = INTEGERS
+        elif name == "headers":
+            wanted = (HEADERS,)
+        else:
+            wanted = (BINARY,) if self.encoded else ()
+        if wanted and kind not in wanted:
+            hint = "; say History(encoded=False) if the topology's serde shall write it" if wanted == (BINARY,) else ""
+            raise HistorySchemaError(f"{where} is {kind}, it must be {' or '.join(wanted)}{hint}", topic=topic)
+
+    def time_column(self) -> Column:
+        """Returns the timestamps in ms since 1970."""
+        from pyspark.sql import functions
+
+        kind, column = dict(self.df.dtypes)[self.timestamp], functions.col(_quoted(self.timestamp))
+        if kind in INTEGERS:
+            return column.cast("long")
+        if kind == "timestamp_ntz":
+            assert self.time_zone is not None
+            column = functions.convert_timezone(functions.lit(self.time_zone), functions.lit("UTC"), column)
+            micros = functions.timestamp_diff(
+                "MICROSECOND", functions.lit("1970-01-01 00:00:00").cast("timestamp_ntz"), column
+            )
+            return functions.floor(micros / functions.lit(1000)).cast("long")
+        return functions.unix_millis(column)
+
+    def column(self, name: str, otherwise: str) -> Column:
+        """Returns the column of a part of the records, or nulls of a type where the history does not have it."""
+        from pyspark.sql import functions
+
+        column = getattr(self, name)
+        return functions.lit(None).cast(otherwise) if column is None else functions.col(_quoted(column))
+
+    def description(self) -> Mapping[str, Any]:
+        """Returns data that two histories have in common if they are the same, as far as that can be known without
+        reading them: columns, types, the names of the files, and the offsets that were pinned."""
+        try:
+            pinned = offsets_of(self.df).to_json()
+        except SparkBridgeError:  # not a topic of Kafka
+            pinned = None
+        files = hashlib.sha256("\n".join(sorted(self.df.inputFiles())).encode()).hexdigest()
+        options = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "df"}
+        return {**options, "types": dict(self.df.dtypes), "files": files, "offsets": pinned}
+
+
+def _quoted(column: str) -> str:
+    """Returns a column's name in a form that may have dots in it."""
+    return "`" + column.replace("`", "``") + "`"

@@ -1,0 +1,288 @@
+"""The result of a backfill: outputs, tables and dead letters as DataFrames, and a report of each stage."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from processor_api.topology import Topology
+from processor_api.topology_function import TopologyLike
+from streams.config import StreamsConfig
+from streams.spark.backfill.errors import RunDirConflict
+from streams.spark.backfill.rows import SPARK_COLUMNS
+from streams.spark.backfill.run_directory import RunDirectory
+from streams.spark.backfill.shipped_topology import backfill_config
+from streams.spark.errors import SparkBridgeError
+from streams.spark.tables.changelog_rows import table_of_rows
+from streams.spark.tables.diff import diff_tables
+from streams.spark.tables.store_layouts import load_topology, table_layout
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["BackfillResult", "StageReport"]
+
+
+@dataclass(frozen=True)
+class StageReport:
+    """Reports one stage: its tasks, and what they read and wrote."""
+
+    stage: int
+    subtopologies: tuple[int, ...]
+    tasks: tuple[Mapping[str, Any], ...]
+    """One entry for each task, with its files and counts (`streams/spark/backfill/stage_task.py`)."""
+    seconds: float
+    resumed: bool
+    """Whether an earlier run had completed it."""
+
+    @property
+    def rows(self) -> int:
+        """The number of records read."""
+        return sum(task["rows"] for task in self.tasks)
+
+    @property
+    def dropped(self) -> int:
+        """The number of records that were dropped, such as late ones and those with null keys."""
+        return sum(task["dropped"] for task in self.tasks)
+
+    @property
+    def gaps(self) -> int:
+        """The number of holes between offsets; compaction and transactions leave such holes too."""
+        return sum(task["gaps"] for task in self.tasks)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """The number of records written to each topic; of changelogs, the number of rows in the end."""
+        found: dict[str, int] = {}
+        for task in self.tasks:
+            for topic, count in task["counts"].items():
+                found[topic] = found.get(topic, 0) + count
+        return found
+
+    def __str__(self) -> str:
+        written = ", ".join(f"{topic} {count:,}" for topic, count in sorted(self.counts.items())) or "nothing"
+        how = "kept from an earlier run" if self.resumed else f"{self.seconds:.1f} s"
+        dropped = f", {self.dropped:,} dropped" if self.dropped else ""
+        gaps = f", {self.gaps:,} holes between offsets" if self.gaps else ""
+        return f"stage {self.stage}: {self.rows:,} records{dropped}{gaps}; wrote {written} ({how})"
+
+
+class BackfillResult:
+    """Gives what a backfill wrote as DataFrames. Nothing is read before an action of Spark."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        directory: RunDirectory,
+        topology: Topology,
+        config: StreamsConfig,
+        stages: Iterable[StageReport],
+    ) -> None:
+        self._spark = spark
+        self._config = config
+        self._directory = directory
+        self._topology = topology
+        self.stages = tuple(stages)
+        run = directory.read_run()
+        assert run is not None
+        self.application_id: str = run["application_id"]
+        self.options: Mapping[str, Any] = run["options"]
+
+    @property
+    def run_dir(self) -> str:
+        """The path of the run directory."""
+        return str(self._directory.path)
+
+    @property
+    def topology(self) -> Topology:
+        """The topology that was run."""
+        return self._topology
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """Totals over all stages."""
+        return {
+            "rows": sum(stage.rows for stage in self.stages),
+            "dropped-records-total": sum(stage.dropped for stage in self.stages),
+            "offset-gaps-total": sum(stage.gaps for stage in self.stages),
+            "seconds": sum(stage.seconds for stage in self.stages),
+        }
+
+    @staticmethod
+    def load(
+        spark: SparkSession,
+        run_dir: str | os.PathLike[str],
+        topology: TopologyLike | str,
+        config: StreamsConfig | Mapping[str, Any] | None = None,
+    ) -> BackfillResult:
+        """Returns the result of a backfill that has ended before.
+
+        :param topology: the topology that was run, a function that makes it, or ``"module:function"``.
+        :param config: the settings it was run with; tables need the default serdes.
+        :raises RunDirConflict: if the directory has no complete backfill.
+        """
+        directory = RunDirectory(run_dir)
+        run = directory.read_run()
+        if run is None:
+            raise RunDirConflict(f"{str(directory.path)!r} holds no backfill: give the run_dir of one")
+        stages = []
+        for number in range(run["stages"]):
+            found = directory.done(directory.stage_path(number))
+            if found is None:
+                raise RunDirConflict(
+                    f"the backfill in {str(directory.path)!r} is not complete, stage {number} is missing: run it again,"
+                    " it goes on where it stopped"
+                )
+            stages.append(stage_report(found, resumed=True))
+        settings = backfill_config(config, run["application_id"])
+        return BackfillResult(spark, directory, load_topology(topology, settings), settings, stages)
+
+    # ------------------------------------------------------------------ frames
+
+    def output(self, topic: str) -> DataFrame:
+        """Returns the records that the topology wrote to a topic, as bytes: columns ``partition``, ``upstream``,
+        ``seq``, ``key``, ``value``, ``timestamp``, ``headers``.
+
+        Within a partition of the topic the records of one task (``upstream``) are in the order of ``seq``.
+
+        :raises SparkBridgeError: if the topology writes no such topic, or outputs were not kept.
+        """
+        from pyspark.sql import functions
+
+        known = {name for stage in self.stages for task in stage.tasks for name in task["counts"]}
+        if self.options["outputs"] == "none":
+            raise SparkBridgeError("the backfill ran with outputs='none', so it has tables only", topic=topic)
+        if topic not in known and topic not in self.options["written"]:
+            raise SparkBridgeError(
+                f"the backfill wrote nothing to topic {topic!r}{_nearest(topic, self.options['written'])}", topic=topic
+            )
+        rows = self._rows("record", lambda task: topic in task["counts"])
+        columns = ["partition", "upstream", "seq", "key", "value", _timestamp(), "headers"]
+        return rows.where(functions.col("topic") == topic).select(*columns)
+
+    def table(self, store: str, *, raw: bool = False, expired_windows: bool = False) -> DataFrame:
+        """Returns the table of a store at the end of the history, with the columns of :func:`streams.spark.read_table`
+        except ``changelog_offset``.
+
+        :param raw: keys and values as bytes.
+        :param expired_windows: also windows and sessions whose retention is over.
+        :raises SparkBridgeError: if there is no such store, it has no changelog of its own, or its rows are no columns.
+        """
+        self.changelog(store)
+        layout = table_layout(self._config, self._topology, store, raw=raw)
+        return table_of_rows(self.changelog_rows(store), layout, all_versions=True, expired=expired_windows)
+
+    def diff(self, store: str, live: DataFrame) -> DataFrame:
+        """Compares the table of a store with that of the live application (:func:`streams.spark.read_table`).
+
+        :param live: the live table; read it as of the offsets at which the history ends.
+        :returns: a row for each key that differs: ``difference`` (``only_backfill``, ``only_live`` or ``different``),
+            and both rows in the columns ``backfill`` and ``live``.
+        :raises SparkBridgeError: if the tables have other columns; read both with the same serdes, or both raw.
+        """
+        raw = dict(live.dtypes).get("key") == "binary" and dict(live.dtypes).get("value") == "binary"
+        layout = table_layout(self._config, self._topology, store, raw=raw)
+        own = self.table(store, raw=raw)
+        values = [name for name in ("value", "timestamp", "valid_to") if name in own.columns]
+        keys = ("partition", *layout.key_columns)
+        return diff_tables(own, live, keys=keys, values=values, names=("backfill", "live"))
+
+    def changelog_rows(self, store: str) -> DataFrame:
+        """Returns the last record of each key of a store's changelog, as bytes: columns ``partition``, ``seq``,
+        ``key``, ``value``, ``ts`` in ms, ``headers``. Versioned stores have each version.
+
+        :raises SparkBridgeError: if there is no such store, or it has no changelog of its own.
+        """
+        from pyspark.sql import functions
+
+        changelog = self.changelog(store)
+        rows = self._rows("state", lambda task: changelog in task["checksums"])
+        own = rows.where(functions.col("topic") == changelog)
+        return own.select("partition", "seq", "key", "value", "ts", "headers")
+
+    def changelog(self, store: str) -> str:
+        """Returns the name of the changelog of a store.
+
+        :raises SparkBridgeError: if there is no such store, or it has no changelog of its own.
+        """
+        stores: Mapping[str, str | None] = self.options["changelogs"]
+        if store not in stores:
+            raise SparkBridgeError(f"the topology has no store {store!r}{_nearest(store, stores)}", store=store)
+        changelog = stores[store]
+        if changelog is None:
+            raise SparkBridgeError(
+                f"store {store!r} has no changelog of its own, so a backfill does not keep its rows: read the topic"
+                " that fills it, or turn its logging on",
+                store=store,
+            )
+        return changelog
+
+    def dead_letters(self) -> DataFrame:
+        """Returns the records that could not be read or processed: columns ``partition`` (of the task), ``key``,
+        ``value``, ``timestamp``, ``headers``, which name the error and the place."""
+        from pyspark.sql import functions
+
+        rows = self._rows("error", lambda task: True)
+        return rows.select(functions.col("upstream").alias("partition"), "key", "value", _timestamp(), "headers")
+
+    @property
+    def fingerprint(self) -> str:
+        """A text that two results have in common if their tables are the same."""
+        checksums = [[task["checksums"] for task in stage.tasks] for stage in self.stages]
+        return sha256(json.dumps(checksums, sort_keys=True).encode()).hexdigest()
+
+    def files(self, kind: str, wanted: Callable[[Mapping[str, Any]], bool] = lambda task: True) -> tuple[str, ...]:
+        """Returns the files of a kind, ``"record"``, ``"state"`` or ``"error"``.
+
+        :param wanted: asked with the tasks of a stage; a stage none of whose tasks is wanted is left out.
+        """
+        return tuple(
+            str(self._directory.stage_path(stage.stage) / name)
+            for stage in self.stages
+            if any(map(wanted, stage.tasks))
+            for task in stage.tasks
+            for name in task["files"]
+            if name.startswith(f"kind={kind}/")
+        )
+
+    def _rows(self, kind: str, wanted: Callable[[Mapping[str, Any]], bool]) -> DataFrame:
+        return read_rows(self._spark, self.files(kind, wanted))
+
+    def __repr__(self) -> str:
+        return f"<BackfillResult of {self.application_id!r} in {self.run_dir}: {len(self.stages)} stages>"
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.stages))
+
+
+def stage_report(manifest: Mapping[str, Any], *, resumed: bool) -> StageReport:
+    """Returns the report of a stage from the list of what it wrote."""
+    subtopology = manifest["subtopology"]
+    numbers = tuple(subtopology) if isinstance(subtopology, list) else (subtopology,)
+    return StageReport(manifest["stage"], numbers, tuple(manifest["tasks"]), manifest["seconds"], resumed)
+
+
+def read_rows(spark: SparkSession, files: Sequence[str]) -> DataFrame:
+    """Returns the rows of some files of a run directory (`streams.spark.backfill.rows`)."""
+    if not files:
+        return spark.createDataFrame([], SPARK_COLUMNS)
+    return spark.read.schema(SPARK_COLUMNS).parquet(*(f"file://{path}" for path in files))
+
+
+def _timestamp() -> Any:
+    from pyspark.sql import functions
+
+    return functions.timestamp_millis(functions.col("ts")).alias("timestamp")
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    names = sorted(known)
+    near = get_close_matches(name, names)
+    if near:
+        return f"; did you mean {' or '.join(map(repr, near))}?"
+    return f"; there are {', '.join(map(repr, names))}" if names else ""

@@ -1,0 +1,395 @@
+"""Runs a topology over history, stage by stage, in Spark.
+
+Each Kafka partition of a subtopology is one Spark task, which runs the live application's own task over the rows of
+that partition, in the order in which live would have read them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from processor_api.clock import Clock, SystemClock
+from processor_api.nodes import SourceNode
+from processor_api.topology import Topology
+from streams.config import StreamsConfig
+from streams.kafka.internal_topics import internal_topic_counts
+from streams.spark.backfill.earlier_state import earlier_state
+from streams.spark.backfill.errors import UnsupportedForBackfill
+from streams.spark.backfill.global_topics import write_global_rows
+from streams.spark.backfill.history import History
+from streams.spark.backfill.prepared_history import Preparation, prepared
+from streams.spark.backfill.progress import progress_of
+from streams.spark.backfill.result import BackfillResult, StageReport, read_rows, stage_report
+from streams.spark.backfill.run_directory import RunDirectory
+from streams.spark.backfill.shipped_topology import ShippedTopology, checked_topology, dead_letter_topic, ship
+from streams.spark.backfill.stage_input import InputRows, history_rows, order_by_time, placed_rows, written_rows
+from streams.spark.backfill.stage_job import JobInput, StageJob
+from streams.spark.backfill.stage_task import run_missing_tasks, run_stage_task
+from streams.spark.backfill.stages import Stage, StageInput, plan_stages
+from streams.spark.backfill.task_errors import error_of
+from streams.spark.errors import SparkBridgeError, UnknownPartitionCount
+from streams.spark.session import check_version, check_workers
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Backfill", "BackfillPlan"]
+
+Order = Literal["auto", "offset", "time"]
+
+
+@dataclass(frozen=True)
+class BackfillPlan:
+    """The stages of a backfill."""
+
+    application_id: str
+    stages: tuple[Stage, ...]
+    global_topics: tuple[str, ...]
+    """Topics that fill global stores; they are read before the first stage."""
+    orders: Mapping[str, str]
+    """The order in which the records of each history are processed, ``"offset"`` or ``"time"``."""
+
+    def explain(self) -> str:
+        """Returns the plan as text: each stage with its inputs, stores and outputs."""
+        lines = [f"backfill of {self.application_id!r}"]
+        lines += [f"  global table of topic {topic}" for topic in self.global_topics]
+        for stage in self.stages:
+            numbers = ", ".join(map(str, stage.subtopologies))
+            count = stage.spark_tasks
+            lines.append(f"  stage {stage.number}: subtopology {numbers}, {count} task{'s' * (count != 1)}")
+            lines += [f"    reads {self._input(one)}" for one in stage.inputs]
+            lines += [f"    sends round {topic}" for topic in sorted(stage.looped)]
+            lines += [f"    keeps {store}" for store in stage.stores]
+            lines += [f"    writes {topic}" for topic in sorted(stage.topics_written - stage.looped)]
+        return "\n".join(lines)
+
+    def _input(self, one: StageInput) -> str:
+        source = f"history by {self.orders[one.topic]}" if one.stage is None else f"stage {one.stage}"
+        return f"{one.topic} ({source}, {one.partitions} partition{'s' * (one.partitions != 1)})"
+
+
+@dataclass(frozen=True, repr=False)
+class Backfill:
+    """Runs a topology over history.
+
+    The topology is the live one, unchanged. Outputs and tables are those that a live application would have written,
+    had it read the same records with all its inputs at hand; records of repartition topics are in one of the orders
+    that live may have, always the same.
+
+    :param spark: the session; its executors need this library.
+    :param topology: ``"module:function"``, or a function that makes a topology and may take the configuration.
+    :param inputs: the history of each topic that the topology reads, repartition topics left out.
+    :param application_id: the id of the live application: internal topics are named after it.
+    :param run_dir: a directory that the driver and all executors can write to; stages that are complete are not run
+        again.
+    :param partitions: the number of partitions of each topic as Kafka has it, where the history does not know it; also
+        of the topics that sinks write to, if the partitions of outputs matter.
+    :param config: further settings of the application, such as default serdes.
+    :param order: ``"offset"`` is the order of live: by offset within a partition, and the smallest timestamp first
+        among several inputs. ``"time"`` is by timestamp alone. ``"auto"`` is by offset where there are offsets.
+    :param wall_clock: ``"off"`` lets the wall clock stand still, so that nothing is done by it; ``"event-time"`` moves
+        it with the timestamps of the records.
+    :param initial_state: the result of an earlier backfill of the same stores: tables begin with its tables, and the
+        history continues where its history ended.
+    :param outputs: ``"all"`` keeps the records that sinks write, ``"none"`` keeps tables only, which is faster.
+    :param on_cycle: ``"single_task"`` runs subtopologies that feed each other in one task, ``"error"`` refuses them.
+    :param on_error: ``"fail"`` ends the backfill with the first record that cannot be read or processed,
+        ``"dead_letter"`` sets such records aside; a handler in the configuration is not used then.
+    """
+
+    spark: SparkSession
+    topology: str | Callable[..., Any]
+    inputs: Mapping[str, History]
+    _: KW_ONLY
+    application_id: str
+    run_dir: str | os.PathLike[str]
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    config: StreamsConfig | Mapping[str, Any] = field(default_factory=dict)
+    order: Order = "auto"
+    wall_clock: Literal["off", "event-time"] = "off"
+    initial_state: BackfillResult | None = None
+    outputs: Literal["all", "none"] = "all"
+    on_cycle: Literal["single_task", "error"] = "single_task"
+    on_error: Literal["fail", "dead_letter"] = "fail"
+
+    def __post_init__(self) -> None:
+        """Checks the options, and that the topology can be made.
+
+        :raises SparkBridgeError: if an option is wrong, or the topology cannot be made or sent to the executors.
+        """
+        _check_choice("order", self.order, ("auto", "offset", "time"))
+        _check_choice("wall_clock", self.wall_clock, ("off", "event-time"))
+        _check_choice("outputs", self.outputs, ("all", "none"))
+        _check_choice("on_cycle", self.on_cycle, ("single_task", "error"))
+        _check_choice("on_error", self.on_error, ("fail", "dead_letter"))
+        _ = self._directory, self._made
+
+    @cached_property
+    def _directory(self) -> RunDirectory:
+        return RunDirectory(self.run_dir)
+
+    @cached_property
+    def _shipped(self) -> ShippedTopology:
+        return ship(self.topology, self.application_id, self.config, dead_letters=self.on_error == "dead_letter")
+
+    @cached_property
+    def _made(self) -> Topology:
+        return checked_topology(self._shipped)
+
+    @cached_property
+    def _clock(self) -> Clock:
+        return SystemClock()
+
+    @property
+    def _settings(self) -> StreamsConfig:
+        return self._shipped.config
+
+    # ------------------------------------------------------------------ plan
+
+    def plan(self) -> BackfillPlan:
+        """Returns the stages. Reads no data.
+
+        :raises SparkBridgeError: if the backfill cannot run: one of its subclasses says why.
+        """
+        counts = self._counts()
+        stages = plan_stages(self._made, self._settings.dotted(), self.inputs, counts, on_cycle=self.on_cycle)
+        for topic, history in self.inputs.items():
+            history.check(topic)
+            if self.order == "offset" and history.offset is None:
+                raise UnsupportedForBackfill(
+                    f"order='offset' needs offsets, and the history of topic {topic!r} has none: say order='time', or"
+                    " give History(offset=...)",
+                    topic=topic,
+                )
+        for stage in stages:
+            self._check_extractors(stage)
+            if self.initial_state is not None:
+                earlier_state(self.initial_state, stage)
+        globals_ = tuple(dict.fromkeys(store.topic for store in self._made.global_stores.values()))
+        orders = {topic: "time" if order_by_time(one, self.order) else "offset" for topic, one in self.inputs.items()}
+        return BackfillPlan(self.application_id, stages, globals_, orders)
+
+    def _counts(self) -> dict[str, int]:
+        counts = {topic: one.partitions for topic, one in self.inputs.items() if one.partitions is not None}
+        for topic, count in self.partitions.items():
+            if type(count) is not int or count < 1:
+                raise UnknownPartitionCount(
+                    f"partitions={{{topic!r}: {count!r}}}: it must be a number from 1", topic=topic
+                )
+            if counts.setdefault(topic, count) != count:
+                raise UnknownPartitionCount(
+                    f"topic {topic!r} has {counts[topic]} partitions by its history and {count} by partitions=:"
+                    " give the number that it has in Kafka",
+                    topic=topic,
+                )
+        for store in self._made.global_stores.values():
+            counts.setdefault(store.topic, 1)
+        return counts
+
+    def _check_extractors(self, stage: Stage) -> None:
+        """Refuses extractors where the order of a stage's records depends on the times they give."""
+        if len(stage.inputs) < 2 and all(one.stage is not None or self._by_offset(one.topic) for one in stage.inputs):
+            return
+        for plan in stage.plans:
+            for topic, name in plan.topics.items():
+                node = plan.topology.nodes[name]
+                assert isinstance(node, SourceNode)
+                given = node.timestamp_extractor or self._settings.default_timestamp_extractor
+                if given is not None and topic not in stage.looped and topic not in plan.repartition_topics:
+                    raise UnsupportedForBackfill(
+                        f"source {name!r} has a timestamp extractor, and the order of live would follow its times: it"
+                        " cannot be known before the records are read. Put the extracted time into the history's"
+                        " timestamp column and leave the extractor out",
+                        node=name,
+                        topic=topic,
+                        made_at=plan.topology.line_of(name),
+                    )
+
+    def _by_offset(self, topic: str) -> bool:
+        return not order_by_time(self.inputs[topic], self.order)
+
+    # ------------------------------------------------------------------ run
+
+    def run(self, *, resume: bool = True) -> BackfillResult:
+        """Runs the stages that are not complete, and returns the result.
+
+        :param resume: whether to keep the stages that an earlier run has completed.
+        :raises RunDirConflict: if the run directory holds another backfill.
+        :raises SparkBridgeError: if the backfill cannot run, or a task fails; what the tasks raise is raised here.
+        """
+        plan = self.plan()
+        check_version(self.spark)
+        check_workers(self.spark)
+        self._directory.begin(self._wanted(plan), resume=resume)
+        try:
+            globals_ = {topic: self._global_files(n, topic) for n, topic in enumerate(plan.global_topics)}
+            reports: list[StageReport] = []
+            for stage in plan.stages:
+                found = self._directory.done(self._directory.stage_path(stage.number))
+                if found is not None:
+                    reports.append(stage_report(found, resumed=True))
+                else:
+                    reports.append(self._run_stage(stage, reports, globals_))
+            return BackfillResult(self.spark, self._directory, self._made, self._settings, reports)
+        finally:
+            self._directory.release()
+
+    def _wanted(self, plan: BackfillPlan) -> dict[str, Any]:
+        """Returns what is run, as data: two runs with the same data give the same result."""
+        stores: dict[str, str | None] = dict.fromkeys(self._made.stores)
+        for stage in plan.stages:
+            for each in stage.plans:
+                own = {store: topic for store, topic in each.changelogs.items() if store not in each.source_changelogs}
+                stores.update(own)
+        return {
+            "application_id": self.application_id,
+            "topology": self._shipped.fingerprint(self._made),
+            "inputs": {topic: dict(history.description()) for topic, history in self.inputs.items()},
+            "options": {
+                "order": self.order,
+                "wall_clock": self.wall_clock,
+                "initial_state": None if self.initial_state is None else self.initial_state.fingerprint,
+                "outputs": self.outputs,
+                "on_error": self.on_error,
+                "cache_bytes": self._settings.statestore_cache_max_bytes,
+                "default_serdes": [
+                    None if one is None else one.name
+                    for one in (self._settings.default_key_serde, self._settings.default_value_serde)
+                ],
+                "partitions": self._counts(),
+                "written": sorted({topic for stage in plan.stages for topic in stage.topics_written}),
+                "changelogs": stores,
+            },
+            "stages": len(plan.stages),
+        }
+
+    def _global_files(self, number: int, topic: str) -> tuple[str, ...]:
+        """Returns files with the records of a topic that fills a global store; writes them if they are not there."""
+        path = self._directory.global_path(number)
+        found = self._directory.done(path)
+        if found is None:
+            self._directory.clear(path)
+            rows = placed_rows(
+                [history_rows(topic, self.inputs[topic], by_offset=self._by_offset(topic))], 1, in_one_task=True
+            )
+            write = write_global_rows(topic, str(self._directory.attempts_path(path)))
+            tasks = self._reports(rows, write, f"global topic {topic!r}", 1)
+            self._directory.complete(path, {"topic": topic, "tasks": tasks})
+            found = self._directory.done(path)
+            assert found is not None
+        return tuple(str(path / name) for task in found["tasks"] for name in task["files"])
+
+    def _run_stage(
+        self, stage: Stage, reports: list[StageReport], globals_: Mapping[str, tuple[str, ...]]
+    ) -> StageReport:
+        path = self._directory.stage_path(stage.number)
+        self._directory.clear(path)
+        begin = self._clock.monotonic()
+        inputs = [self._input_rows(one, reports) for one in stage.inputs]
+        job = self._job(stage, inputs, globals_)
+        rows = placed_rows(inputs, stage.partitions, in_one_task=bool(stage.looped))
+        tasks = self._reports(rows, run_stage_task(job), f"stage {stage.number}", stage.spark_tasks)
+        tasks += self._run_missing(stage, job, tasks)
+        self._check_read_again(stage, tasks)
+        manifest = {
+            "stage": stage.number,
+            "subtopology": stage.subtopologies[0] if len(stage.subtopologies) == 1 else list(stage.subtopologies),
+            "seconds": self._clock.monotonic() - begin,
+            "tasks": tasks,
+        }
+        self._directory.complete(path, manifest)
+        found = self._directory.done(path)
+        assert found is not None
+        return stage_report(found, resumed=False)
+
+    def _run_missing(self, stage: Stage, job: StageJob, tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Runs the tasks that Spark left out: of an input that it knows to be empty it makes no tasks at all."""
+        done = {0 for _ in tasks} if stage.looped else {task["partition"] for task in tasks}
+        missing = frozenset(range(stage.spark_tasks)) - done
+        if not missing:
+            return []
+        rows = self.spark.range(0, stage.spark_tasks, 1, stage.spark_tasks)
+        return self._reports(rows, run_missing_tasks(job, missing), f"stage {stage.number}", stage.spark_tasks)
+
+    def _check_read_again(self, stage: Stage, tasks: list[dict[str, Any]]) -> None:
+        """Refuses records for topics that the topology reads and that only a function named: no stage reads them."""
+        found = {topic for task in tasks for topic in task["counts"]} - stage.topics_written
+        for topic in sorted(found.intersection(self.inputs)):
+            raise UnsupportedForBackfill(
+                f"a sink whose topic is named by a function wrote to {topic!r}, which the topology reads again: such"
+                " records would not be read. Name the topic at the sink",
+                topic=topic,
+            )
+
+    def _input_rows(self, one: StageInput, reports: list[StageReport]) -> InputRows:
+        if one.stage is None:
+            return self._history_rows(one.topic, one.partitions)
+        report = reports[one.stage]
+        files = [name for task in report.tasks for name in task["files"] if name.startswith("kind=record/")]
+        root = self._directory.stage_path(one.stage)
+        writers = sum(one.topic in task["counts"] for task in report.tasks)
+        return written_rows(one.topic, read_rows(self.spark, [str(root / name) for name in files]), max(1, writers))
+
+    def _history_rows(self, topic: str, partitions: int) -> InputRows:
+        history = self.inputs[topic]
+        found = history_rows(topic, history, by_offset=self._by_offset(topic))
+        if history.encoded and history.partition is not None:
+            return found
+        job = Preparation(self._shipped, topic, partitions, not history.encoded, history.partition is None)
+        columns = [f"`{name}` {kind}" for name, kind in found.rows.dtypes if name not in ("key", "value")]
+        schema = ", ".join([*columns, "key binary", "value binary"])
+        return replace(found, rows=found.rows.mapInArrow(prepared(job), schema))
+
+    def _job(self, stage: Stage, inputs: list[InputRows], globals_: Mapping[str, tuple[str, ...]]) -> StageJob:
+        counts = self._counts()
+        internal = internal_topic_counts(self._made, self._settings.dotted(), counts)
+        nodes = list(self._made.nodes)
+        order = {topic: nodes.index(source) for plan in stage.plans for topic, source in plan.topics.items()}
+        return StageJob(
+            shipped=self._shipped,
+            stage=stage.number,
+            subtopologies=stage.subtopologies,
+            looped=tuple(sorted(stage.looped, key=order.__getitem__)),
+            inputs=tuple(
+                JobInput(one.topic, one.partitions, one.stage is None and self._has_offsets(one.topic), one.stage)
+                for one in stage.inputs
+            ),
+            counts=counts,
+            written_counts={**counts, **internal},
+            attempts=str(self._directory.attempts_path(self._directory.stage_path(stage.number))),
+            kept_outputs=None if self.outputs == "all" else self._needed_outputs(),
+            wall_clock=self.wall_clock,
+            global_files=globals_,
+            earlier=None if self.initial_state is None else earlier_state(self.initial_state, stage),
+        )
+
+    def _has_offsets(self, topic: str) -> bool:
+        return self.inputs[topic].offset is not None and self._by_offset(topic)
+
+    def _needed_outputs(self) -> frozenset[str]:
+        """Returns the topics that the topology reads again, and that of dead letters."""
+        stages = self.plan().stages
+        read = {one.topic for stage in stages for one in stage.inputs if one.stage is not None}
+        looped = {topic for stage in stages for topic in stage.looped}
+        return frozenset({*read, *looped, dead_letter_topic(self.application_id)})
+
+    def _reports(self, rows: DataFrame, run: Callable[[Any], Any], what: str, tasks: int) -> list[dict[str, Any]]:
+        """Runs a function over rows in Spark and returns what its tasks report, by partition."""
+        try:
+            with progress_of(self.spark, what, tasks):
+                found = rows.mapInArrow(run, "report string").collect()
+        except Exception as error:
+            raise error_of(error, f"{what} of the backfill") from error
+        return sorted(
+            (json.loads(row[0]) for row in found), key=lambda task: (task["partition"], task.get("subtopology"))
+        )
+
+
+def _check_choice(name: str, given: Any, choices: tuple[str, ...]) -> None:
+    if given not in choices:
+        raise SparkBridgeError(f"{name}={given!r}: it must be {' or '.join(map(repr, choices))}")

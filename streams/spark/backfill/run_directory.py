@@ -1,0 +1,228 @@
+"""The directory of one backfill: what was asked for, and the files of each stage with a list of them.
+
+::
+
+    run.json                                    what is run: application, topology, inputs, options
+    stage=0/kind=record/p3-a17.parquet          records that sinks wrote (formats: streams/spark/backfill/rows.py)
+    stage=0/kind=state/p3-a17.parquet           rows of changelogs after the last record
+    stage=0/kind=error/p3-a17.parquet           records that could not be processed
+    stage=0/_DONE.json                          its tasks with their files; the stage is complete when it is there
+
+A task writes below ``_attempts``, which Spark and readers of Parquet leave out; the driver moves the files of the
+attempts that Spark counted when all tasks are done. So a file of an attempt that failed is never read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+from uuid import uuid4
+
+from state.directory.file_lock import FileLock
+from state.directory.own_files import write_own
+from streams.spark.backfill.errors import RunDirConflict
+
+__all__ = ["RunDirectory", "local_path"]
+
+VERSION = 1
+ATTEMPTS = "_attempts"
+DONE = "_DONE.json"
+RUN = "run.json"
+GLOBALS = "globals"
+
+
+def local_path(path: str | os.PathLike[str]) -> Path:
+    """Returns the path of a directory that driver and executors reach by the same name.
+
+    :raises RunDirConflict: for the address of an object store.
+    """
+    text = os.fspath(path)
+    scheme = urlsplit(text).scheme
+    if scheme and scheme != "file" and "://" in text:
+        raise RunDirConflict(
+            f"run_dir {text!r} is no directory of a file system: give a path that the driver and all executors can"
+            " write to (a local one with a local master, a mounted one on a cluster)"
+        )
+    return Path(unquote(urlsplit(text).path) if scheme == "file" else text).absolute()
+
+
+class RunDirectory:
+    """The directory of one backfill; the driver writes it, and one driver at a time."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = local_path(path)
+        self.run_id = uuid4().hex
+        self._lock: FileLock | None = None
+
+    # ------------------------------------------------------------------ begin
+
+    def begin(self, wanted: Mapping[str, Any], *, resume: bool) -> None:
+        """Takes the directory for a run.
+
+        :param wanted: what is run, as data that JSON can hold.
+        :param resume: whether stages that are complete stay; otherwise they are deleted.
+        :raises RunDirConflict: if it is in use, holds something else, or another run than that.
+        """
+        self._acquire()
+        try:
+            found = self.read_run()
+            if found is None:
+                self._check_empty()
+            elif resume:
+                self._check_same(found, wanted)
+            if found is None or not resume:
+                self.wipe()
+                write_own(self.path / RUN, json.dumps({"version": VERSION, **wanted}, indent=1, sort_keys=True))
+        except BaseException:
+            self.release()
+            raise
+
+    def _acquire(self) -> None:
+        if self.path.exists() and not self.path.is_dir():
+            raise RunDirConflict(f"run_dir {str(self.path)!r} is a file: give a directory")
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = FileLock.try_acquire(self.path / ".lock")
+        except OSError as error:
+            raise RunDirConflict(f"run_dir {str(self.path)!r} cannot be written: {error}") from error
+        if self._lock is None:
+            raise RunDirConflict(f"another process runs a backfill in {str(self.path)!r}: wait until it has ended")
+
+    def release(self) -> None:
+        """Gives the directory free for other runs."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()
+
+    def _check_empty(self) -> None:
+        others = sorted(path.name for path in self.path.iterdir() if path.name not in (".lock", RUN + ".tmp"))
+        if others:
+            raise RunDirConflict(
+                f"run_dir {str(self.path)!r} is not empty and holds no backfill ({', '.join(others[:3])}): give another"
+                " directory"
+            )
+
+    def _check_same(self, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+        wanted = json.loads(json.dumps(wanted))
+        if found.get("version") != VERSION:
+            raise RunDirConflict(
+                f"run_dir {str(self.path)!r} was written by another version of this library (format"
+                f" {found.get('version')}, this one writes {VERSION}): give another directory, or run(resume=False)"
+            )
+        different = [name for name in wanted if found.get(name) != wanted[name]]
+        if different:
+            shown = "; ".join(_difference(name, found.get(name), wanted[name]) for name in different)
+            raise RunDirConflict(
+                f"run_dir {str(self.path)!r} holds another backfill, with other {' and '.join(different)}: {shown}."
+                " Give another directory, or run(resume=False) to delete what is there"
+            )
+
+    # ------------------------------------------------------------------ content
+
+    def read_run(self) -> dict[str, Any] | None:
+        """Returns what is run here; ``None`` if there is none.
+
+        :raises RunDirConflict: if it cannot be read.
+        """
+        return self._read_json(self.path / RUN)
+
+    def stage_path(self, stage: int) -> Path:
+        """Returns the directory of a stage."""
+        return self.path / f"stage={stage}"
+
+    def global_path(self, number: int) -> Path:
+        """Returns the directory of the records of a global topic, by its place among them."""
+        return self.path / GLOBALS / f"topic={number}"
+
+    def attempts_path(self, directory: Path) -> Path:
+        """Returns the directory below which the tasks of this run write."""
+        return directory / ATTEMPTS / self.run_id
+
+    def done(self, directory: Path) -> dict[str, Any] | None:
+        """Returns the list of what a stage wrote; ``None`` if it is not complete.
+
+        :raises RunDirConflict: if one of its files is missing.
+        """
+        found = self._read_json(directory / DONE)
+        if found is not None:
+            for task in found["tasks"]:
+                for name in task["files"]:
+                    if not (directory / name).is_file():
+                        raise RunDirConflict(
+                            f"the file {str(directory / name)!r} of a complete stage is missing: restore it, or delete"
+                            f" {str(directory / DONE)!r} to run the stage again"
+                        )
+        return found
+
+    def clear(self, directory: Path) -> None:
+        """Deletes what an incomplete stage left."""
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True, exist_ok=True)
+
+    def complete(self, directory: Path, manifest: Mapping[str, Any]) -> None:
+        """Moves the files of the attempts that count to their places, and marks the stage as complete.
+
+        :param manifest: has the tasks; the files of each are paths below the directory of the attempts.
+        """
+        attempts = self.attempts_path(directory)
+        tasks = []
+        for task in manifest["tasks"]:
+            files = []
+            for name in task["files"]:
+                kind = Path(name).stem
+                target = f"kind={kind}/p{task['partition']}-a{task['attempt']}.parquet"
+                (directory / target).parent.mkdir(exist_ok=True)
+                (attempts / name).replace(directory / target)
+                files.append(target)
+            tasks.append({**task, "files": files})
+        shutil.rmtree(directory / ATTEMPTS, ignore_errors=True)
+        write_own(directory / DONE, json.dumps({**manifest, "tasks": tasks}, indent=1))
+        _sync(directory)
+
+    def wipe(self) -> None:
+        """Deletes the stages of an earlier run."""
+        (self.path / RUN).unlink(missing_ok=True)
+        for path in self.path.iterdir():
+            if path.name.startswith("stage=") or path.name == GLOBALS:
+                shutil.rmtree(path)
+
+    def _read_json(self, path: Path) -> dict[str, Any] | None:
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise RunDirConflict(f"{str(path)!r} cannot be read: {error}. Give another directory") from error
+        if not isinstance(found, dict):
+            raise RunDirConflict(f"{str(path)!r} is not the file of a backfill. Give another directory")
+        return found
+
+
+def _difference(name: str, found: Any, wanted: Any) -> str:
+    """Returns the part of a setting in which two runs differ, in short."""
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        keys = sorted(key for key in found.keys() | wanted.keys() if found.get(key) != wanted.get(key))
+        return ", ".join(f"{key} was {_short(found.get(key))}, is {_short(wanted.get(key))}" for key in keys)
+    return f"{name} was {_short(found)}, is {_short(wanted)}"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _sync(directory: Path) -> None:
+    """Makes renames in a directory last through a power loss, where the platform can."""
+    try:
+        descriptor = os.open(directory, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,1 @@
+"""Hands the result of a backfill over to live workers."""

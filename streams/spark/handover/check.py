@@ -1,0 +1,90 @@
+"""Checks whether a live application could start, without changing anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from processor_api.errors import BootstrapIncompleteError
+from processor_api.task_id import TaskId, TopicPartition
+from processor_api.topology_function import TopologyLike, topology_of
+from streams.config import StreamsConfig
+from streams.kafka.offset_metadata import TopicPartitionMetadata
+from streams.kafka.ports import KafkaClients, OffsetAndMetadata
+from streams.runtime.tasks.start_guard import PlannedTask, check_changelogs, check_complete
+from streams.spark.handover.cluster import Cluster
+from streams.spark.handover.plan import HandoverPlan, plan_handover
+from streams.spark.handover.report import HandoverReport, StoreHandover
+
+__all__ = ["check_handover"]
+
+
+def check_handover(
+    config: StreamsConfig | Mapping[str, Any], topology: TopologyLike, *, clients: KafkaClients | None = None
+) -> HandoverReport:
+    """Returns whether the live application of a configuration can start, and what keeps it from starting.
+
+    It looks at the same as a worker does before it starts; it changes nothing, and needs no Spark. The rows of a store
+    in the report are the records that its changelog has, which may be more than one for a key.
+
+    :param topology: the topology of the application, or the function that makes it.
+    :param clients: makes the Kafka clients; librdkafka's by default.
+    """
+    with Cluster(config, clients) as cluster:
+        plan = plan_handover(cluster, topology_of(topology, cluster.config), cluster.config.application_id)
+        places = [place for _, place in plan.inputs() if place.topic not in plan.missing]
+        committed = cluster.reader.committed(places)
+        metadata = [TopicPartitionMetadata.decode(one.metadata) for one in committed.values()]
+        problems = _problems(cluster, plan, committed)
+        runs = {one.handed_over or (one.handover or "").split(" ")[0] for one in metadata} - {""}
+        members = cluster.admin.group_members(plan.application_id)
+        return HandoverReport(
+            application_id=plan.application_id,
+            run_id=min(runs) if len(runs) == 1 else None,
+            complete=not problems,
+            stores=_stores(cluster, plan),
+            offsets={place: one.offset for place, one in committed.items()},
+            problems=tuple(problems),
+            notes=tuple(_notes(plan, committed, len(members))),
+        )
+
+
+def _problems(cluster: Cluster, plan: HandoverPlan, committed: Mapping[TopicPartition, OffsetAndMetadata]) -> list[str]:
+    """Returns the errors with which workers would end, each once."""
+    found: dict[str, None] = {}
+    try:
+        check_complete(plan.application_id, committed)
+    except BootstrapIncompleteError as error:
+        return [str(error)]
+    for one in plan.tasks:
+        if plan.missing and not plan.missing.isdisjoint({*one.changelogs.values(), *one.topics}):
+            continue
+        for number in range(one.tasks):
+            try:
+                task = PlannedTask(TaskId(one.subtopology, number), one)
+                check_changelogs(plan.application_id, [task], committed, cluster.reader)
+            except BootstrapIncompleteError as error:
+                found[str(error)] = None
+    return list(found)
+
+
+def _notes(plan: HandoverPlan, committed: Mapping[TopicPartition, OffsetAndMetadata], members: int) -> list[str]:
+    notes = []
+    if members:
+        notes.append(f"the application runs: its group has {members} members")
+    if plan.missing:
+        notes.append(f"internal topics do not exist yet: {', '.join(sorted(plan.missing))}")
+    if not committed:
+        notes.append("the group has no committed offsets: workers begin where auto.offset.reset says")
+    return notes
+
+
+def _stores(cluster: Cluster, plan: HandoverPlan) -> tuple[StoreHandover, ...]:
+    existing = [one for one in plan.changelogs if one.topic not in plan.missing]
+    places = [place for one in existing for place in one.places()]
+    begins = cluster.reader.beginning_offsets(places) if places else {}
+    ends = cluster.ends(places)
+    return tuple(
+        StoreHandover(one.store, one.topic, one.partitions, sum(ends[place] - begins[place] for place in one.places()))
+        for one in existing
+    )

@@ -1,0 +1,173 @@
+"""The files of a backfill that has ended, read without Spark (layout: `streams/spark/backfill/run_directory.py`)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from processor_api.record import HeaderList
+from processor_api.task_id import TopicPartition
+from streams.spark.handover.errors import BackfillMismatchError
+
+__all__ = ["FinishedRun", "FinishedTask", "RunRow"]
+
+BATCH_ROWS = 10_000
+
+
+class RunRow(NamedTuple):
+    """One row of a changelog, or one record of a sink."""
+
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    headers: HeaderList | None
+
+
+@dataclass(frozen=True)
+class FinishedTask:
+    """Holds what one task of a stage wrote, and where it stood in the end."""
+
+    directory: Path
+    partition: int
+    files: Sequence[str]
+    """The files that are listed with the task."""
+    state_files: Sequence[str]
+    """The files that have its rows of changelogs: tasks that ran together have theirs in the same files."""
+    counts: Mapping[str, int]
+    partition_times: Mapping[str, int]
+    """The largest timestamp of each topic read, in ms."""
+    processor_times: Mapping[str, int]
+    """The times that operators commit with their offsets, by name."""
+    positions: Mapping[str, int]
+    """The offset behind the last record processed of each topic read, if the history has offsets."""
+
+    def state(self, changelog: str) -> Iterator[RunRow]:
+        """Yields the rows of one of its changelogs in the order in which they were written.
+
+        :raises BackfillMismatchError: if a file cannot be read.
+        """
+        for name in self.state_files:
+            if "kind=state/" in name:
+                yield from _read(self.directory / name, changelog, self.partition)
+
+    def records(self, topic: str) -> Iterator[RunRow]:
+        """Yields the records of a sink's topic in the files that are listed with the task.
+
+        :raises BackfillMismatchError: if a file cannot be read.
+        """
+        for name in self.files:
+            if "kind=record/" in name:
+                yield from _read(self.directory / name, topic, None)
+
+
+class FinishedRun:
+    """Holds the tasks of a backfill that has ended.
+
+    :param path: its run directory.
+    :raises BackfillMismatchError: if the directory holds no backfill, or one that has not ended.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path).absolute()
+        self.run = _read_json(self.path / "run.json")
+        if self.run is None:
+            raise BackfillMismatchError(f"{str(self.path)!r} holds no backfill: give the run_dir of one")
+        self.application_id = str(self.run["application_id"])
+        found = sorted(self.path.glob("stage=*"), key=lambda one: int(one.name.partition("=")[2]))
+        stages = range(int(self.run.get("stages", len(found))))
+        self.tasks: list[FinishedTask] = []
+        done = []
+        for number in stages:
+            directory = self.path / f"stage={number}"
+            manifest = _read_json(directory / "_DONE.json")
+            if manifest is None:
+                raise BackfillMismatchError(
+                    f"the backfill in {str(self.path)!r} has not ended, stage {number} is missing: run it again, it"
+                    " goes on where it stopped"
+                )
+            done.append(manifest)
+            self.tasks += _tasks(directory, manifest["tasks"])
+        text = json.dumps([self.run, done], sort_keys=True)
+        self.run_id = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+        """The identity of what the backfill wrote: the same directory always has the same, another run another."""
+
+    def tasks_of(self, topic: str) -> dict[int, FinishedTask]:
+        """Returns the task of each partition that wrote a changelog."""
+        return {task.partition: task for task in self.tasks if topic in task.counts}
+
+    def reader_of(self, place: TopicPartition) -> FinishedTask | None:
+        """Returns the task that read an input partition."""
+        return next(
+            (one for one in self.tasks if one.partition == place.partition and place.topic in one.partition_times), None
+        )
+
+
+def _tasks(directory: Path, found: Sequence[Mapping[str, Any]]) -> Iterator[FinishedTask]:
+    together = any(any(one["counts"].values()) and not one["files"] for one in found)
+    every = tuple(name for one in found for name in one["files"])
+    for one in found:
+        yield FinishedTask(
+            directory=directory,
+            partition=int(one["partition"]),
+            files=tuple(one["files"]),
+            state_files=every if together else tuple(one["files"]),
+            counts=one["counts"],
+            partition_times=one["partition_times"],
+            processor_times=one.get("processor_times", {}),
+            positions=one["positions"],
+        )
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        raise BackfillMismatchError(f"{str(path)!r} cannot be read: {error}. Run the backfill again") from error
+
+
+def _read(path: Path, topic: str, partition: int | None) -> Iterator[RunRow]:
+    """Yields the rows of a topic in a file, of one partition if it is given.
+
+    Row groups without any are passed over by the file's statistics.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    columns = ["topic", "partition", "key", "value", "ts", "headers"]
+    try:
+        with pq.ParquetFile(path) as file:
+            groups = [
+                number for number in range(file.num_row_groups) if _may_have(file.metadata.row_group(number), topic)
+            ]
+            for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=columns):
+                own = batch.filter(pc.equal(batch.column("topic"), topic))
+                if partition is not None:
+                    own = own.filter(pc.equal(own.column("partition"), partition))
+                lists = own.column("headers").to_pylist() if own.column("headers").null_count < len(own) else None
+                values = [own.column(name).to_pylist() for name in columns[1:5]]
+                for number, (place, key, value, time) in enumerate(zip(*values, strict=True)):
+                    given = None if lists is None else lists[number]
+                    headers = [(one["key"], one["value"]) for one in given] if given else None
+                    yield RunRow(place, key, value, time, headers)
+    except (OSError, pa.ArrowException, KeyError) as error:
+        raise BackfillMismatchError(
+            f"{str(path)!r} cannot be read: {error}. Restore the file, or run the backfill again"
+        ) from error
+
+
+def _may_have(group: Any, topic: str) -> bool:
+    for number in range(group.num_columns):
+        column = group.column(number)
+        if column.path_in_schema == "topic":
+            found = column.statistics
+            return found is None or not found.has_min_max or found.min <= topic <= found.max
+    return True

@@ -1,0 +1,271 @@
+"""The plan of a handover: which rows go to which changelogs, and which offsets are committed with what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from processor_api.errors import TopologyError
+from processor_api.nodes import SourceNode
+from processor_api.stores.factory import StoreBuilder
+from processor_api.task_id import TopicPartition
+from processor_api.topology import Topology
+from streams.app.topics import TopicFitter
+from streams.kafka.internal_topics import (
+    changelog_name,
+    check_existing_topics,
+    internal_topic_counts,
+    internal_topics,
+)
+from streams.kafka.offset_metadata import TopicPartitionMetadata, changelog_mark
+from streams.kafka.ports import NewTopic, OffsetAndMetadata
+from streams.runtime.plan.task_plan import TaskPlan, plan_tasks
+from streams.spark.handover.cluster import Cluster
+from streams.spark.handover.cut import Cut
+from streams.spark.handover.errors import BackfillMismatchError, CutError, HistoryBeyondCutError, InternalTopicMismatch
+from streams.spark.handover.finished_run import FinishedRun
+
+__all__ = [
+    "Changelog",
+    "HandoverPlan",
+    "check_run",
+    "committed_offsets",
+    "complete_cut",
+    "cut_of",
+    "has_offsets",
+    "plan_handover",
+    "source_topics_of",
+]
+
+
+@dataclass(frozen=True)
+class Changelog:
+    """Holds one changelog to write."""
+
+    store: str
+    builder: StoreBuilder[Any, Any]
+    topic: str
+    """Its name in the cluster."""
+    source: str
+    """Its name in the files of the backfill, which may have run under another application id."""
+    partitions: int
+
+    def places(self) -> list[TopicPartition]:
+        """Returns its partitions."""
+        return [TopicPartition(self.topic, number) for number in range(self.partitions)]
+
+
+@dataclass(frozen=True)
+class HandoverPlan:
+    """Holds what a handover writes."""
+
+    application_id: str
+    tasks: tuple[TaskPlan, ...]
+    internal: Mapping[str, NewTopic]
+    """All internal topics, as they are made."""
+    missing: frozenset[str]
+    """Internal topics that do not exist."""
+    changelogs: tuple[Changelog, ...]
+    written_topics: frozenset[str]
+    """Topics of the user that sinks write."""
+
+    def inputs(self) -> list[tuple[TaskPlan, TopicPartition]]:
+        """Returns each input partition with the plan of its task."""
+        return [(plan, place) for plan in self.tasks for one in range(plan.tasks) for place in plan.partitions(one)]
+
+    @property
+    def sources(self) -> list[TopicPartition]:
+        """The input partitions that are no repartition topics: those that a cut is about."""
+        return [place for plan, place in self.inputs() if place.topic not in plan.repartition_topics]
+
+    @property
+    def repartitioned(self) -> list[TopicPartition]:
+        """The input partitions that the application writes itself."""
+        return [place for plan, place in self.inputs() if place.topic in plan.repartition_topics]
+
+
+def plan_handover(cluster: Cluster, topology: Topology, run_application_id: str) -> HandoverPlan:
+    """Returns the plan for the topics that exist. Changes nothing.
+
+    :param run_application_id: the application id under which the backfill ran.
+    :raises MissingTopicError: if a source topic does not exist.
+    :raises InternalTopicMismatch: if an internal topic has another number of partitions than is needed.
+    """
+    config = cluster.config
+    settings = config.dotted()
+    fitter = TopicFitter(topology, config, settings, cluster.admin)
+    existing = fitter.existing()
+    readable = fitter.readable(existing)
+    counts = {name: count for name, count in internal_topic_counts(topology, settings, readable).items() if count}
+    known = internal_topics(topology, settings)
+    try:
+        missing = check_existing_topics(counts, existing)
+    except TopologyError as error:
+        raise InternalTopicMismatch(error.message) from error
+    tasks = plan_tasks(topology, settings, readable)
+    return HandoverPlan(
+        application_id=config.application_id,
+        tasks=tasks,
+        internal={
+            name: NewTopic(
+                name=name,
+                partitions=count,
+                replication_factor=config.replication_factor,
+                configs=known[name].configs,
+            )
+            for name, count in counts.items()
+        },
+        missing=frozenset(missing),
+        changelogs=tuple(
+            Changelog(
+                store, plan.topology.stores[store], topic, changelog_name(run_application_id, store), counts[topic]
+            )
+            for plan in tasks
+            for store, topic in plan.changelogs.items()
+            if store not in plan.source_changelogs
+        ),
+        written_topics=frozenset(topic for plan in tasks for topic in plan.topics_written if topic not in counts),
+    )
+
+
+def source_topics_of(topology: Topology) -> list[str]:
+    """Returns the topics by name that tasks of a topology read and do not write for themselves.
+
+    :raises CutError: if sources read topics by a pattern: then only the cluster knows their names.
+    """
+    global_topics = {store.topic for store in topology.global_stores.values()}
+    found: set[str] = set()
+    for node in topology.nodes.values():
+        if isinstance(node, SourceNode):
+            if node.pattern is not None:
+                raise CutError(
+                    f"source {node.name!r} reads topics by a pattern: make the cut with the names of the topics,"
+                    " Cut.at_time(config, topics, time), and give its JSON",
+                    node=node.name,
+                )
+            found.update(node.topics)
+    return sorted(found - global_topics - set(topology.repartition_topics))
+
+
+def check_run(plan: HandoverPlan, run: FinishedRun) -> None:
+    """Checks that a backfill has the rows of every task of the plan.
+
+    :raises BackfillMismatchError: if stores or partitions are not those of the topology and its topics.
+    """
+    for one in plan.changelogs:
+        found = sorted(run.tasks_of(one.source))
+        if not found:
+            raise BackfillMismatchError(
+                f"the backfill in {str(run.path)!r} has no rows of store {one.store!r} (changelog {one.source!r}): it"
+                " ran another topology. Give the topology that was run, or run the backfill again",
+                store=one.store,
+            )
+        if found != list(range(one.partitions)):
+            raise BackfillMismatchError(
+                f"the backfill in {str(run.path)!r} has {len(found)} partitions of store {one.store!r}, and changelog"
+                f" {one.topic!r} has {one.partitions}: keys would lie in other partitions. Run the backfill with the"
+                " partition counts that the topics have in Kafka",
+                store=one.store,
+            )
+
+
+def cut_of(run: FinishedRun) -> Cut:
+    """Returns the cut of a backfill: the one that it was given, or the end of histories that have offsets.
+
+    :raises CutError: if there is neither.
+    """
+    given = run.run.get("cut")
+    if given is not None:
+        return Cut.from_json(given if isinstance(given, str) else json.dumps(given))
+    offsets = {
+        TopicPartition(topic, task.partition): position
+        for task in run.tasks
+        for topic, position in task.positions.items()
+        if has_offsets(run, topic)
+    }
+    if not offsets:
+        raise CutError(
+            f"the backfill in {str(run.path)!r} has no cut, and its history has no offsets: say where live workers"
+            " begin, bootstrap(..., cut=Cut.at_time(...)) with the time at which the history ends"
+        )
+    return Cut(offsets)
+
+
+def complete_cut(plan: HandoverPlan, run: FinishedRun, cut: Cut, *, given: bool) -> Cut:
+    """Returns a cut with an offset for each source partition.
+
+    :param given: whether the cut is not made of the history; then every partition must be in it.
+    :raises CutError: if partitions are missing.
+    :raises HistoryBeyondCutError: if the backfill has processed more than is before the cut.
+    """
+    absent = [place for place in plan.sources if place not in cut.offsets]
+    if absent and (given or not all(has_offsets(run, place.topic) for place in absent)):
+        raise CutError(
+            f"the cut has no offset for {', '.join(map(str, absent[:5]))}: make it of all topics that the topology"
+            " reads, with the partitions that they have now"
+        )
+    for place in plan.sources:
+        task = run.reader_of(place)
+        position = None if task is None or not has_offsets(run, place.topic) else task.positions.get(place.topic)
+        if cut.skip_before_ms is None and position is not None and position > cut.offsets.get(place, 0):
+            raise HistoryBeyondCutError(
+                f"the backfill has processed {place} up to offset {position}, and the cut is {cut.offsets.get(place)}:"
+                " live workers would process records a second time. Run the backfill with this cut",
+                topic=place.topic,
+                partition=place.partition,
+                offset=position,
+            )
+    filled = {**dict.fromkeys(absent, 0), **cut.offsets}
+    return Cut(filled, cut.partition_times, cut.skip_before_ms, cut.until_offsets)
+
+
+def has_offsets(run: FinishedRun, topic: str) -> bool:
+    """Returns whether the positions of a backfill in a topic are offsets of Kafka.
+
+    In the order of time, a backfill numbers the records itself.
+    """
+    inputs, options = run.run.get("inputs"), run.run.get("options")
+    if isinstance(options, Mapping) and options.get("order") == "time":
+        return False
+    history = inputs.get(topic) if isinstance(inputs, Mapping) else None
+    return isinstance(history, Mapping) and history.get("offset") is not None
+
+
+def committed_offsets(
+    plan: HandoverPlan,
+    run: FinishedRun,
+    starts: Mapping[TopicPartition, int],
+    cut: Cut,
+    ids: Mapping[str, str],
+    filled: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Returns the offsets to commit, with what live workers need to go on where the backfill ended (formats 8).
+
+    :param starts: the offset of each input partition.
+    :param ids: the ids of topics.
+    :param filled: the number of rows in each changelog partition.
+    """
+    found = {}
+    for task_plan, place in plan.inputs():
+        marks = {
+            changelog_mark(topic)
+            for store, topic in task_plan.changelogs.items()
+            if store not in task_plan.source_changelogs and filled.get(TopicPartition(topic, place.partition))
+        }
+        source = _name_in_run(task_plan, place.topic, run.application_id)
+        task = run.reader_of(TopicPartition(source, place.partition))
+        time = cut.partition_times.get(place, -1) if task is None else task.partition_times[source]
+        times = {} if task is None else task.processor_times
+        metadata = TopicPartitionMetadata(
+            time, times, ids.get(place.topic), frozenset(marks), None, cut.skip_rule(place), run.run_id
+        )
+        found[place] = OffsetAndMetadata(starts[place], metadata.encode())
+    return found
+
+
+def _name_in_run(plan: TaskPlan, topic: str, run_application_id: str) -> str:
+    if topic not in plan.repartition_topics:
+        return topic
+    return run_application_id + topic.removeprefix(plan.prefix)

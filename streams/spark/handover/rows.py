@@ -1,0 +1,198 @@
+"""The rows of changelogs: read from a backfill, written to Kafka, read back and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+from processor_api.clock import Clock, SystemClock
+from processor_api.errors import RetryableError, StreamsError
+from processor_api.record import HeaderList
+from processor_api.stores.factory import StoreBuilder
+from processor_api.task_id import TopicPartition
+from state.windowed.segments import Retention
+from streams.kafka.deliveries import not_delivered
+from streams.kafka.ports import Consumer, Producer
+from streams.spark.handover.finished_run import FinishedTask, RunRow
+from streams.spark.handover.plan import Changelog
+
+__all__ = ["Sender", "Sum", "live_rows", "read", "sums_in_kafka"]
+
+MASK = (1 << 64) - 1
+READ_ROWS = 10_000
+SILENT_S = 60.0
+"""How long a broker may send nothing before a read gives up."""
+POLL_ROWS = 10_000
+
+
+@dataclass
+class Sum:
+    """Counts rows, and adds up their hashes: the same for the same rows in any order."""
+
+    rows: int = 0
+    total: int = 0
+
+    def add(self, key: bytes | None, value: bytes | None, timestamp: int, headers: HeaderList | None) -> None:
+        """Adds one row."""
+        digest = blake2b(timestamp.to_bytes(8, "big", signed=True), digest_size=8)
+        for part in (key, value):
+            digest.update(b"-" if part is None else b"%d:" % len(part))
+            digest.update(part or b"")
+        for name, header in headers or ():
+            raw = name.encode()
+            digest.update(b"%d:" % len(raw) + raw + (b"-" if header is None else b"%d:" % len(header) + header))
+        self.total = (self.total + int.from_bytes(digest.digest(), "big")) & MASK
+        self.rows += 1
+
+
+def live_rows(changelog: Changelog, task: FinishedTask) -> tuple[Iterator[RunRow], Callable[[], int]]:
+    """Returns the rows of one partition that a live store would still have, and the number of others so far.
+
+    Rows of windows and sessions expire by the time of their store, which is the largest time in it. A broker may delete
+    them at once, and a live store would not take them from a restore.
+    """
+    left_out = 0
+    time_of = _time_of(changelog.builder)
+    if time_of is None:
+        return task.state(changelog.source), lambda: 0
+    retention = Retention.of(changelog.builder, persistent=True, shows_limit=True)
+    latest = max((time_of(row.key or b"") for row in task.state(changelog.source)), default=-1)
+    first = max(0, (latest - retention.at_least_ms) // retention.interval_ms * retention.interval_ms)
+
+    def rows() -> Iterator[RunRow]:
+        nonlocal left_out
+        for row in task.state(changelog.source):
+            if time_of(row.key or b"") < first:
+                left_out += 1
+            else:
+                yield row
+
+    return rows(), lambda: left_out
+
+
+def _time_of(builder: StoreBuilder[Any, Any]) -> Callable[[bytes], int] | None:
+    """Returns the function from the key of a row to the time by which it expires (formats 9)."""
+    if "retention_ms" not in builder.supplier.parameters:
+        return None
+    end = -8 if "session" in builder.kind else -4
+    return lambda key: int.from_bytes(key[end - 8 : end], "big", signed=True)
+
+
+class Sender:
+    """Writes rows to the partitions of one topic.
+
+    :param producer: which nothing else uses meanwhile.
+    """
+
+    def __init__(self, producer: Producer, topic: str) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._failed: StreamsError | None = None
+
+    def send(self, rows: Iterable[RunRow]) -> Sum:
+        """Gives rows to the producer; they are delivered after :meth:`finish`.
+
+        :raises StreamsError: with the broker's reason, if a row was not delivered.
+        """
+        producer, topic, written = self._producer, self._topic, Sum()
+        for partition, key, value, time, headers in rows:
+            while True:
+                try:
+                    producer.produce(topic, value, key, partition, self._delivered, None, time, headers)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+                except Exception as error:
+                    producer.refused(error, topic)
+            written.add(key, value, time, headers)
+            if written.rows % POLL_ROWS == 0:
+                producer.poll(0)
+                self._check()
+        return written
+
+    def finish(self) -> None:
+        """Waits until all rows are delivered.
+
+        :raises StreamsError: with the broker's reason, if one was not.
+        """
+        self._producer.flush()
+        self._check()
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is not None and self._failed is None:
+            partition = None if message is None else message.partition()
+            self._failed = not_delivered(error, self._topic, partition)
+
+    def _check(self) -> None:
+        if self._failed is not None:
+            raise self._failed
+
+
+def sums_in_kafka(
+    reader: Consumer, ranges: Mapping[TopicPartition, tuple[int, int]], clock: Clock | None = None
+) -> dict[TopicPartition, Sum]:
+    """Reads partitions and returns the sum of what is in each.
+
+    :param ranges: the first offset of each, and the one behind the last.
+    :raises RetryableError: if the broker sends nothing for a minute.
+    """
+    found = {place: Sum() for place in ranges}
+    for message in read(reader, ranges, clock):
+        found[TopicPartition(message.topic(), message.partition())].add(
+            message.key(), message.value(), message.timestamp()[1], message.headers()
+        )
+    return found
+
+
+def read(
+    reader: Consumer, ranges: Mapping[TopicPartition, tuple[int, int]], clock: Clock | None = None
+) -> Iterator[Any]:
+    """Yields the committed records in ranges of offsets; the order holds within a partition.
+
+    :raises RetryableError: if the broker sends nothing for a minute.
+    """
+    clock = clock or SystemClock()
+    ends = {place: end for place, (begin, end) in ranges.items() if begin < end}
+    if not ends:
+        return
+    starts = {place: ranges[place][0] for place in ends}
+    reader.assign(starts)
+    last = clock.monotonic()
+    try:
+        while ends:
+            messages = reader.consume(READ_ROWS, 0.0) or _first(reader)
+            if messages:
+                last = clock.monotonic()
+            elif clock.monotonic() - last > SILENT_S:
+                place = min(ends)
+                raise RetryableError(
+                    f"the broker sent nothing of {place} for {SILENT_S:.0f} s, up to offset {ends[place]}: try again",
+                    topic=place.topic,
+                    partition=place.partition,
+                )
+            for message in messages:
+                yield from _one(reader, message, ends)
+    finally:
+        reader.unassign(starts)
+
+
+def _first(reader: Consumer) -> list[Any]:
+    message = reader.poll(0.1)
+    return [] if message is None else [message]
+
+
+def _one(reader: Consumer, message: Any, ends: dict[TopicPartition, int]) -> Iterator[Any]:
+    """Yields a message that is a record of a range, and ends ranges whose end was reached."""
+    error = message.error()
+    if error is not None and error.code() != reader.partition_eof:
+        return  # the client tries again by itself; if it cannot, nothing comes any more
+    place = TopicPartition(message.topic(), message.partition())
+    end = ends.get(place)
+    if end is None:
+        return
+    if error is None and message.offset() < end:
+        yield message
+    if message.offset() + (error is None) >= end:
+        del ends[place]

@@ -1,0 +1,1 @@
+"""Reads topics, changelogs and stores into DataFrames, and writes DataFrames to topics."""

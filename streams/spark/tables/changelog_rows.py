@@ -1,0 +1,113 @@
+"""Tables from rows of changelogs that a DataFrame already has, such as those of a backfill's run directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streams.kafka.zero_timestamps import as_written
+from streams.spark.tables.compaction import TaskFolder
+from streams.spark.tables.shipping import packed, unpacked
+from streams.spark.tables.table_layout import SESSION, VERSIONED, WINDOW, Entries, TableLayout
+from streams.spark.tables.table_source import ZERO_SENT
+from streams.spark.tables.versions import Records, version_entries
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["table_of_rows"]
+
+
+@dataclass(frozen=True)
+class RowsPlan:
+    """Everything that a task needs to turn rows of a changelog into a table; sent to the executors."""
+
+    layout: TableLayout
+    stream_times: Mapping[int, int]
+    """The largest time of windows or sessions, by partition."""
+    all_versions: bool
+    expired: bool
+
+
+def table_of_rows(
+    df: DataFrame, layout: TableLayout, *, all_versions: bool = False, expired: bool = False
+) -> DataFrame:
+    """Returns the table of a store, as `read_table` does, without ``changelog_offset``.
+
+    Windows and sessions cost one job here, unless ``expired``: it looks for the stream time of each partition.
+
+    :param df: the last record of each key of the changelog, of versioned stores each record: ``partition``, ``key``,
+        ``value``, ``ts`` in ms, ``headers``, and ``seq``, the order within a partition.
+    """
+    from pyspark.sql.functions import col
+
+    layout = replace(layout, offsets=False)
+    rows = df.select("partition", "key", "value", "ts", "headers", "seq").where(col("key").isNotNull())
+    stream_times = {} if expired else _stream_times(rows, layout)
+    text = packed(RowsPlan(layout, stream_times, all_versions, expired))
+    if layout.form == VERSIONED:
+        rows = rows.repartition("partition").sortWithinPartitions("partition", "seq")
+        return rows.mapInArrow(lambda batches: _version_batches(text, batches), layout.schema)
+    rows = rows.where(col("value").isNotNull())
+    return rows.mapInArrow(lambda batches: _table_batches(text, batches), layout.schema)
+
+
+def _stream_times(rows: DataFrame, layout: TableLayout) -> dict[int, int]:
+    """Returns the largest time in the keys of each partition. No time is negative, so their bytes compare alike."""
+    if layout.form not in (WINDOW, SESSION):
+        return {}
+    tail = 12 if layout.form == WINDOW else 16
+    times = rows.selectExpr("partition", f"substring(key, length(key) - {tail - 1}, 8) as time")
+    found = times.groupBy("partition").agg({"time": "max"}).collect()
+    return {row["partition"]: int.from_bytes(row["max(time)"], "big", signed=True) for row in found}
+
+
+def _parts(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yields the rows of each partition, in their order; a batch may hold rows of several."""
+    for batch in batches:
+        partitions = batch.column("partition")
+        for partition in pc.unique(partitions).to_pylist():
+            yield partition, batch.filter(pc.equal(partitions, partition))
+
+
+def _records(layout: TableLayout, part: pa.RecordBatch) -> Records:
+    columns = (part.column(name).to_pylist() for name in ("key", "value", "ts", "seq"))
+    keys, values, times, order = columns
+    headers = None
+    if layout.headers or ZERO_SENT in times:
+        given = [[(one["key"], one["value"]) for one in each or ()] for each in part.column("headers").to_pylist()]
+        times, found = as_written(times, given)
+        headers = found if layout.headers else None
+    return keys, values, times, order, headers
+
+
+def _table_batches(text: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Runs on the executors."""
+    plan: RowsPlan = unpacked(text)
+    layout = plan.layout
+    for partition, part in _parts(batches):
+        keys, values, times, _, headers = _records(layout, part)
+        nothing: list[None] = [None] * len(keys)
+        place = {"topic": layout.topic, "partition": partition, "store": layout.store}
+        entries = layout.split_keys(Entries(keys, values, times, nothing, headers), lambda _, place=place: place)  # type: ignore[misc]
+        if not plan.expired:
+            entries = layout.without_expired(entries, plan.stream_times.get(partition, -1))
+        yield layout.batch(partition, entries)
+
+
+def _version_batches(text: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Runs on the executors."""
+    plan: RowsPlan = unpacked(text)
+    layout = plan.layout
+    for partition, parts in groupby(_parts(batches), lambda found: found[0]):
+        with TaskFolder() as folder:
+            records = (_records(layout, part) for _, part in parts)
+            for entries in version_entries(
+                layout.store, layout.parameters, records, folder, all_versions=plan.all_versions, expired=plan.expired
+            ):
+                yield layout.batch(partition, entries)

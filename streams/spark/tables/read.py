@@ -1,0 +1,151 @@
+"""Functions that return topics and tables of Kafka as DataFrames."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from processor_api.serde import Serde
+from processor_api.topology_function import TopologyLike
+from streams.config import StreamsConfig
+from streams.spark.errors import SparkBridgeError
+from streams.spark.tables.compaction import MEMORY_BYTES
+from streams.spark.tables.offsets import ClusterConfig, Place, check_ranges, cluster_settings, pin_offsets
+from streams.spark.tables.ranges import OffsetRanges
+from streams.spark.tables.registration import register
+from streams.spark.tables.shipping import PLAN, packed
+from streams.spark.tables.store_layouts import load_topology, table_layout
+from streams.spark.tables.table_source import FORMAT as TABLE_FORMAT
+from streams.spark.tables.table_source import table_plan
+from streams.spark.tables.topic_source import FORMAT as TOPIC_FORMAT
+from streams.spark.tables.topic_source import plan_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["offsets_of", "read_table", "read_topic"]
+
+_pinned: WeakKeyDictionary[DataFrame, OffsetRanges] = WeakKeyDictionary()
+
+
+def read_topic(
+    spark: SparkSession,
+    config: ClusterConfig,
+    topic: str,
+    *,
+    offsets: OffsetRanges | None = None,
+    start: Place = "earliest",
+    end: Place = "latest",
+    partitions: Collection[int] | None = None,
+    key: Serde[Any] | None = None,
+    value: Serde[Any] | None = None,
+    headers: bool = False,
+    times: str = "timestamp",
+    max_rows_per_task: int | None = None,
+) -> DataFrame:
+    """Returns the records of a topic: ``topic``, ``partition``, ``offset``, ``timestamp``, ``timestamp_type``, ``key``,
+    ``value``, and ``headers`` if wanted.
+
+    The offsets are resolved here, once: every action on the DataFrame reads the same records, without those of aborted
+    transactions. One task reads one partition. Without serdes keys and values are bytes. Null keys, values and missing
+    timestamps are null, and empty bytes stay empty.
+
+    :param offsets: pinned before (:func:`pin_offsets`), in place of ``start``, ``end`` and ``partitions``.
+    :param times: ``"ms"`` gives timestamps as integers, which may be out of the range of Spark's timestamps.
+    :param max_rows_per_task: cuts partitions into pieces of at most so many offsets, for more tasks.
+    :raises OffsetRangeLost: if pinned records are not in the topic any more.
+    :raises UnknownPartitionCount: if the topic does not exist.
+    :raises DeserializationError: in the task, with topic, partition and offset, if a serde cannot read a record.
+    """
+    register(spark)
+    settings = cluster_settings(config)
+    if offsets is None:
+        offsets = pin_offsets(settings, topic, start=start, end=end, partitions=partitions)
+    elif start != "earliest" or end != "latest" or partitions is not None:
+        raise SparkBridgeError("give offsets, or start, end and partitions, not both", topic=topic)
+    else:
+        offsets = offsets.of(topic)
+        check_ranges(settings, offsets)
+    plan = plan_of(
+        settings, topic, offsets, key, value, headers=headers, times=times, max_rows_per_task=max_rows_per_task
+    )
+    return remember(spark.read.format(TOPIC_FORMAT).option(PLAN, packed(plan)).load(), offsets)
+
+
+def read_table(
+    spark: SparkSession,
+    config: ClusterConfig,
+    topology: TopologyLike | str,
+    store: str,
+    *,
+    application_id: str | None = None,
+    offsets: OffsetRanges | None = None,
+    raw: bool = False,
+    versions: str = "latest",
+    expired_windows: bool = False,
+    memory_bytes: int = MEMORY_BYTES,
+) -> DataFrame:
+    """Returns the table that a store of an application holds, read from its changelog: the live one, as of now.
+
+    The columns are ``partition``, ``key``, those of the kind, ``value``, ``timestamp``, ``headers`` where the store
+    keeps them, and ``changelog_offset``. Windows and sessions have ``window_start`` and ``window_end`` (with duplicates
+    also ``sequence``); versioned stores have ``valid_from`` and ``valid_to`` in place of ``timestamp`` and
+    ``changelog_offset``. Deleted keys are left out. Nothing is asked of the application, which may run or not; each
+    task reads one partition and holds at most ``memory_bytes``, before it uses the disk.
+
+    :param topology: the application's, or ``module:function``.
+    :param application_id: where the configuration names no application.
+    :param raw: keys and values as bytes.
+    :param versions: ``"latest"``, or ``"all"`` that a versioned store still keeps.
+    :param expired_windows: also those behind the store's retention, which the changelog may keep longer.
+    :raises UnsupportedStore: if there is no such store, or it has no changelog.
+    :raises UnknownPartitionCount: if its changelog does not exist: the application has not run yet, or has another id.
+    :raises OffsetRangeLost: if pinned records are not in the changelog any more.
+    """
+    register(spark)
+    settings = application_settings(config, application_id)
+    layout = table_layout(settings, load_topology(topology, settings), store, raw=raw)
+    if offsets is None:
+        offsets = pin_offsets(settings, layout.topic)
+    else:
+        offsets = offsets.of(layout.topic)
+        check_ranges(settings, offsets)
+    plan = table_plan(settings, layout, offsets, versions=versions, expired=expired_windows, memory_bytes=memory_bytes)
+    return remember(spark.read.format(TABLE_FORMAT).option(PLAN, packed(plan)).load(), offsets)
+
+
+def application_settings(config: ClusterConfig, application_id: str | None) -> StreamsConfig:
+    """Returns the configuration of an application.
+
+    :raises SparkBridgeError: if its id is not known.
+    """
+    if isinstance(config, StreamsConfig):
+        if application_id is None:
+            return config
+        return config.model_copy(update={"application_id": application_id})
+    given = {"bootstrap.servers": config} if isinstance(config, str) else dict(config)
+    named = given.pop("application_id", given.pop("application.id", None))
+    if application_id is None and named is None:
+        raise SparkBridgeError("which application's store? Give application_id, or a configuration with application.id")
+    return cluster_settings({**given, "application.id": application_id or named})
+
+
+def remember(df: DataFrame, offsets: OffsetRanges) -> DataFrame:
+    """Returns the DataFrame, which knows its offsets from now on (:func:`offsets_of`)."""
+    _pinned[df] = offsets
+    return df
+
+
+def offsets_of(df: DataFrame) -> OffsetRanges:
+    """Returns the offsets that a DataFrame of `read_topic` or `read_table` was pinned to.
+
+    :raises SparkBridgeError: if it is another one; also one that was made of such a DataFrame.
+    """
+    found = _pinned.get(df)
+    if found is None:
+        raise SparkBridgeError(
+            "only a DataFrame as read_topic or read_table returned it knows its offsets: ask before it is filtered or"
+            " selected from, or pin the offsets yourself by pin_offsets"
+        )
+    return found

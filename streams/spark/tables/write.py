@@ -1,0 +1,299 @@
+"""Writes a DataFrame to a topic of Kafka, as the application itself would write its records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from processor_api.errors import AuthorizationError, RetryableError, SerializationError, StreamsError
+from processor_api.partitioner import StreamPartitioner
+from processor_api.serde import Serde, Serdes
+from processor_api.texts import shown
+from streams.config import StreamsConfig, clients
+from streams.kafka.confluent.clients import ConfluentClients
+from streams.kafka.deliveries import not_delivered
+from streams.spark.errors import NaiveTimestampError, PartitionMismatchError, SparkBridgeError, UnknownPartitionCount
+from streams.spark.session import check_version, check_workers
+from streams.spark.tables.columns import TEXT, column_of
+from streams.spark.tables.offsets import ClusterConfig, cluster_settings
+from streams.spark.tables.shipping import packed, unpacked
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+__all__ = ["WriteReport", "write_topic"]
+
+QUEUE_FULL_WAIT_S = 0.1
+DELIVERY_S = 300.0
+"""Time that the last records of a task may take to be delivered."""
+ANY = -1
+"""The partition that murmur2 of the key chooses, as Kafka's Java clients do."""
+
+Write = Callable[[Any], bytes | None]
+
+
+@dataclass(frozen=True)
+class WriteReport:
+    """The records that :func:`write_topic` has written, each acknowledged by the broker."""
+
+    topic: str
+    records: int
+    """How many, without those that failed tasks have written besides."""
+    tasks: int
+
+
+@dataclass(frozen=True)
+class WritePlan:
+    """Everything that a task needs to write its rows; sent to the executors."""
+
+    config: StreamsConfig
+    topic: str
+    partitions: int
+    key: Serde[Any]
+    value: Serde[Any]
+    partitioner: StreamPartitioner | None
+
+
+def write_topic(
+    df: DataFrame,
+    config: ClusterConfig,
+    topic: str,
+    *,
+    key: Serde[Any] | None = None,
+    value: Serde[Any] | None = None,
+    partitioner: StreamPartitioner | None = None,
+) -> WriteReport:
+    """Writes the rows of a DataFrame as records of a topic, and returns once every one is acknowledged.
+
+    It takes the columns ``key`` and ``value``, and if they are there ``timestamp`` (a time with a zone, or ms; null is
+    now), ``headers`` as `read_topic` gives them, and ``partition`` (null leaves the choice to the key). Other columns
+    are ignored. Null keys and values stay null. A record without a partition goes where ``partitioner`` says, else
+    where Kafka's Java clients put its key.
+
+    Each task writes by an idempotent producer of its own, in the order of its rows: what the client sends again on its
+    own account is there once. **A task that fails is tried again by Spark, and writes all its rows again**: what it had
+    written before stays. So each record is there at least once, and a record of a failed task perhaps once more for
+    each try; the tries have the same bytes if the DataFrame is deterministic. Rows of one key that are in several tasks
+    have no order: sort within ``df.repartition("key")`` if it matters.
+
+    :param key: writes the column ``key``; by default text and bytes are written as they are.
+    :param value: the same for ``value``. JSON text is read and written again by serdes of objects.
+    :raises UnknownPartitionCount: if the topic does not exist.
+    :raises NaiveTimestampError: if ``timestamp`` has no time zone.
+    :raises SparkBridgeError: if a column is missing or has another type, or Spark would run tasks twice on purpose.
+    :raises SerializationError: in the task, if a serde cannot write a key or a value.
+    """
+    spark = df.sparkSession
+    check_version(spark)
+    check_workers(spark)
+    if spark.conf.get("spark.speculation", "false") == "true":
+        raise SparkBridgeError("spark.speculation runs slow tasks twice, which writes their records twice: turn it off")
+    settings = cluster_settings(config)
+    found = ConfluentClients().admin(clients.admin(settings, "streams-spark")).topics([topic]).get(topic)
+    if found is None:
+        raise UnknownPartitionCount(f"topic {topic!r} does not exist: create it before writing to it", topic=topic)
+    rows = _rows(df, topic)
+    plan = WritePlan(
+        settings,
+        topic,
+        found.partitions,
+        _serde_of(df, "key", key, topic),
+        _serde_of(df, "value", value, topic),
+        partitioner,
+    )
+    text = packed(plan)
+    written = rows.mapInArrow(lambda batches: _write_task(text, batches), "records long").collect()
+    return WriteReport(topic, sum(row["records"] for row in written), len(written))
+
+
+def _rows(df: DataFrame, topic: str) -> DataFrame:
+    """Returns the columns that are written, each with the one type that tasks take."""
+    from pyspark.sql.functions import col, unix_millis
+
+    types = dict(df.dtypes)
+    for name in ("key", "value"):
+        if name not in types:
+            raise SparkBridgeError(
+                f"there is no column {name!r} to write, only: {', '.join(types)}; select what it is to be, or"
+                f" lit(None).cast('binary').alias({name!r})",
+                topic=topic,
+            )
+    columns = [col("key"), col("value")]
+    if "timestamp" in types:
+        if types["timestamp"] == "timestamp_ntz":
+            raise NaiveTimestampError(
+                "the column timestamp has no time zone: cast it to timestamp in the session's zone, or make it by"
+                " to_utc_timestamp",
+                topic=topic,
+            )
+        if types["timestamp"] not in ("timestamp", "bigint", "int"):
+            raise SparkBridgeError(f"the column timestamp is a time or ms, not {types['timestamp']}", topic=topic)
+        time = col("timestamp")
+        columns.append(unix_millis(time).alias("timestamp") if types["timestamp"] == "timestamp" else time.cast("long"))
+    if "headers" in types:
+        if types["headers"] != "array<struct<key:string,value:binary>>":
+            raise SparkBridgeError(
+                f"the column headers is array<struct<key:string,value:binary>>, not {types['headers']}", topic=topic
+            )
+        columns.append(col("headers"))
+    if "partition" in types:
+        columns.append(col("partition").cast("int"))
+    return df.select(*columns)
+
+
+def _serde_of(df: DataFrame, name: str, given: Serde[Any] | None, topic: str) -> Serde[Any]:
+    kind = dict(df.dtypes)[name]
+    if given is None:
+        if kind not in ("binary", "string", "void"):
+            raise SparkBridgeError(
+                f"the column {name} is {kind}: give the serde that writes it, {name}=...", topic=topic
+            )
+        given = Serdes.STRING if kind == "string" else Serdes.BYTES
+    return given.bind(topic, is_key=name == "key")
+
+
+def _writer(name: str, serde: Serde[Any]) -> Write:
+    """Returns a function from a column's value to bytes.
+
+    A serde of objects gets from JSON text, or from a struct, what it reads from the bytes of that JSON: a model, where
+    it writes models.
+    """
+    write, read = serde.serialize, serde.deserialize
+    if column_of(name, serde).kind != TEXT:
+        return lambda value: None if value is None else write(value)
+
+    def write_object(value: Any) -> bytes | None:
+        if value is None:
+            return None
+        if isinstance(value, (dict, list)):
+            value = json.dumps(value, default=str)
+        return write(read(value.encode()) if isinstance(value, str) else value)
+
+    return write_object
+
+
+def _write_task(text: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Runs on the executors: writes the rows of one task."""
+    import pyarrow as pa
+
+    plan: WritePlan = unpacked(text)
+    settings = clients.producer(plan.config, "streams-spark")
+    with closing(_Sender(plan, ConfluentClients().producer(settings))) as sender:
+        for batch in batches:
+            sender.send(batch)
+        sender.finish()
+        yield pa.RecordBatch.from_pydict({"records": [sender.count]}, pa.schema([("records", pa.int64())]))
+
+
+class _Sender:
+    """Sends the rows of one task."""
+
+    def __init__(self, plan: WritePlan, producer: Any) -> None:
+        self.count = 0
+        self._plan = plan
+        self._producer = producer
+        self._failure: StreamsError | None = None
+        self._write_key, self._write_value = _writer("key", plan.key), _writer("value", plan.value)
+        producer.prepare([plan.topic])
+
+    def send(self, batch: pa.RecordBatch) -> None:
+        """Sends the rows of a batch.
+
+        :raises SerializationError: if a serde cannot write one.
+        :raises PartitionMismatchError: if the topic has no such partition.
+        """
+        names, count = batch.schema.names, len(batch)
+        nothing: list[Any] = [None] * count
+
+        def column(name: str) -> list[Any]:
+            return batch.column(name).to_pylist() if name in names else nothing
+
+        keys, values = column("key"), column("value")
+        raw_keys = self._written(self._write_key, keys, "key", self._plan.key)
+        raw_values = self._written(self._write_value, values, "value", self._plan.value)
+        headers = [[(one["key"], one["value"]) for one in given] if given else None for given in column("headers")]
+        zero = self._producer.zero_timestamp_ms
+        for number, (time, partition) in enumerate(zip(column("timestamp"), column("partition"), strict=True)):
+            stamp = 0 if time is None else zero if time == 0 else time  # 0 is "now" for the client
+            for place in self._places(partition, keys[number], values[number], headers[number]):
+                self._produce(raw_values[number], raw_keys[number], place, stamp, headers[number])
+        self._producer.poll(0.0)
+        self._check()
+
+    def _written(self, write: Write, values: Sequence[Any], name: str, serde: Serde[Any]) -> list[bytes | None]:
+        found: list[bytes | None] = []
+        try:
+            for value in values:
+                found.append(write(value))
+        except Exception as error:
+            raise SerializationError(
+                f"the {name} {shown(repr(values[len(found)]), 200)} cannot be written by the serde {serde.name!r}:"
+                f" {type(error).__name__}: {error}; give the right {name} serde, or cast the column",
+                topic=self._plan.topic,
+            ) from error
+        return found
+
+    def _places(self, given: int | None, key: Any, value: Any, headers: Any) -> Iterable[int]:
+        count = self._plan.partitions
+        if given is None:
+            if self._plan.partitioner is None:
+                return (ANY,)
+            chosen = self._plan.partitioner(self._plan.topic, key, value, headers, count)
+            if chosen is None:
+                return (ANY,)
+        else:
+            chosen = (given,)
+        for place in chosen:
+            if not 0 <= place < count:
+                raise PartitionMismatchError(
+                    f"topic {self._plan.topic!r} has {count} partitions, so none with the number {place}",
+                    topic=self._plan.topic,
+                    key=key,
+                )
+        return chosen
+
+    def _produce(self, value: Any, key: Any, partition: int, time: int, headers: Any) -> None:
+        while True:
+            try:
+                self._producer.produce(self._plan.topic, value, key, partition, self._delivered, None, time, headers)
+                self.count += 1
+                return
+            except BufferError:
+                self._producer.poll(QUEUE_FULL_WAIT_S)
+                self._check()
+            except StreamsError:
+                raise
+            except Exception as error:
+                self._producer.refused(error, self._plan.topic)
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is not None and self._failure is None:
+            self._failure = not_delivered(error, self._plan.topic, message.partition())
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            failure = self._failure
+            text = failure.message.replace("; no offset after it was committed", "")
+            kind = AuthorizationError if "allow " in text else SparkBridgeError
+            raise kind(f"{text}; what the task wrote before is in the topic", **failure.place()) from failure
+
+    def finish(self) -> None:
+        """Waits until all records are acknowledged.
+
+        :raises SparkBridgeError: if one was refused.
+        :raises RetryableError: if that takes too long.
+        """
+        delivered = self._producer.flush(DELIVERY_S)
+        self._check()
+        if not delivered:
+            raise RetryableError(
+                f"records were not acknowledged within {DELIVERY_S:g} s: see whether the brokers run",
+                topic=self._plan.topic,
+            )
+
+    def close(self) -> None:
+        self._producer.close()
