@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, overload
 
 from dsl.compiler.compile import compile_plan
+from dsl.compiler.default_serdes import DefaultSerdes
 from dsl.global_ktable import GlobalKTable
 from dsl.options import Consumed, Materialized
 from dsl.plan import global_nodes, stream_nodes, table_nodes
@@ -14,6 +15,7 @@ from dsl.plan.builder import PlanBuilder
 from dsl.plan.nodes import StateStore
 from dsl.settings import Dotted, read_settings
 from dsl.streams import KStream, KTable
+from processor_api.given_serdes import SerdeLike, optional_serde
 from processor_api.processor import Processor
 from processor_api.stores.builders import StateStoreBuilder, as_builder
 from processor_api.stores.factory import StoreBuilder
@@ -34,13 +36,12 @@ class StreamsBuilder:
 
         from streams import StreamsBuilder, TopologyTestDriver
 
-        builder = StreamsBuilder()
+        builder = StreamsBuilder(key_serde="string", value_serde="string")
         lines = builder.stream("lines")
         lines.flat_map_values(str.split).group_by(lambda _, word: word).count(materialized="counts")
         topology = builder.build()
 
-        settings = {"default.key.serde": "string", "default.value.serde": "string"}
-        with TopologyTestDriver(topology, settings) as driver:
+        with TopologyTestDriver(topology) as driver:
             driver.create_input_topic("lines").pipe_value("to be or not to be")
             assert driver.get_key_value_store("counts").get("be") == 2
 
@@ -48,13 +49,27 @@ class StreamsBuilder:
     numbers in their names: an operator put in between renames all that follow (semantics 111). Name what has state.
     """
 
-    def __init__(self, config: Mapping[str, Any] | Dotted | None = None) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, Any] | Dotted | None = None,
+        *,
+        key_serde: SerdeLike[Any] | None = None,
+        value_serde: SerdeLike[Any] | None = None,
+    ) -> None:
         """Makes a builder without streams and tables.
 
         :param config: for :meth:`build` where that is given none (Kafka Streams' ``TopologyConfig``).
+        :param key_serde: for all sources, sinks and stores of this builder that are given none, before the
+            application's ``default.key.serde``; a serde, a name such as ``"string"``, a pydantic model or a dataclass.
+            So ``value_serde``.
+        :raises TopologyError: if a serde is none of these.
         """
         self._plan_builder = PlanBuilder()
         self._config = config
+        self._serdes = DefaultSerdes(
+            key=optional_serde(key_serde, "key_serde", "StreamsBuilder"),
+            value=optional_serde(value_serde, "value_serde", "StreamsBuilder"),
+        )
 
     @overload
     def stream(self, topics: Topics, consumed: Consumed[K, V]) -> KStream[K, V]: ...
@@ -157,4 +172,5 @@ class StreamsBuilder:
         :raises TopologyError: for mistakes that only show in the whole: a name or topic used twice, an unknown store.
         :raises ConfigError: if ``topology.optimization`` is not one of its values.
         """
-        return compile_plan(self._plan_builder.plan(), read_settings(self._config if config is None else config))
+        settings = read_settings(self._config if config is None else config)
+        return compile_plan(self._plan_builder.plan(), settings, self._serdes)

@@ -41,6 +41,11 @@ class ChangeSerde(Serde[Change]):
         """Returns the serde with the default one in place of an inner serde of ``None``."""
         return ChangeSerde(default if self.inner is None else self.inner.with_default(default))
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the inner serde is known."""
+        return self.inner is not None and self.inner.is_complete
+
     def bind(self, topic: str, *, is_key: bool) -> Serde[Change]:
         """Returns the serde with its inner serde bound to the topic."""
         return self if self.inner is None else ChangeSerde(self.inner.bind(topic, is_key=is_key))

@@ -14,9 +14,9 @@ from dsl.naming import validate_name
 from processor_api.checks import check_fields, check_function
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
+from processor_api.given_serdes import SerdeOption
 from processor_api.offset_reset import AutoOffsetReset
 from processor_api.partitioner import StreamPartitioner
-from processor_api.serde import Serde
 from processor_api.stores.custom import KeyValueBytesStoreSupplier
 from processor_api.stores.defaults import DslStoreSuppliers
 from processor_api.stores.suppliers import StoreSupplier, as_supplier
@@ -140,8 +140,8 @@ class Consumed(Generic[K, V]):
     offset (KIP-1106).
     """
 
-    key_serde: Serde[K] | None = None
-    value_serde: Serde[V] | None = None
+    key_serde: SerdeOption[K] = SerdeOption()
+    value_serde: SerdeOption[V] = SerdeOption()
     timestamp_extractor: TimestampExtractor | None = None
     offset_reset: AutoOffsetReset | None = None
     name: str | None = None
@@ -163,8 +163,8 @@ class Produced(Generic[K, V]):
     Without a ``partitioner``, Kafka's default chooses by the key.
     """
 
-    key_serde: Serde[K] | None = None
-    value_serde: Serde[V] | None = None
+    key_serde: SerdeOption[K] = SerdeOption()
+    value_serde: SerdeOption[V] = SerdeOption()
     partitioner: StreamPartitioner | None = None
     name: str | None = None
 
@@ -186,8 +186,8 @@ class Grouped(Generic[K, V]):
     """
 
     name: str | None = None
-    key_serde: Serde[K] | None = None
-    value_serde: Serde[V] | None = None
+    key_serde: SerdeOption[K] = SerdeOption()
+    value_serde: SerdeOption[V] = SerdeOption()
 
     def __post_init__(self) -> None:
         _check(self.name)
@@ -207,8 +207,8 @@ class Repartitioned(Generic[K, V]):
     """
 
     name: str | None = None
-    key_serde: Serde[K] | None = None
-    value_serde: Serde[V] | None = None
+    key_serde: SerdeOption[K] = SerdeOption()
+    value_serde: SerdeOption[V] = SerdeOption()
     partitioner: StreamPartitioner | None = None
     number_of_partitions: int | None = None
     """``None``: as many as the widest topic upstream (semantics 103)."""
@@ -252,8 +252,8 @@ class Materialized(Generic[K, V]):
     name: str | None = None
     supplier: StoreSupplier | KeyValueBytesStoreSupplier | None = None
     """A kind of store on an engine, in place of a name and the application's default engine."""
-    key_serde: Serde[K] | None = None
-    value_serde: Serde[V] | None = None
+    key_serde: SerdeOption[K] = SerdeOption()
+    value_serde: SerdeOption[V] = SerdeOption()
     logging: bool = True
     """Whether changes go to a changelog topic, from which the store is restored on another worker."""
     topic_config: Mapping[str, str] = field(default_factory=dict)

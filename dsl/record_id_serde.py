@@ -46,6 +46,11 @@ class RecordIdSerde(Serde[Any]):
         """Returns the serde with the default one in place of an inner serde of ``None``."""
         return RecordIdSerde(default if self.inner is None else self.inner.with_default(default))
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the inner serde is known."""
+        return self.inner is not None and self.inner.is_complete
+
     def bind(self, topic: str, *, is_key: bool) -> Serde[Any]:
         """Returns the serde with its inner serde bound to the topic."""
         return self if self.inner is None else RecordIdSerde(self.inner.bind(topic, is_key=is_key))

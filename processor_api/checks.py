@@ -8,13 +8,8 @@ from typing import Any
 
 from processor_api.errors import TopologyError
 from processor_api.offset_reset import AutoOffsetReset
-from processor_api.serde import Serde
 
 __all__ = ["check_fields", "check_function", "check_method"]
-
-
-def _is_serde(value: object) -> bool:
-    return isinstance(value, Serde)
 
 
 def _is_reset(value: object) -> bool:
@@ -32,11 +27,7 @@ def _is_topic_config(value: object) -> bool:
 
 
 _FLAG = (_is_flag, "True or False")
-_SERDE = (_is_serde, "a Serde, such as Serdes.STRING")
 _WANTED: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "key_serde": _SERDE,
-    "value_serde": _SERDE,
-    "other_value_serde": _SERDE,
     "logging": _FLAG,
     "caching": _FLAG,
     "topic_config": (_is_topic_config, "a dict of strings, such as {'segment.bytes': '1048576'}"),
@@ -51,7 +42,7 @@ _FUNCTIONS: dict[str, tuple[str, ...]] = {
 
 
 def check_fields(owner: Any, what: str, **place: Any) -> None:
-    """Checks that the serdes, functions and resets among the fields of a node or an option are such.
+    """Checks that the functions, resets and flags among the fields of a node or an option are such.
 
     :param what: the name of the node or option, for the error.
     :param place: fields of the error, such as ``node``.

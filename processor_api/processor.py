@@ -7,23 +7,26 @@ A user's processor gets `Record` objects and a context. An operator is the same 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from processor_api.checks import check_function
 from processor_api.context import FixedKeyProcessorContext, OperatorContext, ProcessorContext
 from processor_api.errors import TopologyError
 from processor_api.record import FixedKeyRecord, Forward, Record
+from processor_api.serde import Serde
 from processor_api.stores.factory import StoreBuilder
 
 __all__ = [
     "FixedKeyProcessor",
     "FixedKeyProcessorSupplier",
+    "HasSerdes",
     "Operator",
     "Processor",
     "ProcessorSupplier",
     "check_supplier",
     "connected_stores",
+    "own_serdes",
 ]
 
 KIn = TypeVar("KIn")
@@ -109,6 +112,21 @@ class Operator(Protocol):
         Errors of the user's functions are given to ``context.fail``; what ``context.forward`` raises passes through.
         """
         ...
+
+
+class HasSerdes(Protocol):
+    """An operator with serdes of its own, which it needs beside those of sources, sinks and stores."""
+
+    def own_serdes(self) -> Mapping[str, Serde[Any] | None]:
+        """Returns the serdes by the names of their fields, which end in ``key_serde`` or ``value_serde``; ``None`` is
+        the application's default."""
+        ...
+
+
+def own_serdes(supplier: Any) -> Mapping[str, Serde[Any] | None]:
+    """Returns the serdes of an operator that has some of its own (:class:`HasSerdes`); none for anything else."""
+    found = getattr(supplier, "own_serdes", None)
+    return found() if isinstance(supplier, Operator) and callable(found) else {}
 
 
 def check_supplier(name: str, supplier: Any) -> None:

@@ -12,7 +12,7 @@ import uuid as uuid_module
 from collections.abc import Callable
 from typing import Any, Generic, SupportsIndex, TypeVar
 
-__all__ = ["Serde", "Serdes"]
+__all__ = ["Serde", "SerdeProvider", "Serdes", "provided_serde", "register_serde_provider", "with_default"]
 
 T = TypeVar("T")
 
@@ -62,6 +62,11 @@ class Serde(Generic[T]):
         """
         return self
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is left to the default. Override it together with :meth:`with_default`."""
+        return True
+
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
         """Pickles a serde of `Serdes` as its name: stores have quicker ways for these, and know them by identity."""
         name = self.name.upper()
@@ -71,6 +76,33 @@ class Serde(Generic[T]):
 
     def __repr__(self) -> str:
         return f"Serde({self.name})"
+
+
+def with_default(given: Serde[Any] | None, default: Serde[Any] | None) -> Serde[Any] | None:
+    """Returns the serde given, with the default in what it leaves to it; the default if there is none."""
+    if given is None:
+        return default
+    return given if default is None else given.with_default(default)
+
+
+SerdeProvider = Callable[[Any], "Serde[Any] | None"]
+"""A function from a class to the serde of its objects, or from the name of a format; ``None`` if it knows neither."""
+
+_PROVIDERS: list[SerdeProvider] = []
+
+
+def register_serde_provider(provider: SerdeProvider) -> None:
+    """Adds a provider of serdes that need more than the standard library; it is asked when one is first needed."""
+    _PROVIDERS.append(provider)
+
+
+def provided_serde(given: Any) -> Serde[Any] | None:
+    """Returns the serde that the first provider has for a class or a format; ``None`` if none has one."""
+    for provider in _PROVIDERS:
+        found = provider(given)
+        if found is not None:
+            return found
+    return None
 
 
 def _write_string(value: str) -> bytes:
@@ -193,10 +225,35 @@ def _read_void(data: bytes) -> None:
     raise ValueError(f"void: expected no bytes, got {len(data)}")
 
 
-class Serdes:
-    """Kafka's own serdes, byte for byte. Each is a value, not a factory: ``Serdes.STRING``.
+class _JsonSerde(Serde[Any]):
+    """The serde of JSON, whose functions are provided when they are first read: the quickest library may be another
+    package. From then on they are plain attributes."""
 
-    Settings name them by ``streams.serdes:Serdes.STRING``, or just ``string``::
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.name = "json"
+        self.exact = self.write_exact = None
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute not in ("serialize", "deserialize"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {attribute!r}")
+        found = provided_serde("json")
+        if found is None:
+            raise ImportError("JSON is written and read by the package streams: import it first", name="streams")
+        self.serialize, self.deserialize = found.serialize, found.deserialize
+        return getattr(self, attribute)
+
+    def bind(self, topic: str, *, is_key: bool) -> Serde[Any]:
+        """Returns the serde itself for values; one that sorts the names of objects for keys, so that equal keys have
+        equal bytes and one partition."""
+        return provided_serde("json key") or self if is_key else self
+
+
+class Serdes:
+    """Kafka's own serdes, byte for byte, and JSON. Each is a value, not a factory: ``Serdes.STRING``.
+
+    Wherever a serde is taken, in code and in settings, its name in small letters will do: ``"string"``::
 
         from streams import Serdes
 
@@ -215,7 +272,6 @@ class Serdes:
     """64 bits, big-endian."""
     SHORT: Serde[int] = _number("h", "short", -(1 << 15), (1 << 15) - 1)
     """16 bits, big-endian."""
-    """16 bits, big-endian."""
     FLOAT: Serde[float] = _float("f", "float")
     """32-bit IEEE 754: most Python floats lose digits."""
     DOUBLE: Serde[float] = _float("d", "double")
@@ -226,3 +282,5 @@ class Serdes:
     """The 36-character text form, as Java writes it."""
     VOID: Serde[Any] = Serde(_write_void, _read_void, name="void")
     """The serde of keys or values that are always null."""
+    JSON: Serde[Any] = _JsonSerde()
+    """The values that JSON has, compact and in UTF-8; objects that are keys of records have their names sorted."""

@@ -16,6 +16,7 @@ from typing import Any
 from processor_api.checks import check_function, check_method
 from processor_api.describe import describe
 from processor_api.errors import StreamsError, TopologyError
+from processor_api.given_serdes import SerdeLike, optional_serde
 from processor_api.nodes import Node, ProcessorNode, RepartitionTopic, SinkNode, SourceNode, TopicNameExtractor
 from processor_api.offset_reset import AutoOffsetReset
 from processor_api.partitioner import StreamPartitioner
@@ -28,7 +29,6 @@ from processor_api.processor import (
     check_supplier,
     connected_stores,
 )
-from processor_api.serde import Serde
 from processor_api.stores.builders import StateStoreBuilder, as_builder
 from processor_api.stores.factory import StoreBuilder
 from processor_api.stores.global_store import GlobalStore
@@ -79,8 +79,8 @@ class Topology(TopologyData):
         self,
         name: str,
         *topics: str | re.Pattern[str],
-        key_serde: Serde[Any] | None = None,
-        value_serde: Serde[Any] | None = None,
+        key_serde: SerdeLike[Any] | None = None,
+        value_serde: SerdeLike[Any] | None = None,
         timestamp_extractor: TimestampExtractor | None = None,
         offset_reset: AutoOffsetReset | None = None,
     ) -> Topology:
@@ -106,8 +106,8 @@ class Topology(TopologyData):
                 name=name,
                 topics=names,
                 pattern=pattern,
-                key_serde=key_serde,
-                value_serde=value_serde,
+                key_serde=optional_serde(key_serde, "key_serde", f"source {name!r}", node=name),
+                value_serde=optional_serde(value_serde, "value_serde", f"source {name!r}", node=name),
                 timestamp_extractor=timestamp_extractor,
                 offset_reset=offset_reset,
             )
@@ -138,8 +138,8 @@ class Topology(TopologyData):
         name: str,
         topic: str | TopicNameExtractor,
         *parents: str,
-        key_serde: Serde[Any] | None = None,
-        value_serde: Serde[Any] | None = None,
+        key_serde: SerdeLike[Any] | None = None,
+        value_serde: SerdeLike[Any] | None = None,
         partitioner: StreamPartitioner | None = None,
     ) -> Topology:
         """Adds a sink, which writes records to a topic, or to the topic that a function names for each record.
@@ -163,8 +163,8 @@ class Topology(TopologyData):
                 parents=parents,
                 topic=fixed,
                 topic_extractor=None if isinstance(topic, str) else topic,
-                key_serde=key_serde,
-                value_serde=value_serde,
+                key_serde=optional_serde(key_serde, "key_serde", f"sink {name!r}", node=name),
+                value_serde=optional_serde(value_serde, "value_serde", f"sink {name!r}", node=name),
                 partitioner=partitioner,
             )
         )
@@ -200,8 +200,8 @@ class Topology(TopologyData):
         processor_name: str,
         supplier: ProcessorSupplier,
         *,
-        key_serde: Serde[Any] | None = None,
-        value_serde: Serde[Any] | None = None,
+        key_serde: SerdeLike[Any] | None = None,
+        value_serde: SerdeLike[Any] | None = None,
         timestamp_extractor: TimestampExtractor | None = None,
     ) -> Topology:
         """Adds a partitioned store that a topic fills and that no other node writes to (KIP-813).
@@ -243,8 +243,8 @@ class Topology(TopologyData):
         processor_name: str,
         supplier: ProcessorSupplier | Operator,
         *,
-        key_serde: Serde[Any] | None = None,
-        value_serde: Serde[Any] | None = None,
+        key_serde: SerdeLike[Any] | None = None,
+        value_serde: SerdeLike[Any] | None = None,
         timestamp_extractor: TimestampExtractor | None = None,
         reprocess_on_restore: bool = True,
     ) -> Topology:

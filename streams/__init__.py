@@ -13,6 +13,17 @@ from typing import TYPE_CHECKING, Any
 from streams.origin import check_origin
 
 check_origin()
+
+from processor_api.serde import register_serde_provider  # noqa: E402 - after the check of where it comes from
+
+
+def _provide_serde(given: Any) -> Any:
+    from streams.serdes.provided import provide
+
+    return provide(given)
+
+
+register_serde_provider(_provide_serde)
 logging.getLogger("streams").addHandler(logging.NullHandler())  # silent, unless the application sets up its logs
 
 __version__ = "0.1.0"
@@ -86,6 +97,7 @@ if TYPE_CHECKING:
         UnknownStateStoreError,
         UserCodeError,
     )
+    from processor_api.given_serdes import SerdeLike
     from processor_api.handlers import (
         DeserializationExceptionHandler,
         ErrorHandlerContext,
@@ -304,6 +316,7 @@ __all__ = [
     "RetryableError",
     "Sensor",
     "Serde",
+    "SerdeLike",
     "Serdes",
     "SerializationError",
     "SerializationExceptionOrigin",
@@ -457,6 +470,7 @@ _HOMES = {
         "use_partition_time_on_invalid_timestamp wallclock_timestamp_extractor"
     ),
     "processor_api.topology": "Topology",
+    "processor_api.given_serdes": "SerdeLike",
     "processor_api.wrapper": "ProcessorWrapper",
     "processor_api.stores.windowed": "Window Windowed",
     "state.formats.windowed_serdes": "WindowedSerdes",

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from dsl.compiler.copartition import copartition_groups
+from dsl.compiler.default_serdes import NO_DEFAULTS, DefaultSerdes
 from dsl.compiler.explicit_names import check_explicit_names
 from dsl.compiler.merge_repartitions import merge_repartitions
 from dsl.compiler.merge_sources import merge_sources
@@ -43,9 +44,10 @@ from processor_api.user_lines import Line
 __all__ = ["compile_plan"]
 
 
-def compile_plan(plan: Plan, settings: BuildSettings) -> Topology:
+def compile_plan(plan: Plan, settings: BuildSettings, serdes: DefaultSerdes = NO_DEFAULTS) -> Topology:
     """Returns a new topology; the plan stays as it is.
 
+    :param serdes: those of sources, sinks and stores that were given none.
     :raises TopologyError: for mistakes that only show in the whole: doubled names, unknown stores, overlapping sources.
     """
     metadata = table_metadata(plan)
@@ -56,7 +58,7 @@ def compile_plan(plan: Plan, settings: BuildSettings) -> Topology:
         plan = single_store_self_joins(plan)
     if settings.explicit_names:
         check_explicit_names(plan, metadata)
-    writer = _Writer(plan, metadata, settings)
+    writer = _Writer(plan, metadata, settings, serdes)
     for number in _in_order(plan):
         node = plan.nodes[number]
         with writer.topology.on_behalf_of(node.made_at):
@@ -83,8 +85,10 @@ def _in_order(plan: Plan) -> Iterator[int]:
 
 
 class _Writer:
-    def __init__(self, plan: Plan, metadata: TableMetadata, settings: BuildSettings) -> None:
+    def __init__(self, plan: Plan, metadata: TableMetadata, settings: BuildSettings, serdes: DefaultSerdes) -> None:
         self.topology = Topology()
+        self._serdes = serdes
+        self._key, self._value = serdes.key_of, serdes.value_of
         self._plan = plan
         self._metadata = metadata
         self._settings = settings
@@ -108,7 +112,7 @@ class _Writer:
             case GlobalSource():
                 self._global_source(node)
             case StateStore():
-                self.topology.add_state_store(node.builder)
+                self.topology.add_state_store(self._serdes.of_store(node.builder))
             case Process():
                 self._process(number, node)
             case TableStep():
@@ -129,8 +133,8 @@ class _Writer:
         self.topology.add_source(
             node.name,
             *((node.pattern,) if node.pattern is not None else node.topics),
-            key_serde=node.consumed.key_serde,
-            value_serde=node.consumed.value_serde,
+            key_serde=self._key(node.consumed.key_serde),
+            value_serde=self._value(node.consumed.value_serde),
             timestamp_extractor=node.consumed.timestamp_extractor,
             offset_reset=node.consumed.offset_reset,
         )
@@ -139,14 +143,14 @@ class _Writer:
         self.topology.add_source(
             node.source,
             node.topic,
-            key_serde=node.consumed.key_serde,
-            value_serde=node.consumed.value_serde,
+            key_serde=self._key(node.consumed.key_serde),
+            value_serde=self._value(node.consumed.value_serde),
             timestamp_extractor=node.consumed.timestamp_extractor,
             offset_reset=node.consumed.offset_reset,
         )
         materialized = number in self._metadata.materialized
         operator = self._completed(number, node.operator, node.store if materialized else None)
-        self.topology.add_processor(node.name, operator, node.source)
+        self.topology.add_processor(node.name, self._serdes.of_supplier(operator), node.source)
         if materialized:
             reuses = self._reuses_topics and node.store.time_to_live is None  # a source topic takes no tombstones
             store = replace(node.store, logging=False, topic_config={}) if reuses else node.store
@@ -157,13 +161,15 @@ class _Writer:
     def _global_source(self, node: GlobalSource) -> None:
         is_table = isinstance(node.store, Materialization)
         self.topology.add_global_store(
-            key_value_builder(node.store, self._settings) if isinstance(node.store, Materialization) else node.store,
+            self._serdes.of_store(
+                key_value_builder(node.store, self._settings) if isinstance(node.store, Materialization) else node.store
+            ),
             node.source,
             node.topic,
             node.name,
             node.supplier,
-            key_serde=node.consumed.key_serde,
-            value_serde=node.consumed.value_serde,
+            key_serde=self._key(node.consumed.key_serde),
+            value_serde=self._value(node.consumed.value_serde),
             timestamp_extractor=node.consumed.timestamp_extractor,
             reprocess_on_restore=not is_table,
         )
@@ -181,7 +187,7 @@ class _Writer:
         views = tuple(table_view(self._plan, self._metadata, table) for table in node.reads)
         if views:
             supplier = replace(supplier, views=views)
-        self.topology.add_processor(node.name, supplier, *self._parents(node))
+        self.topology.add_processor(node.name, self._serdes.of_supplier(supplier), *self._parents(node))
         added = self.topology.nodes[node.name]
         if node.fixed_key is not None and isinstance(added, ProcessorNode) and added.fixed_key is not node.fixed_key:
             raise TopologyError(
@@ -191,7 +197,7 @@ class _Writer:
                 node=node.name,
             )
         for store in node.own_stores:
-            self.topology.add_state_store(store.builder(self._settings))
+            self.topology.add_state_store(self._serdes.of_store(store.builder(self._settings)))
         read = (store for view in views for store in view.stores)
         stores = (*node.stores, *(store.name for store in node.own_stores), *read)
         if stores:
@@ -199,7 +205,8 @@ class _Writer:
 
     def _table_step(self, number: int, node: TableStep) -> None:
         store = node.store if number in self._metadata.materialized else None
-        self.topology.add_processor(node.name, self._completed(number, node.operator, store), *self._parents(node))
+        operator = self._serdes.of_supplier(self._completed(number, node.operator, store))
+        self.topology.add_processor(node.name, operator, *self._parents(node))
         if store is not None and node.shares_store:
             self.topology.connect_processor_and_state_stores(node.name, store.name)
         elif store is not None:
@@ -207,7 +214,7 @@ class _Writer:
         if node.stores:
             self._stores_of[node.name] = node.stores, node.made_at
         if node.buffer is not None:
-            self.topology.add_state_store(buffer_builder(node.buffer, self._settings), node.name)
+            self.topology.add_state_store(self._serdes.of_store(buffer_builder(node.buffer, self._settings)), node.name)
 
     def _completed(self, number: int, operator: TableOperator, store: Materialization | None) -> TableOperator:
         return replace(
@@ -222,7 +229,7 @@ class _Writer:
             builder = key_value_builder(store, self._settings)
         else:
             builder = window_store_builder(store, store.windows, self._settings)
-        self.topology.add_state_store(builder, processor)
+        self.topology.add_state_store(self._serdes.of_store(builder), processor)
 
     def _repartition(self, number: int, node: Repartition) -> None:
         self.topology.add_repartition_topic(RepartitionTopic(name=node.topic, partitions=node.partitions))
@@ -239,15 +246,15 @@ class _Writer:
             node.sink,
             node.topic,
             *parents,
-            key_serde=node.key_serde,
-            value_serde=node.value_serde,
+            key_serde=self._key(node.key_serde),
+            value_serde=self._value(node.value_serde),
             partitioner=node.partitioner,
         )
         self.topology.add_source(
             node.name,
             node.topic,
-            key_serde=node.key_serde,
-            value_serde=node.value_serde,
+            key_serde=self._key(node.key_serde),
+            value_serde=self._value(node.value_serde),
             timestamp_extractor=fail_on_invalid_timestamp,
         )
 
@@ -256,7 +263,7 @@ class _Writer:
             node.name,
             node.topic,
             *self._parents(node),
-            key_serde=node.produced.key_serde,
-            value_serde=node.produced.value_serde,
+            key_serde=self._key(node.produced.key_serde),
+            value_serde=self._value(node.produced.value_serde),
             partitioner=node.produced.partitioner,
         )

@@ -11,7 +11,7 @@ from dsl.options import check_store_options
 from processor_api.checks import check_fields
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
-from processor_api.serde import Serde
+from processor_api.given_serdes import SerdeOption
 from processor_api.stores.defaults import DslStoreSuppliers
 from processor_api.stores.suppliers import StoreSupplier, as_supplier
 
@@ -32,10 +32,10 @@ class Joined(Generic[K, V1, V2]):
     """
 
     name: str | None = None
-    key_serde: Serde[K] | None = None
-    value_serde: Serde[V1] | None = None
+    key_serde: SerdeOption[K] = SerdeOption()
+    value_serde: SerdeOption[V1] = SerdeOption()
     """The serde of the stream's values."""
-    other_value_serde: Serde[V2] | None = None
+    other_value_serde: SerdeOption[V2] = SerdeOption()
     """The serde of the table's values; the table's store has its own."""
     grace: Duration | None = None
     """How long a record waits for late updates of the table, a ``timedelta`` or integer milliseconds; ``None``: not at
@@ -65,10 +65,10 @@ class StreamJoined(Generic[K, V1, V2]):
     """The beginning of the names of the join's nodes, and of its repartition topics: ``<name>-left-repartition``."""
     store_name: str | None = None
     """The beginning of the names of its stores, such as ``<store_name>-this-join-store``."""
-    key_serde: Serde[K] | None = None
-    value_serde: Serde[V1] | None = None
+    key_serde: SerdeOption[K] = SerdeOption()
+    value_serde: SerdeOption[V1] = SerdeOption()
     """The serde of the left stream's values."""
-    other_value_serde: Serde[V2] | None = None
+    other_value_serde: SerdeOption[V2] = SerdeOption()
     """The serde of the right stream's values."""
     this_store_supplier: StoreSupplier | None = None
     """The window store of the left stream: it keeps duplicates, for the window's size plus grace."""

@@ -43,6 +43,11 @@ class TimedSideKeySerde(Serde[Any]):
         """Returns the serde with the default one in place of an inner serde of ``None``."""
         return TimedSideKeySerde(default if self.inner is None else self.inner.with_default(default))
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the inner serde is known."""
+        return self.inner is not None and self.inner.is_complete
+
     def bind(self, topic: str, *, is_key: bool) -> Serde[Any]:
         """Returns the serde with its inner serde bound to the topic."""
         return self if self.inner is None else TimedSideKeySerde(self.inner.bind(topic, is_key=is_key))
@@ -72,6 +77,11 @@ class SideValueSerde(Serde[Any]):
         return SideValueSerde(
             *(default if inner is None else inner.with_default(default) for inner in (self.left, self.right))
         )
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether both inner serdes are known."""
+        return all(inner is not None and inner.is_complete for inner in (self.left, self.right))
 
     def bind(self, topic: str, *, is_key: bool) -> Serde[Any]:
         """Returns the serde with its inner serdes bound to the topic."""

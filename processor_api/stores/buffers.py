@@ -6,14 +6,18 @@ from typing import Any
 
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
-from processor_api.serde import Serde
+from processor_api.given_serdes import SerdeLike
 from processor_api.stores.factory import MEMORY, ROCKSDB, StoreBuilder, StoreSupplier
 
 __all__ = ["change_buffer_builder", "join_buffer_builder"]
 
 
 def change_buffer_builder(
-    name: str, key_serde: Serde[Any] | None = None, value_serde: Serde[Any] | None = None, *, engine: str = MEMORY
+    name: str,
+    key_serde: SerdeLike[Any] | None = None,
+    value_serde: SerdeLike[Any] | None = None,
+    *,
+    engine: str = MEMORY,
 ) -> StoreBuilder[Any, Any]:
     """Returns a builder of the buffer of a suppression: the last change of each key, in order of time.
 
@@ -26,8 +30,8 @@ def change_buffer_builder(
 def join_buffer_builder(
     name: str,
     grace: Duration,
-    key_serde: Serde[Any] | None = None,
-    value_serde: Serde[Any] | None = None,
+    key_serde: SerdeLike[Any] | None = None,
+    value_serde: SerdeLike[Any] | None = None,
     *,
     engine: str = ROCKSDB,
 ) -> StoreBuilder[Any, Any]:

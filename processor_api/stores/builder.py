@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from processor_api.durations import Duration
 from processor_api.errors import TopologyError
-from processor_api.serde import Serde
+from processor_api.given_serdes import SerdeOption
 from processor_api.stores.suppliers import StoreSupplier
 from processor_api.stores.time_to_live import RECORD_TIME, TimeToLive
 
@@ -16,6 +16,11 @@ __all__ = ["StoreBuilder"]
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+
+def _named(builder: StoreBuilder[Any, Any]) -> tuple[str, dict[str, Any]]:
+    name = builder.supplier.name
+    return f"store {name!r}", {"store": name}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +32,8 @@ class StoreBuilder(Generic[K, V]):
     """
 
     supplier: StoreSupplier
-    key_serde: Serde[K] | None = None
-    value_serde: Serde[V] | None = None
+    key_serde: SerdeOption[K] = SerdeOption(_named)
+    value_serde: SerdeOption[V] = SerdeOption(_named)
     logging: bool = True
     topic_config: Mapping[str, str] = field(default_factory=dict)
     caching: bool = False

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
+from processor_api.given_serdes import SerdeLike
 from processor_api.serde import Serde, Serdes
 from processor_api.stores.builder import StoreBuilder
 from processor_api.stores.custom import CustomStateStore, KeyValueBytesStoreSupplier, VersionedBytesStoreSupplier
@@ -70,8 +71,8 @@ class Stores:
     @staticmethod
     def key_value_store(
         name: str,
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V] | None = None,
+        key_serde: SerdeLike[K] | None = None,
+        value_serde: SerdeLike[V] | None = None,
         *,
         with_timestamps: bool = False,
         with_headers: bool = False,
@@ -94,8 +95,8 @@ class Stores:
         name: str,
         retention: Duration,
         window_size: Duration,
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V] | None = None,
+        key_serde: SerdeLike[K] | None = None,
+        value_serde: SerdeLike[V] | None = None,
         *,
         with_timestamps: bool = False,
         with_headers: bool = False,
@@ -124,8 +125,8 @@ class Stores:
     def session_store(
         name: str,
         retention: Duration,
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V] | None = None,
+        key_serde: SerdeLike[K] | None = None,
+        value_serde: SerdeLike[V] | None = None,
         *,
         with_timestamps: bool = False,
         with_headers: bool = False,
@@ -359,8 +360,8 @@ class Stores:
     @staticmethod
     def key_value_store_builder(
         supplier: StoreSupplier | KeyValueBytesStoreSupplier,
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V] | None = None,
+        key_serde: SerdeLike[K] | None = None,
+        value_serde: SerdeLike[V] | None = None,
     ) -> StoreBuilder[K, V]:
         """Returns a builder of a plain key-value store.
 
@@ -371,8 +372,8 @@ class Stores:
     @staticmethod
     def timestamped_key_value_store_builder(
         supplier: StoreSupplier | KeyValueBytesStoreSupplier,
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V] | None = None,
+        key_serde: SerdeLike[K] | None = None,
+        value_serde: SerdeLike[V] | None = None,
     ) -> StoreBuilder[K, V]:
         """Returns a builder of a key-value store of :class:`~processor_api.stores.contracts.ValueAndTimestamp`.
 
@@ -386,8 +387,8 @@ class Stores:
     @staticmethod
     def timestamped_key_value_store_with_headers_builder(
         supplier: StoreSupplier | KeyValueBytesStoreSupplier,
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V] | None = None,
+        key_serde: SerdeLike[K] | None = None,
+        value_serde: SerdeLike[V] | None = None,
     ) -> StoreBuilder[K, V]:
         """Returns a builder of a key-value store of values with timestamps and headers (KIP-1271).
 
@@ -401,8 +402,8 @@ class Stores:
     @staticmethod
     def versioned_key_value_store_builder(
         supplier: StoreSupplier | VersionedBytesStoreSupplier,
-        key_serde: Serde[K] | None = None,
-        value_serde: Serde[V] | None = None,
+        key_serde: SerdeLike[K] | None = None,
+        value_serde: SerdeLike[V] | None = None,
     ) -> StoreBuilder[K, V]:
         """Returns a builder of a versioned store, which is never cached.
 
@@ -415,7 +416,7 @@ class Stores:
 
     @staticmethod
     def list_store_builder(
-        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+        supplier: StoreSupplier, key_serde: SerdeLike[K] | None = None, value_serde: SerdeLike[V] | None = None
     ) -> StoreBuilder[K, V]:
         """Returns a builder of a :class:`~processor_api.stores.contracts.ListStore`; ``value_serde`` is for one value.
 
@@ -425,7 +426,7 @@ class Stores:
 
     @staticmethod
     def window_store_builder(
-        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+        supplier: StoreSupplier, key_serde: SerdeLike[K] | None = None, value_serde: SerdeLike[V] | None = None
     ) -> StoreBuilder[K, V]:
         """Returns a builder of a window store. One that keeps duplicates is never cached.
 
@@ -435,7 +436,7 @@ class Stores:
 
     @staticmethod
     def timestamped_window_store_builder(
-        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+        supplier: StoreSupplier, key_serde: SerdeLike[K] | None = None, value_serde: SerdeLike[V] | None = None
     ) -> StoreBuilder[K, V]:
         """Returns a builder of a window store of :class:`~processor_api.stores.contracts.ValueAndTimestamp`.
 
@@ -445,7 +446,7 @@ class Stores:
 
     @staticmethod
     def timestamped_window_store_with_headers_builder(
-        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+        supplier: StoreSupplier, key_serde: SerdeLike[K] | None = None, value_serde: SerdeLike[V] | None = None
     ) -> StoreBuilder[K, V]:
         """Returns a builder of a window store of values with timestamps and headers (KIP-1271).
 
@@ -457,7 +458,7 @@ class Stores:
 
     @staticmethod
     def session_store_builder(
-        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+        supplier: StoreSupplier, key_serde: SerdeLike[K] | None = None, value_serde: SerdeLike[V] | None = None
     ) -> StoreBuilder[K, V]:
         """Returns a builder of a session store.
 
@@ -467,7 +468,7 @@ class Stores:
 
     @staticmethod
     def timestamped_session_store_builder(
-        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+        supplier: StoreSupplier, key_serde: SerdeLike[K] | None = None, value_serde: SerdeLike[V] | None = None
     ) -> StoreBuilder[K, V]:
         """Returns a builder of a session store of :class:`~processor_api.stores.contracts.ValueAndTimestamp`.
 
@@ -477,7 +478,7 @@ class Stores:
 
     @staticmethod
     def session_store_with_headers_builder(
-        supplier: StoreSupplier, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None
+        supplier: StoreSupplier, key_serde: SerdeLike[K] | None = None, value_serde: SerdeLike[V] | None = None
     ) -> StoreBuilder[K, V]:
         """Returns a builder of a session store of aggregates with headers (KIP-1271).
 
@@ -496,8 +497,8 @@ def _builder(
     given: Any,
     what: str,
     kinds: Mapping[str, str],
-    key_serde: Serde[K] | None,
-    value_serde: Serde[V] | None,
+    key_serde: SerdeLike[K] | None,
+    value_serde: SerdeLike[V] | None,
 ) -> StoreBuilder[K, V]:
     supplier = as_supplier(given)
     kind = kinds.get(supplier.kind)
@@ -595,8 +596,8 @@ def _not_negative(duration: Duration, what: str, name: str) -> int:
 def _timed_builder(
     supplier: StoreSupplier,
     window_or_session: str,
-    key_serde: Serde[K] | None,
-    value_serde: Serde[V] | None,
+    key_serde: SerdeLike[K] | None,
+    value_serde: SerdeLike[V] | None,
     values: str,
 ) -> StoreBuilder[K, V]:
     supplier = as_supplier(supplier)

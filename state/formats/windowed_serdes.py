@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from processor_api.durations import Duration, to_ms
+from processor_api.given_serdes import SerdeLike, optional_serde
 from processor_api.partitioner import StreamPartitioner, partition_for_key
 from processor_api.record import HeaderList
 from processor_api.serde import Serde
@@ -26,6 +27,10 @@ class _Missing(Serde[Any]):
     def with_default(self, default: Serde[Any]) -> Serde[Any]:
         return default
 
+    @property
+    def is_complete(self) -> bool:
+        return False
+
 
 _MISSING: Any = _Missing(_no_serde, _no_serde, name="default")
 
@@ -41,8 +46,8 @@ class TimeWindowedSerde(Serde[Windowed[K]]):
 
     __slots__ = ("_changelog", "_inner", "_size_ms")
 
-    def __init__(self, inner: Serde[K] | None, window_size: Duration, *, changelog: bool = False) -> None:
-        self._inner = inner or _MISSING
+    def __init__(self, inner: SerdeLike[K] | None, window_size: Duration, *, changelog: bool = False) -> None:
+        self._inner: Serde[Any] = optional_serde(inner, "inner", "a windowed serde") or _MISSING
         self._size_ms = to_ms(window_size, "window_size")
         self._changelog = changelog
         if self._size_ms < 0:
@@ -59,6 +64,10 @@ class TimeWindowedSerde(Serde[Windowed[K]]):
 
     def with_default(self, default: Serde[Any]) -> Serde[Windowed[K]]:
         return self._around(self._inner.with_default(default))
+
+    @property
+    def is_complete(self) -> bool:
+        return self._inner.is_complete
 
     def _around(self, inner: Serde[K]) -> Serde[Windowed[K]]:
         return self if inner is self._inner else TimeWindowedSerde(inner, self._size_ms, changelog=self._changelog)
@@ -81,8 +90,8 @@ class SessionWindowedSerde(Serde[Windowed[K]]):
 
     __slots__ = ("_inner",)
 
-    def __init__(self, inner: Serde[K] | None) -> None:
-        self._inner = inner or _MISSING
+    def __init__(self, inner: SerdeLike[K] | None) -> None:
+        self._inner: Serde[Any] = optional_serde(inner, "inner", "a windowed serde") or _MISSING
         super().__init__(self._write, self._read, name=f"session-windowed {self._inner.name}")
 
     @property
@@ -95,6 +104,10 @@ class SessionWindowedSerde(Serde[Windowed[K]]):
 
     def with_default(self, default: Serde[Any]) -> Serde[Windowed[K]]:
         return self._around(self._inner.with_default(default))
+
+    @property
+    def is_complete(self) -> bool:
+        return self._inner.is_complete
 
     def _around(self, inner: Serde[K]) -> Serde[Windowed[K]]:
         return self if inner is self._inner else SessionWindowedSerde(inner)
@@ -112,12 +125,12 @@ class WindowedSerdes:
     """Makes serdes of windowed keys, under Kafka Streams' names."""
 
     @staticmethod
-    def time_windowed_serde_from(inner: Serde[K], window_size: Duration) -> Serde[Windowed[K]]:
+    def time_windowed_serde_from(inner: SerdeLike[K], window_size: Duration) -> Serde[Windowed[K]]:
         """Returns a serde of keys in windows of one size; see :class:`TimeWindowedSerde`."""
         return TimeWindowedSerde(inner, window_size)
 
     @staticmethod
-    def session_windowed_serde_from(inner: Serde[K]) -> Serde[Windowed[K]]:
+    def session_windowed_serde_from(inner: SerdeLike[K]) -> Serde[Windowed[K]]:
         """Returns a serde of keys in sessions; see :class:`SessionWindowedSerde`."""
         return SessionWindowedSerde(inner)
 

@@ -372,7 +372,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ",".join(map(str, value))
     if isinstance(value, Serde):
-        return value.name
+        return values.serde_text(value)
     if isinstance(value, Mapping):
         return ",".join(f"{name}={one}" for name, one in value.items())
     if callable(value):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from processor_api.durations import to_ms
+from processor_api.given_serdes import as_serde, class_of
 from processor_api.handlers import (
     default_production,
     log_and_continue,
@@ -46,6 +48,7 @@ __all__ = [
     "path",
     "rocksdb_setter",
     "serde",
+    "serde_text",
     "servers",
     "tags",
     "text",
@@ -62,7 +65,7 @@ _JAVA_DSL_SUPPLIERS = {
     "BuiltInDslStoreSuppliers$RocksDBDslStoreSuppliers": BuiltInDslStoreSuppliers.ROCKS_DB,
     "BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers": BuiltInDslStoreSuppliers.IN_MEMORY,
 }
-_JAVA_SERDES = {
+_JAVA_SERDES: dict[str, Serde[Any]] = {
     "ByteArray": Serdes.BYTES,
     "ByteBuffer": Serdes.BYTES,
     "Bytes": Serdes.BYTES,
@@ -76,9 +79,6 @@ _JAVA_SERDES = {
     "UUID": Serdes.UUID,
     "Void": Serdes.VOID,
 }
-_SHORT_SERDES = {serde.name: serde for serde in vars(Serdes).values() if isinstance(serde, Serde)}
-"""Kafka's serdes by their own names: ``string``, ``long``, ..."""
-_SERDE_NAMES = f"one of {', '.join(sorted(_SHORT_SERDES))}"
 _JAVA_SERDE = re.compile(r"org\.apache\.kafka\.common\.serialization\.Serdes\$(\w+)Serde")
 _JAVA_EXTRACTORS: dict[str, Callable[..., Any]] = {
     "FailOnInvalidTimestamp": fail_on_invalid_timestamp,
@@ -288,21 +288,34 @@ def _imported(path: str) -> Any:
 
 
 def serde(value: Any) -> Serde[Any]:
-    """Reads a serde: an object, the short name of one of Kafka's, an import path, or the class name of one of Java's
-    own."""
-    found = value
-    if isinstance(value, str):
-        java = _JAVA_SERDE.fullmatch(value)
-        found = _JAVA_SERDES.get(java[1]) if java else _SHORT_SERDES.get(value) or _imported_serde(value)
-    if not isinstance(found, Serde):
-        raise ValueError(f"must be a Serde, {_SERDE_NAMES}, or the import path of a Serde; got {value!r}")
-    return found
+    """Reads a serde: an object, a name, a model, the import path of an object or model, or the class name of one of
+    Java's own."""
+    java = _JAVA_SERDE.fullmatch(value) if isinstance(value, str) else None
+    if java is not None and java[1] in _JAVA_SERDES:
+        return _JAVA_SERDES[java[1]]
+    is_path = isinstance(value, str) and not value.isidentifier()  # an import path has more than one word
+    try:
+        return as_serde(_imported(value) if is_path else value)
+    except TypeError as error:
+        named = f" at {value}" if is_path else ""
+        raise ValueError(f"must be the import path of a serde or model, or {error}{named}") from None
+    except ValueError as error:
+        text = str(error)
+        raise ValueError(text if text.startswith(("must ", "names ")) else f"must be a serde: {text}") from error
 
 
-def _imported_serde(path: str) -> Any:
-    if path.isidentifier():  # an import path has more than one word
-        raise ValueError(f"must be {_SERDE_NAMES}, or an import path such as package.module:name; got {path!r}")
-    return _imported(path)
+def serde_text(given: Serde[Any]) -> str:
+    """Returns a text for a serde that :func:`serde` reads, wherever there is one: its name or an import path."""
+    if any(given is known for known in vars(Serdes).values()):
+        return given.name
+    model = class_of(given)
+    if model is not None and "<locals>" not in model.__qualname__:
+        return f"{model.__module__}:{model.__qualname__}"
+    for module in list(sys.modules.values()):
+        for name, found in list(getattr(module, "__dict__", {}).items()):
+            if found is given:
+                return f"{module.__name__}:{name}"
+    return given.name
 
 
 def function(value: Any) -> Any:

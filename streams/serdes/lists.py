@@ -6,6 +6,7 @@ import struct
 from collections.abc import Sequence
 from typing import TypeVar
 
+from processor_api.given_serdes import SerdeLike, as_serde
 from processor_api.serde import Serde, Serdes
 
 __all__ = ["ListSerde", "list_serde"]
@@ -37,13 +38,14 @@ class ListSerde(Serde[list[T | None]]):
 
     __slots__ = ("_fixed_size", "_inner")
 
-    def __init__(self, inner: Serde[T], *, fixed_size: int | None = None) -> None:
-        if not isinstance(inner, Serde):
-            raise TypeError(f"a list serde takes the serde of its items, such as Serdes.STRING, got {inner!r}")
-        self._inner = inner
-        self._fixed_size = fixed_size or _FIXED_SIZES.get(id(inner))
+    def __init__(self, inner: SerdeLike[T], *, fixed_size: int | None = None) -> None:
+        try:
+            self._inner: Serde[T] = as_serde(inner)
+        except TypeError as error:
+            raise TypeError(f"a list serde takes, for its items, {error}") from None
+        self._fixed_size = fixed_size or _FIXED_SIZES.get(id(self._inner))
         write = self._write_variable if self._fixed_size is None else self._write_constant
-        super().__init__(write, self._read, name=f"list of {inner.name}")
+        super().__init__(write, self._read, name=f"list of {self._inner.name}")
 
     def bind(self, topic: str, *, is_key: bool) -> Serde[list[T | None]]:
         bound = self._inner.bind(topic, is_key=is_key)
@@ -111,7 +113,7 @@ class ListSerde(Serde[list[T | None]]):
         return items
 
 
-def list_serde(inner: Serde[T]) -> ListSerde[T]:
+def list_serde(inner: SerdeLike[T]) -> ListSerde[T]:
     """Returns a serde of lists whose items ``inner`` writes."""
     return ListSerde(inner)
 

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple, TypeVar, cast
 from processor_api.clock import ManualClock, SystemClock
 from processor_api.durations import Duration, Timestamp, to_ms, to_timestamp_ms
 from processor_api.errors import ConfigError, StreamsError, TopologyError
-from processor_api.nodes import SinkNode, SourceNode
+from processor_api.given_serdes import SerdeLike, optional_serde
+from processor_api.nodes import ProcessorNode, SinkNode, SourceNode
 from processor_api.record import HeaderList
 from processor_api.serde import Serde
 from processor_api.stores.contracts import (
@@ -244,13 +245,14 @@ class TopologyTestDriver:
     def create_input_topic(
         self,
         topic: str,
-        key_serde: Serde[Any] | None = None,
-        value_serde: Serde[Any] | None = None,
+        key_serde: SerdeLike[Any] | None = None,
+        value_serde: SerdeLike[Any] | None = None,
         *,
         start_timestamp: Timestamp | None = None,
         auto_advance: Duration = 0,
     ) -> TestInputTopic:
-        """Returns a writer of typed records to a topic. Serdes not given are the application's defaults.
+        """Returns a writer of typed records to a topic. Serdes not given are those of the topology's source or
+        sink, else the application's defaults.
 
         :param start_timestamp: the timestamp of the first record: integer milliseconds since 1970, or a ``datetime``
             with a time zone; the driver's clock if not given.
@@ -263,9 +265,10 @@ class TopologyTestDriver:
         return TestInputTopic(self.pipe_raw, topic, key, value, start, to_ms(auto_advance, "auto_advance"))
 
     def create_output_topic(
-        self, topic: str, key_serde: Serde[Any] | None = None, value_serde: Serde[Any] | None = None
+        self, topic: str, key_serde: SerdeLike[Any] | None = None, value_serde: SerdeLike[Any] | None = None
     ) -> TestOutputTopic:
-        """Returns a reader of typed records from a topic. Serdes not given are the application's defaults.
+        """Returns a reader of typed records from a topic. Serdes not given are those of the topology's source or
+        sink, else the application's defaults.
 
         :raises ConfigError: if a serde is neither given nor a default.
         """
@@ -273,10 +276,32 @@ class TopologyTestDriver:
         key, value = self._serdes(topic, key_serde, value_serde)
         return TestOutputTopic(self._topic(topic).unread, topic, key, value, self._nothing_to_read)
 
-    def _serdes(self, topic: str, key: Serde[Any] | None, value: Serde[Any] | None) -> tuple[Serde[Any], Serde[Any]]:
-        environment = self._task.environment
-        what = f"topic {topic!r}"
-        return environment.key_serde(key, what, topic), environment.value_serde(value, what, topic)
+    def _serdes(
+        self, topic: str, key: SerdeLike[Any] | None, value: SerdeLike[Any] | None
+    ) -> tuple[Serde[Any], Serde[Any]]:
+        """Returns the serdes given, else those of the node that reads or writes the topic, else the defaults."""
+        environment, what = self._task.environment, f"topic {topic!r}"
+        node = self._node_at(topic)
+        found = {
+            "key_serde": optional_serde(key, "key_serde", what, topic=topic),
+            "value_serde": optional_serde(value, "value_serde", what, topic=topic),
+        }
+        if node is not None:
+            found = {name: given or getattr(node, name) for name, given in found.items()}
+        return (
+            environment.key_serde(found["key_serde"], what, topic),
+            environment.value_serde(found["value_serde"], what, topic),
+        )
+
+    def _node_at(self, topic: str) -> SourceNode | SinkNode | None:
+        """Returns the source that reads a topic, or else the first sink that writes it."""
+        plan = self._task.plan
+        nodes = [node for node in plan.topology.nodes.values() if not isinstance(node, ProcessorNode)]
+        for node in nodes:
+            if isinstance(node, SourceNode) and topic in source_topics(plan.topology, node, {topic: 1}):
+                return node
+        sinks = [node for node in nodes if isinstance(node, SinkNode) and node.topic is not None]
+        return next((node for node in sinks if plan.real_name(str(node.topic)) == topic), None)
 
     # ------------------------------------------------------------------ output
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from processor_api.clock import SystemClock
 from processor_api.durations import Duration, Timestamp, to_ms, to_timestamp_ms
+from processor_api.given_serdes import SerdeLike, check_serde
 from processor_api.record import HeaderList
 from processor_api.serde import Serde, Serdes
 from processor_api.task_id import TopicPartition
@@ -69,8 +70,8 @@ class EmbeddedKafka:
     def create_input_topic(
         self,
         topic: str,
-        key_serde: Serde[Any] = Serdes.STRING,
-        value_serde: Serde[Any] = Serdes.STRING,
+        key_serde: SerdeLike[Any] = Serdes.STRING,
+        value_serde: SerdeLike[Any] = Serdes.STRING,
         *,
         start_timestamp: Timestamp | None = None,
         auto_advance: Duration = 0,
@@ -87,7 +88,8 @@ class EmbeddedKafka:
         start = (
             self._clock.time_ms() if start_timestamp is None else to_timestamp_ms(start_timestamp, "start_timestamp")
         )
-        key, value = key_serde.bind(topic, is_key=True), value_serde.bind(topic, is_key=False)
+        key = check_serde(key_serde, "key_serde", what := f"topic {topic!r}").bind(topic, is_key=True)
+        value = check_serde(value_serde, "value_serde", what).bind(topic, is_key=False)
         return TestInputTopic(self.produce, topic, key, value, start, to_ms(auto_advance, "auto_advance"))
 
     def produce(
@@ -108,8 +110,8 @@ class EmbeddedKafka:
         self,
         topic: str,
         count: int,
-        key_serde: Serde[Any] = Serdes.STRING,
-        value_serde: Serde[Any] = Serdes.STRING,
+        key_serde: SerdeLike[Any] = Serdes.STRING,
+        value_serde: SerdeLike[Any] = Serdes.STRING,
         *,
         timeout: Duration = READ_MS,
     ) -> list[TestRecord]:
@@ -120,7 +122,8 @@ class EmbeddedKafka:
         :raises StreamsError: the error that ended an application.
         """
         consumer = self._reader(topic)
-        key, value = key_serde.bind(topic, is_key=True), value_serde.bind(topic, is_key=False)
+        key = check_serde(key_serde, "key_serde", what := f"topic {topic!r}").bind(topic, is_key=True)
+        value = check_serde(value_serde, "value_serde", what).bind(topic, is_key=False)
         timeout_ms = to_ms(timeout, "timeout")
         deadline_s = self._clock.monotonic() + timeout_ms / 1000
         found: list[TestRecord] = []

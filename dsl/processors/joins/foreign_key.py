@@ -7,7 +7,7 @@ formats 12). The operators are in ``foreign_key_left`` and ``foreign_key_right``
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from processor_api.context import OperatorContext
 from processor_api.errors import ConfigError
 from processor_api.partitioner import StreamPartitioner
 from processor_api.record import HeaderList
-from processor_api.serde import Serde
+from processor_api.serde import Serde, with_default
 from state.formats.foreign_keys import read_response, response
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "AnswerPartitioner",
     "AnswerSerde",
     "KeyPartitioner",
+    "OwnSerdes",
     "bound_serde",
 ]
 
@@ -54,6 +55,11 @@ class AnswerSerde(Serde[Any]):
     def with_default(self, default: Serde[Any]) -> Serde[Any]:
         """Returns the serde with the default one in place of an inner serde of ``None``."""
         return AnswerSerde(default if self.inner is None else self.inner.with_default(default))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the inner serde is known."""
+        return self.inner is not None and self.inner.is_complete
 
     def bind(self, topic: str, *, is_key: bool) -> Serde[Any]:
         """Returns the serde with its inner serde bound to the topic."""
@@ -101,6 +107,15 @@ class AnswerPartitioner:
         return None if partition is None else (partition,)
 
 
+class OwnSerdes:
+    """The base of the join's operators: the serdes with which they write and read keys and values inside of messages
+    are the fields whose names end in ``_serde``."""
+
+    def own_serdes(self) -> Mapping[str, Serde[Any] | None]:
+        """Returns the serdes by the names of their fields (:class:`processor_api.processor.HasSerdes`)."""
+        return {name: value for name, value in vars(self).items() if name.endswith("_serde")}
+
+
 def bound_serde(
     context: OperatorContext, given: Serde[Any] | None, topic: str, *, is_key: bool, whose: str
 ) -> Serde[Any]:
@@ -112,7 +127,7 @@ def bound_serde(
     """
     application = context.processing_context()
     default = application.key_serde if is_key else application.value_serde
-    serde = default if given is None else given if default is None else given.with_default(default)
+    serde = with_default(given, default)
     if serde is None:
         part = "key" if is_key else "value"
         raise ConfigError(

@@ -11,6 +11,7 @@ from dsl.processors.joins.foreign_key import (
     ANSWER_IF_FOUND,
     DELETE_AND_ANSWER,
     DELETE_SILENTLY,
+    OwnSerdes,
     bound_serde,
 )
 from dsl.table_operator import ChangeReader, dropping_late_changes
@@ -42,7 +43,7 @@ class LeftSide:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForeignKeySubscribe(ChangeReader):
+class ForeignKeySubscribe(ChangeReader, OwnSerdes):
     """Turns the changes of the left table into subscriptions to the rows of the right one (semantics 27, 67, 68).
 
     The results have the foreign key as key, which is null where a left join has none, and bytes as value.
@@ -131,7 +132,7 @@ class ForeignKeySubscribe(ChangeReader):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForeignKeyAnswers(Operator):
+class ForeignKeyAnswers(OwnSerdes, Operator):
     """Joins the answers with the rows of the left table, unless those have changed meanwhile (semantics 66, 69).
 
     An inner join asks again where it throws an answer without a right row away: the newer change of the left row may

@@ -10,6 +10,7 @@ from dsl.processors.joins.foreign_key import (
     ANSWER_IF_FOUND,
     DELETE_AND_ANSWER,
     DELETE_SILENTLY,
+    OwnSerdes,
     bound_serde,
 )
 from dsl.table_operator import ChangeReader, dropping_late_changes
@@ -26,7 +27,7 @@ NULL_FOREIGN_KEY = "a subscription without a foreign key"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForeignKeyReceive(Operator):
+class ForeignKeyReceive(OwnSerdes, Operator):
     """Keeps the subscriptions of left rows, or deletes them, and passes them on."""
 
     store: str
@@ -60,7 +61,7 @@ class ForeignKeyReceive(Operator):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForeignKeyAnswer(Operator):
+class ForeignKeyAnswer(OwnSerdes, Operator):
     """Answers a subscription with the value of the right row (semantics 18, 68, 69)."""
 
     topic: str
@@ -99,7 +100,7 @@ class ForeignKeyAnswer(Operator):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForeignKeyRightChanges(ChangeReader):
+class ForeignKeyRightChanges(ChangeReader, OwnSerdes):
     """Answers all subscriptions of a row of the right table when it changes (semantics 66)."""
 
     store: str

@@ -14,7 +14,7 @@ from processor_api.errors import ConfigError, StreamsError, TopologyError
 from processor_api.handlers import ProducerRecord
 from processor_api.metrics import StreamsMetrics
 from processor_api.record import HeaderList
-from processor_api.serde import Serde
+from processor_api.serde import Serde, with_default
 from processor_api.task_id import TaskId
 from processor_api.timestamps import TimestampExtractor
 from state.registry.kinds import OpenStore
@@ -261,11 +261,10 @@ def resolve_serde(given: Serde[Any] | None, default: Serde[Any] | None, what: st
 
     :raises ConfigError: if there is neither.
     """
-    if given is not None:
-        return given if default is None else given.with_default(default)
-    if default is None:
+    found = with_default(given, default)
+    if found is None:
         raise ConfigError(
             f"{what} has no {part} serde and the application has no default: give {part}_serde there, or set"
             f" default.{part}.serde"
         )
-    return default
+    return found

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from processor_api.clock import Clock
 from processor_api.task_id import TaskId
+from processor_api.missing_serdes import check_serdes
 from processor_api.topology import Topology
 from processor_api.topology_data import TopologyData
 from processor_api.topology_function import TopologyLike, topology_of
@@ -35,11 +36,13 @@ def topology_to_run(given: TopologyLike, config: StreamsConfig) -> Topology:
 
     :param given: a topology, a builder, or a function that makes either.
     :raises TopologyError: if it is none of these, or there is no engine for one of its stores.
+    :raises ConfigError: if a source, sink or store has no serde.
     """
     made, wrapper = topology_of(given, config), config.processor_wrapper_class
     if wrapper is not None:
         made = made.wrapped_by(wrapper, config.dotted())
     check_engines(made)
+    check_serdes(made, config.default_key_serde, config.default_value_serde)
     return made
 
 
