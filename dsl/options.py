@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, is_dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from dsl.naming import validate_name
 from processor_api.checks import check_fields, check_function
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
-from processor_api.given_serdes import SerdeOption
+from processor_api.given_serdes import SerdeOption, serde_option
 from processor_api.offset_reset import AutoOffsetReset
 from processor_api.partitioner import StreamPartitioner
 from processor_api.stores.custom import KeyValueBytesStoreSupplier
@@ -38,8 +38,14 @@ __all__ = [
     "name_of",
 ]
 
-K = TypeVar("K")
-V = TypeVar("V")
+if TYPE_CHECKING:
+    import typing_extensions
+
+    K = typing_extensions.TypeVar("K", default=Any)
+    V = typing_extensions.TypeVar("V", default=Any)
+else:  # what is given by name has no type that a checker knows
+    K = TypeVar("K")
+    V = TypeVar("V")
 S = TypeVar("S")
 
 
@@ -140,8 +146,8 @@ class Consumed(Generic[K, V]):
     offset (KIP-1106).
     """
 
-    key_serde: SerdeOption[K] = SerdeOption()
-    value_serde: SerdeOption[V] = SerdeOption()
+    key_serde: SerdeOption[K] = serde_option()
+    value_serde: SerdeOption[V] = serde_option()
     timestamp_extractor: TimestampExtractor | None = None
     offset_reset: AutoOffsetReset | None = None
     name: str | None = None
@@ -163,8 +169,8 @@ class Produced(Generic[K, V]):
     Without a ``partitioner``, Kafka's default chooses by the key.
     """
 
-    key_serde: SerdeOption[K] = SerdeOption()
-    value_serde: SerdeOption[V] = SerdeOption()
+    key_serde: SerdeOption[K] = serde_option()
+    value_serde: SerdeOption[V] = serde_option()
     partitioner: StreamPartitioner | None = None
     name: str | None = None
 
@@ -186,8 +192,8 @@ class Grouped(Generic[K, V]):
     """
 
     name: str | None = None
-    key_serde: SerdeOption[K] = SerdeOption()
-    value_serde: SerdeOption[V] = SerdeOption()
+    key_serde: SerdeOption[K] = serde_option()
+    value_serde: SerdeOption[V] = serde_option()
 
     def __post_init__(self) -> None:
         _check(self.name)
@@ -207,8 +213,8 @@ class Repartitioned(Generic[K, V]):
     """
 
     name: str | None = None
-    key_serde: SerdeOption[K] = SerdeOption()
-    value_serde: SerdeOption[V] = SerdeOption()
+    key_serde: SerdeOption[K] = serde_option()
+    value_serde: SerdeOption[V] = serde_option()
     partitioner: StreamPartitioner | None = None
     number_of_partitions: int | None = None
     """``None``: as many as the widest topic upstream (semantics 103)."""
@@ -252,8 +258,8 @@ class Materialized(Generic[K, V]):
     name: str | None = None
     supplier: StoreSupplier | KeyValueBytesStoreSupplier | None = None
     """A kind of store on an engine, in place of a name and the application's default engine."""
-    key_serde: SerdeOption[K] = SerdeOption()
-    value_serde: SerdeOption[V] = SerdeOption()
+    key_serde: SerdeOption[K] = serde_option()
+    value_serde: SerdeOption[V] = serde_option()
     logging: bool = True
     """Whether changes go to a changelog topic, from which the store is restored on another worker."""
     topic_config: Mapping[str, str] = field(default_factory=dict)

@@ -11,7 +11,16 @@ from typing import Any, Generic, TypeVar, overload
 from processor_api.errors import StreamsError, TopologyError
 from processor_api.serde import Serde, Serdes, provided_serde
 
-__all__ = ["SERDES_TAKEN", "SerdeLike", "SerdeOption", "as_serde", "check_serde", "class_of", "optional_serde"]
+__all__ = [
+    "SERDES_TAKEN",
+    "SerdeLike",
+    "SerdeOption",
+    "as_serde",
+    "check_serde",
+    "class_of",
+    "optional_serde",
+    "serde_option",
+]
 
 T = TypeVar("T")
 
@@ -102,6 +111,12 @@ class SerdeOption(Generic[T]):
     def __set__(self, instance: object, value: SerdeLike[T] | None) -> None:
         what, place = self._owner(instance) if self._owner is not None else (type(instance).__name__, {})
         vars(instance)[self._name] = optional_serde(value, self._name, what, **place)
+
+
+def serde_option(owner: Callable[[Any], tuple[str, dict[str, Any]]] | None = None) -> Any:
+    """Returns a :class:`SerdeOption` for a field of a dataclass. Its type is left open: it stands where a type checker
+    expects the default of the field, which is ``None``."""
+    return SerdeOption(owner)
 
 
 def _of_class(given: type) -> Serde[Any] | None:

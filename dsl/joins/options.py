@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dsl.naming import validate_name
 from dsl.options import check_store_options
 from processor_api.checks import check_fields
 from processor_api.durations import Duration, to_ms
 from processor_api.errors import TopologyError
-from processor_api.given_serdes import SerdeOption
+from processor_api.given_serdes import SerdeOption, serde_option
 from processor_api.stores.defaults import DslStoreSuppliers
 from processor_api.stores.suppliers import StoreSupplier, as_supplier
 
 __all__ = ["Joined", "StreamJoined"]
 
-K = TypeVar("K")
-V1 = TypeVar("V1")
-V2 = TypeVar("V2")
+if TYPE_CHECKING:
+    import typing_extensions
+
+    K = typing_extensions.TypeVar("K", default=Any)
+    V1 = typing_extensions.TypeVar("V1", default=Any)
+    V2 = typing_extensions.TypeVar("V2", default=Any)
+else:  # what is given by name has no type that a checker knows
+    K = TypeVar("K")
+    V1 = TypeVar("V1")
+    V2 = TypeVar("V2")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,10 +39,10 @@ class Joined(Generic[K, V1, V2]):
     """
 
     name: str | None = None
-    key_serde: SerdeOption[K] = SerdeOption()
-    value_serde: SerdeOption[V1] = SerdeOption()
+    key_serde: SerdeOption[K] = serde_option()
+    value_serde: SerdeOption[V1] = serde_option()
     """The serde of the stream's values."""
-    other_value_serde: SerdeOption[V2] = SerdeOption()
+    other_value_serde: SerdeOption[V2] = serde_option()
     """The serde of the table's values; the table's store has its own."""
     grace: Duration | None = None
     """How long a record waits for late updates of the table, a ``timedelta`` or integer milliseconds; ``None``: not at
@@ -65,10 +72,10 @@ class StreamJoined(Generic[K, V1, V2]):
     """The beginning of the names of the join's nodes, and of its repartition topics: ``<name>-left-repartition``."""
     store_name: str | None = None
     """The beginning of the names of its stores, such as ``<store_name>-this-join-store``."""
-    key_serde: SerdeOption[K] = SerdeOption()
-    value_serde: SerdeOption[V1] = SerdeOption()
+    key_serde: SerdeOption[K] = serde_option()
+    value_serde: SerdeOption[V1] = serde_option()
     """The serde of the left stream's values."""
-    other_value_serde: SerdeOption[V2] = SerdeOption()
+    other_value_serde: SerdeOption[V2] = serde_option()
     """The serde of the right stream's values."""
     this_store_supplier: StoreSupplier | None = None
     """The window store of the left stream: it keeps duplicates, for the window's size plus grace."""

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from processor_api.durations import Duration
 from processor_api.errors import TopologyError
-from processor_api.given_serdes import SerdeOption
+from processor_api.given_serdes import SerdeOption, serde_option
 from processor_api.stores.suppliers import StoreSupplier
 from processor_api.stores.time_to_live import RECORD_TIME, TimeToLive
 
@@ -32,8 +32,8 @@ class StoreBuilder(Generic[K, V]):
     """
 
     supplier: StoreSupplier
-    key_serde: SerdeOption[K] = SerdeOption(_named)
-    value_serde: SerdeOption[V] = SerdeOption(_named)
+    key_serde: SerdeOption[K] = serde_option(_named)
+    value_serde: SerdeOption[V] = serde_option(_named)
     logging: bool = True
     topic_config: Mapping[str, str] = field(default_factory=dict)
     caching: bool = False

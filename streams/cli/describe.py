@@ -6,6 +6,8 @@ import argparse
 import sys
 from typing import Any
 
+from processor_api.errors import ConfigError
+from processor_api.missing_serdes import check_serdes
 from processor_api.topology import Topology
 from streams.cli.failures import CLEAN
 from streams.cli.settings_options import add_settings_options, given_settings
@@ -36,8 +38,20 @@ def run(arguments: argparse.Namespace) -> int:
         neutral = {"application.id": "described", "bootstrap.servers": "localhost:9092"}
         return StreamsConfig.of({**neutral, **given_settings(arguments).settings})
 
-    sys.stdout.write(arguments.form(load_topology(arguments.topology, config)))
+    topology = load_topology(arguments.topology, config)
+    sys.stdout.write(arguments.form(topology))
+    sys.stdout.flush()
+    if given_settings(arguments).settings:  # else it may be drawn by a person who does not run it
+        _warn_of_missing_serdes(topology, config())
     return CLEAN
+
+
+def _warn_of_missing_serdes(topology: Topology, config: Any) -> None:
+    """Says what a run with these settings would end with: a topology can be drawn without serdes."""
+    try:
+        check_serdes(topology, config.default_key_serde, config.default_value_serde)
+    except ConfigError as error:
+        sys.stderr.write(f"warning: {error}\n")
 
 
 def _mermaid(topology: Topology) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from processor_api.errors import ConfigError, StreamsError
+from processor_api.missing_serdes import check_serdes
 from processor_api.topology import Topology
 from streams.cli.failures import CLEAN, FAILED, CannotRun
 from streams.cli.findings import Finding, Verdict, fails, warn
@@ -66,6 +67,7 @@ def _findings(arguments: argparse.Namespace) -> Iterable[Finding]:
     if arguments.topology is not None:
         try:
             topology = load_topology(arguments.topology, lambda: config)
+            check_serdes(topology, config.default_key_serde, config.default_value_serde)
         except (StreamsError, CannotRun) as error:
             yield from fails("topology", error)
     if not named:

@@ -124,7 +124,7 @@ KEYS: tuple[Key, ...] = (
         "default_key_serde",
         "",
         WORKS,
-        "a `Serde`, a name such as `string` or `long`, or the import path of one",
+        "a name such as `string` or `json`, a `Serde`, a pydantic model or a dataclass, or the import path of one",
     ),
     Key(
         "default.timestamp.extractor",
@@ -138,7 +138,7 @@ KEYS: tuple[Key, ...] = (
         "default_value_serde",
         "",
         WORKS,
-        "a `Serde`, a name such as `string` or `long`, or the import path of one",
+        "a name such as `string` or `json`, a `Serde`, a pydantic model or a dataclass, or the import path of one",
     ),
     Key(
         "deserialization.exception.handler",

@@ -297,8 +297,10 @@ def serde(value: Any) -> Serde[Any]:
     try:
         return as_serde(_imported(value) if is_path else value)
     except TypeError as error:
-        named = f" at {value}" if is_path else ""
-        raise ValueError(f"must be the import path of a serde or model, or {error}{named}") from None
+        taken, _, got = str(error).partition("; got ")
+        raise ValueError(
+            f"must be {taken}, or the import path of one; {f'{value} is' if is_path else 'got'} {got}"
+        ) from None
     except ValueError as error:
         text = str(error)
         raise ValueError(text if text.startswith(("must ", "names ")) else f"must be a serde: {text}") from error

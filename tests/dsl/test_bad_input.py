@@ -166,7 +166,10 @@ def test_windows_and_suppressions_are_of_the_kind_that_is_wanted(make: Callable[
         (lambda: StreamJoined(logging="no"), "StreamJoined takes True or False, as its logging, got 'no'"),  # type: ignore[arg-type]
         (lambda: Materialized(topic_config={"segment.bytes": 5}), "a dict of strings, such as"),  # type: ignore[dict-item]
         (lambda: BufferConfig.unbounded().with_logging_enabled({"a": ANY}), "a dict of strings, such as"),
-        (lambda: Joined(other_value_serde=ANY or "string"), "as its other_value_serde, got 'string'"),
+        (
+            lambda: Joined(other_value_serde=ANY or "text"),
+            "Joined takes as its other_value_serde a serde",
+        ),
         (lambda: Repartitioned(number_of_partitions="3"), "at least one partition, not '3': give an integer"),  # type: ignore[arg-type]
         (lambda: Repartitioned(number_of_partitions=True), "at least one partition, not True"),
         (lambda: Printed(label=5), "the label of printed records is text, got 5"),  # type: ignore[arg-type]

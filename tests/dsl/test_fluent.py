@@ -110,6 +110,11 @@ reveal_type(orders.deduplicate(within=timedelta(hours=1)))  # KStream[str, Order
 reveal_type(orders.deduplicate(within=5, id_selector=lambda k, order: (k, order.cents)))  # KStream[str, Order]
 reveal_type(orders.to_table(ttl=timedelta(days=1)))  # KTable[str, Order]
 orders.map_values_batch(lambda order: order.cents)  # "list[Order]" has no attribute "cents"
+reveal_type(builder.stream("teas", Consumed(key_serde=Serdes.STRING, value_serde=Order)))  # KStream[str, Order]
+reveal_type(builder.stream("teas", Consumed(key_serde="string", value_serde=Order)))  # KStream[Any, Order]
+reveal_type(builder.table("teas", Consumed(value_serde=Order)))  # KTable[Any, Order]
+orders.to("out", Produced(key_serde="string", value_serde=Order))
+orders.to("out", Produced(value_serde=Total))  # "value_serde" to "Produced" has incompatible type "type[Total]"
 stream.map_values_batch(scores)  # expected "Callable[[list[int]], Sequence[
 stream.process_batch(Score)  # "process_batch" of "KStream" has incompatible type "type[Score]"
 orders.deduplicate(within=5, id_selector=lambda k, order: order.number)  # "Order" has no attribute "number"

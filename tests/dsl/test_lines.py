@@ -101,8 +101,9 @@ orders.process(Pass, name="p")  # here
 builder.build({"processor.wrapper.class": wrap})
 """,
     "a serde is missing": """
-orders.to("out")  # here
-TopologyTestDriver(builder.build(), {"default.key.serde": "string"})
+topology = Topology().add_source("s", "orders", value_serde="string")
+topology.add_sink("t", "out", "s")  # here
+TopologyTestDriver(topology, {"default.key.serde": "string"})
 """,
     "a user's function fails": """
 orders.map_values(  # here

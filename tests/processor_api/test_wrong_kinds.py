@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -15,10 +16,12 @@ from processor_api.serde import Serdes
 from processor_api.stores.factory import Stores
 from processor_api.topology import Topology
 from processor_api.topology_function import topology_of
+from processor_api.user_lines import Line
 
 S = Serdes.STRING
 ANY: Any = None
-A_SERDE = "takes a Serde, such as Serdes.STRING, as its"
+A_SERDE = "takes as its"
+TAKEN = "a serde, one of the names boolean, bytes, double, float, integer, json, long"
 
 
 KEPT = Stores.key_value_store_builder(Stores.in_memory_key_value_store("kept"), S, S)
@@ -34,6 +37,16 @@ class Bringing(Passing):
         return [KEPT]
 
 
+@dataclass
+class Point:
+    x: int
+
+
+@dataclass
+class Unmade:
+    x: Passing
+
+
 def source(**parts: Any) -> Topology:
     return Topology().add_source("source", "in", **parts)
 
@@ -45,20 +58,27 @@ def stream() -> Any:
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        (lambda: source(key_serde=str), f"source 'source' {A_SERDE} key_serde, got <class 'str'>"),
-        (lambda: source(value_serde="string"), f"source 'source' {A_SERDE} value_serde, got 'string'"),
+        (lambda: source(key_serde=str), f"source 'source' {A_SERDE} key_serde {TAKEN}"),
+        (lambda: source(value_serde="String"), """a dataclass; got 'String'; did you mean "string"?"""),
+        (lambda: source(value_serde=int), """got <class 'int'>; give "long" or "integer\""""),
+        (lambda: source(value_serde=Serdes), "got <class 'processor_api.serde.Serdes'>; give an object"),
+        (lambda: source(value_serde=Passing), "write a serde with serde_of, or give pydantic_serde"),
+        (lambda: source(value_serde=Line("f", 1)), "a pydantic model or a dataclass; got Line("),
+        (lambda: source(value_serde=Point(1)), "got Point(x=1); give the class Point, not an object of it"),
+        (lambda: source(value_serde=Unmade), "a serde as its value_serde: none can be made from <class"),
+        (lambda: StreamsBuilder(key_serde="text"), f"StreamsBuilder {A_SERDE} key_serde {TAKEN}"),
         (lambda: source(timestamp_extractor=5), "source 'source' takes a function as its timestamp_extractor, got 5"),
         (lambda: source(offset_reset="earliest"), "as its offset_reset, got 'earliest'"),
         (lambda: source().add_sink("sink", "out", "source", key_serde=str), f"sink 'sink' {A_SERDE} key_serde"),
         (lambda: source().add_sink("sink", "out", "source", partitioner=0), "takes a function as its partitioner"),
         (
             lambda: Topology().add_state_store(
-                Stores.key_value_store_builder(Stores.in_memory_key_value_store("kept"), str, S)  # type: ignore[arg-type]
+                Stores.key_value_store_builder(Stores.in_memory_key_value_store("kept"), str, S)
             ),
-            f"store 'kept' {A_SERDE} key_serde",
+            f"store 'kept' {A_SERDE} key_serde {TAKEN}",
         ),
-        (lambda: Consumed(key_serde=int), f"Consumed {A_SERDE} key_serde"),  # type: ignore[arg-type]
-        (lambda: Materialized(value_serde="x"), f"Materialized {A_SERDE} value_serde"),  # type: ignore[arg-type]
+        (lambda: Consumed(key_serde=int), f"Consumed {A_SERDE} key_serde {TAKEN}"),
+        (lambda: Materialized(value_serde="x"), f"Materialized {A_SERDE} value_serde {TAKEN}"),
         (lambda: StreamsBuilder().stream("in", S), r"expected Consumed(...), got Serde(string)"),  # type: ignore[call-overload]
         (lambda: StreamsBuilder().table("in", S), "expected Consumed(...), got Serde(string)"),  # type: ignore[call-overload]
         (lambda: StreamsBuilder().global_table("in", S), "expected Consumed(...), got Serde(string)"),  # type: ignore[call-overload]

@@ -370,7 +370,8 @@ def test_workers_that_die_of_anything_else_are_started_again(tmp_path: Path, liv
             "from streams import KafkaStreams, Topology\n"
             "def fails(self): return 1 / 0\n"
             "KafkaStreams.start = fails\n"
-            "def topology(): return Topology().add_source('s', 't')\n",
+            "def topology(): return Topology().add_source('s', 't', "
+            "key_serde='bytes', value_serde='bytes')\n",
             1,
         ),
     ],

@@ -193,8 +193,8 @@ def test_each_wrong_setting_has_its_sentence() -> None:
         ({"default.key.serde": "json:nothing"}, "default.key.serde names 'json:nothing', but json has no 'nothing'"),
         (
             {"default.key.serde": "json:loads"},
-            "default.key.serde must be a Serde, one of boolean, bytes, double, float, integer, long, short, string,"
-            " uuid, void, or the import path of a Serde; got",
+            "default.key.serde must be a serde, one of the names boolean, bytes, double, float, integer, json, long,"
+            " short, string, uuid, void, a pydantic model or a dataclass, or the import path of one; json:loads is",
         ),
         ({"processing.exception.handler": 3}, "processing.exception.handler must be a function or the import path"),
         ({"task.assignor.class": "x"}, "task.assignor.class cannot be set: librdkafka takes no assignor of ours"),
@@ -289,8 +289,9 @@ def test_a_serde_of_kafkas_is_named_by_one_word() -> None:
     assert made.default_key_serde is Serdes.STRING
     assert made.default_value_serde is Serdes.LONG
     assert problem(default_key_serde="String") == (
-        "default.key.serde must be one of boolean, bytes, double, float, integer, long, short, string, uuid, void, or"
-        " an import path such as package.module:name; got 'String'"
+        "default.key.serde must be a serde, one of the names boolean, bytes, double, float, integer, json, long, short,"
+        " string, uuid, void, a pydantic model or a dataclass, or the import path of one; got 'String'; did you mean"
+        ' "string"?'
     )
 
 

@@ -246,7 +246,10 @@ def test_a_client_that_cannot_be_made_does_not_tell_its_secrets(caplog: pytest.L
 @pytest.mark.parametrize("words", [("config", "show"), ("doctor",), ("run", "app:topology", "--log-level", "debug")])
 def test_no_command_shows_a_secret(words: tuple[str, ...], tmp_path: Path) -> None:
     """Here all of them come from a file; the run is refused by its missing key."""
-    (tmp_path / "app.py").write_text("from streams import *\ndef topology(): return Topology().add_source('in', 'a')\n")
+    (tmp_path / "app.py").write_text(
+        "from streams import *\n"
+        "def topology(): return Topology().add_source('in', 'a', key_serde='bytes', value_serde='bytes')\n"
+    )
     lines = [f"{name}={SECRET}" for name in ("sasl.password", "ssl.key.password", "ssl.keystore.password")]
     lines += ["security.protocol=sasl_ssl", "sasl.mechanism=PLAIN", "sasl.username=user", "ssl.key.location=/none"]
     (tmp_path / "app.properties").write_text("\n".join([*lines, "application.id=a", "bootstrap.servers=127.0.0.1:1"]))

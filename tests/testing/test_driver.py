@@ -402,9 +402,19 @@ def test_a_missing_serde_is_told() -> None:
     topology = Topology().add_source("from", "in", key_serde=Serdes.STRING, value_serde=Serdes.STRING)
     with (
         TopologyTestDriver(topology) as driver,
-        pytest.raises(ConfigError, match=r"topic 'in' has no value serde .* default\.value\.serde"),
+        pytest.raises(ConfigError, match=r"topic 'other' has no value serde .* default\.value\.serde"),
     ):
-        driver.create_input_topic("in", Serdes.STRING)
+        driver.create_output_topic("other", Serdes.STRING)
+
+
+def test_a_topic_has_the_serdes_of_its_source_or_sink() -> None:
+    topology = Topology().add_source("from", "in", key_serde="string", value_serde="long")
+    topology.add_sink("to", "out", "from", key_serde="string", value_serde="long")
+    with TopologyTestDriver(topology) as driver:
+        driver.create_input_topic("in").pipe_input("k", 3)
+        assert driver.create_output_topic("out", value_serde="bytes").read_value() == bytes([0] * 7 + [3])
+        driver.create_input_topic("in").pipe_input("k", 4)
+        assert driver.create_output_topic("out").read_value() == 4
 
 
 def test_after_close_there_is_only_what_was_produced() -> None:

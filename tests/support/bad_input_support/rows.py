@@ -158,5 +158,6 @@ MODULES = {
         "def topology(): return None\ndef text(): return 'topology'\ndef fails(): return 1 / 0\n"
         "def asks(one, two): return None\ndef builder(): return StreamsBuilder()\n"
     ),
-    "fine.py": "from streams import *\ndef topology(): return Topology().add_source('in', 'events')\n",
+    "fine.py": "from streams import *\ndef topology(): return Topology().add_source('in', 'events', key_serde='bytes',"
+    " value_serde='bytes')\n",
 }

@@ -83,7 +83,13 @@ CODE = [
     script("store-twice", "TopologyError", "a store named 'kept' is already", after_first=False, mended=False),
     script("store-twice-dsl", "TopologyError", "a store named 'counts' is already", after_first=False, mended=False),
     script(
-        "no-serde", "ConfigError", "sink 'out' has no key serde", "default.key.serde", after_first=False, mended=False
+        "no-serde",
+        "ConfigError",
+        "sink 'out' of topic 'out' at ",
+        "source 'in' of topic 'events' at ",
+        "default.key.serde",
+        after_first=False,
+        mended=False,
     ),
     script(
         "global-written",
@@ -307,7 +313,8 @@ DIRECTORIES = [
 
 def _plain_script(line: str, folder: Path) -> Outcome:
     settings = {"application.id": "app", "bootstrap.servers": "localhost:1", "state.dir": str(folder / "state")}
-    code = "from streams import *\n" + line.format(f"Topology().add_source('in', 'events'), {settings!r}")
+    source = "Topology().add_source('in', 'events', key_serde='bytes', value_serde='bytes')"
+    code = "from streams import *\n" + line.format(f"{source}, {settings!r}")
     return run_python(["-c", code], folder)
 
 
