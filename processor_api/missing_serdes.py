@@ -15,6 +15,9 @@ from processor_api.user_lines import at
 __all__ = ["check_serdes"]
 
 
+_MOST_IN_LINE = 2
+
+
 class _Missing(NamedTuple):
     what: str
     parts: tuple[str, ...]
@@ -40,12 +43,13 @@ def check_serdes(topology: TopologyData, key: Serde[Any] | None, value: Serde[An
             made_at=only.made_at,
             **only.place,
         )
-    lines = "".join(f"\n  {each.what}{at(each.made_at)}: {' and '.join(each.parts)}" for each in missing)
+    each_missing = [f"{each.what}{at(each.made_at)}: {' and '.join(each.parts)}" for each in missing]
+    lines = "".join(f"\n  {line}" for line in each_missing) if len(missing) > _MOST_IN_LINE else ""
     names = " and ".join(f"default.{part}.serde" for part in parts)
     arguments = ", ".join(f'{part}_serde="string"' for part in parts)
     raise ConfigError(
         f"serdes are missing, and the application has no default ones; set {names}, or give the builder"
-        f" StreamsBuilder({arguments}), or each of these one of its own:{lines}"
+        f" StreamsBuilder({arguments}), or each of these one of its own:{lines or ' ' + '; '.join(each_missing)}"
     )
 
 

@@ -23,6 +23,9 @@ def add_parser(commands: Any) -> None:
         help="print the settings in effect",
         description="Prints every setting in effect, where it came from, and what does not work; secrets are masked.",
     )
+    parser.add_argument(
+        "topology", metavar="APP", nargs="?", help="with the settings of this application, and those beside its file"
+    )
     add_settings_options(parser)
     parser.add_argument("--given", action="store_true", help="leave out defaults")
     parser.set_defaults(command=run)
@@ -32,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     from streams.config.keys import BY_NAME, IGNORED
     from streams.config.model import REQUIRED, StreamsConfig
 
-    given = given_settings(arguments)
+    given = given_settings(arguments, derives_id=True)
     missing = {name: what for name, what in REQUIRED.items() if name not in given.settings}
     shown = StreamsConfig.of({**_STAND_INS, **given.settings}).shown()
     rows = []

@@ -11,7 +11,7 @@ from processor_api.missing_serdes import check_serdes
 from processor_api.topology import Topology
 from streams.cli.failures import CLEAN
 from streams.cli.settings_options import add_settings_options, given_settings
-from streams.cli.topology_function import load_topology
+from streams.cli.topology_function import APP_HELP, load_topology
 
 __all__ = ["add_parser", "run"]
 
@@ -20,10 +20,10 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "describe",
         help="print a topology, as Kafka Streams does, or draw it",
-        description="Prints the topology that MODULE:FUNCTION makes, in the words of Kafka Streams or as a picture. No"
+        description="Prints the topology of APP, in the words of Kafka Streams or as a picture. No"
         " broker is asked; settings matter only where the function or an optimisation reads them.",
     )
-    parser.add_argument("topology", metavar="MODULE:FUNCTION", help="for instance app:topology")
+    parser.add_argument("topology", metavar="APP", help=APP_HELP)
     forms = parser.add_mutually_exclusive_group()
     forms.add_argument("--mermaid", dest="form", action="store_const", const=_mermaid, help="as a Mermaid flowchart")
     forms.add_argument("--svg", dest="form", action="store_const", const=_svg, help="as an SVG picture")

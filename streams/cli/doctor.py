@@ -14,7 +14,7 @@ from processor_api.topology import Topology
 from streams.cli.failures import CLEAN, FAILED, CannotRun
 from streams.cli.findings import Finding, Verdict, fails, warn
 from streams.cli.settings_options import add_settings_options, given_settings
-from streams.cli.topology_function import load_topology
+from streams.cli.topology_function import APP_HELP, load_topology
 
 if TYPE_CHECKING:  # pydantic is not needed to print the help
     from streams.config import StreamsConfig
@@ -30,10 +30,10 @@ def add_parser(commands: Any) -> None:
         "doctor",
         help="check what an application needs, and report what is wrong",
         description="Looks at this machine and, as far as settings are given, at the cluster: versions, limits, the"
-        " state directory, brokers, the group, transactions, and the topics of MODULE:FUNCTION with the rights on them."
+        " state directory, brokers, the group, transactions, and the topics of APP with the rights on them."
         " Changes nothing. A line for each: ok, warn or fail. Exit status: 1 if anything fails, else 0.",
     )
-    parser.add_argument("topology", metavar="MODULE:FUNCTION", nargs="?", help="for instance app:topology")
+    parser.add_argument("topology", metavar="APP", nargs="?", help=APP_HELP)
     add_settings_options(parser)
     parser.set_defaults(command=run)
 
@@ -56,7 +56,7 @@ def _findings(arguments: argparse.Namespace) -> Iterable[Finding]:
     yield from check_versions()
     yield from check_open_files()
     try:
-        given = given_settings(arguments).settings
+        given = given_settings(arguments, derives_id=True).settings
         config = _config(given)
     except (ConfigError, CannotRun) as error:
         yield from fails("settings", error)

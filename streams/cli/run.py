@@ -16,7 +16,7 @@ from streams.cli.logs_options import add_log_options, name_application
 from streams.cli.settings_options import add_settings_options, given_settings
 from streams.cli.signals import on_stop_signals
 from streams.cli.supervision import SupervisorLine
-from streams.cli.topology_function import load_topology
+from streams.cli.topology_function import APP_HELP, load_topology
 from streams.cli.worker import Application, Stopped, StopRequest, run_until_stopped, stop_with_supervisor
 
 if TYPE_CHECKING:  # pydantic is not needed to print the help
@@ -36,12 +36,13 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "run",
         help="run an application until it is asked to stop",
-        description="Runs the topology that MODULE:FUNCTION makes. The function takes nothing or the configuration,"
-        " and returns a topology or a StreamsBuilder. SIGTERM or Ctrl-C closes it cleanly, whatever it does; a second"
+        description="Runs the topology of APP: the module's topology or builder, or what is named behind a colon. It is"
+        " a Topology, a StreamsBuilder, or a function of nothing or the configuration that returns either."
+        " SIGTERM or Ctrl-C closes it cleanly, whatever it does; a second"
         " Ctrl-C ends it at once. Exit status: 0 after a clean close, 1 after a failure, 2 if it cannot run as asked,"
         " 130 after a second Ctrl-C.",
     )
-    parser.add_argument("topology", metavar="MODULE:FUNCTION", help="for instance app:topology")
+    parser.add_argument("topology", metavar="APP", help=APP_HELP)
     add_settings_options(parser)
     parser.add_argument("--threads", type=int, metavar="N", help="stream threads of a process (num.stream.threads)")
     parser.add_argument("--workers", type=_positive, default=1, metavar="N", help="processes, for as many cores")
@@ -134,13 +135,19 @@ def _config(arguments: argparse.Namespace) -> StreamsConfig:
     from streams.config import StreamsConfig
     from streams.config.secrets import is_secret
 
-    given = given_settings(arguments)
+    given = given_settings(arguments, derives_id=True)
     remarks = logging.getLogger("streams.config")
     if arguments.supervised_by is not None:
         remarks.setLevel(logging.ERROR)  # the supervisor has logged them
     config = StreamsConfig.of(given.settings)
     remarks.setLevel(logging.NOTSET)
     name_application(config.application_id)
+    origin = given.origins["application.id"]
+    if origin.startswith("name of ") and arguments.supervised_by is None:
+        log.info(
+            "the application id is the name of its file, as none is set",
+            extra={"application_id": config.application_id, "set_it_by": "application.id"},
+        )
     shown = sorted(name for name, origin in given.origins.items() if origin == "-c" and is_secret(name))
     if shown and arguments.supervised_by is None:
         log.warning(

@@ -4,12 +4,14 @@ own."""
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from pathlib import Path
-from typing import Any
 
 from streams.cli.failures import CannotRun
+from streams.cli.topology_function import import_from, named_app, settings_in
 from streams.config.files import read_settings
-from streams.config.settings import kafka_name
+from streams.config.sources import Given
 
 __all__ = ["Given", "add_settings_options", "given_settings"]
 
@@ -24,22 +26,10 @@ _OPTIONS = {
 }
 
 
-class Given:
-    """The settings under Kafka's names, and where each was given."""
-
-    def __init__(self) -> None:
-        self.settings: dict[str, Any] = {}
-        self.origins: dict[str, str] = {}
-
-    def add(self, name: str, value: Any, origin: str) -> None:
-        """Adds settings; later ones win."""
-        dotted = kafka_name(name)
-        self.settings[dotted] = value
-        self.origins[dotted] = origin
-
-
 def add_settings_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("settings", "an option wins over -c, which wins over files")
+    group = parser.add_argument_group(
+        "settings", "an option wins over -c, that over STREAMS_... variables, these over files, and these over code"
+    )
     group.add_argument("--application-id", metavar="ID", help="the name of the application (application.id)")
     group.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", help="where Kafka is (bootstrap.servers)")
     group.add_argument(
@@ -55,16 +45,33 @@ def add_settings_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def given_settings(arguments: argparse.Namespace) -> Given:
-    """Returns the settings of the options, not yet checked.
+def given_settings(arguments: argparse.Namespace, *, derives_id: bool = False) -> Given:
+    """Returns the settings that are given to a command, not yet checked.
 
+    Later ones win: ``settings`` of the application's module, the file beside it, files of ``--config``, environment
+    variables, ``-c``, options. Import paths among them are looked for where the module is.
+
+    :param derives_id: whether the name of the application's file is its id where no other is given.
     :raises ConfigError: if a file cannot be read.
-    :raises CannotRun: if a ``-c`` is not ``key=value``.
+    :raises CannotRun: if a ``-c`` is not ``key=value``, or the module cannot be imported.
     """
-    given = Given()
+    given, app = Given(), None
+    named = getattr(arguments, "topology", None)
+    if named is not None:
+        app = named_app(named)
+    folder = os.getcwd() if app is None else app.folder
+    if app is None:
+        if folder not in sys.path:
+            sys.path.append(folder)  # behind all others: what lies in a folder by chance hides nothing
+    else:
+        import_from(folder)
+        if derives_id:
+            given.add("application.id", app.module.rpartition(".")[2], f"name of {app.given.partition(':')[0]}")
+        given.add_all(settings_in(app), f"{app.module}:settings")
+    given.add_beside(folder)
     for file in arguments.config:
-        for name, value in read_settings(file).items():
-            given.add(name, value, str(file))
+        given.add_all(read_settings(file), str(file))
+    given.add_environment(os.environ)
     for pair in arguments.set:
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():

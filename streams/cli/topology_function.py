@@ -1,39 +1,107 @@
-"""Finds the user's topology: a function named as ``module:function`` that makes one."""
+"""Finds the user's topology and settings by name, in one module."""
 
 from __future__ import annotations
 
 import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from processor_api.errors import StreamsError
 from processor_api.topology import Topology
 from streams.cli.failures import CannotRun, place_of
 from streams.origin import check_origin
 
-__all__ = ["load_topology"]
+__all__ = ["APP_HELP", "NamedApp", "import_from", "load_topology", "named_app", "settings_in"]
+
+APP_HELP = "a file or module, such as app.py, or a topology in it, such as app:topology"
+
+_BY_NAME = ("topology", "builder")
+"""The names by which a topology is found in a module."""
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-def load_topology(path: str, config: Callable[[], Any]) -> Topology:
-    """Returns the topology that the function at ``module:function`` makes.
+class NamedApp(NamedTuple):
+    """An application as the command line names it."""
 
-    The function takes nothing, or the configuration. It returns a topology, or an object with ``build(config)``, such
-    as a ``StreamsBuilder``. Modules are looked for in the current directory first.
+    given: str
+    folder: str
+    """Where its module is looked for first, and where a file of settings may be."""
+    module: str
+    names: str
+    """The topology in the module; empty if it is found by its name."""
+    file: str | None
+    """The file that was given in place of the module."""
+
+
+def named_app(given: str) -> NamedApp:
+    """Returns what ``app.py``, ``app``, ``app:topology`` and ``app.py:topology`` name; a file may be in any folder.
+
+    :raises CannotRun: if it names no module.
+    """
+    module, colon, names = given.partition(":")
+    file = None
+    folder = os.getcwd()
+    if module.endswith(".py"):
+        file = os.path.abspath(module)
+        folder, module = os.path.dirname(file), os.path.basename(module)[: -len(".py")]
+        if not os.path.isfile(file):
+            raise CannotRun(f"there is no file {file}")
+    if not module or (colon and not names) or not all(part.isidentifier() for part in module.split(".")):
+        raise CannotRun(
+            f"{given!r} does not name an application: give its file or module, such as app.py or app, or its topology"
+            " as module:name, for instance app:topology"
+        )
+    return NamedApp(given, folder, module, names, file)
+
+
+def import_from(folder: str) -> None:
+    """Has modules looked for in a folder first, those of settings too.
+
+    :raises ImportError: if a module there would take the place of one of this project's packages.
+    """
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+        check_origin()
+
+
+def settings_in(app: NamedApp) -> Mapping[str, Any]:
+    """Returns the settings that the module of an application has by the name ``settings``; none if it has none.
+
+    :raises CannotRun: if the module cannot be imported, or they are no mapping.
+    """
+    found = getattr(_module(app), "settings", None)
+    if found is None or inspect.ismodule(found):
+        return {}
+    if not isinstance(found, Mapping):
+        raise CannotRun(f"settings of module {app.module} is {found!r}: make it a dict of names and values")
+    return found
+
+
+def load_topology(path: str, config: Callable[[], Any]) -> Topology:
+    """Returns the topology that an application names (:func:`named_app`).
+
+    It is a topology, an object with ``build(config)``, such as a ``StreamsBuilder``, or a function that returns either
+    and takes nothing, or the configuration. Without a name it is the module's ``topology``, or else its ``builder``.
 
     :param config: gives the configuration; called only if it is needed.
-    :raises CannotRun: if there is no such function, or it fails, or returns something else.
+    :raises CannotRun: if there is no such topology, or the function fails, or returns something else.
     :raises StreamsError: if the function or the configuration raises one.
     """
-    function = _function(path)
-    made = _guarded(path, lambda: function(config()) if _takes_config(path, function) else function())
+    app = named_app(path)
+    found, path = _named_in(app)
+    made = found
+    if not isinstance(made, Topology) and not callable(getattr(made, "build", None)):
+        if not callable(found):
+            raise CannotRun(f"{path} is {found!r}, not a topology, a builder, or a function that makes one")
+        made = _guarded(path, lambda: found(config()) if _takes_config(path, found) else found())
     build = getattr(made, "build", None)
     if not isinstance(made, Topology) and callable(build):
-        made = _guarded(f"the build of what {path} returned", lambda: build(config()))
+        what = f"the build of {path}" if made is found else f"the build of what {path} returned"
+        made = _guarded(what, lambda: build(config()))
     if not isinstance(made, Topology):
         raise CannotRun(
             f"{path} returned {made!r}; it must return a topology, or a builder of one such as a StreamsBuilder"
@@ -41,34 +109,41 @@ def load_topology(path: str, config: Callable[[], Any]) -> Topology:
     return made
 
 
-def _function(path: str) -> Callable[..., Any]:
-    module_name, colon, names = path.partition(":")
-    if not colon or not module_name or not names or module_name.endswith(".py") or "/" in module_name:
-        raise CannotRun(f"{path!r} does not name a topology: give it as module:function, for instance app:topology")
-    found: Any = _module(module_name)
-    for name in names.split("."):
+def _named_in(app: NamedApp) -> tuple[Any, str]:
+    """Returns the object that was named, and its import path."""
+    module = _module(app)
+    if not app.names:
+        for name in _BY_NAME:
+            found = getattr(module, name, None)
+            if found is not None and not inspect.ismodule(found):
+                return found, f"{app.module}:{name}"
+        raise CannotRun(
+            f"module {app.module} has no topology: call the function that makes it topology, or the StreamsBuilder"
+            f" builder, or give its name, as {app.given}:name{_functions_of(app.module)}"
+        )
+    found = module
+    for name in app.names.split("."):
         found = getattr(found, name, None)
         if found is None:
-            raise CannotRun(f"module {module_name} has no function {names!r}{_functions_of(module_name)}")
-    if not callable(found):
-        raise CannotRun(f"{path} is {found!r}, not a function that makes a topology")
-    function: Callable[..., Any] = found
-    return function
+            raise CannotRun(f"module {app.module} has no function {app.names!r}{_functions_of(app.module)}")
+    return found, f"{app.module}:{app.names}"
 
 
-def _module(name: str) -> Any:
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.insert(0, here)
-        check_origin()
+def _module(app: NamedApp) -> Any:
+    import_from(app.folder)
+    name = app.module
     try:
-        return import_module(name)
+        module = import_module(name)
     except ModuleNotFoundError as error:
         if error.name and (name == error.name or name.startswith(error.name + ".")):
-            raise CannotRun(f"there is no module {error.name!r} in {here} or on the import path") from None
+            raise CannotRun(f"there is no module {error.name!r} in {app.folder} or on the import path") from None
         raise _import_failure(name, error) from error
     except Exception as error:
         raise _import_failure(name, error) from error
+    home = getattr(module, "__file__", None)
+    if app.file is not None and (home is None or not os.path.samefile(home, app.file)):
+        raise CannotRun(f"another module is called {name!r} ({home or 'built-in'}): rename {app.file}")
+    return module
 
 
 def _import_failure(name: str, error: Exception) -> CannotRun:

@@ -10,7 +10,7 @@ from typing import Any
 
 from processor_api.errors import ConfigError
 
-__all__ = ["read_settings"]
+__all__ = ["read_settings", "read_table"]
 
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -35,9 +35,14 @@ def read_settings(path: Path) -> dict[str, Any]:
     if path.suffix == ".properties":
         return dict(_properties(text))
     try:
-        return dict(_flat(tomllib.loads(text), ""))
+        return read_table(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not TOML: {error}") from None
+
+
+def read_table(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings in a table of TOML; tables in it are prefixes, as in a file."""
+    return dict(_flat(table, ""))
 
 
 def _flat(table: Mapping[str, Any], start: str) -> Iterator[tuple[str, Any]]:

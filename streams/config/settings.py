@@ -15,7 +15,7 @@ from streams.config.java_clients import RENAMED
 from streams.config.keys import BY_FIELD, BY_NAME, IGNORED, PREFIXES, REFUSED, Key, Prefix
 from streams.config.topic_settings import TOPIC_SETTINGS
 
-__all__ = ["CLIENTS", "Place", "SortedSettings", "kafka_name", "sort_settings"]
+__all__ = ["CLIENTS", "Place", "SortedSettings", "is_setting", "kafka_name", "sort_settings"]
 
 CLIENTS = "clients"
 """The field of client settings without a prefix: each client takes those it has."""
@@ -56,6 +56,11 @@ def kafka_name(name: str) -> str:
     """Returns Kafka's dotted name of a setting given in either form; an unknown one is returned as it is."""
     place = _locate(name)
     return place.kafka_name if place else name
+
+
+def is_setting(name: str) -> bool:
+    """Returns whether a name, in either form, is that of a setting."""
+    return _locate(name) is not None
 
 
 def sort_settings(given: Mapping[str, Any]) -> SortedSettings:

@@ -96,9 +96,8 @@ def test_every_wrong_setting_is_told_at_once(folder: Path) -> None:
     found = streams(folder, "run", "app:topology", "-c", "num.stream.threads=none", "-c", "colour=blue")
     assert found.returncode == 2
     assert found.stderr.splitlines() == [
-        "error: 4 settings are wrong:",
+        "error: 3 settings are wrong:",
         "  colour is not a setting",
-        "  application.id is missing: it names the consumer group, the internal topics and the state directory",
         "  bootstrap.servers is missing: it says where Kafka is, as host:port",
         "  num.stream.threads must be a whole number, got 'none'",
     ]

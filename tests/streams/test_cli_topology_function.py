@@ -34,6 +34,7 @@ class Group:
     @staticmethod
     def topology(): return plain()
 topology = plain()
+made = Builder()
 number = 3
 """
 
@@ -41,11 +42,14 @@ number = 3
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     (tmp_path / "user_app.py").write_text(MODULE)
+    (tmp_path / "empty.py").write_text("")
+    (tmp_path / "json.py").write_text("")
     monkeypatch.chdir(tmp_path)
     before = list(sys.path)
     yield "user_app"
     sys.path[:] = before
-    sys.modules.pop("user_app", None)
+    for name in ("user_app", "empty", "found"):
+        sys.modules.pop(name, None)
 
 
 def load(path: str) -> str:
@@ -68,10 +72,27 @@ def refusal(path: str) -> str:
         ("variadic", "topic"),
         ("builder", "configured"),
         ("Group.topology", "topic"),
+        ("topology", "topic"),
+        ("made", "configured"),
     ],
 )
 def test_a_function_takes_nothing_or_the_configuration(module: str, function: str, topic: str) -> None:
     assert f"(topics: [{topic}])" in load(f"{module}:{function}")
+
+
+@pytest.mark.parametrize("given", ["user_app", "user_app.py", "./user_app.py", "user_app.py:plain"])
+def test_a_file_or_module_is_enough(module: str, given: str) -> None:
+    assert "(topics: [topic])" in load(given)
+
+
+@pytest.mark.parametrize(
+    "what", ["topology = lambda: Builder()", "builder = Builder()", "topology = None; builder = Builder()"]
+)
+def test_a_topology_is_found_by_its_name(module: str, tmp_path: Path, what: str) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "found.py").write_text(f"from user_app import Builder\n{what}\n")
+    load(module)
+    assert "(topics: [configured])" in load("sub/found.py")
 
 
 def test_the_configuration_is_made_only_if_it_is_needed(module: str) -> None:
@@ -84,12 +105,18 @@ def test_the_configuration_is_made_only_if_it_is_needed(module: str) -> None:
 @pytest.mark.parametrize(
     ("path", "sentence"),
     [
-        ("user_app", "'user_app' does not name a topology: give it as module:function, for instance app:topology"),
-        ("user_app.py:plain", "'user_app.py:plain' does not name a topology: give it as module:function"),
-        (":plain", "':plain' does not name a topology"),
+        (
+            "user_app:",
+            "'user_app:' does not name an application: give its file or module, such as app.py or app",
+        ),
+        ("user-app", "'user-app' does not name an application"),
+        ("other.py:plain", "there is no file "),
+        (":plain", "':plain' does not name an application"),
+        ("empty.py", "module empty has no topology: call the function that makes it topology, or the StreamsBuilder"),
+        ("json.py", "another module is called 'json' ("),
         ("no_such_module:x", "there is no module 'no_such_module' in "),
         ("user_app:nowhere", "module user_app has no function 'nowhere'; it has plain, configured, optional"),
-        ("user_app:number", "user_app:number is 3, not a function that makes a topology"),
+        ("user_app:number", "user_app:number is 3, not a topology, a builder, or a function that makes one"),
         ("user_app:several", "user_app:several wants the arguments a, b; it must take none, or one: the configuration"),
         ("user_app:keyword", "user_app:keyword wants the arguments config; it must take none, or one"),
         ("user_app:nothing", "user_app:nothing returned None; it must return a topology, or a builder of one"),

@@ -85,7 +85,7 @@ def test_one_in_n_takes_the_first_and_each_nth() -> None:
 
 
 def test_the_command_has_options_for_them() -> None:
-    words = ["run", "app:topology", "--trace-keys", "a,b", "--trace-topics", "in", "--trace-every", "7"]
+    words = ["run", "json:loads", "--trace-keys", "a,b", "--trace-topics", "in", "--trace-every", "7"]
     given = given_settings(parser().parse_args(words)).settings
     assert {name: value for name, value in given.items() if name.startswith("trace.")} == {
         "trace.keys": "a,b",
@@ -95,6 +95,6 @@ def test_the_command_has_options_for_them() -> None:
 
 
 def test_the_command_refuses_what_cannot_be_read(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["run", "app:topology", "--application-id", "a", "--bootstrap-servers", "b:1", "--trace-every", "0"]
+    words = ["run", "json:loads", "--application-id", "a", "--bootstrap-servers", "b:1", "--trace-every", "0"]
     assert main(words) == 2
     assert "error: trace.every must be at least 1, got 0" in capsys.readouterr().err

@@ -102,7 +102,7 @@ def add_store_argument(parser: argparse.ArgumentParser, **how: Any) -> None:
 
 
 def add_topology_option(parser: argparse.ArgumentParser, what: str) -> None:
-    parser.add_argument("--topology", metavar="MODULE:FUNCTION", help=what)
+    parser.add_argument("--topology", metavar="APP", help=what)
 
 
 def add_format_option(parser: argparse.ArgumentParser) -> None:

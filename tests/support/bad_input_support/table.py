@@ -214,7 +214,8 @@ MODULES = [
         "returning:fails": "returning:fails failed (returning.py, line 4)",
         "returning:asks": "returning:asks wants the arguments one, two; it must take none, or one",
         "fine:topologie": "module fine has no function 'topologie'",
-        "fine": "'fine' does not name a topology: give it as module:function",
+        "not-fine": "'not-fine' does not name an application: give its file or module",
+        "broken_name.py": "there is no file ",
     }.items()
 ]
 
