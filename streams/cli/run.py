@@ -10,10 +10,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from processor_api.topology import Topology
+from processor_api.topology_function import TopologyLike
 from state.directory.file_lock import has_process_locks
 from streams.cli.failures import CLEAN, CannotRun, report
 from streams.cli.logs_options import add_log_options, name_application
-from streams.cli.settings_options import add_settings_options, given_settings
+from streams.cli.settings_options import Given, add_settings_options, given_settings
 from streams.cli.signals import on_stop_signals
 from streams.cli.supervision import SupervisorLine
 from streams.cli.topology_function import APP_HELP, load_topology
@@ -21,8 +22,17 @@ from streams.cli.worker import Application, Stopped, StopRequest, run_until_stop
 
 if TYPE_CHECKING:  # pydantic is not needed to print the help
     from streams.config import StreamsConfig
+    from streams.kafka.ports import KafkaClients
 
-__all__ = ["Runner", "add_parser", "keep_files_private", "refuse_free_threading", "run"]
+__all__ = [
+    "Runner",
+    "add_parser",
+    "kafka_streams",
+    "keep_files_private",
+    "refuse_free_threading",
+    "run",
+    "say_derived_id",
+]
 
 log = logging.getLogger("streams.cli")
 
@@ -127,7 +137,7 @@ def _load(arguments: argparse.Namespace) -> Application:
     config = _config(arguments)
     keep_files_private(group_write=config.allow_os_group_write_access)
     topology = load_topology(arguments.topology, lambda: config)
-    make: Runner = arguments.runner or _kafka_streams
+    make: Runner = arguments.runner or kafka_streams
     return make(topology, config)
 
 
@@ -142,12 +152,8 @@ def _config(arguments: argparse.Namespace) -> StreamsConfig:
     config = StreamsConfig.of(given.settings)
     remarks.setLevel(logging.NOTSET)
     name_application(config.application_id)
-    origin = given.origins["application.id"]
-    if origin.startswith("name of ") and arguments.supervised_by is None:
-        log.info(
-            "the application id is the name of its file, as none is set",
-            extra={"application_id": config.application_id, "set_it_by": "application.id"},
-        )
+    if arguments.supervised_by is None:
+        say_derived_id(given, config.application_id)
     shown = sorted(name for name, origin in given.origins.items() if origin == "-c" and is_secret(name))
     if shown and arguments.supervised_by is None:
         log.warning(
@@ -173,11 +179,21 @@ def _supervise(arguments: argparse.Namespace) -> int:
     return status
 
 
-def _kafka_streams(topology: Topology, config: StreamsConfig) -> Application:
+def say_derived_id(given: Given, application_id: str) -> None:
+    """Logs an application id that nobody chose: a file of another name would be another application."""
+    if given.origins.get("application.id", "").startswith("name of "):
+        log.info(
+            "the application id is the name of its file, as none is set",
+            extra={"application_id": application_id, "set_it_by": "application.id"},
+        )
+
+
+def kafka_streams(topology: TopologyLike, config: StreamsConfig, clients: KafkaClients | None = None) -> Application:
+    """Returns the application, not started; on a terminal its restores are shown as a bar."""
     from streams.app.kafka_streams import KafkaStreams
     from streams.cli.restore_bar import RestoreBar
 
-    application = KafkaStreams(topology, config)
+    application = KafkaStreams(topology, config, clients)
     if sys.stderr.isatty():
         application.set_global_state_restore_listener(RestoreBar(sys.stderr))
     return application
