@@ -203,7 +203,7 @@ if TYPE_CHECKING:
     from streams.app.kafka_streams import KafkaStreams  # type: ignore[import-not-found,unused-ignore]
     from streams.app.states import ClientState, StateListener
     from streams.app.uncaught import StreamsUncaughtExceptionHandler, StreamThreadExceptionResponse
-    from streams.cli.script import run
+    from streams.cli.script import run, script_config
     from streams.config import StreamsConfig
     from streams.queries.lags import LagInfo
     from streams.queries.position import Position, PositionBound
@@ -417,6 +417,7 @@ __all__ = [
     "log_and_skip_on_invalid_timestamp",
     "pydantic_serde",
     "run",
+    "script_config",
     "serde_of",
     "use_partition_time_on_invalid_timestamp",
     "wallclock_timestamp_extractor",
@@ -485,7 +486,7 @@ _HOMES = {
         "ValueTransformerWithKey Windows"
     ),
     "streams.app.kafka_streams": "KafkaStreams",
-    "streams.cli.script": "run",
+    "streams.cli.script": "run script_config",
     "streams.app.states": "ClientState StateListener",
     "streams.app.uncaught": "StreamThreadExceptionResponse StreamsUncaughtExceptionHandler",
     "streams.config": "StreamsConfig",

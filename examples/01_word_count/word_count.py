@@ -4,7 +4,6 @@ The processor API: two processors, with a repartition topic between them, so tha
 """
 
 from streams import (
-    KafkaStreams,
     Processor,
     ProcessorContext,
     Record,
@@ -15,6 +14,7 @@ from streams import (
     TimestampedKeyValueStore,
     Topology,
     ValueAndTimestamp,
+    run,
 )
 
 
@@ -59,5 +59,4 @@ def topology() -> Topology:
 
 
 if __name__ == "__main__":
-    with KafkaStreams(topology(), {"application.id": "word-count", "bootstrap.servers": "localhost:9092"}) as app:
-        app.wait()
+    run(topology)

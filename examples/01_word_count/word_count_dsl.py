@@ -1,6 +1,6 @@
 """Counts words by the DSL, which finds out by itself that words have to be repartitioned."""
 
-from streams import Consumed, Grouped, KafkaStreams, Materialized, Produced, Serdes, StreamsBuilder
+from streams import Consumed, Grouped, Materialized, Produced, Serdes, StreamsBuilder, run
 
 TEXT, NUMBER = Serdes.STRING, Serdes.LONG
 
@@ -16,6 +16,4 @@ def topology() -> StreamsBuilder:
 
 
 if __name__ == "__main__":
-    config = {"application.id": "word-count-dsl", "bootstrap.servers": "localhost:9092"}
-    with KafkaStreams(topology().build(config), config) as app:
-        app.wait()
+    run(topology)

@@ -8,7 +8,6 @@ just when it is needed.
 from datetime import timedelta
 
 from streams import (
-    KafkaStreams,
     KeyValueStore,
     Processor,
     ProcessorContext,
@@ -18,6 +17,7 @@ from streams import (
     StoreBuilder,
     Stores,
     Topology,
+    run,
 )
 
 SILENT_AFTER_MS = 60_000
@@ -55,5 +55,4 @@ def topology() -> Topology:
 
 
 if __name__ == "__main__":
-    with KafkaStreams(topology(), {"application.id": "silent-devices", "bootstrap.servers": "localhost:9092"}) as app:
-        app.wait()
+    run(topology)

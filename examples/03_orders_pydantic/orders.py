@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from pydantic import BaseModel, Field
 
-from streams import Consumed, Grouped, KafkaStreams, Materialized, Produced, Serdes, StreamsBuilder, pydantic_serde
+from streams import Consumed, Grouped, Materialized, Produced, Serdes, StreamsBuilder, pydantic_serde, run
 
 
 class Order(BaseModel):
@@ -43,6 +43,4 @@ def topology() -> StreamsBuilder:
 
 
 if __name__ == "__main__":
-    config = {"application.id": "orders", "bootstrap.servers": "localhost:9092"}
-    with KafkaStreams(topology().build(config), config) as app:
-        app.wait()
+    run(topology)

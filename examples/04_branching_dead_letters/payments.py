@@ -6,16 +6,15 @@ it goes to topic `payments-dead`, with unchanged bytes, and headers with the err
 
 from typing import Any
 
-from streams import Branched, Consumed, KafkaStreams, Produced, Serdes, StreamsBuilder, json_serde
+from streams import Branched, Consumed, Produced, Serdes, StreamsBuilder, json_serde, run
 
 TEXT, JSON = Serdes.STRING, json_serde()
 
 RATES = {"EUR": 1.0, "USD": 0.9, "GBP": 1.2}
 LARGE = 1000
 
-CONFIG: dict[str, Any] = {
+settings: dict[str, Any] = {
     "application.id": "payments",
-    "bootstrap.servers": "localhost:9092",
     "deserialization.exception.handler": "LogAndContinueExceptionHandler",
     "processing.exception.handler": "LogAndContinueProcessingExceptionHandler",
     "errors.dead.letter.queue.topic.name": "payments-dead",
@@ -40,5 +39,4 @@ def topology() -> StreamsBuilder:
 
 
 if __name__ == "__main__":
-    with KafkaStreams(topology().build(CONFIG), CONFIG) as app:
-        app.wait()
+    run(topology, settings)

@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Any
 
 from streams import (
-    KafkaStreams,
     KeyValueStore,
     Processor,
     ProcessorContext,
@@ -19,15 +18,15 @@ from streams import (
     Stores,
     Topology,
     json_serde,
+    run,
 )
 
 READINGS = 3
 WARM = 30.0
 SILENCE = timedelta(minutes=1)
 
-CONFIG: dict[str, Any] = {
+settings: dict[str, Any] = {
     "application.id": "thermostat",
-    "bootstrap.servers": "localhost:9092",
     "default.key.serde": Serdes.STRING,
     "default.value.serde": json_serde(),
 }
@@ -67,5 +66,4 @@ def topology() -> Topology:
 
 
 if __name__ == "__main__":
-    with KafkaStreams(topology(), CONFIG) as app:
-        app.wait()
+    run(topology, settings)

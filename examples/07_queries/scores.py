@@ -19,11 +19,11 @@ from streams import (
     StateQueryRequest,
     StoreQueryParameters,
     StreamsBuilder,
+    script_config,
 )
 
-SETTINGS = {
+settings = {
     "application.id": "scores",
-    "bootstrap.servers": "localhost:9092",
     "default.key.serde": Serdes.STRING,
     "default.value.serde": Serdes.LONG,
 }
@@ -55,7 +55,7 @@ def total_after(app: KafkaStreams, player: str, partition: int, offset: int) -> 
 
 
 if __name__ == "__main__":
-    with KafkaStreams(topology().build(SETTINGS), SETTINGS) as app:
+    with KafkaStreams(topology, script_config(settings)) as app:
         while not app.wait(timedelta(seconds=5)):
             if app.state.is_running_or_rebalancing():
                 try:

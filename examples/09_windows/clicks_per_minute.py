@@ -11,13 +11,13 @@ from streams import (
     Consumed,
     EmitStrategy,
     Grouped,
-    KafkaStreams,
     Produced,
     Serdes,
     StreamsBuilder,
     TimeWindows,
     Windowed,
     json_serde,
+    run,
 )
 
 TEXT, JSON = Serdes.STRING, json_serde()
@@ -47,6 +47,4 @@ def topology() -> StreamsBuilder:
 
 
 if __name__ == "__main__":
-    config = {"application.id": "clicks-per-minute", "bootstrap.servers": "localhost:9092"}
-    with KafkaStreams(topology().build(config), config) as app:
-        app.wait()
+    run(topology)

@@ -7,7 +7,7 @@ known go to a topic of their own.
 
 from typing import Any
 
-from streams import Branched, Consumed, KafkaStreams, Materialized, Produced, Serdes, StreamsBuilder, json_serde
+from streams import Branched, Consumed, Materialized, Produced, Serdes, StreamsBuilder, json_serde, run
 
 TEXT, JSON = Serdes.STRING, json_serde()
 READ, WRITTEN = Consumed(key_serde=TEXT, value_serde=JSON), Produced(key_serde=TEXT, value_serde=JSON)
@@ -46,6 +46,4 @@ def topology() -> StreamsBuilder:
 
 
 if __name__ == "__main__":
-    config = {"application.id": "enriched-orders", "bootstrap.servers": "localhost:9092"}
-    with KafkaStreams(topology().build(config), config) as app:
-        app.wait()
+    run(topology)

@@ -10,7 +10,6 @@ from typing import Any
 from streams import (
     BufferConfig,
     Consumed,
-    KafkaStreams,
     Materialized,
     Produced,
     Serdes,
@@ -19,6 +18,7 @@ from streams import (
     Suppressed,
     Windowed,
     json_serde,
+    run,
 )
 
 TEXT, JSON = Serdes.STRING, json_serde()
@@ -60,6 +60,4 @@ def topology() -> StreamsBuilder:
 
 
 if __name__ == "__main__":
-    config = {"application.id": "user-sessions", "bootstrap.servers": "localhost:9092"}
-    with KafkaStreams(topology().build(config), config) as app:
-        app.wait()
+    run(topology)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from streams.config import StreamsConfig
     from streams.kafka.ports import KafkaClients
 
-__all__ = ["run"]
+__all__ = ["run", "script_config"]
 
 
 def run(
@@ -67,7 +67,7 @@ def run(
         try:
             with stop.loading():
                 refuse_free_threading(getattr(sys, "_is_gil_enabled", lambda: True))
-                config = settings_of_script(settings)
+                config = script_config(settings)
                 keep_files_private(group_write=config.allow_os_group_write_access)
                 application = kafka_streams(topology, config, clients)
             run_until_stopped(application, stop, close_timeout_ms=close_timeout_ms)
@@ -82,8 +82,12 @@ def run(
         raise SystemExit(status)
 
 
-def settings_of_script(settings: StreamsConfig | Mapping[str, Any] | None) -> StreamsConfig:
-    """Returns the configuration of the script that runs, from all places of settings.
+def script_config(settings: StreamsConfig | Mapping[str, Any] | None = None) -> StreamsConfig:
+    """Returns the configuration of the script that runs, from the places where :func:`run` looks for settings.
+
+    It is for scripts that use a :class:`~streams.app.kafka_streams.KafkaStreams` of their own.
+
+    :param settings: settings under Kafka's names, or a configuration, which is returned as it is.
 
     :raises ConfigError: if a setting is wrong, or a file cannot be read.
     """

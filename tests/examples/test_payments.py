@@ -11,7 +11,7 @@ from processor_api.serde import Serdes
 
 def test_payments_are_split_by_size(script: Callable[[str], ModuleType], start: Callable[..., Any]) -> None:
     payments = script("04_branching_dead_letters/payments")
-    driver = start(payments.topology(), payments.CONFIG)
+    driver = start(payments.topology(), payments.settings)
     sent = driver.create_input_topic("payments", Serdes.STRING, payments.JSON)
     large = driver.create_output_topic("payments-large", Serdes.STRING, payments.JSON)
     small = driver.create_output_topic("payments-small", Serdes.STRING, payments.JSON)
@@ -26,7 +26,7 @@ def test_bad_payments_become_dead_letters_and_the_rest_goes_on(
 ) -> None:
     """As they came, with what was wrong and where they lay."""
     payments = script("04_branching_dead_letters/payments")
-    driver = start(payments.topology(), payments.CONFIG)
+    driver = start(payments.topology(), payments.settings)
     dead = driver.create_output_topic("payments-dead", Serdes.STRING, Serdes.BYTES)
     small = driver.create_output_topic("payments-small", Serdes.STRING, payments.JSON)
     bad = [b"{", b'{"currency": "EUR"}', b'{"amount": 1, "currency": "XXX"}']

@@ -16,7 +16,7 @@ def test_the_best_players_are_told(script: Callable[[str], ModuleType]) -> None:
     with EmbeddedKafka() as kafka:
         kafka.create_topics("points", partitions=3)
         points = kafka.create_input_topic("points", Serdes.STRING, Serdes.LONG)
-        app = kafka.start(scores.topology().build(scores.SETTINGS), scores.SETTINGS)
+        app = kafka.start(scores.topology().build(scores.settings), scores.settings)
         points.pipe_key_values([("ann", 3), ("bob", 5), ("cid", 1), ("ann", 4)])
         wait_until("all is counted", lambda: scores.best(app, 2) == [("ann", 7), ("bob", 5)])
         points.pipe_input("ann", 10)
