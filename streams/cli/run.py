@@ -180,7 +180,7 @@ def _supervise(arguments: argparse.Namespace) -> int:
 
 
 def say_derived_id(given: Given, application_id: str) -> None:
-    """Logs an application id that nobody chose: a file of another name would be another application."""
+    """Logs an application id that was not set: a file of another name would be another application."""
     if given.origins.get("application.id", "").startswith("name of "):
         log.info(
             "the application id is the name of its file, as none is set",
