@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from processor_api.clock import Clock
-from processor_api.task_id import TaskId
 from processor_api.missing_serdes import check_serdes
+from processor_api.task_id import TaskId
 from processor_api.topology import Topology
 from processor_api.topology_data import TopologyData
 from processor_api.topology_function import TopologyLike, topology_of
