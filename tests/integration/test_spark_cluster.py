@@ -20,6 +20,9 @@ DEADLINE_S = 120
 JOB_DEADLINE_S = 1_800
 """Long, since only a job that hangs waits for it: on a busy machine a Spark job takes minutes."""
 
+QUICK_START = "-XX:TieredStopAtLevel=1"
+"""For Java processes that live for seconds: the second compiler would not pay."""
+
 JOB = """
 import sys
 from pyspark.sql import SparkSession
@@ -28,10 +31,11 @@ from streams.spark import Backfill, History
 master, history, run_dir = sys.argv[1:]
 spark = SparkSession.builder.master(master).config("spark.cores.max", "2").config("spark.executor.cores", "1")
 spark = spark.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
-spark = spark.config("spark.ui.enabled", "false").config("spark.executor.memory", "512m").getOrCreate()
+spark = spark.config("spark.ui.enabled", "false").config("spark.executor.memory", "512m")
+spark = spark.config("spark.executor.extraJavaOptions", "QUICK_START").getOrCreate()
 inputs = {"events": History.parquet(spark, history)}
 backfill = Backfill(
-    spark, "app:topology", inputs, application_id="app", run_dir=run_dir, partitions={"events": 4}
+    spark, "app:topology", inputs, application_id="app", run_dir=run_dir, partitions={"events": 2}
 )
 result = backfill.run()
 executors = spark._jsc.sc().getExecutorMemoryStatus().size() - 1
@@ -85,19 +89,19 @@ def test_two_workers_run_the_tasks_of_a_backfill(tmp_path: Path) -> None:
     app = tmp_path / "app"
     app.mkdir()
     (app / "app.py").write_text(APP)
-    (app / "job.py").write_text(JOB)
-    rows = [Row(b"k%d" % (one % 40), b"v%d" % (one % 11), 1_000 + one, None, one % 4) for one in range(2_000)]
+    (app / "job.py").write_text(JOB.replace("QUICK_START", QUICK_START))
+    rows = [Row(b"k%d" % (one % 40), b"v%d" % (one % 11), 1_000 + one, None, one % 2) for one in range(2_000)]
     history = write_history(tmp_path / "history", rows)
     environment = {
         **os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(home),
-        "SPARK_WORKER_DIR": str(tmp_path / "work"),
+        "SPARK_WORKER_DIR": str(tmp_path / "work"), "SPARK_DAEMON_JAVA_OPTS": QUICK_START,
+        "SPARK_SUBMIT_OPTS": QUICK_START,
     }  # fmt: skip
     spark_class, port = str(home / "bin" / "spark-class"), free_port()
     address = f"spark://127.0.0.1:{port}"
     with ExitStack() as running:
         master = [spark_class, "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port)]
         running.enter_context(process([*master, "--webui-port", "0"], tmp_path / "master.log", environment))
-        wait_for(tmp_path / "master.log", "Starting Spark master")
         worker = [spark_class, "org.apache.spark.deploy.worker.Worker", "--cores", "1", "--memory", "1g"]
         for name in ("one", "two"):
             arguments = [*worker, "--host", "127.0.0.1", "--webui-port", "0", address]
