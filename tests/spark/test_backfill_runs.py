@@ -6,6 +6,7 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from streams import (
     Produced,
     PunctuationType,
     Record,
+    Stores,
     StreamsBuilder,
     TimeWindows,
     Topology,
@@ -301,6 +303,38 @@ def stage_job(tmp_path: Path) -> StageJob:
     )
 
 
+class AsksForTheTime(Processor[Any, Any, Any, Any]):
+    def init(self, context: Any) -> None:
+        self.context = context
+        context.get_state_store("kept").put("begun", "yes")
+
+    def process(self, record: Record[Any, Any]) -> None:
+        self.context.forward(record.with_value(str(self.context.current_system_time_ms())))
+
+
+def by_the_time() -> Topology:
+    text = Serdes.STRING
+    topology = Topology().add_source("source", "events", key_serde=text, value_serde=text)
+    topology.add_processor("asks", AsksForTheTime, "source")
+    kept = Stores.key_value_store_builder(Stores.in_memory_key_value_store("kept"), text, text)
+    topology.add_state_store(kept, "asks")
+    return topology.add_sink("sink", "out", "asks", key_serde=text, value_serde=text)
+
+
+def test_each_attempt_has_the_time_at_which_the_run_began(tmp_path: Path) -> None:
+    """Also for a row that is put without a record."""
+    job = replace(
+        stage_job(tmp_path), started_ms=1_700_000_000_123,
+        shipped=ship(by_the_time, "app", SETTINGS, dead_letters=False), written_counts={"out": 4},
+    )  # fmt: skip
+    for attempt in range(2):
+        (report,) = run_attempt(job, 0, attempt, [batch_of([Row(b"a", b"1", 5, None, 0, 0)])])
+        found = [pq.read_table(tmp_path / "attempts" / name).to_pylist() for name in sorted(report["files"])]
+        assert [[(row["value"], row["ts"]) for row in rows] for rows in found] == [
+            [(b"1700000000123", 5)], [(b"yes", 1_700_000_000_123)]
+        ]  # fmt: skip
+
+
 def batch_of(rows: list[Row]) -> pa.RecordBatch:
     columns = {
         "q": pa.array([0] * len(rows), pa.int32()),
@@ -530,6 +564,10 @@ def test_tables_are_columns_and_can_be_compared(spark: Any, tmp_path: Path) -> N
     table = result.table("by-value")
     assert {row.key.encode(): row.value for row in table.collect()} == truth(rows)
     assert result.diff("by-value", table).count() == 0
+    written = result.output("out", key=Serdes.STRING, value=Serdes.LONG).collect()
+    assert {(row.key, row.value) for row in written if row.value == table_of(result)[row.key.encode()]}
+    assert max(row.value for row in written) == max(truth(rows).values())
+    assert written[0].asDict().keys() == result.output("out").collect()[0].asDict().keys()
     live = table.selectExpr("partition", "key", "if(key = 'v0', value + 1, value) as value", "timestamp")
     (row,) = result.diff("by-value", live.where("key <> 'v9999'")).collect()
     assert (row.key, row.difference, row.live.value - row.backfill.value) == ("v0", "different", 1)

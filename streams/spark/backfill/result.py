@@ -10,9 +10,11 @@ from difflib import get_close_matches
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from processor_api.serde import Serde
 from processor_api.topology import Topology
 from processor_api.topology_function import TopologyLike
 from streams.config import StreamsConfig
+from streams.spark.backfill.decoded_output import decoded
 from streams.spark.backfill.errors import RunDirConflict
 from streams.spark.backfill.rows import SPARK_COLUMNS
 from streams.spark.backfill.run_directory import RunDirectory
@@ -144,13 +146,17 @@ class BackfillResult:
 
     # ------------------------------------------------------------------ frames
 
-    def output(self, topic: str) -> DataFrame:
-        """Returns the records that the topology wrote to a topic, as bytes: columns ``partition``, ``upstream``,
-        ``seq``, ``key``, ``value``, ``timestamp``, ``headers``.
+    def output(self, topic: str, *, key: Serde[Any] | None = None, value: Serde[Any] | None = None) -> DataFrame:
+        """Returns the records that the topology wrote to a topic: columns ``partition``, ``upstream``, ``seq``,
+        ``key``, ``value``, ``timestamp``, ``headers``.
 
-        Within a partition of the topic the records of one task (``upstream``) are in the order of ``seq``.
+        Within a partition of the topic the records of one task (``upstream``) are in the order of ``seq``. Without
+        serdes keys and values are bytes.
 
+        :param key: reads the keys, as in :func:`streams.spark.read_topic`.
+        :param value: the same for the values.
         :raises SparkBridgeError: if the topology writes no such topic, or outputs were not kept.
+        :raises DeserializationError: in the task, if a serde cannot read a record.
         """
         from pyspark.sql import functions
 
@@ -163,7 +169,8 @@ class BackfillResult:
             )
         rows = self._rows("record", lambda task: topic in task["counts"])
         columns = ["partition", "upstream", "seq", "key", "value", _timestamp(), "headers"]
-        return rows.where(functions.col("topic") == topic).select(*columns)
+        found = rows.where(functions.col("topic") == topic).select(*columns)
+        return found if key is None and value is None else decoded(found, topic, key, value)
 
     def table(self, store: str, *, raw: bool = False, expired_windows: bool = False) -> DataFrame:
         """Returns the table of a store at the end of the history, with the columns of :func:`streams.spark.read_table`

@@ -92,8 +92,8 @@ class Backfill:
     :param config: further settings of the application, such as default serdes.
     :param order: ``"offset"`` is the order of live: by offset within a partition, and the smallest timestamp first
         among several inputs. ``"time"`` is by timestamp alone. ``"auto"`` is by offset where there are offsets.
-    :param wall_clock: ``"off"`` lets the wall clock stand still, so that nothing is done by it; ``"event-time"`` moves
-        it with the timestamps of the records.
+    :param wall_clock: ``"off"`` lets the wall clock stand still at the time at which the run began, so that nothing is
+        done by it; ``"event-time"`` moves it with the timestamps of the records.
     :param initial_state: the result of an earlier backfill of the same stores: tables begin with its tables, and the
         history continues where its history ended.
     :param outputs: ``"all"`` keeps the records that sinks write, ``"none"`` keeps tables only, which is faster.
@@ -225,7 +225,7 @@ class Backfill:
         plan = self.plan()
         check_version(self.spark)
         check_workers(self.spark)
-        self._directory.begin(self._wanted(plan), resume=resume)
+        started_ms = self._directory.begin(self._wanted(plan), resume=resume, now_ms=self._clock.time_ms())
         try:
             globals_ = {topic: self._global_files(n, topic) for n, topic in enumerate(plan.global_topics)}
             reports: list[StageReport] = []
@@ -234,7 +234,7 @@ class Backfill:
                 if found is not None:
                     reports.append(stage_report(found, resumed=True))
                 else:
-                    reports.append(self._run_stage(stage, reports, globals_))
+                    reports.append(self._run_stage(stage, reports, globals_, started_ms))
             return BackfillResult(self.spark, self._directory, self._made, self._settings, reports)
         finally:
             self._directory.release()
@@ -285,13 +285,13 @@ class Backfill:
         return tuple(str(path / name) for task in found["tasks"] for name in task["files"])
 
     def _run_stage(
-        self, stage: Stage, reports: list[StageReport], globals_: Mapping[str, tuple[str, ...]]
+        self, stage: Stage, reports: list[StageReport], globals_: Mapping[str, tuple[str, ...]], started_ms: int
     ) -> StageReport:
         path = self._directory.stage_path(stage.number)
         self._directory.clear(path)
         begin = self._clock.monotonic()
         inputs = [self._input_rows(one, reports) for one in stage.inputs]
-        job = self._job(stage, inputs, globals_)
+        job = replace(self._job(stage, inputs, globals_), started_ms=started_ms)
         rows = placed_rows(inputs, stage.partitions, in_one_task=bool(stage.looped))
         tasks = self._reports(rows, run_stage_task(job), f"stage {stage.number}", stage.spark_tasks)
         tasks += self._run_missing(stage, job, tasks)

@@ -2,7 +2,7 @@
 
 ::
 
-    run.json                                    what is run: application, topology, inputs, options
+    run.json                                    what is run: application, topology, inputs, options, time of its begin
     stage=0/kind=record/p3-a17.parquet          records that sinks wrote (formats: streams/spark/backfill/rows.py)
     stage=0/kind=state/p3-a17.parquet           rows of changelogs after the last record
     stage=0/kind=error/p3-a17.parquet           records that could not be processed
@@ -61,11 +61,12 @@ class RunDirectory:
 
     # ------------------------------------------------------------------ begin
 
-    def begin(self, wanted: Mapping[str, Any], *, resume: bool) -> None:
-        """Takes the directory for a run.
+    def begin(self, wanted: Mapping[str, Any], *, resume: bool, now_ms: int) -> int:
+        """Takes the directory for a run; returns the time in ms at which the run began, the same each time it goes on.
 
         :param wanted: what is run, as data that JSON can hold.
         :param resume: whether stages that are complete stay; otherwise they are deleted.
+        :param now_ms: the present time in ms, kept as that of a run that begins now.
         :raises RunDirConflict: if it is in use, holds something else, or another run than that.
         """
         self._acquire()
@@ -77,7 +78,9 @@ class RunDirectory:
                 self._check_same(found, wanted)
             if found is None or not resume:
                 self.wipe()
-                write_own(self.path / RUN, json.dumps({"version": VERSION, **wanted}, indent=1, sort_keys=True))
+                found = {"version": VERSION, "started_ms": now_ms, **wanted}
+                write_own(self.path / RUN, json.dumps(found, indent=1, sort_keys=True))
+            return int(found["started_ms"])
         except BaseException:
             self.release()
             raise
@@ -113,6 +116,11 @@ class RunDirectory:
             raise RunDirConflict(
                 f"run_dir {str(self.path)!r} was written by another version of this library (format"
                 f" {found.get('version')}, this one writes {VERSION}): give another directory, or run(resume=False)"
+            )
+        if type(found.get("started_ms")) is not int:
+            raise RunDirConflict(
+                f"{str(self.path / RUN)!r} does not say when its run began: give another directory, or"
+                " run(resume=False)"
             )
         different = [name for name in wanted if found.get(name) != wanted[name]]
         if different:

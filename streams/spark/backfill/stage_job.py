@@ -56,6 +56,8 @@ class StageJob:
     """The topics whose records are kept; ``None`` keeps all."""
     wall_clock: str = "off"
     """``"event-time"`` moves the wall clock with stream time."""
+    started_ms: int = 0
+    """The time at which the run began, where a wall clock that is off stands still; each attempt has the same."""
     global_files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Files with the records of the topics that fill global stores."""
     earlier: EarlierState | None = None

@@ -128,6 +128,7 @@ def _options(job: StageJob, subtopology: int, partition: int) -> RunnerOptions:
         directory=_scratch(),
         kept_outputs=job.kept_outputs,
         unplaced=frozenset(one.topic for one in job.inputs if one.written_by is None and not one.has_offsets),
+        start_ms=0 if job.wall_clock == "event-time" else job.started_ms,
         event_time=job.wall_clock == "event-time",
         global_rows={topic: rows_of_files(files) for topic, files in job.global_files.items()},
         state=state,
