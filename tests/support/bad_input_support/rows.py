@@ -17,6 +17,8 @@ from typing import Any
 __all__ = ["Outcome", "Row", "check", "command", "run_python", "script"]
 
 REPOSITORY = Path(__file__).resolve().parents[3]
+ENVIRONMENT = dict(os.environ)
+"""A copy: rows run in threads, while the test runner changes its own environment with each test."""
 APP = Path(__file__).with_name("app.py")
 SETTINGS = ("--application-id", "app", "--bootstrap-servers", "localhost:1")
 TIMEOUT_S = 120
@@ -69,7 +71,7 @@ def run_python(arguments: list[str], cwd: Path, **environment: str) -> Outcome:
     found = subprocess.run(
         [sys.executable, *arguments],
         cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), **environment},
+        env={**ENVIRONMENT, "PYTHONPATH": str(REPOSITORY), **environment},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
