@@ -14,7 +14,16 @@ from processor_api.task_id import TopicPartition
 from runtime_support.running_app import Cluster
 from spark_support.finished_runs import Sent, processed, send_all
 from streams import Consumed, Materialized, StreamsBuilder
-from streams.spark import Backfill, BackfillResult, Cut, CutError, History, HistoryBeyondCutError, RunDirConflict
+from streams.spark import (
+    Backfill,
+    BackfillResult,
+    Cut,
+    CutError,
+    History,
+    HistoryBeyondCutError,
+    RunDirConflict,
+    UnsupportedForBackfill,
+)
 from streams.spark.handover.bootstrap import bootstrap
 
 ROWS = [Row(b"k%d" % (one % 5), b"v", 1_000 + one, partition=one % 2) for one in range(40)]
@@ -77,6 +86,13 @@ def test_the_cut_of_a_backfill_is_that_of_its_handover(spark: Any, live: Cluster
     for place, key in [*((one.partition, one.key) for one in ROWS), (0, b"k0"), (1, b"k1")]:
         expected[place, key] = expected.get((place, key), 0) + 1
     assert found == expected
+
+
+def test_a_backfill_over_spark_connect_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    connect: Any = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    with pytest.raises(UnsupportedForBackfill, match="does not run over Spark Connect"):
+        Backfill(connect, counts, {}, application_id="app", run_dir=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_history_that_goes_beyond_the_cut_is_refused_by_the_plan(spark: Any, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ from streams.spark.backfill.stages import Stage, StageInput, plan_stages
 from streams.spark.backfill.task_errors import error_of
 from streams.spark.errors import SparkBridgeError, UnknownPartitionCount
 from streams.spark.handover.cut import Cut
-from streams.spark.session import check_version, check_workers
+from streams.spark.session import check_version, check_workers, is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -132,6 +132,11 @@ class Backfill:
         _check_choice("outputs", self.outputs, ("all", "none"))
         _check_choice("on_cycle", self.on_cycle, ("single_task", "error"))
         _check_choice("on_error", self.on_error, ("fail", "dead_letter"))
+        if is_connect(self.spark):
+            raise UnsupportedForBackfill(
+                "a backfill does not run over Spark Connect: its driver writes the run directory that the executors"
+                " share. Run it by spark-submit, or with a session whose master is the cluster's"
+            )
         _ = self._directory, self._made
 
     @cached_property
