@@ -15,10 +15,14 @@ PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-long test-pythons test-busy simulate check format golden kafka pictures bench clean
+.PHONY: demo demo-spark test test-long test-pythons test-busy simulate check format golden kafka pictures bench clean
 
 demo: $(INSTALLED)
 	$(PY) -m streams demo
+
+# History in Parquet files, a backfill in Spark, and a live application that goes on with it, on a Kafka of its own.
+demo-spark: $(INSTALLED)
+	$(PY) -m tools.spark_demo
 
 # Everything but the long suites, against a real Kafka: the one STREAMS_TEST_KAFKA=host:port names, else its own.
 # JOBS test files at a time: most of them wait for a broker or a process.

@@ -21,8 +21,8 @@ def add_parser(commands: Any, *, filled: bool) -> None:
     )
     if not filled:
         return
-    from streams.cli import spark_backfill, spark_export, spark_handover
+    from streams.cli import spark_backfill, spark_diff, spark_export, spark_handover
 
     subcommands = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (spark_backfill, spark_export, spark_handover):
+    for command in (spark_backfill, spark_export, spark_handover, spark_diff):
         command.add_parser(subcommands)

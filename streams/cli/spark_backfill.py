@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streams.cli.failures import CLEAN, CannotRun
@@ -13,9 +14,18 @@ from streams.cli.settings_options import Given, add_settings_options, given_sett
 from streams.cli.topology_function import load_topology
 
 if TYPE_CHECKING:
-    from streams.spark import History
+    from streams.spark import Cut, History
 
-__all__ = ["absolute", "add_parser", "add_session_option", "application_id_of", "check_topology", "run", "spark_of"]
+__all__ = [
+    "absolute",
+    "add_parser",
+    "add_session_option",
+    "application_id_of",
+    "check_topology",
+    "read_cut",
+    "run",
+    "spark_of",
+]
 
 KAFKA = "kafka"
 PARTS = ("key", "value", "timestamp", "partition", "offset", "headers")
@@ -56,6 +66,9 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--order", choices=("auto", "offset", "time"), default="auto")
     parser.add_argument("--outputs", choices=("all", "none"), default="all", help="none keeps tables only")
     parser.add_argument("--on-error", choices=("fail", "dead_letter"), default="fail")
+    parser.add_argument(
+        "--cut", metavar="FILE", type=Path, help="a file with the JSON of a Cut: where live workers will begin"
+    )
     parser.add_argument("--explain", action="store_true", help="print the stages, and run nothing")
     parser.add_argument("--from-start", action="store_true", help="delete what an earlier run has completed")
     add_session_option(parser)
@@ -94,6 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
         order=arguments.order,
         outputs=arguments.outputs,
         on_error=arguments.on_error,
+        cut=read_cut(arguments.cut),
     )
     plan = backfill.plan()
     sys.stdout.write(plan.explain() + "\n")
@@ -112,6 +126,20 @@ def application_id_of(given: Given) -> str:
     if not found:
         raise CannotRun("application.id is missing: --application-id with that of the live application")
     return str(found)
+
+
+def read_cut(path: Path | None) -> Cut | None:
+    """Returns the cut in a file.
+
+    :param path: of the file; ``None`` if no cut is given.
+    :raises CannotRun: if the file cannot be read.
+    """
+    from streams.spark.handover.cut import Cut
+
+    try:
+        return None if path is None else Cut.from_json(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise CannotRun(f"--cut {path} cannot be read: {error}") from None
 
 
 def check_topology(path: str, given: Given) -> None:

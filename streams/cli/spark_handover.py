@@ -10,6 +10,7 @@ from typing import Any
 
 from streams.cli.failures import CLEAN, FAILED, CannotRun
 from streams.cli.settings_options import add_settings_options, given_settings
+from streams.cli.spark_backfill import read_cut
 from streams.cli.topology_function import load_topology
 
 __all__ = ["add_parser"]
@@ -88,14 +89,9 @@ def _cut(arguments: argparse.Namespace, config: Any, topology: Any) -> Any:
     from streams.spark.handover.cut import Cut
     from streams.spark.handover.plan import source_topics_of
 
-    if arguments.cut is not None:
-        try:
-            return Cut.from_json(arguments.cut.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise CannotRun(f"--cut {arguments.cut} cannot be read: {error}") from None
     if arguments.cut_time is not None:
         return Cut.at_time(config, source_topics_of(topology), arguments.cut_time)
-    return None
+    return read_cut(arguments.cut)
 
 
 def _check(arguments: argparse.Namespace) -> int:

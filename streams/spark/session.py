@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["check_version", "check_workers", "local_session"]
+__all__ = ["check_version", "check_workers", "is_connect", "local_session"]
 
 LEAST_VERSION = (4, 1)
 PACKAGES = ("streams-for-kafka", "confluent-kafka", "rocksdict", "pyarrow", "pyspark")
@@ -38,6 +38,12 @@ def check_version(spark: SparkSession) -> None:
             f"Spark {spark.version} is too old: the bridge needs 4.1 or later, for repartitionById and data sources"
             " in Arrow batches; pip install 'pyspark>=4.1', and update the cluster"
         )
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Returns whether a session is one of Spark Connect, whose driver is in another process."""
+    # Its class can be imported only with packages that Spark Connect needs, which may be missing.
+    return any(one.__module__.startswith("pyspark.sql.connect.") for one in type(spark).__mro__)
 
 
 def check_workers(spark: SparkSession) -> None:

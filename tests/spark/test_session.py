@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from streams.spark import SparkVersionError, local_session, register
-from streams.spark.session import _reason, check_version, check_workers
+from streams.spark.session import _reason, check_version, check_workers, is_connect
 
 
 class Old:
@@ -22,6 +22,13 @@ def test_an_older_spark_is_refused() -> None:
     old: Any = Old()
     with pytest.raises(SparkVersionError, match=r"Spark 4\.0\.1 is too old: .*4\.1 or later"):
         check_version(old)
+
+
+def test_a_session_of_spark_connect_is_known_by_its_class(spark: Any) -> None:
+    """Also if it is a subclass; the real class cannot be imported without the packages of Spark Connect."""
+    connect = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})
+    own = type("Own", (connect,), {})
+    assert [is_connect(one) for one in (connect(), own(), spark)] == [True, True, False]
 
 
 def test_registering_twice_changes_nothing(spark: Any) -> None:

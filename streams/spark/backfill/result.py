@@ -20,6 +20,7 @@ from streams.spark.backfill.rows import SPARK_COLUMNS
 from streams.spark.backfill.run_directory import RunDirectory
 from streams.spark.backfill.shipped_topology import backfill_config
 from streams.spark.errors import SparkBridgeError
+from streams.spark.handover.cut import Cut
 from streams.spark.tables.changelog_rows import table_of_rows
 from streams.spark.tables.diff import diff_tables
 from streams.spark.tables.store_layouts import load_topology, table_layout
@@ -94,6 +95,7 @@ class BackfillResult:
         assert run is not None
         self.application_id: str = run["application_id"]
         self.options: Mapping[str, Any] = run["options"]
+        self.cut: Cut | None = Cut.from_json(json.dumps(run["cut"])) if run.get("cut") else None
 
     @property
     def run_dir(self) -> str:

@@ -18,6 +18,7 @@ from processor_api.nodes import SourceNode
 from processor_api.topology import Topology
 from streams.config import StreamsConfig
 from streams.kafka.internal_topics import internal_topic_counts
+from streams.spark.backfill.cut_check import check_cut
 from streams.spark.backfill.earlier_state import earlier_state
 from streams.spark.backfill.errors import UnsupportedForBackfill
 from streams.spark.backfill.global_topics import write_global_rows
@@ -33,7 +34,8 @@ from streams.spark.backfill.stage_task import run_missing_tasks, run_stage_task
 from streams.spark.backfill.stages import Stage, StageInput, plan_stages
 from streams.spark.backfill.task_errors import error_of
 from streams.spark.errors import SparkBridgeError, UnknownPartitionCount
-from streams.spark.session import check_version, check_workers
+from streams.spark.handover.cut import Cut
+from streams.spark.session import check_version, check_workers, is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -100,6 +102,8 @@ class Backfill:
     :param on_cycle: ``"single_task"`` runs subtopologies that feed each other in one task, ``"error"`` refuses them.
     :param on_error: ``"fail"`` ends the backfill with the first record that cannot be read or processed,
         ``"dead_letter"`` sets such records aside; a handler in the configuration is not used then.
+    :param cut: where live workers will begin, made before the history is read; it is kept with the run, so that
+        :func:`streams.spark.bootstrap` takes it. Histories that go beyond it are refused.
     """
 
     spark: SparkSession
@@ -116,6 +120,7 @@ class Backfill:
     outputs: Literal["all", "none"] = "all"
     on_cycle: Literal["single_task", "error"] = "single_task"
     on_error: Literal["fail", "dead_letter"] = "fail"
+    cut: Cut | None = None
 
     def __post_init__(self) -> None:
         """Checks the options, and that the topology can be made.
@@ -127,6 +132,11 @@ class Backfill:
         _check_choice("outputs", self.outputs, ("all", "none"))
         _check_choice("on_cycle", self.on_cycle, ("single_task", "error"))
         _check_choice("on_error", self.on_error, ("fail", "dead_letter"))
+        if is_connect(self.spark):
+            raise UnsupportedForBackfill(
+                "a backfill does not run over Spark Connect: its driver writes the run directory that the executors"
+                " share. Run it by spark-submit, or with a session whose master is the cluster's"
+            )
         _ = self._directory, self._made
 
     @cached_property
@@ -145,6 +155,15 @@ class Backfill:
     def _clock(self) -> Clock:
         return SystemClock()
 
+    @cached_property
+    def _checked_cut(self) -> str | None:
+        """The cut as text, after the histories were compared with it."""
+        if self.cut is None:
+            return None
+        filling = {store.topic for store in self._made.global_stores.values()}
+        check_cut(self.cut, {topic: one for topic, one in self.inputs.items() if topic not in filling}, self._counts())
+        return self.cut.to_json()
+
     @property
     def _settings(self) -> StreamsConfig:
         return self._shipped.config
@@ -152,7 +171,7 @@ class Backfill:
     # ------------------------------------------------------------------ plan
 
     def plan(self) -> BackfillPlan:
-        """Returns the stages. Reads no data.
+        """Returns the stages. Reads no data, except the offsets or times of histories that are compared with a cut.
 
         :raises SparkBridgeError: if the backfill cannot run: one of its subclasses says why.
         """
@@ -170,6 +189,7 @@ class Backfill:
             self._check_extractors(stage)
             if self.initial_state is not None:
                 earlier_state(self.initial_state, stage)
+        _ = self._checked_cut
         globals_ = tuple(dict.fromkeys(store.topic for store in self._made.global_stores.values()))
         orders = {topic: "time" if order_by_time(one, self.order) else "offset" for topic, one in self.inputs.items()}
         return BackfillPlan(self.application_id, stages, globals_, orders)
@@ -265,6 +285,7 @@ class Backfill:
                 "written": sorted({topic for stage in plan.stages for topic in stage.topics_written}),
                 "changelogs": stores,
             },
+            "cut": None if self._checked_cut is None else json.loads(self._checked_cut),
             "stages": len(plan.stages),
         }
 

@@ -147,7 +147,7 @@ class _Bootstrap:
         self._cluster = cluster
         self._plan = plan
         self._run = run
-        self._cut = complete_cut(plan, run, cut or cut_of(run), given=cut is not None)
+        self._cut = complete_cut(plan, run, cut or cut_of(run), given=bool(cut or run.run.get("cut")))
         self._overwrite = overwrite
         self._verify = verify
         self._clock: Clock = SystemClock()

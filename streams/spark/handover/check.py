@@ -13,10 +13,12 @@ from streams.kafka.offset_metadata import TopicPartitionMetadata
 from streams.kafka.ports import KafkaClients, OffsetAndMetadata
 from streams.runtime.tasks.start_guard import PlannedTask, check_changelogs, check_complete
 from streams.spark.handover.cluster import Cluster
-from streams.spark.handover.plan import HandoverPlan, plan_handover
+from streams.spark.handover.finished_run import FinishedRun
+from streams.spark.handover.plan import HandoverPlan, has_offsets, plan_handover
 from streams.spark.handover.report import HandoverReport, StoreHandover
+from streams.spark.handover.rows import read
 
-__all__ = ["check_handover"]
+__all__ = ["check_handover", "progress_beside"]
 
 
 def check_handover(
@@ -47,6 +49,39 @@ def check_handover(
             problems=tuple(problems),
             notes=tuple(_notes(plan, committed, len(members))),
         )
+
+
+def progress_beside(
+    run_dir: str,
+    config: StreamsConfig | Mapping[str, Any],
+    topology: TopologyLike,
+    *,
+    clients: KafkaClients | None = None,
+) -> list[tuple[TopicPartition, int, int | None]]:
+    """Returns the partitions of which a backfill and an application have processed other records.
+
+    Each with the offset before which the backfill has processed all records, and the committed offset of the
+    application, if it has one. Offsets between which there is no committed record are the same. Histories without
+    offsets are left out.
+
+    :param run_dir: that of the backfill.
+    :param topology: the topology of both, or the function that makes it.
+    :param clients: makes the Kafka clients; librdkafka's by default.
+    """
+    run = FinishedRun(run_dir)
+    with Cluster(config, clients) as cluster:
+        plan = plan_handover(cluster, topology_of(topology, cluster.config), run.application_id)
+        places = [place for place in plan.sources if has_offsets(run, place.topic)]
+        committed, begins = cluster.reader.committed(places), cluster.reader.beginning_offsets(places)
+        found = []
+        for place in places:
+            task = run.reader_of(place)
+            ended = 0 if task is None else task.positions.get(place.topic, 0)
+            offset = committed[place].offset if place in committed else None
+            low, high = sorted((max(ended, begins[place]), max(offset or 0, begins[place])))
+            if low < high and next(read(cluster.reader, {place: (low, high)}), None) is not None:
+                found.append((place, ended, offset))
+        return found
 
 
 def _problems(cluster: Cluster, plan: HandoverPlan, committed: Mapping[TopicPartition, OffsetAndMetadata]) -> list[str]:

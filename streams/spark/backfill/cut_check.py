@@ -1,0 +1,98 @@
+"""Compares histories with the cut of a backfill before anything is processed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from processor_api.task_id import TopicPartition
+from streams.spark.backfill.history import History
+from streams.spark.errors import SparkBridgeError
+from streams.spark.handover.cut import Cut
+from streams.spark.handover.errors import CutError, HistoryBeyondCutError, HistoryShortOfCutError
+from streams.spark.tables.ranges import OffsetRanges
+from streams.spark.tables.read import offsets_of
+
+__all__ = ["check_cut"]
+
+
+def check_cut(cut: Cut, histories: Mapping[str, History], counts: Mapping[str, int]) -> None:
+    """Refuses histories that have records behind the cut, and pinned offsets that end before it.
+
+    Where a history is no range of Kafka's offsets, one Spark job for each topic reads its offsets or times. Whether it
+    lacks records before the cut is known in Kafka only: transactions leave offsets without records. A bootstrap finds
+    it.
+
+    :param counts: the number of partitions of each topic.
+    :raises CutError: if the cut does not have the partitions of a topic.
+    :raises HistoryBeyondCutError: if live workers would process records a second time.
+    :raises HistoryShortOfCutError: if records before the cut are left out.
+    """
+    for topic, history in histories.items():
+        _check_places(cut, topic, range(counts[topic]))
+        if cut.skip_before_ms is not None:
+            _check_time(cut.skip_before_ms, topic, history)
+            continue
+        pinned = _pinned(history)
+        if pinned is not None:
+            _check_pinned(cut, topic, pinned)
+        elif history.offset is not None and history.partition is not None:
+            _check_ends(cut, Cut.of({topic: history}).offsets)
+
+
+def _check_places(cut: Cut, topic: str, partitions: Collection[int]) -> None:
+    wanted = {TopicPartition(topic, number) for number in partitions}
+    found = {place for place in cut.offsets if place.topic == topic}
+    if found != wanted:
+        raise CutError(
+            f"the cut has {len(found)} partitions of topic {topic!r}, and the backfill {len(wanted)}: make the cut of"
+            " all topics that the topology reads, and give the partition counts that they have in Kafka",
+            topic=topic,
+        )
+
+
+def _check_time(time_ms: int, topic: str, history: History) -> None:
+    from pyspark.sql import functions
+
+    latest = history.df.agg(functions.max(history.time_column())).collect()[0][0]
+    if latest is not None and latest >= time_ms:
+        raise HistoryBeyondCutError(
+            f"the history of topic {topic!r} has a record of time {latest}, and the cut is at {time_ms}: live workers"
+            " would process it a second time. Leave records from that time on out of the history",
+            topic=topic,
+        )
+
+
+def _pinned(history: History) -> OffsetRanges | None:
+    """Returns the range of offsets that a history of Kafka reads; ``None`` for another history."""
+    try:
+        return offsets_of(history.df)
+    except SparkBridgeError:
+        return None
+
+
+def _check_pinned(cut: Cut, topic: str, pinned: OffsetRanges) -> None:
+    ends = pinned.of(topic).ends()
+    _check_ends(cut, ends)
+    for place, end in ends.items():
+        if end < cut.offsets[place]:
+            raise HistoryShortOfCutError(
+                f"the history of {place} ends at offset {end}, and the cut is {cut.offsets[place]}: no worker would"
+                " process the records between. Pin the history up to the cut: pin_offsets(config, topic,"
+                " end={partition: offset})",
+                topic=topic,
+                partition=place.partition,
+                offset=end,
+            )
+
+
+def _check_ends(cut: Cut, ends: Mapping[TopicPartition, int]) -> None:
+    for place, end in ends.items():
+        if end > cut.offsets.get(place, 0):
+            raise HistoryBeyondCutError(
+                f"the history of {place} ends at offset {end}, and the cut is {cut.offsets.get(place, 0)}: live workers"
+                " would process records a second time. Leave records from the cut on out of the history, or make a"
+                " later cut",
+                topic=place.topic,
+                partition=place.partition,
+                offset=end,
+            )
