@@ -27,22 +27,19 @@ Between = Callable[[bytes, bytes], list[tuple[bytes, bytes]]]
 def make_find_known(layout: KeyFirst, rows: KnownRows, segments: Segments) -> Find:
     """Returns the function that finds the rows of a key by time."""
     known_of, interval, between = rows.known.get, segments.interval, between_of(rows.family)
-    dirty_get, clean_get, read_through, entry_of = (
-        rows.dirty.get,
-        rows.clean.get,
-        rows.read_through,
-        rows.format.entry_of,
-    )
+    dirty_get, clean_get, read_through = rows.dirty.get, rows.clean.get, rows.read_through
+    entry_of = rows.format.entry_of
     bounds, time_and_rest, row_bytes = layout.key_bounds, layout.time_and_rest, layout.row_bytes
     value_of = rows.format.value_of if rows.format.encoded else None
 
     def in_span(key: bytes, low: int, high: int) -> list[bytes]:
+        """Returns a copy: a row that is read may push others out of the cache."""
         over = known_of(key)
         if over is None:
             return []
         first, end = bounds(low // interval, key, low, low)[0], bounds(high // interval, key, high, high)[1]
         if over[0] >= first and over[-1] < end:
-            return over
+            return over[:]
         return over[bisect_left(over, first) : bisect_left(over, end)]
 
     def by_range(key: bytes, low: int, high: int) -> list[tuple[bytes, Any]]:

@@ -132,3 +132,16 @@ def test_known_rows_are_a_part_of_the_cache(tmp_path: Path) -> None:
     assert limit // 8 < sum(len(row) + 45 for row in store.rows.known[b"a"]) <= limit // 4 + 100 * 80
     assert len(store.rows.clean) > 500
     store.check(b"a", 0, 5000)
+
+
+def test_a_row_that_is_read_pushes_others_out_and_none_is_missed(tmp_path: Path) -> None:
+    """The rows that are pushed out are among those that are about to be read."""
+    store = Store(tmp_path / "s", Budget(1 << 20), rocksdb=True)
+    store.check(b"a", 0, 0)
+    for time in range(10):
+        store.put(b"a", time, time, "value")
+    store.commit()
+    store.budget.clean -= store.rows.format.size(store.rows.clean)
+    store.rows.clean.clear()
+    store.budget.cache_limit = store.budget.clean
+    store.check(b"a", 0, 20)

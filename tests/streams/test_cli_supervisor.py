@@ -391,7 +391,8 @@ def test_an_error_before_it_runs_ends_the_command_with_its_words(tmp_path: Path,
     )
     assert found.returncode == status
     assert "division by zero" in found.stderr
-    assert found.stderr.count("worker started") == 2
+    started = found.stderr.count("worker started")
+    assert 2 <= started <= 4  # one that has died may be started again while the other begins
     if status == 1:
         last = found.stderr.splitlines()[-1]
         assert last == "error: none of 2 workers started: ZeroDivisionError: division by zero"

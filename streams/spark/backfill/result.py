@@ -39,7 +39,7 @@ class StageReport:
     subtopologies: tuple[int, ...]
     tasks: tuple[Mapping[str, Any], ...]
     """One entry for each task, with its files and counts (`streams/spark/backfill/stage_task.py`)."""
-    seconds: float
+    duration_ms: int
     resumed: bool
     """Whether an earlier run had completed it."""
 
@@ -69,7 +69,7 @@ class StageReport:
 
     def __str__(self) -> str:
         written = ", ".join(f"{topic} {count:,}" for topic, count in sorted(self.counts.items())) or "nothing"
-        how = "kept from an earlier run" if self.resumed else f"{self.seconds:.1f} s"
+        how = "kept from an earlier run" if self.resumed else f"{self.duration_ms / 1000:.1f} s"
         dropped = f", {self.dropped:,} dropped" if self.dropped else ""
         gaps = f", {self.gaps:,} holes between offsets" if self.gaps else ""
         return f"stage {self.stage}: {self.rows:,} records{dropped}{gaps}; wrote {written} ({how})"
@@ -114,7 +114,7 @@ class BackfillResult:
             "rows": sum(stage.rows for stage in self.stages),
             "dropped-records-total": sum(stage.dropped for stage in self.stages),
             "offset-gaps-total": sum(stage.gaps for stage in self.stages),
-            "seconds": sum(stage.seconds for stage in self.stages),
+            "duration_ms": sum(stage.duration_ms for stage in self.stages),
         }
 
     @staticmethod
@@ -273,7 +273,7 @@ def stage_report(manifest: Mapping[str, Any], *, resumed: bool) -> StageReport:
     """Returns the report of a stage from the list of what it wrote."""
     subtopology = manifest["subtopology"]
     numbers = tuple(subtopology) if isinstance(subtopology, list) else (subtopology,)
-    return StageReport(manifest["stage"], numbers, tuple(manifest["tasks"]), manifest["seconds"], resumed)
+    return StageReport(manifest["stage"], numbers, tuple(manifest["tasks"]), manifest["duration_ms"], resumed)
 
 
 def read_rows(spark: SparkSession, files: Sequence[str]) -> DataFrame:

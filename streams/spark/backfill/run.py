@@ -320,7 +320,7 @@ class Backfill:
         manifest = {
             "stage": stage.number,
             "subtopology": stage.subtopologies[0] if len(stage.subtopologies) == 1 else list(stage.subtopologies),
-            "seconds": self._clock.monotonic() - begin,
+            "duration_ms": int(1000 * (self._clock.monotonic() - begin)),
             "tasks": tasks,
         }
         self._directory.complete(path, manifest)
