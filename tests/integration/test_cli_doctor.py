@@ -25,7 +25,9 @@ from waiting import wait_until
 REPOSITORY = Path(__file__).resolve().parents[2]
 APP = """
 from processor_api.topology import Topology
-def topology(config): return Topology().add_source("source", config.application_id + "-in")
+def topology(config):
+    topic = config.application_id + "-in"
+    return Topology().add_source("source", topic, key_serde="bytes", value_serde="bytes")
 """
 
 

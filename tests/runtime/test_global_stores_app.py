@@ -413,12 +413,13 @@ def ends_with(kit: Cluster, app: KafkaStreams, kind: type[Exception]) -> Excepti
 
 @pytest.mark.parametrize("missing", ["store", "source"])
 def test_a_serde_that_is_missing_is_named(kit: Cluster, missing: str) -> None:
-    """And nothing stays open: the next start finds the stores free."""
+    """When the application is made, so that nothing is open: the next start finds the stores free."""
     key_serde = None if missing == "store" else S
     store = Stores.key_value_store_builder(Stores.persistent_key_value_store("g"), key_serde, S).with_logging_disabled()
     topology = Topology().add_global_store(store, "gs", "global", "gp", Upper)
-    error = start_fails(kit, ConfigError, topology, default_key_serde=None)
-    assert ("store 'g'" if missing == "store" else "source 'gs'") in str(error)
+    with pytest.raises(ConfigError) as error:
+        kit.app(topology, start=False, default_key_serde=None)
+    assert ("store 'g'" if missing == "store" else "source 'gs'") in str(error.value)
     kit.start(with_table())
 
 
