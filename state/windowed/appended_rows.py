@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
 
-from state.windowed.segments import LARGEST_SEQUENCE, SEGMENT, Segments
+from state.windowed.segments import LARGEST_SEQUENCE, Segments, SegmentTimes
 from state.write_buffer.buffer import DROPPED_AT_ONCE, Rows
 from state.write_buffer.row_format import ENTRY_OVERHEAD_BYTES, Entry
 from state.write_buffer.row_reader import Overlay
@@ -44,11 +44,11 @@ class AppendedRows(Rows):
         """Keys and places known, in the order in which the rows were added."""
         self._counted = 0
         """How many of the first of them are rows of the engine, and so count as cache."""
-        self._interval = 1
+        self._times: SegmentTimes | None = None
 
     def follow(self, segments: Segments) -> None:
         """Takes the times of the rows that the engine has from an earlier life."""
-        self._interval = segments.interval
+        self._times = segments
         if segments.known:
             self.complete_from = segments.stream_time + 1 if segments.stream_time >= 0 else 1 << 63
 
@@ -86,11 +86,12 @@ class AppendedRows(Rows):
         self.budget.uncommitted += cost
 
     def applied(self) -> None:
-        """Counts the places of the rows that the engine holds now as part of the cache."""
+        """Counts the places of the rows that the engine holds now as part of the cache, and forgets expired ones."""
         fresh = len(self.drained)
         keys = sum([len(key) for key, _ in islice(reversed(self._added), fresh)])
         self.budget.clean += keys + fresh * PLACE_BYTES
         self._counted = len(self._added)
+        self._forget_expired()
         super().applied()
 
     def _drop_clean(self, keep: Any) -> None:
@@ -105,9 +106,12 @@ class AppendedRows(Rows):
         self._forget(dropped)
 
     def forget_below(self, key: bytes) -> None:
-        """Forgets the places of rows that have expired."""
+        """Leaves the places of expired rows to :meth:`applied`."""
+
+    def _forget_expired(self) -> None:
+        assert self._times is not None
         dropped: list[tuple[bytes, int]] = []
-        live, added = SEGMENT.unpack_from(key)[0] * self._interval << NUMBER_BITS, self._added
+        live, added = self._times.live_from << NUMBER_BITS, self._added
         while len(dropped) < self._counted and added[0][1] < live:
             dropped.append(added.popleft())
         self._forget(dropped)
