@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource
 
 from processor_api.errors import DeserializationError
 from streams.kafka.zero_timestamps import as_written
@@ -15,9 +15,9 @@ from streams.spark.errors import SparkBridgeError
 from streams.spark.tables.compaction import MEMORY_BYTES, LatestByKey, Row, TaskFolder
 from streams.spark.tables.partition_reader import read_range
 from streams.spark.tables.ranges import OffsetRange, OffsetRanges
+from streams.spark.tables.ranges_reader import RangesReader
 from streams.spark.tables.shipping import PLAN, unpacked
 from streams.spark.tables.table_layout import VERSIONED, Entries, TableLayout
-from streams.spark.tables.topic_source import RangePartition
 
 if TYPE_CHECKING:
     from streams.config import StreamsConfig
@@ -108,21 +108,6 @@ def _places(layout: TableLayout, partition: int, chunk: list[Row]) -> Callable[[
     }  # fmt: skip
 
 
-class TableReader(DataSourceReader):
-    """Reads a table by the partitions of its changelog. It pushes no filters down, as `TopicReader` does not."""
-
-    def __init__(self, plan: TablePlan) -> None:
-        self._plan = plan
-
-    def partitions(self) -> list[InputPartition]:
-        return [RangePartition(each) for each in self._plan.ranges]
-
-    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, RangePartition):  # stands for none at all
-            return iter(())
-        return self._plan.batches(partition.wanted)
-
-
 class TableSource(DataSource):
     """The format ``streams_table``.
 
@@ -138,8 +123,8 @@ class TableSource(DataSource):
     def schema(self) -> str:
         return self._plan().layout.schema
 
-    def reader(self, schema: Any) -> TableReader:
-        return TableReader(self._plan())
+    def reader(self, schema: Any) -> RangesReader:
+        return RangesReader(self._plan())
 
     def _plan(self) -> TablePlan:
         given = dict(self.options)

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource
 
 from processor_api.serde import Serde
 from streams.spark.errors import SparkBridgeError
 from streams.spark.tables.columns import HEADERS, HEADERS_TYPE, TIME_TYPE, Column, column_of, headers_array, time_array
 from streams.spark.tables.partition_reader import read_range
 from streams.spark.tables.ranges import OffsetRange, OffsetRanges
+from streams.spark.tables.ranges_reader import RangesReader
 from streams.spark.tables.shipping import PLAN, unpacked
 
 if TYPE_CHECKING:
@@ -96,28 +97,6 @@ class TopicPlan:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-class RangePartition(InputPartition):
-    """One range of offsets, which one task reads."""
-
-    def __init__(self, wanted: OffsetRange) -> None:
-        self.wanted = wanted
-
-
-class TopicReader(DataSourceReader):
-    """Reads topics by ranges of offsets. It pushes no filters down: Spark 4.3 gives wrong rows with that."""
-
-    def __init__(self, plan: TopicPlan) -> None:
-        self._plan = plan
-
-    def partitions(self) -> list[InputPartition]:
-        return [RangePartition(each) for each in self._plan.ranges]
-
-    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, RangePartition):  # stands for none at all
-            return iter(())
-        return self._plan.batches(partition.wanted)
-
-
 class TopicSource(DataSource):
     """The format ``streams_topic``.
 
@@ -133,8 +112,8 @@ class TopicSource(DataSource):
     def schema(self) -> str:
         return self._plan().schema
 
-    def reader(self, schema: Any) -> TopicReader:
-        return TopicReader(self._plan())
+    def reader(self, schema: Any) -> RangesReader:
+        return RangesReader(self._plan())
 
     def _plan(self) -> TopicPlan:
         given = dict(self.options)
