@@ -1,10 +1,38 @@
 """Counts words of several topics."""
 
 import os
+from typing import Any
 
-from streams import Consumed, Grouped, Materialized, Produced, Serdes, StreamsBuilder
+from streams import (
+    Consumed,
+    Grouped,
+    Materialized,
+    Processor,
+    Produced,
+    PunctuationType,
+    Record,
+    Serdes,
+    Stores,
+    StreamsBuilder,
+)
 
 TEXT = Serdes.STRING
+
+
+class Ticking(Processor[Any, Any, Any, Any]):
+    """Writes its store at each tick, so that something always waits for the next commit."""
+
+    @staticmethod
+    def stores() -> list[Any]:
+        return [Stores.key_value_store("ticks", Serdes.STRING, Serdes.LONG)]
+
+    def init(self, context: Any) -> None:
+        super().init(context)
+        self.ticks = context.get_state_store("ticks")
+        context.schedule(20, PunctuationType.WALL_CLOCK_TIME, lambda now_ms: self.ticks.put("last", now_ms))
+
+    def process(self, record: Record[Any, Any]) -> None:
+        pass
 
 
 def topology() -> StreamsBuilder:
@@ -13,6 +41,8 @@ def topology() -> StreamsBuilder:
     lines = builder.stream(os.environ["INPUTS"].split(","), Consumed(key_serde=TEXT, value_serde=TEXT))
     if os.environ.get("VERSION") == "2":
         lines = lines.filter(lambda key, line: True)
+    if os.environ.get("BUSY"):
+        lines.process(Ticking)
     words = lines.flat_map_values(str.split)
     grouped = words.group_by(lambda key, word: word, Grouped(name="words", key_serde=TEXT, value_serde=TEXT))
     counts = grouped.count(materialized=Materialized(name="counts", key_serde=TEXT))

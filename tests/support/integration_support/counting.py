@@ -27,9 +27,18 @@ class Counting:
         self._settings |= {name.replace("_", "."): str(value) for name, value in settings.items()}
         self.rounds = 0
 
-    def start(self, *words: str, version: int = 1, state_dir: Path | None = None, terminal: bool = False) -> Worker:
-        """:param version: of the topology; 1 or 2."""
-        env = {"INPUTS": self.input, "OUTPUT": self.output, "VERSION": str(version)}
+    def start(
+        self,
+        *words: str,
+        version: int = 1,
+        busy: bool = False,
+        state_dir: Path | None = None,
+        terminal: bool = False,
+    ) -> Worker:
+        """:param version: of the topology; 1 or 2.
+        :param busy: it has something to commit at all times, also without input.
+        """
+        env = {"INPUTS": self.input, "OUTPUT": self.output, "VERSION": str(version), "BUSY": "yes" if busy else ""}
         settings = {**self._settings, "state.dir": state_dir or self._workers.state_dir}
         return self._workers.start("word_count:topology", *words, settings=settings, env=env, terminal=terminal)
 
