@@ -42,8 +42,8 @@ def start_broker() -> Iterator[Callable[..., Broker]]:
     """Starts a broker for this test alone, which may stop, kill and start it: `start_broker(properties={...})`."""
     with ExitStack() as brokers:
 
-        def start(properties: Mapping[str, str] | None = None) -> Broker:
-            broker = brokers.enter_context(Broker(properties=properties))
+        def start(properties: Mapping[str, str] | None = None, port: int = 0) -> Broker:
+            broker = brokers.enter_context(Broker(properties=properties, port=port))
             settle(broker.bootstrap)
             return broker
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException
@@ -26,7 +27,9 @@ from streams.kafka.confluent.errors import (
     offsets_error,
 )
 from streams.kafka.confluent.known_topics import learn_topics
+from streams.kafka.confluent.lost_brokers import LostBrokers
 from streams.kafka.confluent.read_ahead import ReadAhead
+from streams.kafka.confluent.timed_executor import CallTimedOutError, TimedExecutor
 from streams.kafka.ports import AT_BEGINNING, AT_END, OffsetAndMetadata, RebalanceListener, UnknownPartitionError
 from streams.kafka.wire.offset_texts import offset_texts
 
@@ -35,6 +38,9 @@ __all__ = ["ConfluentConsumer"]
 log = logging.getLogger("streams.kafka.client")
 
 TIMEOUT_S = 30.0
+MAX_POLL_INTERVAL_MS = 300_000
+"""librdkafka's default of ``max.poll.interval.ms``."""
+CLOSE_S = 5.0
 RETRY_WAIT_S = 0.05
 QUEUED_KBYTES = 65_536
 """librdkafka's default of ``queued.max.messages.kbytes``."""
@@ -62,6 +68,16 @@ def _client(partitions: Collection[TopicPartition]) -> list[ClientPartition]:
     return [ClientPartition(topic, partition) for topic, partition in partitions]
 
 
+def reaches_brokers(config: Mapping[str, Any], timeout_s: float) -> bool:
+    """Whether a new client with this configuration gets an answer that names brokers."""
+    try:
+        client = Client({name: value for name, value in config.items() if name != "group.instance.id"}, logger=log)
+        found = client.list_topics(config["group.id"], timeout=timeout_s)
+    except (KafkaException, SystemError):
+        return False
+    return bool(found.brokers)
+
+
 class ConfluentConsumer:
     """Implements `streams.kafka.ports.Consumer`."""
 
@@ -72,6 +88,10 @@ class ConfluentConsumer:
         self._settings = config
         self.resources = Resources.of(config, "READ", "DESCRIBE")
         self._log_error = ErrorLog()
+        self._lost = LostBrokers(partial(reaches_brokers, config), SystemClock())
+        self._executor = TimedExecutor(f"{config.get('client.id', 'consumer')}-executor")
+        self._is_committing = False
+        """Whether a commit has not come back."""
         self._assigned: set[TopicPartition] = set()
         self._owned: set[TopicPartition] = set()
         kilobytes = int(config.get("queued.max.messages.kbytes", QUEUED_KBYTES))
@@ -88,6 +108,20 @@ class ConfluentConsumer:
             self._fenced = True
         else:
             self._log_error(error)
+            if error.code() == KafkaError._ALL_BROKERS_DOWN:
+                self._lost.suspect()
+
+    def _answers(self, timeout_s: float) -> bool:
+        """Whether a broker answers this client."""
+        topic = next((partition.topic for partition in self._assigned), None)
+        try:
+            if topic is None:
+                self._client.list_topics(timeout=timeout_s)
+            else:
+                self._client.list_topics(topic, timeout=timeout_s)
+        except (KafkaException, SystemError):
+            return False
+        return True
 
     def _check(self, last: Any) -> None:
         """Raises, from then on, the only fatal error of a classic consumer: another member has taken its place in the
@@ -120,6 +154,8 @@ class ConfluentConsumer:
             raise mapped(error, "consume", self.resources) from error
         if self._fenced or messages:
             self._check(messages[-1] if messages else None)
+        elif self._lost.suspected:
+            self._lost.check(self._answers)
         return messages
 
     def poll(self, timeout_s: float) -> Any:
@@ -144,6 +180,8 @@ class ConfluentConsumer:
             raise mapped(error, "consume", self.resources) from error
         if self._fenced or message is not None:
             self._check(message)
+        elif self._lost.suspected:
+            self._lost.check(self._answers)
         return message
 
     # ------------------------------------------------------------------ group
@@ -253,18 +291,38 @@ class ConfluentConsumer:
         return offset_texts(self._settings, str(self._settings["group.id"]), partitions, timeout_s=TIMEOUT_S)
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Commits on a thread of its own: the client's call waits for a coordinator without a limit, for ever if the
+        client has lost all brokers. After ``max.poll.interval.ms``, when the group has given this member up, or once it
+        is known that its brokers are lost, this client is given up too."""
         if not offsets:
             return
         self.group_metadata()
         wanted = [ClientPartition(*name, one.offset, one.metadata) for name, one in offsets.items()]
+        commit = self._client.commit
+        limit_s = int(self._settings.get("max.poll.interval.ms", MAX_POLL_INTERVAL_MS)) / 1000
+        self._is_committing = True
         try:
-            self._raise_first(self._client.commit(offsets=wanted, asynchronous=False))
+            self._executor.call(
+                lambda: self._raise_first(commit(offsets=wanted, asynchronous=False)), limit_s, self._check_brokers
+            )
+        except CallTimedOutError:
+            raise RetryableError(
+                f"the coordinator of group {self.resources.group!r} did not answer within {limit_s:.0f} s; a new client"
+                " finds out what is committed"
+            ) from None
         except (KafkaException, SystemError) as error:
+            self._is_committing = False
             found = kafka_error(error)
             if found is not None and found.code() == KafkaError._FATAL:
                 self._fenced = True
                 raise instance_fenced() from error
             raise mapped(error, "commit offsets", self.resources) from error
+        self._is_committing = False
+
+    def _check_brokers(self) -> None:
+        """Looks after a call that takes long, while the client's reports are not taken."""
+        self._lost.suspect()
+        self._lost.check(self._answers)
 
     def _raise_first(self, partitions: Sequence[ClientPartition] | None) -> None:
         for one in partitions or ():
@@ -318,9 +376,26 @@ class ConfluentConsumer:
 
     @mapping("close the consumer")
     def close(self) -> None:
+        """Leaves the group and closes the client. A client that lost all brokers would wait for them: it is left to
+        itself."""
+        if self._is_committing:
+            log.info("the consumer is not closed: its last commit has not come back")
+            return
+        if self._lost.suspected:
+            self._close_soon()
+            return
         if self._owned and not self._fenced:
             self._client.unsubscribe()
             deadline = SystemClock().monotonic() + 5.0
             while self._owned and SystemClock().monotonic() < deadline:
                 self._client.poll(0.05)
         self._client.close()
+        self._executor.close()
+
+    def _close_soon(self) -> None:
+        try:
+            self._executor.call(self._client.close, CLOSE_S)
+        except CallTimedOutError:
+            log.info("the consumer is not closed yet: it closes when a broker answers")
+        finally:
+            self._executor.close()

@@ -57,7 +57,13 @@ class GroupReader:
 
         :raises KafkaException: if the coordinator does not answer.
         """
-        found = self._client(group).committed([ClientPartition(*name) for name in partitions], timeout=timeout_s)
+        wanted = [ClientPartition(*name) for name in partitions]
+        try:
+            found = self._client(group).committed(wanted, timeout=timeout_s)
+        except KafkaException:
+            with self._lock:  # it may have lost all brokers, which a new client finds
+                self._clients.pop(group, None)
+            raise
         for one in found:
             if one.error is not None:
                 raise KafkaException(one.error)

@@ -1,0 +1,52 @@
+"""A client that lost all its brokers, though they are there, is replaced by a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from integration_support.counting import Counting
+from integration_support.metadata_proxy import MetadataProxy
+from integration_support.topics import Topics
+from integration_support.workers import Workers
+from tools.kafka.broker import Broker, free_ports
+from waiting import wait_until
+
+DEADLINE_S = 180.0
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "busy"),
+    [
+        ("at_least_once", True),
+        pytest.param("at_least_once", False, marks=pytest.mark.slow),
+        pytest.param("exactly_once_v2", True, marks=pytest.mark.slow),
+        pytest.param("exactly_once_v2", False, marks=pytest.mark.slow),
+    ],
+)
+def test_clients_that_lost_their_brokers_are_replaced(
+    guarantee: str, busy: bool, start_broker: Callable[..., Broker], unique_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    """A broker that is fenced for a moment, such as behind a slow disk, names no broker at all; the client drops those
+    that it knew, and asks none again."""
+    (port,) = free_ports(1)
+    with MetadataProxy(port) as proxy:
+        broker = start_broker({"advertised.listeners": f"PLAINTEXT://{proxy.address}"}, port)
+        topics = Topics(broker.bootstrap, unique_name)
+        with closing(Workers(tmp_path, proxy.address, unique_name("app"))) as workers:
+            counting = Counting(topics, workers, guarantee, consumer_metadata_max_age_ms=500)
+            worker = counting.start(busy=busy).wait_running()
+            counting.send()
+            with topics.reader(counting.output) as reader:
+                counting.read_round(reader)
+                proxy.hides = True
+                wait_until("all clients ask no more, or new ones ask", lambda: proxy.silent_s > 3 or proxy.hidden > 50)
+                proxy.hides = False
+                counting.send()
+                counting.read_round_or_more(reader, DEADLINE_S)
+                worker.stop()
+                if guarantee == "exactly_once_v2":
+                    counting.check(reader)

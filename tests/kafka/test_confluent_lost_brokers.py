@@ -1,0 +1,82 @@
+"""A client is given up once a new one has reached the cluster for a while and it has not."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from processor_api.clock import ManualClock
+from processor_api.errors import RetryableError
+from streams.kafka.confluent.lost_brokers import CHECK_INTERVAL_S, LOST_AFTER_S, LostBrokers
+from waiting import wait_until
+
+
+def is_asking() -> bool:
+    return any(thread.name == "broker-check" for thread in threading.enumerate())
+
+
+class Cluster:
+    """Answers the client, and new ones, or does not."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock(0)
+        self.answers_client = self.answers_new = False
+        self.lost = LostBrokers(self.new, self.clock)
+
+    def new(self, timeout_s: float) -> bool:
+        return self.answers_new
+
+    def check(self) -> None:
+        """Checks once the next check is due, and waits until a new client was asked, if one is."""
+        self.clock.advance(int(CHECK_INTERVAL_S * 1000))
+        self.lost.check(lambda timeout_s: self.answers_client)
+        wait_until("the answer of a new client is known", lambda: not is_asking())
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    found = Cluster()
+    found.lost.suspect()
+    return found
+
+
+def test_a_client_that_new_ones_leave_behind_is_given_up(cluster: Cluster) -> None:
+    cluster.answers_new = True
+    for _ in range(int(LOST_AFTER_S / CHECK_INTERVAL_S)):
+        cluster.check()
+    cluster.clock.advance(int(CHECK_INTERVAL_S * 1000))
+    with pytest.raises(RetryableError, match="has lost all brokers, which a new client reaches"):
+        cluster.lost.check(lambda timeout_s: False)
+
+
+def test_a_client_of_a_cluster_that_is_away_is_kept(cluster: Cluster) -> None:
+    for _ in range(20):
+        cluster.check()
+    assert cluster.lost.suspected
+
+
+def test_the_time_counts_from_the_last_return_of_the_cluster(cluster: Cluster) -> None:
+    for reached in (True, True, False, True, True, True):
+        cluster.answers_new = reached
+        cluster.check()
+
+
+def test_a_client_that_is_answered_is_not_suspected_any_more(cluster: Cluster) -> None:
+    cluster.answers_new = True
+    cluster.check()
+    cluster.check()
+    cluster.answers_client = True
+    cluster.check()
+    assert not cluster.lost.suspected
+    cluster.answers_client = False
+    cluster.lost.suspect()
+    for _ in range(int(LOST_AFTER_S / CHECK_INTERVAL_S)):  # counted anew
+        cluster.check()
+
+
+def test_checks_are_seconds_apart(cluster: Cluster) -> None:
+    asked = []
+    for _ in range(10):
+        cluster.lost.check(lambda timeout_s: asked.append(timeout_s) or True)
+    assert len(asked) == 1
