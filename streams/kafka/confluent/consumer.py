@@ -17,7 +17,6 @@ from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.callbacks import weakly
 from streams.kafka.confluent.committed_texts import exact_offsets
 from streams.kafka.confluent.errors import (
-    ErrorLog,
     Resources,
     instance_fenced,
     kafka_error,
@@ -26,6 +25,7 @@ from streams.kafka.confluent.errors import (
     offsets_error,
 )
 from streams.kafka.confluent.known_topics import learn_topics
+from streams.kafka.confluent.outage import ClientLog, OutageLog
 from streams.kafka.confluent.read_ahead import ReadAhead
 from streams.kafka.ports import AT_BEGINNING, AT_END, OffsetAndMetadata, RebalanceListener, UnknownPartitionError
 from streams.kafka.wire.offset_texts import offset_texts
@@ -67,17 +67,20 @@ class ConfluentConsumer:
 
     partition_eof: int = KafkaError._PARTITION_EOF
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(self, config: Mapping[str, Any], outage: OutageLog | None = None) -> None:
+        """Makes the client, which connects by itself.
+
+        :param outage: that of its cluster; one of its own if not given."""
         self._fenced = False
         self._settings = config
         self.resources = Resources.of(config, "READ", "DESCRIBE")
-        self._log_error = ErrorLog()
+        self._outage = outage or OutageLog(config.get("bootstrap.servers"))
         self._assigned: set[TopicPartition] = set()
         self._owned: set[TopicPartition] = set()
         kilobytes = int(config.get("queued.max.messages.kbytes", QUEUED_KBYTES))
         self._ahead = ReadAhead(kilobytes * 1024, weakly(self._stop), weakly(self._fetch_again))
         try:
-            self._client = Client({**config, "error_cb": weakly(self._on_error)}, logger=log)
+            self._client = Client({**config, "error_cb": weakly(self._on_error)}, logger=ClientLog())
         except KafkaException as error:
             raise mapped(error, "make a consumer", self.resources) from error
         self._consume: Callable[..., list[Any]] = self._client.consume
@@ -87,7 +90,7 @@ class ConfluentConsumer:
         if error.fatal():
             self._fenced = True
         else:
-            self._log_error(error)
+            self._outage.report(error)
 
     def _check(self, last: Any) -> None:
         """Raises, from then on, the only fatal error of a classic consumer: another member has taken its place in the
@@ -120,7 +123,12 @@ class ConfluentConsumer:
             raise mapped(error, "consume", self.resources) from error
         if self._fenced or messages:
             self._check(messages[-1] if messages else None)
+        if self._outage.suspected:
+            self._check_outage()
         return messages
+
+    def _check_outage(self) -> None:
+        self._outage.check(self._client, next((partition.topic for partition in self._assigned), None))
 
     def poll(self, timeout_s: float) -> Any:
         ahead = self._ahead
