@@ -20,6 +20,8 @@ __all__ = ["console", "has_colour", "live_view", "table", "write_line"]
 
 MEASURED = 500
 """Rows of a table that its columns are measured by; the table is written while later rows are still read."""
+WIDEST = 60
+"""Columns of the terminal that a column is padded to at most."""
 GAP = "  "
 
 _lock = threading.RLock()
@@ -77,8 +79,8 @@ def live_view(drawn: Console) -> Iterator[None]:
 def table(headings: Sequence[str], rows: Iterable[Sequence[Any]], *, stream: TextIO | None = None) -> int:
     """Writes rows in aligned columns under their headings, which are bold on a terminal; returns how many there are.
 
-    Numbers are aligned to the right, and ``None`` is an empty cell. The columns are as wide as the first rows need; a
-    longer cell after those moves the rest of its line. Nothing is written if there are no rows.
+    Numbers are aligned to the right, and ``None`` is an empty cell. The columns are as wide as the first rows need, and
+    not wider than 60; a longer cell moves the rest of its line. Nothing is written if there are no rows.
 
     :param stream: standard output if not given.
     """
@@ -88,7 +90,10 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[Any]], *, stream: Tex
     if not first:
         return 0
     right = [_is_number([row[at] for row in first]) for at in range(len(headings))]
-    widths = [max([_width(heading), *(_width(_cell(row[at])) for row in first)]) for at, heading in enumerate(headings)]
+    widths = [
+        max([_width(heading), *(min(WIDEST, _width(_cell(row[at]))) for row in first)])
+        for at, heading in enumerate(headings)
+    ]
     heading = _line(headings, widths, right)
     if has_colour(target):
         from rich.text import Text
