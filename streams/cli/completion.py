@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from streams.cli.command_parser import CommandParser, Commands
@@ -73,6 +74,7 @@ def _mark(parser: CommandParser) -> None:
         "FILE": shtab.FILE,
         "KEY=VALUE": _settings(),
         "MODULE:FUNCTION": python,
+        "SERDE": _serdes(),
     }
     for action in parser.actions:
         if isinstance(action, Commands):
@@ -84,16 +86,30 @@ def _mark(parser: CommandParser) -> None:
 
 
 def _settings() -> dict[str, Any]:
-    """Returns a completion of the names of settings, in the form that shtab takes."""
     from streams.config.keys import KEYS, REFUSED
 
-    names = " ".join(f"{key.name}=" for key in KEYS if key.status != REFUSED)
+    return _words("settings", [f"{key.name}=" for key in KEYS if key.status != REFUSED], end="")
+
+
+def _serdes() -> dict[str, Any]:
+    from processor_api.serde import Serde, Serdes
+
+    return _words("serdes", ["hex", *sorted(one.name for one in vars(Serdes).values() if isinstance(one, Serde))])
+
+
+def _words(name: str, words: Sequence[str], end: str = " ") -> dict[str, Any]:
+    """Returns a completion by words that are not the only ones allowed, in the form that shtab takes.
+
+    :param name: of the function for it, in the scripts.
+    :param end: what zsh adds to a word.
+    """
+    known = " ".join(words)
     return {
-        "bash": "_streams_settings",
-        "zsh": "_streams_settings",
-        "fish": names,
+        "bash": f"_streams_{name}",
+        "zsh": f"_streams_{name}",
+        "fish": known,
         "preamble": {
-            "bash": f'_streams_settings() {{\n  compgen -W "{names}" -- "$1"\n}}',
-            "zsh": f"_streams_settings() {{\n  compadd -S '' -- {names}\n}}",
+            "bash": f'_streams_{name}() {{\n  compgen -W "{known}" -- "$1"\n}}',
+            "zsh": f"_streams_{name}() {{\n  compadd -S '{end}' -- {known}\n}}",
         },
     }

@@ -42,7 +42,7 @@ def test_it_is_said_at_the_start_and_not_after_a_rebalance(
 @pytest.mark.parametrize(
     ("settings", "tasks", "threads", "line"),
     [
-        ({}, 1, 1, "running: 1 task on 1 thread; results show at each commit, every 30 s (commit.interval.ms)"),
+        ({}, 1, 1, "running: 1 task on 1 thread; results show at each commit, every 1 s (commit.interval.ms)"),
         (
             {"commit.interval.ms": 1500},
             4,
@@ -53,7 +53,7 @@ def test_it_is_said_at_the_start_and_not_after_a_rebalance(
             {"statestore.cache.max.bytes": 0},
             2,
             1,
-            "running: 2 tasks on 1 thread; results show at once, commits are every 30 s (commit.interval.ms)",
+            "running: 2 tasks on 1 thread; results show at once, commits are every 1 s (commit.interval.ms)",
         ),
         (
             {"statestore.cache.max.bytes": 0, "processing.guarantee": "exactly_once_v2"},
@@ -65,7 +65,7 @@ def test_it_is_said_at_the_start_and_not_after_a_rebalance(
             {},
             0,
             3,
-            "running: no task on 3 threads, as other members of the group have all; commits are every 30 s"
+            "running: no task on 3 threads, as other members of the group have all; commits are every 1 s"
             " (commit.interval.ms)",
         ),
         ({}, 0, 0, "running: global stores only, which need no task"),

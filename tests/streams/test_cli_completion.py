@@ -9,29 +9,18 @@ import select
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from streams.cli.command_parser import CommandParser, Commands
 from streams.cli.completion import SHELLS
 from streams.cli.main import main, parser
 
 DEADLINE_S = 60.0
 
 
-def commands(of: CommandParser) -> Iterator[tuple[str, CommandParser]]:
-    """Each command, with the word for it."""
-    for action in of.actions:
-        if isinstance(action, Commands):
-            for word, below in action.choices.items():
-                yield word, below
-                yield from commands(below)
-
-
 COMPLETED = [
-    ("streams ", next(set(action.choices) for action in parser().actions if isinstance(action, Commands))),
+    ("streams ", {words[0] for words, _ in parser().commands()}),
     ("streams des", {"describe"}),
     ("streams config ", {"show"}),
     ("streams run --log-f", {"--log-format"}),
@@ -46,6 +35,7 @@ COMPLETED = [
     ("streams state ", {"list", "dump", "verify", "rebuild", "export"}),
     ("streams state dump orders --rev", {"--reverse"}),
     ("streams state dump --key-serde bo", {"boolean"}),
+    ("streams state dump orders --value-serde h", {"hex"}),
     ("streams state list --format ", {"text", "json"}),
 ]
 """What may follow a line that ends at the cursor."""
@@ -71,8 +61,8 @@ def needs(shell: str) -> str:
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_script_names_every_command_and_option(shell: str, folder: Path) -> None:
     script = (folder / f"streams.{shell}").read_text()
-    for word, command in commands(parser()):
-        assert word in script
+    for words, command in parser().commands():
+        assert words[-1] in script
         for action in command.actions:
             for flag in action.option_strings if action.help != argparse.SUPPRESS else ():
                 assert (flag if shell != "fish" else flag.lstrip("-")) in script
