@@ -18,6 +18,7 @@ from streams.app.builtin_metrics import client_metrics, global_metrics, thread_m
 from streams.app.housekeeping import Housekeeper
 from streams.app.listeners import GuardedRestoreListener
 from streams.app.opening import ApplicationResources, open_application, thread_metrics_registry
+from streams.app.running_line import running_line
 from streams.app.states import ENDED, ClientState, StateListener, StateMachine
 from streams.app.stream_threads import StreamThreads
 from streams.app.uncaught import StreamsUncaughtExceptionHandler, StreamThreadExceptionResponse, verdict
@@ -105,7 +106,7 @@ class KafkaStreams:
         self._states = StateMachine(threads)
         self._handler: StreamsUncaughtExceptionHandler | None = None
         self._restore_listeners: list[StateRestoreListener] = []
-        self._paused = False
+        self._paused = self._has_run = False
         self._metrics = thread_metrics_registry(self.config, self._clock)
         self._resources: ApplicationResources | None = None
         self._threads: StreamThreads | None = None
@@ -224,7 +225,7 @@ class KafkaStreams:
             if thread is not None:
                 thread.start()
         if not threads:  # there are only global stores
-            self._states.become(ClientState.RUNNING)
+            self._run()
 
     def _thread_count(self, resources: ApplicationResources) -> int:
         if resources.process.plans.current.tasks:
@@ -261,7 +262,16 @@ class KafkaStreams:
         elif state in (ThreadState.PARTITIONS_REVOKED, ThreadState.PARTITIONS_ASSIGNED):
             self._states.become(ClientState.REBALANCING)
         if all(one.state is ThreadState.RUNNING for one in threads) and self.state is ClientState.REBALANCING:
-            self._states.become(ClientState.RUNNING)
+            self._run()
+
+    def _run(self) -> None:
+        """Goes to state RUNNING, and logs once what runs."""
+        if not self._states.become(ClientState.RUNNING) or self._has_run:
+            return
+        self._has_run = True
+        found = self.metadata_for_local_threads()
+        tasks = sum(len(thread.active_tasks) for thread in found)
+        log.info("%s", running_line(self.topology, self.config, tasks, len(found)))
 
     def _thread_failed(self, thread: StreamThread, error: Exception) -> bool:
         self._failed_threads += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from typing import Any
 
 __all__ = ["CommandParser", "Commands"]
@@ -28,3 +29,11 @@ class CommandParser(argparse.ArgumentParser):
     def actions(self) -> list[argparse.Action]:
         """Its options, arguments and commands, in order."""
         return self._actions
+
+    def commands(self) -> Iterator[tuple[tuple[str, ...], CommandParser]]:
+        """Yields the commands and groups below this parser with their words, each before those below it."""
+        for action in self._actions:
+            if isinstance(action, Commands):
+                for word, below in action.choices.items():
+                    yield (word,), below
+                    yield from (((word, *words), parser) for words, parser in below.commands())

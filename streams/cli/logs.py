@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import sys
 from typing import TextIO
 
 import structlog
 
+from streams.cli import terminal
 from streams.cli.failures import described
 from streams.cli.log_fields import ErrorFields, bounded
 from streams.log import in_work
@@ -19,21 +21,33 @@ FORMATS = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
 
 
-def configure(log_format: str, level: str, stream: TextIO | None = None) -> None:
+_PROCESS = re.compile(r"^.+-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-(?P<slot>\d+)-(?P<name>.+)$")
+"""A name of a thread that begins with the id of its process."""
+_OF_CLIENT = re.compile(r"^.+-(?P<name>(?:Global)?StreamThread.*|housekeeping)$")
+"""One that begins with the setting ``client.id``."""
+
+
+def configure(log_format: str | None, level: str, stream: TextIO | None = None, *, slots: bool = False) -> None:
     """Sends what any module logs to ``stream`` (standard error); replaces what was configured before.
 
     The packages log by the standard library, with fields in ``extra``, which become fields of the line. Every line has
     the application, the thread and the task; in JSON they are null where there is none. Texts are escaped and cut
-    (:mod:`streams.cli.log_fields`), and tracebacks are shown at level ``debug`` only.
+    (:mod:`streams.cli.log_fields`), and tracebacks are shown at level ``debug`` only. In text, names of threads are
+    without those of the application and the process; JSON has the whole name, which is also that of the Kafka clients.
+
+    :param log_format: ``text`` or ``json``; ``None`` is text on a terminal, and else JSON.
+    :param slots: whether names of threads in text begin with the slot of their worker, since others log here too.
     """
     target = stream or sys.stderr
     renderer: structlog.typing.Processor
+    if log_format is None:
+        log_format = "text" if target.isatty() else "json"
     if log_format == "json":
         renderer = structlog.processors.JSONRenderer(default=str)
     else:
         # The formatter of exceptions is named, since the default depends on the packages that are installed.
         renderer = structlog.dev.ConsoleRenderer(
-            colors=target.isatty(), pad_event_to=0, exception_formatter=structlog.dev.plain_traceback
+            colors=terminal.has_colour(target), pad_event_to=0, exception_formatter=structlog.dev.plain_traceback
         )
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,
@@ -41,7 +55,7 @@ def configure(log_format: str, level: str, stream: TextIO | None = None) -> None
         structlog.stdlib.ExtraAdder(),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _with_place,
-        *(() if log_format == "json" else (_without_blanks,)),
+        *(() if log_format == "json" else (_ShortNames(slots), _without_blanks)),
     ]
     formatter = structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=shared,
@@ -62,6 +76,13 @@ def configure(log_format: str, level: str, stream: TextIO | None = None) -> None
 
 
 class _Handler(logging.StreamHandler[TextIO]):
+    def emit(self, record: logging.LogRecord) -> None:
+        """Writes the line above a live view, where there is one."""
+        try:
+            terminal.write_line(self.stream, self.format(record))
+        except Exception:
+            self.handleError(record)
+
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is logging's
         """Prints one line; the standard library would print the arguments of the line and the stack."""
         error = sys.exc_info()[1]
@@ -90,8 +111,27 @@ def _with_place(_logger: object, _method: str, event: structlog.typing.EventDict
     return event
 
 
+class _ShortNames:
+    def __init__(self, slots: bool) -> None:
+        self._slots = slots
+
+    def __call__(self, _logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        for field in ("thread", "thread_name"):
+            if isinstance(event.get(field), str):
+                event[field] = self._short(event[field])
+        if event.get("thread_name") == event["thread"]:
+            del event["thread_name"]
+        return event
+
+    def _short(self, name: str) -> str:
+        if found := _PROCESS.match(name):
+            return f"{found['slot']}-{found['name']}" if self._slots else found["name"]
+        found = _OF_CLIENT.match(name)
+        return name if found is None else found["name"]
+
+
 def _without_blanks(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    for name in ("application", "thread", "task"):
-        if event[name] is None:
+    for name, value in list(event.items()):
+        if value is None or value == "":
             del event[name]
     return event

@@ -10,7 +10,7 @@ __all__ = ["add_log_options", "configure_logs", "name_application"]
 
 def add_log_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("logs", "on standard error")
-    group.add_argument("--log-format", choices=("text", "json"), default="text")
+    group.add_argument("--log-format", choices=("text", "json"), help="default: text on a terminal, else json")
     group.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
 
 
@@ -19,7 +19,8 @@ def configure_logs(arguments: argparse.Namespace) -> None:
     if hasattr(arguments, "log_format"):
         from streams.cli.logs import configure
 
-        configure(arguments.log_format, arguments.log_level)
+        supervised = getattr(arguments, "supervised_by", None) is not None
+        configure(arguments.log_format, arguments.log_level, slots=supervised)
 
 
 def name_application(name: str) -> None:

@@ -29,7 +29,7 @@ def run(
     settings: StreamsConfig | Mapping[str, Any] | None = None,
     *,
     clients: KafkaClients | None = None,
-    log_format: Literal["text", "json"] = "text",
+    log_format: Literal["text", "json"] | None = None,
     log_level: Literal["debug", "info", "warning", "error"] = "info",
     close_timeout_ms: int = 30_000,
 ) -> None:
@@ -53,6 +53,7 @@ def run(
     :param topology: a topology, a ``StreamsBuilder``, or a function that makes either and may take the configuration.
     :param settings: settings under Kafka's names, or a configuration, which is taken as it is.
     :param clients: makes the Kafka clients; librdkafka's if not given.
+    :param log_format: ``None`` is text on a terminal, and else a JSON object a line.
     :param log_level: ``debug`` also prints the traceback of an error.
     :param close_timeout_ms: how long closing may take, in ms, before the process is ended.
     :raises SystemExit: if it fails, after one line on standard error: with status 1, or 2 if it cannot run as asked. A

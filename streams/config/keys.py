@@ -92,9 +92,10 @@ KEYS: tuple[Key, ...] = (
     Key(
         "commit.interval.ms",
         "commit_interval_ms",
-        "30000; 100 under exactly_once_v2",
+        "1000; 100 under exactly_once_v2",
         WORKS,
-        "time between commits; under exactly_once_v2 at most `producer.transaction.timeout.ms`",
+        "time between commits (Kafka Streams: 30000 at least once), at which cached results are sent; under"
+        " exactly_once_v2 at most `producer.transaction.timeout.ms`",
     ),
     Key("connections.max.idle.ms", None, "", WORKS, _CLIENTS),
     Key(

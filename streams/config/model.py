@@ -57,7 +57,7 @@ _PROTOCOL = values.one_of(
 
 
 def _default_commit_interval_ms(known: dict[str, Any]) -> int:
-    return 100 if known.get("processing_guarantee") == "exactly_once_v2" else 30_000
+    return 100 if known.get("processing_guarantee") == "exactly_once_v2" else 1_000
 
 
 def _default_isolation_level(known: dict[str, Any]) -> Literal["READ_UNCOMMITTED", "READ_COMMITTED"]:

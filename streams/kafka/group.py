@@ -31,6 +31,7 @@ from streams.kafka.group_topology import GroupTopology, control_topic
 from streams.kafka.ports import Admin, Consumer, GroupMember, NewTopic, OffsetAndMetadata
 from streams.kafka.shutdown_requests import ShutdownRequested, ShutdownRequests
 from streams.kafka.task_slots import TaskSlots
+from streams.log import retry_level
 
 __all__ = ["ControlTopicMembership", "Membership", "Owner", "Tasks", "topology_hash"]
 
@@ -235,7 +236,7 @@ class ControlTopicMembership:
         try:
             members = self._admin.group_members(topology.application_id)
         except RetryableError as error:
-            log.warning("the group cannot be described; tasks stay closed", extra={"error": str(error)})
+            log.log(retry_level(), "the group cannot be described; tasks stay closed", extra={"error": str(error)})
             return False
         others = other_topologies(members, topology.hash)
         if others:
@@ -310,7 +311,7 @@ class ControlTopicMembership:
         try:
             self._requests_from = self._requests.listen(self._consumer, self._requests_topic())
         except RetryableError as error:
-            log.warning("requests of other members cannot be read yet", extra={"error": str(error)})
+            log.log(retry_level(), "requests of other members cannot be read yet", extra={"error": str(error)})
         except StreamsError as error:  # such as a missing right: requests are then not read
             self._next_listen = math.inf
             log.warning("requests of other members to shut down are not read", extra={"error": str(error)})

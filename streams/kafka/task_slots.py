@@ -33,6 +33,7 @@ from processor_api.task_id import TaskId, TopicPartition
 from streams.kafka.group_topology import GroupTopology, control_topic
 from streams.kafka.ports import Admin, Consumer, GroupMember, OffsetAndMetadata
 from streams.kafka.spread import spread
+from streams.log import retry_level
 
 __all__ = ["Plan", "TaskSlots"]
 
@@ -238,7 +239,7 @@ class TaskSlots:
                 if self._first in self._owned:
                     self._check()
         except _NotNow as error:
-            log.warning("the plan of tasks cannot be read or committed now", extra={"error": str(error)})
+            log.log(retry_level(), "the plan of tasks cannot be read or committed now", extra={"error": str(error)})
             self._check_at = min(self._check_at, now + REST_S)
 
     def _committed(self, slots: Collection[TaskId]) -> dict[TaskId, str]:

@@ -25,8 +25,10 @@ from state.write_buffer.store_kind import Restore
 from streams.kafka.passing_errors import LOST, PASSING
 from streams.kafka.ports import AT_BEGINNING, Consumer
 from streams.kafka.zero_timestamps import as_written
+from streams.log import retry_level
 from streams.metrics.registry import Metrics
 from streams.restore.counters import RestoreCounters
+from streams.restore.restore_log import RestoreLog
 
 __all__ = ["RestoreJob", "RestoreProgress", "Restorer", "StateRestoreListener", "plan_restore"]
 
@@ -163,6 +165,7 @@ class Restorer:
         self._metrics = metrics or Metrics(clock.time_ms)
         self._counters: dict[TaskId, RestoreCounters] = {}
         self.records_restored = 0
+        self._log = RestoreLog()
 
     @property
     def active(self) -> bool:
@@ -176,13 +179,14 @@ class Restorer:
     def add(self, jobs: Collection[RestoreJob]) -> None:
         """Starts restoring stores."""
         now = self._clock.monotonic()
+        self._log.begin([job.remaining for job in jobs], now)
         for job in jobs:
             job.progress.started_at = now
             self._jobs[job.partition] = job
             self._of_task.setdefault(job.task, set()).add(job.partition)
             for listener in self._listeners:
                 listener.on_restore_start(job.partition, job.store, job.start, job.end)
-            log.info(
+            log.debug(
                 "restoring",
                 extra={
                     "task": str(job.task),
@@ -225,6 +229,8 @@ class Restorer:
         return job
 
     def _suspend(self, job: RestoreJob) -> None:
+        if not self._jobs:
+            self._log.stop()
         for listener in self._listeners:
             listener.on_restore_suspended(job.partition, job.store, job.progress.restored)
 
@@ -351,7 +357,7 @@ class Restorer:
         if job.progress.failing_since is None:
             job.progress.failing_since, self._failing = self._clock.monotonic(), True
         job.progress.last_error = why
-        log.warning("the changelog cannot be read yet", extra={**job.place(), "error": why})
+        log.log(retry_level(), "the changelog cannot be read yet", extra={**job.place(), "error": why})
 
     def _check_failing(self) -> None:
         now, limit_s = self._clock.monotonic(), self._task_timeout_s
@@ -394,7 +400,7 @@ class Restorer:
         job.engine.flush()
         progress = job.progress
         elapsed_ms = int((self._clock.monotonic() - progress.started_at) * 1000)
-        log.info(
+        log.debug(
             "restored",
             extra={
                 "task": str(job.task),
@@ -405,6 +411,9 @@ class Restorer:
         )
         for listener in self._listeners:
             listener.on_restore_end(job.partition, job.store, job.progress.restored)
+        self._log.restored(progress.restored)
+        if not self._jobs:
+            self._log.end(self._clock.monotonic())
 
     def _report_progress(self) -> None:
         now = self._clock.monotonic()

@@ -14,6 +14,8 @@ ROOMS = {
     "pyarrow": ("streams.cli.stored.export", "streams.spark"),
     "pyspark": ("streams.spark",),
     "pydantic": ("streams.config", "streams.serdes.pydantic_model"),
+    "rich": ("streams.cli.restore_bar", "streams.cli.terminal"),
+    "shtab": ("streams.cli.completion",),
     "structlog": ("streams.cli",),
     "pytest": ("streams.testing.pytest_plugin",),
 }

@@ -33,7 +33,6 @@ from streams import (
     TimeWindows,
     UnlimitedWindows,
 )
-from streams.cli.completion import commands_of
 from streams.cli.main import parser
 from streams.config import StreamsConfig
 
@@ -106,8 +105,9 @@ def test_every_factory_of_stores_is_told() -> None:
 
 def test_every_command_has_its_line() -> None:
     told = (ROOT / "docs" / "command-line.md").read_text()
-    commands = [command for command in commands_of(parser()) if command.words and not command.below]
-    assert [" ".join(one.words) for one in commands if f"`streams {' '.join(one.words)}" not in told] == []
+    commands = [" ".join(words) for words, command in parser().commands() if not list(command.commands())]
+    assert commands
+    assert [words for words in commands if f"`streams {words}" not in told] == []
 
 
 def test_every_example_has_a_page_and_a_test() -> None:

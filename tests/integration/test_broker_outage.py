@@ -54,6 +54,38 @@ def test_an_application_outlives_its_broker(
                 counting.check(reader)
 
 
+def test_an_outage_is_two_lines_of_the_log(
+    start_broker: Callable[..., Broker], unique_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    """The clients' own lines, hundreds of them, filled the log; nothing else stands on standard error."""
+    broker = start_broker(SOON_BACK)
+    topics = Topics(broker.bootstrap, unique_name)
+    with closing(Workers(tmp_path, broker.bootstrap, unique_name("app"))) as workers:
+        counting = Counting(topics, workers, "at_least_once")
+        worker = counting.start("--log-level", "info").wait_running()
+        with topics.reader(counting.output) as reader:
+            counting.send()
+            counting.read_round(reader)
+            broker.kill()
+            lost = worker.wait_for("the brokers are lost: records wait until one answers", OUTAGE_DEADLINE_S)
+            broker.start()
+            back = worker.wait_for("the brokers are back", OUTAGE_DEADLINE_S)
+            counting.send()
+            counting.read_round_or_more(reader, OUTAGE_DEADLINE_S)
+        worker.stop()
+    assert (lost["level"], back["level"]) == ("warning", "info")
+    assert lost["servers"] == back["servers"] == broker.bootstrap
+    assert back["after_s"] > 0
+    logged = worker.events()
+    assert len(logged) == len(worker.text.splitlines()), "a line of something else than the log"
+    assert [event["event"] for event in logged if event["logger"] == "streams.kafka.client"] == [
+        lost["event"],
+        back["event"],
+    ]
+    # on a slow machine the session times out meanwhile, or the group is being loaded afterwards: that is said too
+    assert len([event for event in logged if event["level"] in ("warning", "error")]) < 20
+
+
 def test_a_broker_that_stays_away_is_told(
     start_broker: Callable[..., Broker], unique_name: Callable[[str], str], tmp_path: Path
 ) -> None:

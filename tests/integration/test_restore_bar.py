@@ -10,7 +10,8 @@ from integration_support.topics import Topics
 from integration_support.workers import Workers
 from waiting import wait_until
 
-BAR = re.compile(r"\rrestoring (\d+) changelogs \[([#.]+)\] +(\d+)% ([\d,]+) of ([\d,]+) records")
+STYLE = re.compile(r"\x1b\[[0-9;]*m")
+BAR = re.compile(r"restoring (\d+) changelogs ━+ +(\d+)% ([\d,]+) of ([\d,]+) records")
 
 
 def test_a_restore_is_a_bar_on_a_terminal_and_lines_elsewhere(topics: Topics, workers: Workers) -> None:
@@ -30,11 +31,10 @@ def test_a_restore_is_a_bar_on_a_terminal_and_lines_elsewhere(topics: Topics, wo
 
         shutil.rmtree(workers.state_dir)
         shown = counting.start(terminal=True)
-        wait_until("the bar is drawn to its end", lambda: "100%" in shown.text)
+        wait_until("the bar is drawn to its end", lambda: BAR.search(STYLE.sub("", shown.text)))
         counting.send()
         counting.read_round(reader)
         shown.stop()
-    bars = BAR.findall(shown.text)
-    number, drawn, percent, done, total = bars[-1]
-    assert (int(number), set(drawn), percent, done) == (PARTITIONS, {"#"}, "100", total)
+    number, percent, done, total = BAR.findall(STYLE.sub("", shown.text))[-1]
+    assert (int(number), percent, done) == (PARTITIONS, "100", total)
     assert int(total.replace(",", "")) >= WORDS

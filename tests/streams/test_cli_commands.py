@@ -123,7 +123,7 @@ def test_the_settings_in_effect_are_shown_with_where_they_came_from(folder: Path
     assert shown["num.standby.replicas = 1"] == "app.properties; no effect"
     assert shown["poll.ms = 7"] == "-c"
     assert shown["bootstrap.servers = kafka:9092"] == "--bootstrap-servers"
-    assert shown["commit.interval.ms = 30000"] == "default"
+    assert shown["commit.interval.ms = 1000"] == "default"
     assert shown["state.dir = /var/state/streams"] == "default"
     assert shown["default.key.serde ="] == "default"
     given = streams(folder, "config", "show", "--given", *arguments).stdout
@@ -138,7 +138,7 @@ def test_the_settings_are_shown_before_there_are_all(folder: Path) -> None:
     rows = [line.split("  # ") for line in found.stdout.splitlines()]
     shown = {setting.rstrip(): origin for setting, origin in rows}
     assert shown["poll.ms = 7"] == "-c"
-    assert shown["commit.interval.ms = 30000"] == "default"
+    assert shown["commit.interval.ms = 1000"] == "default"
     assert shown["state.dir = /var/state/streams"] == "default"
     assert shown["bootstrap.servers ="] == "missing: it says where Kafka is, as host:port"
     assert shown["application.id ="].startswith("missing: it names the consumer group")

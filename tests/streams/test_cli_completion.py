@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import pty
 import select
@@ -12,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from streams.cli.completion import SHELLS, commands_of
+from streams.cli.completion import SHELLS
 from streams.cli.main import main, parser
 
 DEADLINE_S = 60.0
 
+
 COMPLETED = [
-    ("streams ", {command.words[0] for command in commands_of(parser()) if command.words}),
+    ("streams ", {words[0] for words, _ in parser().commands()}),
     ("streams des", {"describe"}),
     ("streams config ", {"show"}),
     ("streams run --log-f", {"--log-format"}),
@@ -26,13 +28,14 @@ COMPLETED = [
     ("streams run app:topology --workers 2 --log-level d", {"debug"}),
     ("streams run -c num.stream", {"num.stream.threads="}),
     ("streams describe --m", {"--mermaid"}),
-    ("streams run a", {"app:"}),
+    ("streams run a", {"app.py"}),
     ("streams run --config a", {"app.py", "app.toml"}),
     ("streams completion ", set(SHELLS)),
     ("streams config show --gi", {"--given"}),
     ("streams state ", {"list", "dump", "verify", "rebuild", "export"}),
     ("streams state dump orders --rev", {"--reverse"}),
     ("streams state dump --key-serde bo", {"boolean"}),
+    ("streams state dump orders --value-serde h", {"hex"}),
     ("streams state list --format ", {"text", "json"}),
 ]
 """What may follow a line that ends at the cursor."""
@@ -58,10 +61,10 @@ def needs(shell: str) -> str:
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_script_names_every_command_and_option(shell: str, folder: Path) -> None:
     script = (folder / f"streams.{shell}").read_text()
-    for command in commands_of(parser()):
-        assert all(word in script for word in command.words)
-        for option in command.options:
-            for flag in option.flags:
+    for words, command in parser().commands():
+        assert words[-1] in script
+        for action in command.actions:
+            for flag in action.option_strings if action.help != argparse.SUPPRESS else ():
                 assert (flag if shell != "fish" else flag.lstrip("-")) in script
     assert "--supervised-by" not in script
     assert "supervised-by" not in script
@@ -80,7 +83,7 @@ def run(*command: str, folder: Path) -> str:
 def test_bash_completes(line: str, expected: set[str], folder: Path) -> None:
     script = (
         'source streams.bash; read -ra COMP_WORDS <<< "$1"; [[ $1 == *" " ]] && COMP_WORDS+=("");'
-        ' COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _streams; printf "%s\\n" "${COMPREPLY[@]}"'
+        ' COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _streams_complete; printf "%s\\n" "${COMPREPLY[@]}"'
     )
     found = run(needs("bash"), "--norc", "-c", script, "bash", line, folder=folder)
     assert set(found.split()) == expected
@@ -94,8 +97,8 @@ def test_fish_completes(line: str, expected: set[str], folder: Path) -> None:
 
 
 ZSH = """
+fpath=(~/.zfunc $fpath)
 autoload -Uz compinit && compinit -u -d .zcompdump
-source streams.zsh
 zstyle ':completion:*' list-colors ''
 unsetopt beep; LISTMAX=1000; PS1='ready> '
 """
@@ -104,7 +107,9 @@ unsetopt beep; LISTMAX=1000; PS1='ready> '
 def zsh(line: str, folder: Path) -> str:
     """What stands on the screen after the key was pressed; shells complete on terminals only."""
     (folder / ".zshrc").write_text(ZSH)
-    environment = {**os.environ, "ZDOTDIR": str(folder), "TERM": "dumb", "COLUMNS": "200"}
+    (folder / ".zfunc").mkdir()
+    (folder / "streams.zsh").rename(folder / ".zfunc" / "_streams")  # where the help says to put it
+    environment = {**os.environ, "HOME": str(folder), "ZDOTDIR": str(folder), "TERM": "dumb", "COLUMNS": "200"}
     terminal, inner = pty.openpty()
     shell = subprocess.Popen(
         [needs("zsh"), "-i"],

@@ -166,7 +166,8 @@ def test_a_signal_closes_cleanly(number: int, capfd: pytest.CaptureFixture[str])
     assert run_app(application, "--close-timeout-ms", "700") == 0
     assert application.calls == ["start", "close 700"]
     assert signal.getsignal(number) is before
-    assert f"reason={signal.Signals(number).name}" in capfd.readouterr().err
+    closing = json.loads(capfd.readouterr().err.splitlines()[-1])
+    assert (closing["event"], closing["reason"]) == ("closing", signal.Signals(number).name)
 
 
 def test_a_failure_is_one_line_and_status_1(capfd: pytest.CaptureFixture[str]) -> None:

@@ -20,6 +20,7 @@ from state.engine.port import OFFSETS
 from state.rocksdb.engine import RocksEngine
 from state_support.all_kinds import KINDS, change, made
 from streams.cli.main import main
+from streams.cli.stored import dump
 
 TOPOLOGY = "state_support.all_kinds:topology"
 RECORDS = (("a", "one", 10), ("b", "two", 120), ("a", "three", 230), ("b", "-", 340), ("c", "four", 350))
@@ -157,8 +158,74 @@ def test_ranges_prefixes_and_limits(store: str, running: TaskKit, state: Run) ->
 
 
 def test_without_serdes_bytes_are_hexadecimal_digits(stopped: Path, state: Run) -> None:
-    assert state("dump", "plain") == (0, "61\t7468726565\ttask=0_0\n63\t666f7572\ttask=0_0\n", "")
-    assert state("dump", "plain", "--from", "62", "--value-serde", "string")[1] == "63\tfour\ttask=0_0\n"
+    assert state("dump", "plain") == (0, "task  key  value\n0_0   61   7468726565\n0_0   63   666f7572\n", "")
+    found = state("dump", "plain", "--from", "62", "--value-serde", "string")
+    assert found == (0, "task  key  value\n0_0   63   four\n", "")
+    assert state("dump", "plain", "--from", "64") == (0, "", "")
+
+
+def test_a_dump_for_people_is_a_table_with_times_in_utc(stopped: Path, state: Run) -> None:
+    def table(store: str) -> list[str]:
+        status, out, err = state("dump", store, "--topology", TOPOLOGY)
+        assert (status, err) == (0, "")
+        return out.splitlines()
+
+    assert table("versioned") == [
+        "task  key  valid_from                valid_to                  value",
+        "0_0   a    1970-01-01T00:00:00.010Z  1970-01-01T00:00:00.230Z  one",
+        "0_0   a    1970-01-01T00:00:00.230Z                            three",
+        "0_0   b    1970-01-01T00:00:00.120Z  1970-01-01T00:00:00.340Z  two",
+        "0_0   c    1970-01-01T00:00:00.350Z                            four",
+    ]
+    assert table("headed")[:2] == [
+        "task  key  timestamp                 headers  value",
+        "0_0   a    1970-01-01T00:00:00.230Z  h:01     three",
+    ]
+    assert table("window")[:2] == [
+        "task  key  window_start              window_end                sequence  value",
+        "0_0   a    1970-01-01T00:00:00.000Z  1970-01-01T00:00:00.100Z         0  one",
+    ]
+    assert table("listed")[1] == '0_0   a    ["one", "three"]'
+
+
+def test_times_that_no_calendar_has_are_numbers() -> None:
+    """Those of a window without an end, or that a broken client wrote."""
+    assert dump.cell("window_end", 2**63 - 1) == "9223372036854775807"
+    assert dump.cell("timestamp", -1) == "1969-12-31T23:59:59.999Z"
+    assert dump.cell("timestamp", -(2**62)) == "-4611686018427387904"
+
+
+def test_texts_of_a_table_are_one_line_and_no_command(stopped: Path, state: Run) -> None:
+    change(stopped, "plain.plain", b"b", "\x1b[2J\nnext \u202e\x9b31m".encode())
+    change(stopped, "plain.plain", b"c", b"")
+    out = state("dump", "plain", "--topology", TOPOLOGY)[1]
+    assert out == (
+        'task  key  value\n0_0   a    three\n0_0   b    "\\u001b[2J\\nnext \\u202e\\x9b31m"\n0_0   c    ""\n'
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "string",
+        "StringSerde",
+        "org.apache.kafka.common.serialization.Serdes$StringSerde",
+        "processor_api.serde:Serdes.STRING",
+    ],
+)
+def test_serdes_are_named_as_in_settings(name: str, stopped: Path, state: Run) -> None:
+    status, out, err = state("dump", "plain", "--key-serde", name, "--value-serde", "bytes", "--from", "c")
+    if name == "StringSerde":
+        assert (status, "--key-serde must be a serde, one of the names boolean, " in err) == (2, True)
+    else:
+        assert (status, out, err) == (0, 'task  key  value\n0_0   c    "666f7572"\n', "")
+
+
+def test_a_serde_that_does_not_exist_is_told(stopped: Path, state: Run) -> None:
+    status, out, err = state("dump", "plain", "--value-serde", "strng")
+    assert (status, out) == (2, "")
+    assert err.startswith("error: --value-serde must be a serde, one of the names boolean, bytes, double, ")
+    assert err.endswith("; got 'strng'; did you mean \"string\"?; or hex, for the bytes\n")
 
 
 def test_a_serde_that_does_not_fit_is_told(stopped: Path, state: Run) -> None:

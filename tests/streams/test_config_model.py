@@ -87,7 +87,7 @@ def test_the_state_directory_survives_a_reboot_by_default(monkeypatch: pytest.Mo
 
 
 def test_the_commit_interval_depends_on_the_guarantee() -> None:
-    assert config().commit_interval_ms == 30_000
+    assert config().commit_interval_ms == 1_000
     assert config(processing_guarantee="exactly_once_v2").commit_interval_ms == 100
     assert config(processing_guarantee="EXACTLY_ONCE_V2", commit_interval_ms=250).commit_interval_ms == 250
 
@@ -374,7 +374,7 @@ def test_dotted_and_origin_tell_every_value_and_where_it_came_from() -> None:
     assert dotted["poll.ms"] == 7
     assert dotted["consumer.fetch.min.bytes"] == 9
     assert dotted["client.rack"] == "r1"
-    assert dotted["commit.interval.ms"] == 30_000
+    assert dotted["commit.interval.ms"] == 1_000
     assert made.origin("poll.ms") == made.origin("poll_ms") == made.origin("client.rack") == "given"
     assert made.origin("consumer.fetch.min.bytes") == "given"
     assert made.origin("commit.interval.ms") == made.origin("producer.linger.ms") == "default"

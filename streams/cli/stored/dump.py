@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Collection, Generator, Sequence
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
 
+from processor_api.texts import shown
 from state.formats.keys import window_end
 from streams.cli.failures import CLEAN, CannotRun
-from streams.cli.stored.serdes import NAMES, Readable, readable_of
+from streams.cli.stored.serdes import Readable, readable_of
 from streams.cli.stored.where import (
     Place,
     add_format_option,
@@ -21,17 +23,35 @@ from streams.cli.stored.where import (
     add_topology_option,
     place_of,
 )
+from streams.cli.terminal import table
 
-__all__ = ["add_parser", "add_range_options", "add_serde_options", "as_json_value", "entries", "readable_for", "run"]
+__all__ = [
+    "add_parser",
+    "add_range_options",
+    "add_serde_options",
+    "as_json_value",
+    "cell",
+    "columns_for",
+    "entries",
+    "families_of",
+    "readable_for",
+    "run",
+]
+
+_TIMES = frozenset({
+    "session_end", "session_start", "timestamp", "valid_from", "valid_to", "window_end", "window_start",
+})  # fmt: skip
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "dump",
         help="print the entries of a store",
-        description="Prints the entries of one store, with the times, headers and versions that its kind keeps. Keys"
-        " and values are hexadecimal digits unless serdes are named, or taken from a topology. Works while the worker"
-        " runs, and shows what was committed.",
+        description="Prints the entries of one store as a table, with the times, headers and versions that its kind"
+        " keeps. Keys and values are hexadecimal digits unless serdes are named, or taken from a topology. Times are in"
+        " UTC; with --format json they are milliseconds since 1970. Works while the worker runs, and shows what was"
+        " committed.",
     )
     add_store_argument(parser)
     add_serde_options(parser)
@@ -43,8 +63,13 @@ def add_parser(commands: Any) -> None:
 
 def add_serde_options(parser: argparse.ArgumentParser) -> None:
     add_topology_option(parser, "where serdes and the sizes of windows are taken from, for instance app:topology")
-    parser.add_argument("--key-serde", choices=NAMES, help="how keys are read")
-    parser.add_argument("--value-serde", choices=NAMES, help="how values are read")
+    for part in ("key", "value"):
+        parser.add_argument(
+            f"--{part}-serde",
+            metavar="SERDE",
+            help=f"how {part}s are read: a name such as string, long or json, the import path of a serde or model, or"
+            " hex",
+        )
 
 
 def add_range_options(parser: argparse.ArgumentParser) -> None:
@@ -63,12 +88,51 @@ def _count(text: str) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    write = sys.stdout.write
-    shown = _as_json if arguments.format == "json" else _as_text
-    with closing(entries(place_of(arguments), arguments)) as found:
-        for entry in islice(found, arguments.limit):
-            write(shown(entry) + "\n")
+    place = place_of(arguments)
+    with closing(entries(place, arguments)) as found:
+        wanted = islice(found, arguments.limit)
+        if arguments.format == "json":
+            for entry in wanted:
+                sys.stdout.write(as_json_value(entry) + "\n")
+            return CLEAN
+        readable = readable_for(place, arguments, raw=False)
+        columns = ["task", "key", *columns_for(families_of(place, arguments.store), readable), "value"]
+        rows = table(columns, (_cells(columns, entry, arguments.store) for entry in wanted))
+    if rows and sys.stdout.isatty() and None in (readable.key_serde, readable.value_serde):
+        sys.stderr.write(
+            "bytes are shown as hexadecimal digits: name serdes by --key-serde and --value-serde, or a topology by"
+            " --topology\n"
+        )
     return CLEAN
+
+
+def families_of(place: Place, store: str) -> list[str]:
+    """Returns the suffixes of the families that a store has on disk, in any task."""
+    suffixes: dict[str, None] = {}
+    with closing(place.stores(store)) as stores:
+        for _, one in stores:
+            suffixes |= dict.fromkeys(one.suffixes)
+    return list(suffixes)
+
+
+def columns_for(families: Collection[str], readable: Readable) -> list[str]:
+    """Returns the columns of a store besides task, key and value: those of its kind, whatever its entries are."""
+    from state.offline.rows import columns_of
+
+    columns = columns_of(families)
+    if readable.window_size_ms is not None and "window_start" in columns:
+        columns.insert(columns.index("window_start") + 1, "window_end")
+    return columns
+
+
+def _cells(columns: Sequence[str], entry: dict[str, Any], store: str) -> list[str | int | float | None]:
+    """Returns an entry as a row of the table.
+
+    :raises CannotRun: if it has an additional column, since a worker changed the store's kind meanwhile.
+    """
+    if more := entry.keys() - set(columns):
+        raise CannotRun(f"store {store!r} has got {', '.join(sorted(more))} meanwhile: dump it again")
+    return [cell(name, entry.get(name)) for name in columns]
 
 
 def entries(place: Place, arguments: argparse.Namespace, *, raw: bool = False) -> Generator[dict[str, Any]]:
@@ -127,20 +191,27 @@ def as_json_value(value: Any) -> str:
     return json.dumps(value, default=_plain, ensure_ascii=False)
 
 
-_as_json: Callable[[dict[str, Any]], str] = as_json_value
+def cell(column: str, value: Any) -> str | int | float | None:
+    """Returns a value as the cell of a column: text on one line, a number, or ``None`` for an empty cell."""
+    if column in _TIMES and isinstance(value, int):
+        return _iso(value)
+    if column == "headers":
+        return ",".join(f"{header}:{data}" for header, data in value or ())
+    if value is None and column != "value":
+        return None
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value and value.isprintable():
+        return value
+    return shown(as_json_value(value), sys.maxsize)
 
 
-def _as_text(entry: dict[str, Any]) -> str:
-    more = [f"{name}={value}" for name, value in entry.items() if name not in ("key", "value", "headers")]
-    if entry.get("headers"):
-        more.append("headers=" + ",".join(f"{name}:{value}" for name, value in entry["headers"]))
-    return f"{_text(entry['key'])}\t{_text(entry['value'])}\t{' '.join(more)}"
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return value if value.isprintable() and value else json.dumps(value, ensure_ascii=False)
-    return as_json_value(value)
+def _iso(time_ms: int) -> str:
+    """Returns a time in UTC; one that no calendar has, such as that of a window without an end, as a number."""
+    try:
+        return (_EPOCH + timedelta(milliseconds=time_ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except OverflowError:
+        return str(time_ms)
 
 
 def _plain(value: Any) -> Any:

@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from streams.cli.failures import CLEAN, CannotRun
-from streams.cli.stored.dump import add_range_options, add_serde_options, as_json_value, entries, readable_for
+from streams.cli.stored.dump import (
+    add_range_options,
+    add_serde_options,
+    as_json_value,
+    columns_for,
+    entries,
+    families_of,
+    readable_for,
+)
 from streams.cli.stored.where import Place, add_place_options, add_store_argument, place_of
 
 __all__ = ["add_parser", "run"]
@@ -76,22 +84,14 @@ class _Table:
     """The columns that the kind of the store has, whatever its entries are, with types by the serdes."""
 
     def __init__(self, arrow: Any, place: Place, arguments: argparse.Namespace) -> None:
-        from state.offline.rows import columns_of
-
         self._store = arguments.store
         readable = readable_for(place, arguments, raw=True)
-        suffixes: dict[str, None] = {}
-        with closing(place.stores(arguments.store)) as stores:
-            for _, store in stores:
-                suffixes |= dict.fromkeys(store.suffixes)
-        columns = columns_of(list(suffixes))
-        if readable.window_size_ms is not None and "window_start" in columns:
-            columns.insert(columns.index("window_start") + 1, "window_end")
-        types = {name: arrow.int64() for name in columns}
+        families = families_of(place, arguments.store)
+        types = {name: arrow.int64() for name in columns_for(families, readable)}
         if "headers" in types:
             types["headers"] = arrow.list_(arrow.struct([("name", arrow.string()), ("value", arrow.binary())]))
         sides = {"key": readable.type_of(readable.key_serde), "value": readable.type_of(readable.value_serde)}
-        if _LIST in suffixes:
+        if _LIST in families:
             sides["value"] = None
         self._as_json = [name for name, kind in sides.items() if kind is None]
         known: dict[type | None, Any] = {

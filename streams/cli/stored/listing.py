@@ -12,6 +12,7 @@ from processor_api.errors import StateError, StreamsError
 from state.directory.inspect import StoredTask, applications_in, tasks_of
 from streams.cli.failures import CLEAN, FAILED, described
 from streams.cli.stored.where import add_format_option, add_place_options, place_of
+from streams.cli.terminal import table
 
 __all__ = ["add_parser", "run"]
 
@@ -46,9 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
             sys.stderr.write(f"error: task {task.name}: {described(error)}\n")
     if arguments.format == "json":
         sys.stdout.write("".join(json.dumps(row) + "\n" for row in rows))
-    elif rows:
-        sys.stdout.write(_table(rows))
-    else:
+    elif not table(_COLUMNS, map(_line, rows)):
         sys.stdout.write(f"no stores on disk in {place.root}\n")
     return status
 
@@ -79,15 +78,6 @@ def _stores(task: StoredTask) -> Iterator[dict[str, Any]]:
             raise StateError(
                 f"the database at {reader.path} is damaged: {reader.damage}; `streams state verify` says where"
             )
-
-
-def _table(rows: list[dict[str, Any]]) -> str:
-    lines = [_COLUMNS, *(_line(row) for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(_COLUMNS))]
-    return "".join(
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() + "\n"
-        for line in lines
-    )
 
 
 def _line(row: dict[str, Any]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 from processor_api.errors import StateDirectoryError, StateError, StreamsError
 from state.directory.inspect import StoredTask
 from state.directory.state_directory import Slot, StateDirectory, TaskLock
-from streams.cli.failures import CLEAN, CannotRun
+from streams.cli.failures import CLEAN, FAILED, CannotRun
 from streams.cli.stored.where import Place, add_place_options, add_store_argument, place_of
 
 __all__ = ["add_parser", "run"]
@@ -29,6 +29,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--force", action="store_true", help="also where there is no changelog offset, as in stores without a changelog"
     )
+    parser.add_argument("--yes", action="store_true", help="do not ask, on a terminal")
     add_place_options(parser)
     parser.set_defaults(command=run)
 
@@ -48,7 +49,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.store is None:
         if not arguments.task:
             raise CannotRun("name the store to rebuild, or by --task a task whose state is to be removed as a whole")
-        _remove_tasks(place.tasks())
+        tasks = place.tasks()
+        if not _agreed(arguments, f"remove all state of task {', '.join(task.name for task in tasks)}"):
+            return FAILED
+        _remove_tasks(tasks)
         return CLEAN
     found = _find(place, arguments.store)
     unlogged = [one.task.name for one in found if one.entries != "0" and not one.offset_keys]
@@ -57,8 +61,26 @@ def run(arguments: argparse.Namespace) -> int:
             f"store {arguments.store!r} has no changelog offset in task {unlogged[0]}: if it has no changelog, its rows"
             " cannot be restored; --force removes them. With a changelog it is restored at the next start in any case"
         )
+    entries = ", ".join(f"{one.entries} of task {one.task.name}" for one in found)
+    if not _agreed(arguments, f"remove the entries of store {arguments.store!r}: {entries}"):
+        return FAILED
     _forget(arguments.store, found)
     return CLEAN
+
+
+def _agreed(arguments: argparse.Namespace, what: str) -> bool:
+    """Asks the person at the terminal, if there is one, whether to go on."""
+    if arguments.yes or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return True
+    sys.stdout.write(f"{what}? They come back from the changelog at the next start, which may take long. [y/N] ")
+    sys.stdout.flush()
+    answer = sys.stdin.readline()
+    if not answer.endswith("\n"):  # the end of the input
+        sys.stdout.write("\n")
+    if answer.strip().lower() in ("y", "yes"):
+        return True
+    sys.stdout.write("nothing was changed\n")
+    return False
 
 
 def _find(place: Place, store: str) -> list[_Found]:

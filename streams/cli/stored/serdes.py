@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,23 +14,22 @@ from processor_api.stores.factory import StoreBuilder
 from processor_api.topology import Topology
 from streams.cli.failures import CannotRun
 
-__all__ = ["NAMES", "Readable", "readable_of"]
+__all__ = ["Readable", "readable_of"]
 
 _TRUE_OR_FALSE = {"true": True, "false": False}
-_TYPED: Mapping[str, tuple[Serde[Any], Callable[[str], Any], type]] = {
-    "string": (Serdes.STRING, str, str),
-    "integer": (Serdes.INTEGER, int, int),
-    "long": (Serdes.LONG, int, int),
-    "short": (Serdes.SHORT, int, int),
-    "float": (Serdes.FLOAT, float, float),
-    "double": (Serdes.DOUBLE, float, float),
-    "boolean": (Serdes.BOOLEAN, lambda text: _TRUE_OR_FALSE[text], bool),
-    "uuid": (Serdes.UUID, uuid.UUID, uuid.UUID),
-}
+_TYPED: Sequence[tuple[Serde[Any], Callable[[str], Any], type]] = (
+    (Serdes.STRING, str, str),
+    (Serdes.INTEGER, int, int),
+    (Serdes.LONG, int, int),
+    (Serdes.SHORT, int, int),
+    (Serdes.FLOAT, float, float),
+    (Serdes.DOUBLE, float, float),
+    (Serdes.BOOLEAN, lambda text: _TRUE_OR_FALSE[text], bool),
+    (Serdes.UUID, uuid.UUID, uuid.UUID),
+)
+"""Serdes whose keys are typed as they are, with how a text is read and the type of the value."""
 _PLAIN = frozenset((str, int, float, bool))
-HEX, JSON = "hex", "json"
-NAMES = (HEX, JSON, *_TYPED)
-"""Serdes that can be named on the command line."""
+HEX = "hex"
 _HEX_PREFIX = "hex:"
 
 
@@ -58,7 +57,7 @@ class Readable:
         """Returns the type of all keys or values that a serde reads; ``None`` where they may be anything."""
         if serde is None:
             return bytes if self.raw else str
-        for typed, _, kind in _TYPED.values():
+        for typed, _, kind in _TYPED:
             if serde is typed:
                 return kind if kind in _PLAIN else None
         return bytes if serde is Serdes.BYTES else None
@@ -87,7 +86,7 @@ class Readable:
                 return bytes.fromhex(text.removeprefix(_HEX_PREFIX))
             if serde is None:
                 return bytes.fromhex(text)
-            for typed, parse, _ in _TYPED.values():
+            for typed, parse, _ in _TYPED:
                 if serde is typed:
                     return serde.serialize(parse(text))
             return serde.serialize(json.loads(text))
@@ -98,12 +97,19 @@ class Readable:
             raise CannotRun(f"{text!r} is not a key of store {self.store!r}: {error}; a key is {how}") from error
 
 
-def _named(name: str | None) -> Serde[Any] | None:
-    if name == JSON:
-        from streams.serdes import json_serde
+def _named(name: str | None, part: str) -> Serde[Any] | None:
+    """Returns the serde that an option names, as settings name one; ``None`` for ``hex``, or for none.
 
-        return json_serde()
-    return None if name is None or name == HEX else _TYPED[name][0]
+    :raises CannotRun: if there is no such serde.
+    """
+    if name is None or name == HEX:
+        return None
+    from streams.config.values import serde
+
+    try:
+        return serde(name)
+    except ValueError as error:
+        raise CannotRun(f"--{part}-serde {error}; or hex, for the bytes") from error
 
 
 def readable_of(
@@ -114,7 +120,7 @@ def readable_of(
     :raises CannotRun: if the topology has no such store.
     """
     if topology is None:
-        return Readable(store, _named(key_serde), _named(value_serde), raw=raw)
+        return Readable(store, _named(key_serde, "key"), _named(value_serde, "value"), raw=raw)
     builder = _builder(store, topology)
     application = config.application_id
     topic = f"{application}-{store}-changelog"
@@ -122,8 +128,8 @@ def readable_of(
     value = _of_topology(builder.value_serde, config.default_value_serde, topic, is_key=False)
     return Readable(
         store,
-        key if key_serde is None else _named(key_serde),
-        value if value_serde is None else _named(value_serde),
+        key if key_serde is None else _named(key_serde, "key"),
+        value if value_serde is None else _named(value_serde, "value"),
         builder.supplier.parameters.get("window_size_ms"),
         raw,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from base64 import urlsafe_b64encode
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -24,11 +23,10 @@ from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.callbacks import weakly
 from streams.kafka.confluent.errors import AUTHENTICATION, Resources, kafka_error, mapped, mapping, offsets_error
 from streams.kafka.confluent.group_reader import GroupReader
+from streams.kafka.confluent.outage import ClientLog, OutageLog
 from streams.kafka.ports import GroupMember, NewTopic, OffsetAndMetadata, TopicInfo
 
 __all__ = ["ConfluentAdmin"]
-
-log = logging.getLogger("streams.kafka.client")
 
 TIMEOUT_S = 30.0
 REFUSED_S = 3.0
@@ -43,10 +41,17 @@ NOT_SHOWN = ("UNKNOWN_TOPIC_OR_PART", "TOPIC_AUTHORIZATION_FAILED", "UNSUPPORTED
 class ConfluentAdmin:
     """Implements `streams.kafka.ports.Admin`."""
 
-    def __init__(self, config: Mapping[str, Any], clock: Clock | None = None, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        clock: Clock | None = None,
+        timeout_s: float = TIMEOUT_S,
+        outage: OutageLog | None = None,
+    ) -> None:
         """Makes the client; nothing is requested yet.
 
-        :param timeout_s: how long a request may take."""
+        :param timeout_s: how long a request may take.
+        :param outage: that of its cluster; one of its own if not given."""
         self._timeout_s = timeout_s
         self._clock = clock or SystemClock()
         self.resources = Resources.of(config, "DESCRIBE", "DESCRIBE")
@@ -56,12 +61,12 @@ class ConfluentAdmin:
         self._last_error = ""
         self._config: dict[str, Any] = {**config, "error_cb": weakly(self._on_error)}
         self._client = self._new_client()
-        self._groups = GroupReader(config)
+        self._groups = GroupReader(config, outage or OutageLog(self._servers, self._clock))
 
     def _new_client(self) -> AdminClient:
         self._stale = False
         try:
-            return AdminClient(self._config, logger=log)
+            return AdminClient(self._config, logger=ClientLog())
         except KafkaException as error:
             raise mapped(error, "make an admin client") from error
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import Any
 
 from processor_api.clock import Clock, SystemClock
 from streams.kafka.confluent.admin import ConfluentAdmin
 from streams.kafka.confluent.consumer import ConfluentConsumer
+from streams.kafka.confluent.outage import OutageLog
 from streams.kafka.confluent.producer import ConfluentProducer
 from streams.kafka.ports import Admin, Consumer, Producer
 
@@ -23,17 +25,27 @@ class ConfluentClients:
     def __init__(self, bootstrap_servers: str | None = None, clock: Clock | None = None) -> None:
         self._defaults = {} if bootstrap_servers is None else {"bootstrap.servers": bootstrap_servers}
         self._clock = clock or SystemClock()
+        self._outages: dict[str | None, OutageLog] = {}
+        self._lock = threading.Lock()
 
     def consumer(self, config: Mapping[str, Any]) -> Consumer:
-        return ConfluentConsumer({**self._defaults, **config})
+        return ConfluentConsumer({**self._defaults, **config}, self._outage(config))
 
     def producer(self, config: Mapping[str, Any]) -> Producer:
-        return ConfluentProducer({**self._defaults, **config}, self._clock)
+        return ConfluentProducer({**self._defaults, **config}, self._clock, self._outage(config))
 
     def admin(self, config: Mapping[str, Any]) -> Admin:
-        return ConfluentAdmin({**self._defaults, **config}, self._clock)
+        return ConfluentAdmin({**self._defaults, **config}, self._clock, outage=self._outage(config))
 
     def leave_group(self, config: Mapping[str, Any], group: str, instance_id: str) -> None:
         from streams.kafka.wire.leave import leave_group
 
         leave_group({**self._defaults, **config}, group, instance_id, clock=self._clock)
+
+    def _outage(self, config: Mapping[str, Any]) -> OutageLog:
+        """Returns that of the cluster of a configuration."""
+        servers = {**self._defaults, **config}.get("bootstrap.servers")
+        with self._lock:
+            if servers not in self._outages:
+                self._outages[servers] = OutageLog(servers, self._clock)
+            return self._outages[servers]

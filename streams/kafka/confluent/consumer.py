@@ -18,7 +18,6 @@ from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.callbacks import weakly
 from streams.kafka.confluent.committed_texts import exact_offsets
 from streams.kafka.confluent.errors import (
-    ErrorLog,
     Resources,
     instance_fenced,
     kafka_error,
@@ -28,6 +27,7 @@ from streams.kafka.confluent.errors import (
 )
 from streams.kafka.confluent.known_topics import learn_topics
 from streams.kafka.confluent.lost_brokers import LostBrokers
+from streams.kafka.confluent.outage import ClientLog, OutageLog
 from streams.kafka.confluent.read_ahead import ReadAhead
 from streams.kafka.confluent.timed_executor import CallTimedOutError, TimedExecutor
 from streams.kafka.ports import AT_BEGINNING, AT_END, OffsetAndMetadata, RebalanceListener, UnknownPartitionError
@@ -71,7 +71,9 @@ def _client(partitions: Collection[TopicPartition]) -> list[ClientPartition]:
 def reaches_brokers(config: Mapping[str, Any], timeout_s: float) -> bool:
     """Whether a new client with this configuration gets an answer that names brokers."""
     try:
-        client = Client({name: value for name, value in config.items() if name != "group.instance.id"}, logger=log)
+        client = Client(
+            {name: value for name, value in config.items() if name != "group.instance.id"}, logger=ClientLog()
+        )
         found = client.list_topics(config["group.id"], timeout=timeout_s)
     except (KafkaException, SystemError):
         return False
@@ -83,11 +85,14 @@ class ConfluentConsumer:
 
     partition_eof: int = KafkaError._PARTITION_EOF
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(self, config: Mapping[str, Any], outage: OutageLog | None = None) -> None:
+        """Makes the client, which connects by itself.
+
+        :param outage: that of its cluster; one of its own if not given."""
         self._fenced = False
         self._settings = config
         self.resources = Resources.of(config, "READ", "DESCRIBE")
-        self._log_error = ErrorLog()
+        self._outage = outage or OutageLog(config.get("bootstrap.servers"))
         self._lost = LostBrokers(partial(reaches_brokers, config), SystemClock())
         self._executor = TimedExecutor(f"{config.get('client.id', 'consumer')}-executor")
         self._is_committing = False
@@ -97,7 +102,7 @@ class ConfluentConsumer:
         kilobytes = int(config.get("queued.max.messages.kbytes", QUEUED_KBYTES))
         self._ahead = ReadAhead(kilobytes * 1024, weakly(self._stop), weakly(self._fetch_again))
         try:
-            self._client = Client({**config, "error_cb": weakly(self._on_error)}, logger=log)
+            self._client = Client({**config, "error_cb": weakly(self._on_error)}, logger=ClientLog())
         except KafkaException as error:
             raise mapped(error, "make a consumer", self.resources) from error
         self._consume: Callable[..., list[Any]] = self._client.consume
@@ -107,7 +112,7 @@ class ConfluentConsumer:
         if error.fatal():
             self._fenced = True
         else:
-            self._log_error(error)
+            self._outage.report(error)
             if error.code() == KafkaError._ALL_BROKERS_DOWN:
                 self._lost.suspect()
 
@@ -156,7 +161,12 @@ class ConfluentConsumer:
             self._check(messages[-1] if messages else None)
         elif self._lost.suspected:
             self._lost.check(self._answers)
+        if self._outage.suspected:
+            self._check_outage()
         return messages
+
+    def _check_outage(self) -> None:
+        self._outage.check(self._client, next((partition.topic for partition in self._assigned), None))
 
     def poll(self, timeout_s: float) -> Any:
         ahead = self._ahead

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
-from processor_api.clock import Clock, SystemClock
 from processor_api.errors import (
     AuthenticationError,
     AuthorizationError,
@@ -22,7 +20,6 @@ from streams.kafka.ports import CommitAgain, InstanceFenced, TransactionAborted,
 
 __all__ = [
     "AUTHENTICATION",
-    "ErrorLog",
     "Resources",
     "instance_fenced",
     "kafka_error",
@@ -31,12 +28,9 @@ __all__ = [
     "offsets_error",
 ]
 
-log = logging.getLogger("streams.kafka.client")
-
 P = ParamSpec("P")
 T = TypeVar("T")
 
-REPEAT_S = 10.0
 AGAIN = {"ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS"}
 MIGRATED = {"UNKNOWN_MEMBER_ID", "_FATAL", "_FENCED", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"}
 RENEWED = {
@@ -134,22 +128,6 @@ def offsets_error(error: KafkaException, partitions: Collection[TopicPartition])
         names = ", ".join(sorted(map(str, partitions)))
         return UnknownPartitionError(f"one of these partitions does not exist: {names}")
     return mapped(error, "read offsets of partitions")
-
-
-class ErrorLog:
-    """Logs the errors of connections that a client reports. While a broker is away it repeats the same error, which is
-    logged once in a while."""
-
-    def __init__(self, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
-        self._logged_at: dict[str, float] = {}
-
-    def __call__(self, error: KafkaError) -> None:
-        name, now = error.name(), self._clock.monotonic()
-        logged_at = self._logged_at.get(name)
-        if logged_at is None or now - logged_at >= REPEAT_S:
-            self._logged_at[name] = now
-            log.warning("client error", extra={"error": f"{error.str()} ({name})"})
 
 
 def instance_fenced(**place: Any) -> InstanceFenced:

@@ -7,21 +7,19 @@ away (seen with 2.16: an assertion in ``rd_kafka_enq_once_del_source_return``).
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.committed_texts import committed_offsets
+from streams.kafka.confluent.outage import ClientLog, OutageLog
 from streams.kafka.ports import OffsetAndMetadata
 
 __all__ = ["GroupReader"]
-
-log = logging.getLogger("streams.kafka.client")
 
 
 class GroupReader:
@@ -29,9 +27,11 @@ class GroupReader:
     needed.
 
     :param config: of an admin client.
+    :param outage: that of its cluster.
     """
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(self, config: Mapping[str, Any], outage: OutageLog) -> None:
+        self._outage = outage
         self._config = {name: value for name, value in config.items() if name != "error_cb"}
         self._lock = threading.Lock()
         self._clients: dict[str, Consumer] = {}
@@ -45,9 +45,9 @@ class GroupReader:
                     "group.id": group,
                     "enable.auto.commit": False,
                     "isolation.level": "read_uncommitted",  # these offsets are never committed in a transaction
-                    "error_cb": _log_error,
+                    "error_cb": self._outage.report,
                 }
-                client = self._clients[group] = Consumer(settings, logger=log)
+                client = self._clients[group] = Consumer(settings, logger=ClientLog())
             return client
 
     def offsets(
@@ -57,13 +57,15 @@ class GroupReader:
 
         :raises KafkaException: if the coordinator does not answer.
         """
-        wanted = [ClientPartition(*name) for name in partitions]
+        client = self._client(group)
         try:
-            found = self._client(group).committed(wanted, timeout=timeout_s)
+            found = client.committed([ClientPartition(*name) for name in partitions], timeout=timeout_s)
         except KafkaException:
             with self._lock:  # it may have lost all brokers, which a new client finds
                 self._clients.pop(group, None)
             raise
+        finally:
+            client.poll(0)  # it reads nothing; this takes what the client has to log, which would pile up
         for one in found:
             if one.error is not None:
                 raise KafkaException(one.error)
@@ -74,7 +76,3 @@ class GroupReader:
             for client in self._clients.values():
                 client.close()
             self._clients.clear()
-
-
-def _log_error(error: KafkaError) -> None:
-    log.debug("client error", extra={"error": str(error)})

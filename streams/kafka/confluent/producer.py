@@ -15,8 +15,9 @@ from processor_api.clock import Clock, SystemClock
 from processor_api.errors import AuthorizationError, ProductionError, RetryableError, StreamsError, TaskMigratedError
 from processor_api.task_id import TopicPartition
 from streams.kafka.confluent.callbacks import weakly
-from streams.kafka.confluent.errors import ErrorLog, Resources, kafka_error, mapped, mapping
+from streams.kafka.confluent.errors import Resources, kafka_error, mapped, mapping
 from streams.kafka.confluent.known_topics import learn_topics
+from streams.kafka.confluent.outage import ClientLog, OutageLog
 from streams.kafka.confluent.timed_executor import CallTimedOutError, TimedExecutor
 from streams.kafka.ports import OffsetAndMetadata, TransactionAborted
 
@@ -39,11 +40,14 @@ class ConfluentProducer:
 
     zero_timestamp_ms = 1
 
-    def __init__(self, config: Mapping[str, Any], clock: Clock | None = None) -> None:
+    def __init__(self, config: Mapping[str, Any], clock: Clock | None = None, outage: OutageLog | None = None) -> None:
+        """Makes the client, which connects by itself.
+
+        :param outage: that of its cluster; one of its own if not given."""
         self._clock = clock or SystemClock()
         self.resources = Resources.of(config, "WRITE", "IDEMPOTENT_WRITE")
         self._fatal: KafkaError | None = None
-        self._log_error = ErrorLog(self._clock)
+        self._outage = outage or OutageLog(config.get("bootstrap.servers"), self._clock)
         self._executor = TimedExecutor(f"{config.get('client.id', 'producer')}-executor")
         self._knows_coordinator = False
         self._stale: str | None = None
@@ -52,7 +56,7 @@ class ConfluentProducer:
         self._counts: dict[str, tuple[float, int]] = {}
         self._prepared: set[str] = set()
         try:
-            self._client = Client({**DEFAULTS, **config, "error_cb": weakly(self._on_error)}, logger=log)
+            self._client = Client({**DEFAULTS, **config, "error_cb": weakly(self._on_error)}, logger=ClientLog())
         except KafkaException as error:
             raise mapped(error, "make a producer", self.resources) from error
         self.produce: Callable[..., None] = self._client.produce
@@ -62,7 +66,7 @@ class ConfluentProducer:
         if error.fatal():
             self._fatal = error
             return
-        self._log_error(error)
+        self._outage.report(error)
         if error.code() == KafkaError._ALL_BROKERS_DOWN and self._knows_coordinator:
             self._stale = "no broker could be reached meanwhile"
 
@@ -94,8 +98,13 @@ class ConfluentProducer:
                     return True
                 if left_s <= FLUSH_SLICE_S:
                     return False
+                self._check_outage()
             except (KafkaException, SystemError) as error:
                 raise mapped(error, "send records", self.resources) from error
+
+    def _check_outage(self) -> None:
+        if self._outage.suspected:
+            self._outage.check(self._client, next(iter(self._prepared), None))
 
     # ------------------------------------------------------------------ transactions
 
@@ -113,6 +122,7 @@ class ConfluentProducer:
                 again = isinstance(found, RetryableError) and not isinstance(found, TransactionAborted)
                 if not again or self._clock.monotonic() > deadline:
                     raise found from error
+                self._check_outage()
 
     def init_transactions(self) -> None:
         self._until_done("start transactions", lambda: self._client.init_transactions(CALL_S))

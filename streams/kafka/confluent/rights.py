@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,10 +11,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from streams.kafka.confluent.errors import kafka_error, mapped
+from streams.kafka.confluent.outage import ClientLog
 
 __all__ = ["Rights", "read_rights"]
-
-log = logging.getLogger("streams.kafka.client")
 
 TIMEOUT_S = 10.0
 
@@ -46,7 +44,7 @@ def read_rights(config: Mapping[str, Any], topics: Collection[str], to_be_made: 
     found: dict[str, Operations] = {}
     hidden: set[str] = set()
     try:
-        client = AdminClient(dict(config), logger=log)
+        client = AdminClient(dict(config), logger=ClientLog())
         asked = client.describe_cluster(include_authorized_operations=True, request_timeout=TIMEOUT_S)
         for name, future in _described(client, topics).items():
             try:

@@ -17,6 +17,8 @@ from processor_api.errors import RetryableError
 from processor_api.stores.global_store import GlobalStore
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import AT_BEGINNING, Consumer
+from streams.log import retry_level
+from streams.restore.restore_log import RestoreLog
 from streams.restore.restorer import StateRestoreListener
 from streams.runtime.global_stores.task import GlobalTask
 
@@ -66,6 +68,7 @@ class GlobalRestore:
         self._timeout_s = timeout_ms / 1000
         self._parts: dict[TopicPartition, _PartitionRestore] = {}
         self._last_record_at = clock.monotonic()
+        self._log = RestoreLog("global stores")
 
     @property
     def done(self) -> bool:
@@ -92,6 +95,7 @@ class GlobalRestore:
                 self._parts[partition] = _PartitionRestore(spec, start, ends[partition], start, started_at=now)
         self._consumer.assign(starts)
         self._last_record_at = now
+        self._log.begin([max(0, part.end - part.start) for part in self._parts.values()], now)
         for partition, part in self._parts.items():
             if part.start < part.end:
                 self._report_start(partition, part)
@@ -146,7 +150,7 @@ class GlobalRestore:
             except RetryableError as error:
                 if self._clock.monotonic() > deadline:
                     raise
-                log.warning("the offsets of global stores are not known yet", extra={"error": str(error)})
+                log.log(retry_level(), "the offsets of global stores are not known yet", extra={"error": str(error)})
                 self._clock.wait(RETRY_WAIT_S)
 
     def restart(self, lost: TopicPartition) -> None:
@@ -218,7 +222,7 @@ class GlobalRestore:
     def _report_start(self, partition: TopicPartition, part: _PartitionRestore) -> None:
         for listener in self._listeners:
             listener.on_restore_start(partition, part.spec.name, part.start, part.end)
-        log.info(
+        log.debug(
             "restoring",
             extra={"store": part.spec.name, "changelog": str(partition), "from": part.start, "to": part.end},
         )
@@ -227,8 +231,9 @@ class GlobalRestore:
         if part.done or part.position < part.end:
             return
         part.done = True
+        self._log.restored(part.restored)
         elapsed_ms = int((self._clock.monotonic() - part.started_at) * 1000)
-        log.info(
+        log.debug(
             "restored",
             extra={
                 "store": part.spec.name,
@@ -239,3 +244,5 @@ class GlobalRestore:
         )
         for listener in self._listeners:
             listener.on_restore_end(partition, part.spec.name, part.restored)
+        if self.done:
+            self._log.end(self._clock.monotonic())

@@ -20,7 +20,7 @@ from processor_api.task_id import TopicPartition
 from streams.kafka.group import Membership
 from streams.kafka.ports import CommitAgain, OffsetAndMetadata, TransactionAborted
 from streams.kafka.record_collector import RecordCollector
-from streams.log import working_on
+from streams.log import retry_level, working_on
 from streams.runtime.processing.pace import Pace
 from streams.runtime.tasks.task import Task
 
@@ -175,7 +175,7 @@ class Committer:
                 self._membership.commit(known)
                 self._renew_at = now + RENEW_INTERVAL_S
             except RetryableError as error:
-                log.warning("committed offsets are not renewed yet", extra={"error": str(error)})
+                log.log(retry_level(), "committed offsets are not renewed yet", extra={"error": str(error)})
 
 
 def _unchanged(tasks: Collection[Task]) -> Mapping[TopicPartition, OffsetAndMetadata]:

@@ -6,9 +6,10 @@ import logging
 from collections.abc import Collection
 
 from processor_api.clock import Clock
-from processor_api.errors import StreamsError
+from processor_api.errors import RetryableError, StreamsError
 from processor_api.task_id import TopicPartition
 from streams.kafka.ports import Admin
+from streams.log import retry_level
 from streams.runtime.tasks.task import Task
 from streams.threads import SYSTEM_THREADS, Helper, Threads
 
@@ -52,7 +53,8 @@ class RepartitionPurge:
         try:
             self._admin.delete_records(before)
         except StreamsError as error:
-            log.warning("processed records of repartition topics were not deleted", extra={"error": str(error)})
+            level = retry_level() if isinstance(error, RetryableError) else logging.WARNING
+            log.log(level, "processed records of repartition topics were not deleted", extra={"error": str(error)})
 
     def close(self) -> None:
         """Waits for a purge that runs, and ends."""

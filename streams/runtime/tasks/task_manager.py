@@ -17,7 +17,7 @@ from streams.config import StreamsConfig
 from streams.config import clients as client_configs
 from streams.kafka.group import Tasks
 from streams.kafka.ports import CommitAgain, OffsetAndMetadata
-from streams.log import working_on
+from streams.log import retry_level, working_on
 from streams.restore.restorer import RestoreJob, Restorer
 from streams.runtime.plan.plans import PlanBook
 from streams.runtime.plan.task_plan import TaskPlan
@@ -189,7 +189,7 @@ class TaskManager:
             raise
         except RetryableError as error:
             self._retry.record_failure(error)
-            log.warning("tasks not opened yet", extra={"error": str(error)})
+            log.log(retry_level(), "tasks not opened yet", extra={"error": str(error)})
 
     def _open_missing(self) -> None:
         for id_ in sorted(self._wanted - self.tasks.keys()):
@@ -259,7 +259,7 @@ class TaskManager:
             task.start(self._committer.collector, starts, self._restores.take_changelog_ends(task.id))
         for name in starts:
             self.running[name] = task
-        log.info("task runs", extra={"task": str(task.id)})
+        log.debug("task runs", extra={"task": str(task.id)})
         return {name: one.offset for name, one in starts.items()}
 
     # ------------------------------------------------------------------ closing
@@ -287,7 +287,7 @@ class TaskManager:
                 task.close(dirty=dirty)
         finally:
             self._opener.release(task.id)
-        log.info("task closed", extra={"task": str(task.id)})
+        log.debug("task closed", extra={"task": str(task.id)})
 
     def close_all(self, *, dirty: bool) -> None:
         """Closes every task; the first error is raised after all were closed."""

@@ -9,6 +9,7 @@ from processor_api.errors import AuthorizationError, StreamsError
 from processor_api.task_id import TopicPartition
 from streams.kafka.passing_errors import PASSING
 from streams.kafka.ports import InstanceFenced
+from streams.log import retry_level
 
 __all__ = ["client_event", "is_event"]
 
@@ -48,4 +49,4 @@ def client_event(error: Any, partition: TopicPartition) -> None:
             raise AuthorizationError(text, topic=partition.topic or None)
         remedy = f"; {REMEDIES[name]}" if name in REMEDIES else ""
         raise StreamsError(f"cannot {what}: {error.str()} ({name}){remedy}", topic=partition.topic or None)
-    log.warning("client event", extra={"partition": str(partition), "error": error.str()})
+    log.log(retry_level(), "client event", extra={"partition": str(partition), "error": error.str()})

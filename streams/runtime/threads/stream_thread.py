@@ -22,7 +22,7 @@ from streams.kafka.group import Membership
 from streams.kafka.passing_errors import LOST
 from streams.kafka.ports import CommitAgain, InstanceFenced, TransactionAborted
 from streams.kafka.shutdown_requests import ShutdownRequested
-from streams.log import in_work
+from streams.log import in_work, retry_level
 from streams.metrics.registry import Metrics
 from streams.platform import Platform
 from streams.restore.counters import RestoreCounters
@@ -277,7 +277,7 @@ class StreamThread:
             self._die(resources, lasting)
             raise
         what = "what was not committed is rolled back, to be processed again with new clients"
-        log.warning(what, extra={"thread_name": self.name, "error": str(error)})
+        log.log(retry_level(), what, extra={"thread_name": self.name, "error": str(error)})
         self._end_for_new(resources, wait_s, remain=self._remain or not self._stopping.is_set())
 
     def _end_for_new(self, resources: ThreadResources, wait_s: float, *, remain: bool = True) -> None:
@@ -425,7 +425,7 @@ class StreamThread:
             # tasks do not wait for a deleted topic
             resources.tasks.running[partition].queues[partition].caught_up = True
         if event.topic() and partition not in resources.tasks.running and error.name() != "_FATAL":
-            log.warning("cannot read", extra={"partition": str(partition), "error": error.str()})
+            log.log(retry_level(), "cannot read", extra={"partition": str(partition), "error": error.str()})
             return
         client_event(error, partition)
 

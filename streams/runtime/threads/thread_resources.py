@@ -23,6 +23,7 @@ from streams.kafka.group import (
 )
 from streams.kafka.ports import Producer
 from streams.kafka.record_collector import RecordCollector
+from streams.log import retry_level
 from streams.metrics.registry import ThreadMetrics
 from streams.restore.restorer import Restorer
 from streams.runtime.processing.environment import GlobalStoreReader, TaskSettings, TaskThread
@@ -178,7 +179,7 @@ class ThreadResources:
             try:
                 others = other_topologies(admin.group_members(group.application_id), group.hash)
             except RetryableError as error:
-                log.warning("the group cannot be described yet", extra={"error": str(error)})
+                log.log(retry_level(), "the group cannot be described yet", extra={"error": str(error)})
                 others = []
             if not others:
                 return
@@ -211,7 +212,7 @@ class ThreadResources:
         try:
             self.membership.extend(current.group)
         except RetryableError as error:
-            log.warning("new tasks cannot be announced yet", extra={"error": str(error)})
+            log.log(retry_level(), "new tasks cannot be announced yet", extra={"error": str(error)})
             self._refresh_after = self._clock.monotonic() + REFRESH_PAUSE_S
             return
         self.tasks.replan(current.tasks)

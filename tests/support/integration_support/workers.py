@@ -158,6 +158,7 @@ class Workers:
         given = {"state.dir": self.state_dir, **(settings or {})}
         command = [sys.executable, "-m", "streams", "run", topology, "--application-id", self.application]
         command += ["--bootstrap-servers", self.bootstrap, "--log-format", "json"]
+        command += ["--log-level", "debug"]  # tests wait for steps of single tasks
         for setting, value in given.items():
             command += ["-c", f"{setting}={value}"]
         kind = WorkerOnTerminal if terminal else Worker

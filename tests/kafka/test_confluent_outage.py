@@ -1,0 +1,122 @@
+"""An outage of all brokers is two lines of the log, whatever the clients of the cluster report meanwhile."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from processor_api.clock import ManualClock
+from streams.kafka.confluent.outage import SILENT_S, ClientLog, OutageLog
+from streams.log import retry_level
+
+DOWN = KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down")
+REFUSED = KafkaError(KafkaError._TRANSPORT, "a:1: Connection refused")
+LOGIN = KafkaError(KafkaError._AUTHENTICATION, "bad password")
+
+
+class Asked:
+    """A client, as far as an outage asks it; its broker is away or not."""
+
+    def __init__(self, *, away: bool) -> None:
+        self.away = away
+        self.asked: list[str | None] = []
+
+    def list_topics(self, topic: str | None = None, *, timeout: float) -> None:
+        self.asked.append(topic)
+        if self.away:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT, "no broker"))
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(0)
+
+
+@pytest.fixture
+def outage(clock: ManualClock, caplog: pytest.LogCaptureFixture) -> OutageLog:
+    caplog.set_level("DEBUG", "streams")
+    return OutageLog("a:1", clock)
+
+
+def lines(caplog: pytest.LogCaptureFixture, level: int = logging.INFO) -> list[tuple[str, str, dict[str, Any]]]:
+    """Level, text and fields of each line of at least a level."""
+    known = ("servers", "error", "after_s")
+    return [
+        (one.levelname, one.getMessage(), {name: one.__dict__[name] for name in known if name in one.__dict__})
+        for one in caplog.records
+        if one.levelno >= level
+    ]
+
+
+def test_an_outage_is_two_lines(outage: OutageLog, clock: ManualClock, caplog: pytest.LogCaptureFixture) -> None:
+    client = Asked(away=True)
+    for _ in range(100):
+        outage.report(REFUSED)
+        outage.report(DOWN)
+        outage.check(client, "orders")
+        clock.advance(210)
+    client.away = False
+    for _ in range(20):
+        outage.check(client, "orders")
+        clock.advance(210)
+    lost, back = lines(caplog)
+    lost_fields = {"servers": "a:1", "error": "a:1: Connection refused"}
+    assert lost == ("WARNING", "the brokers are lost: records wait until one answers", lost_fields)
+    assert back[:2] == ("INFO", "the brokers are back")
+    assert 21 <= back[2]["after_s"] <= 24
+    assert set(client.asked) == {"orders"}
+    assert len(client.asked) <= 12, "a broker is asked every two seconds"
+
+
+def test_brokers_that_answer_were_not_lost(outage: OutageLog, caplog: pytest.LogCaptureFixture) -> None:
+    """A client may report late that all were down, long after another one has reached them."""
+    outage.report(DOWN)
+    outage.check(Asked(away=False))
+    assert not outage.suspected
+    assert lines(caplog) == []
+
+
+def test_nobody_is_asked_without_a_report(outage: OutageLog) -> None:
+    client = Asked(away=True)
+    outage.check(client)
+    outage.report(REFUSED)  # one broker of several
+    outage.check(client)
+    assert client.asked == []
+
+
+def test_other_requests_are_retried_in_silence_meanwhile(outage: OutageLog, clock: ManualClock) -> None:
+    """Also before the line about the outage, and not for ever when its clients were closed."""
+    assert retry_level() == logging.WARNING
+    outage.report(DOWN)
+    assert retry_level() == logging.DEBUG
+    outage.check(Asked(away=True))
+    clock.advance(int(SILENT_S * 1000) - 1)
+    assert retry_level() == logging.DEBUG
+    clock.advance(1)
+    assert retry_level() == logging.WARNING
+    outage.report(DOWN)
+    assert retry_level() == logging.DEBUG
+    clock.advance(60_000)
+    outage.check(Asked(away=False))
+    assert retry_level() == logging.WARNING
+
+
+def test_a_login_that_is_refused_is_a_warning_once_in_a_while(
+    outage: OutageLog, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(200):
+        outage.report(LOGIN)
+        clock.advance(100)
+    assert lines(caplog) == [("WARNING", "client error", {"error": "bad password (_AUTHENTICATION)"})] * 2
+
+
+def test_lines_of_the_client_are_for_debugging(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever their level; what ends the client is an error."""
+    caplog.set_level("DEBUG", "streams")
+    for level in (logging.ERROR, logging.WARNING, logging.INFO, logging.CRITICAL):
+        ClientLog().log(level, "%s [%s] %s", "FAIL", "app#producer-1", "Connection refused")
+    assert {one.getMessage() for one in caplog.records} == {"FAIL [app#producer-1] Connection refused"}
+    assert [one.levelname for one in caplog.records] == ["DEBUG"] * 3 + ["ERROR"]

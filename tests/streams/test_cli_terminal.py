@@ -1,0 +1,83 @@
+"""Tables are aligned in a pipe, and coloured on a terminal."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from streams.cli.terminal import MEASURED, has_colour, table
+
+ROWS = [("orders", 4, None), ("注文", 1200, "x"), ("a", -1, "")]
+PLAIN = """\
+topic   records  note
+orders        4
+注文       1200  x
+a            -1
+"""
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+
+def written(stream: io.StringIO) -> str:
+    assert table(("topic", "records", "note"), ROWS, stream=stream) == len(ROWS)
+    return stream.getvalue()
+
+
+def test_columns_are_aligned_in_a_pipe() -> None:
+    """By what a terminal shows of wide characters; without blanks at the end of a line."""
+    assert written(io.StringIO()) == PLAIN
+
+
+def test_the_headings_stand_out_on_a_terminal() -> None:
+    heading, rest = written(Terminal()).split("\n", 1)
+    assert heading == "\x1b[1mtopic   records  note\x1b[0m"
+    assert rest == PLAIN.split("\n", 1)[1]
+
+
+@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_colour_can_be_refused(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, value)
+    assert not has_colour(Terminal())
+    assert written(Terminal()) == PLAIN
+
+
+def test_an_empty_no_color_refuses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So says its standard, no-color.org."""
+    monkeypatch.setenv("NO_COLOR", "")
+    assert has_colour(Terminal())
+    assert "NO_COLOR" in os.environ
+
+
+def test_nothing_is_written_without_rows() -> None:
+    stream = io.StringIO()
+    assert table(("a",), [], stream=stream) == 0
+    assert stream.getvalue() == ""
+
+
+def test_a_table_is_written_while_its_rows_are_read() -> None:
+    """A store may have more entries than fit in memory; a longer cell moves its own line only."""
+    stream = io.StringIO()
+    seen: list[int] = []
+
+    def rows() -> Iterator[tuple[str, str]]:
+        for number in range(3 * MEASURED):
+            seen.append(stream.getvalue().count("\n"))
+            yield ("k" * 100 if number in (1, 2 * MEASURED) else "k"), "v"
+
+    assert table(("key", "value"), rows(), stream=stream) == 3 * MEASURED
+    assert seen[-1] == 3 * MEASURED
+    lines = stream.getvalue().splitlines()
+    assert lines[1] == "k" + " " * 59 + "  v"
+    assert lines[2] == lines[1 + 2 * MEASURED] == "k" * 100 + "  v"
