@@ -219,6 +219,7 @@ def scenario(
     *,
     sure: Sure = "each",
     cached: Sure = "each",
+    again: Sure | None = None,
     check: Callable[[Outcome], None] | None = None,
     by_words: bool = False,
     **options: Any,
@@ -228,6 +229,7 @@ def scenario(
     :param build: adds the operators to a builder.
     :param sure: what is determined of the output.
     :param cached: the same with a cache.
+    :param again: the same under at-least-once, if records that are processed again change which results others replace.
     :param check: in place of that against a run without faults.
     :param by_words: whether under at-least-once only the words of all results are determined: sliding windows take new
         ones from those there are, some of which know later records already when a record is processed again.
@@ -250,11 +252,12 @@ def scenario(
         known = sure if cache == 0 else cached
 
         def check(outcome: Outcome) -> None:
+            determined = known if outcome.exactly_once or again is None else again
             if by_words and not outcome.exactly_once:
                 missing = words_of(expected) - words_of(results_of(outcome))
                 assert not missing, f"{missing} are in no result"
             else:
-                check_results(outcome, expected, known)
+                check_results(outcome, expected, determined)
 
     options.setdefault("feeding", "before" if len(inputs) > 1 else "bit by bit")
     return Scenario(
