@@ -97,7 +97,7 @@ def _option(action: argparse.Action) -> Option:
         return Option(flags, text, "words", tuple(map(str, action.choices)))
     if action.nargs == 0:
         return Option(flags, text, "")
-    kinds = {"FILE": "file", "KEY=VALUE": "setting", "APP": "module", "MODULE:FUNCTION": "module"}
+    kinds = {"FILE": "file", "KEY=VALUE": "setting", "APP": "module"}
     return Option(flags, text, kinds.get(str(action.metavar), "any"))
 
 

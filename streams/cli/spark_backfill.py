@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from streams.cli.failures import CLEAN, CannotRun
 from streams.cli.settings_options import Given, add_settings_options, given_settings
-from streams.cli.topology_function import load_topology
+from streams.cli.topology_function import APP_HELP, import_path_of, load_topology
 
 if TYPE_CHECKING:
     from streams.spark import Cut, History
@@ -21,7 +21,7 @@ __all__ = [
     "add_parser",
     "add_session_option",
     "application_id_of",
-    "check_topology",
+    "checked_topology",
     "read_cut",
     "run",
     "spark_of",
@@ -36,10 +36,10 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "backfill",
         help="run a topology over history",
-        description="Runs the topology that MODULE:FUNCTION makes over history, and keeps its outputs and tables in a"
+        description="Runs the topology of an application over history, and keeps its outputs and tables in a"
         " directory. Run it again with the same arguments to go on after a failure.",
     )
-    parser.add_argument("topology", metavar="MODULE:FUNCTION", help="for instance app:topology")
+    parser.add_argument("topology", metavar="APP", help=APP_HELP)
     parser.add_argument(
         "--run-dir", required=True, metavar="DIR", help="where results go; all executors can write to it"
     )
@@ -87,7 +87,7 @@ def add_session_option(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     given = given_settings(arguments)
     application_id = application_id_of(given)
-    check_topology(arguments.topology, given)
+    topology = checked_topology(arguments.topology, given)
     partitions = dict(_partitions(arguments.partitions))
     sources = dict(_pair(text, "--history", "TOPIC=PATH") for text in arguments.history)
     if not sources:
@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     backfill = Backfill(
         spark,
-        arguments.topology,
+        topology,
         {topic: _history(spark, topic, path, columns, arguments, given) for topic, path in sources.items()},
         application_id=application_id,
         run_dir=arguments.run_dir,
@@ -142,11 +142,17 @@ def read_cut(path: Path | None) -> Cut | None:
         raise CannotRun(f"--cut {path} cannot be read: {error}") from None
 
 
-def check_topology(path: str, given: Given) -> None:
-    """Makes the topology once, so that an error of the user's code is reported as such."""
+def checked_topology(path: str, given: Given) -> str:
+    """Returns the name by which Spark's executors import the topology of an application, as ``module:name``.
+
+    The topology is made once, so that an error of the user's code is reported as such.
+
+    :raises CannotRun: if there is no such topology.
+    """
     from streams.config import StreamsConfig
 
     load_topology(path, lambda: StreamsConfig.of({"bootstrap.servers": "backfill:9092", **given.settings}))
+    return import_path_of(path)
 
 
 def spark_of(arguments: argparse.Namespace) -> Any:

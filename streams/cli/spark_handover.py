@@ -11,7 +11,7 @@ from typing import Any
 from streams.cli.failures import CLEAN, FAILED, CannotRun
 from streams.cli.settings_options import add_settings_options, given_settings
 from streams.cli.spark_backfill import read_cut
-from streams.cli.topology_function import load_topology
+from streams.cli.topology_function import APP_HELP, load_topology
 
 __all__ = ["add_parser"]
 
@@ -29,7 +29,7 @@ def _add_bootstrap(commands: Any) -> None:
         " its workers begin. All workers must be stopped. Until it has reported success, no worker starts; after a"
         " failure, run it again. Needs no Java.",
     )
-    parser.add_argument("topology", metavar="MODULE:FUNCTION", help="the topology that was run")
+    parser.add_argument("topology", metavar="APP", help=f"the topology that was run: {APP_HELP}")
     parser.add_argument("--run-dir", required=True, metavar="DIR", help="that of the backfill")
     cuts = parser.add_mutually_exclusive_group()
     cuts.add_argument("--cut", metavar="FILE", type=Path, help="a file with the JSON of a Cut: where workers begin")
@@ -53,7 +53,7 @@ def _add_check(commands: Any) -> None:
         description="Looks at the committed offsets and changelogs of an application as its workers do before they"
         " start. Changes nothing. Exit status: 1 if workers would not start, else 0. Needs no Java.",
     )
-    parser.add_argument("topology", metavar="MODULE:FUNCTION", help="for instance app:topology")
+    parser.add_argument("topology", metavar="APP", help=APP_HELP)
     add_settings_options(parser)
     parser.set_defaults(command=_check)
 
