@@ -36,6 +36,7 @@ from streams.spark.handover.errors import (
     ChangelogNotEmptyError,
     CutError,
     HistoryShortOfCutError,
+    InternalTopicMismatch,
 )
 from streams.spark.handover.finished_run import FinishedRun
 from streams.spark.handover.plan import (
@@ -112,7 +113,8 @@ def bootstrap(
     :param clients: makes the Kafka clients; librdkafka's by default.
     :raises ApplicationRunningError: if workers of the application run.
     :raises ChangelogNotEmptyError: if the application has state or offsets, without ``overwrite``.
-    :raises InternalTopicMismatch: if internal topics have other partition counts than the topology needs.
+    :raises InternalTopicMismatch: if internal topics have other partition counts than the topology needs, or settings
+        by which they would lose rows.
     :raises BackfillMismatchError: if the backfill is not complete, or of another topology.
     :raises CutError: if the cut does not fit the topics, with subclasses of its own for records that would be lost or
         processed twice.
@@ -155,6 +157,7 @@ class _Bootstrap:
     def run(self, topics: frozenset[str], *, dry_run: bool) -> HandoverReport:
         publisher = OutputPublisher(self._cluster, self._plan, self._run, topics)
         self._check_stopped()
+        self._check_settings()
         self._check_cut()
         former = self._former()
         if former.complete or dry_run:
@@ -204,6 +207,11 @@ class _Bootstrap:
                 f"application {application!r} runs: its group has {len(members)} members ({names}). Stop all workers,"
                 " and wait until they have left the group; or hand over to a new application id"
             )
+
+    def _check_settings(self) -> None:
+        if self._plan.harmful:
+            topic = min(self._plan.harmful)
+            raise InternalTopicMismatch("; ".join(self._plan.harmful.values()), topic=topic)
 
     def _check_cut(self) -> None:
         places = self._plan.sources
