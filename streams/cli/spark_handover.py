@@ -41,6 +41,10 @@ def _add_bootstrap(commands: Any) -> None:
         "--publish", metavar="TOPIC", action="append", default=[], help="also write the backfill's records of an output"
     )
     parser.add_argument("--no-verify", action="store_true", help="do not read the changelogs back")
+    parser.add_argument(
+        "--snapshot-dir", metavar="DIR", help="also write snapshots of the stores there, for workers with this"
+        " state.snapshot.dir",
+    )  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="check everything, and change nothing")
     add_settings_options(parser)
     parser.set_defaults(command=_bootstrap)
@@ -80,6 +84,7 @@ def _bootstrap(arguments: argparse.Namespace) -> int:
         publish_outputs=arguments.publish,
         verify=not arguments.no_verify,
         dry_run=arguments.dry_run,
+        snapshot_dir=arguments.snapshot_dir,
     )
     sys.stdout.write(f"{report}\n")
     return CLEAN
