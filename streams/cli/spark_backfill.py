@@ -62,6 +62,9 @@ def add_parser(commands: Any) -> None:
         "--partitions", metavar="TOPIC=N", action="append", default=[], help="how many partitions a topic has in Kafka"
     )
     parser.add_argument("--values", metavar="TOPIC", action="append", default=[], help="its columns hold no bytes")
+    parser.add_argument(
+        "--check-keys", action="store_true", help="compare partitions with those of Kafka's partitioner for Java"
+    )
     parser.add_argument("--time-zone", metavar="ZONE", help="the zone of timestamps without one")
     parser.add_argument("--order", choices=("auto", "offset", "time"), default="auto")
     parser.add_argument("--outputs", choices=("all", "none"), default="all", help="none keeps tables only")
@@ -93,6 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not sources:
         raise CannotRun("no history is given: --history TOPIC=PATH for each topic that the topology reads")
     columns = [_column(text, sources) for text in arguments.column]
+    cut = read_cut(arguments.cut)
     spark = spark_of(arguments)
     from streams.spark import Backfill
 
@@ -107,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
         order=arguments.order,
         outputs=arguments.outputs,
         on_error=arguments.on_error,
-        cut=read_cut(arguments.cut),
+        cut=cut,
     )
     plan = backfill.plan()
     sys.stdout.write(plan.explain() + "\n")
@@ -132,14 +136,17 @@ def read_cut(path: Path | None) -> Cut | None:
     """Returns the cut in a file.
 
     :param path: of the file; ``None`` if no cut is given.
-    :raises CannotRun: if the file cannot be read.
+    :raises CannotRun: if the file cannot be read, or is not the text of a cut.
     """
     from streams.spark.handover.cut import Cut
+    from streams.spark.handover.errors import CutError
 
     try:
         return None if path is None else Cut.from_json(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise CannotRun(f"--cut {path} cannot be read: {error}") from None
+    except CutError as error:
+        raise CannotRun(f"--cut {path}: {error.message}") from None
 
 
 def checked_topology(path: str, given: Given) -> str:
@@ -182,7 +189,12 @@ def _history(
     own: dict[str, Any] = {part: column for of, part, column in columns if of in ("", topic)}
     own |= {part: column for of, part, column in columns if of == topic}
     return History.parquet(
-        spark, absolute(path), encoded=topic not in arguments.values, time_zone=arguments.time_zone, **own
+        spark,
+        absolute(path),
+        encoded=topic not in arguments.values,
+        time_zone=arguments.time_zone,
+        check_keys=arguments.check_keys,
+        **own,
     )
 
 

@@ -33,6 +33,7 @@ from streams.spark.backfill.stage_job import JobInput, StageJob
 from streams.spark.backfill.stage_task import run_missing_tasks, run_stage_task
 from streams.spark.backfill.stages import Stage, StageInput, plan_stages
 from streams.spark.backfill.task_errors import error_of
+from streams.spark.backfill.value_check import check_values
 from streams.spark.errors import SparkBridgeError, UnknownPartitionCount
 from streams.spark.handover.cut import Cut
 from streams.spark.session import check_version, check_workers, is_connect
@@ -55,6 +56,8 @@ class BackfillPlan:
     """Topics that fill global stores; they are read before the first stage."""
     orders: Mapping[str, str]
     """The order in which the records of each history are processed, ``"offset"`` or ``"time"``."""
+    notes: tuple[str, ...] = ()
+    """Remarks on the histories, such as columns that are not read."""
 
     def explain(self) -> str:
         """Returns the plan as text: each stage with its inputs, stores and outputs."""
@@ -68,6 +71,7 @@ class BackfillPlan:
             lines += [f"    sends round {topic}" for topic in sorted(stage.looped)]
             lines += [f"    keeps {store}" for store in stage.stores]
             lines += [f"    writes {topic}" for topic in sorted(stage.topics_written - stage.looped)]
+        lines += [f"  note: {note}" for note in self.notes]
         return "\n".join(lines)
 
     def _input(self, one: StageInput) -> str:
@@ -179,6 +183,7 @@ class Backfill:
         stages = plan_stages(self._made, self._settings.dotted(), self.inputs, counts, on_cycle=self.on_cycle)
         for topic, history in self.inputs.items():
             history.check(topic)
+            check_values(topic, history, self._made, self._settings)
             if self.order == "offset" and history.offset is None:
                 raise UnsupportedForBackfill(
                     f"order='offset' needs offsets, and the history of topic {topic!r} has none: say order='time', or"
@@ -192,7 +197,8 @@ class Backfill:
         _ = self._checked_cut
         globals_ = tuple(dict.fromkeys(store.topic for store in self._made.global_stores.values()))
         orders = {topic: "time" if order_by_time(one, self.order) else "offset" for topic, one in self.inputs.items()}
-        return BackfillPlan(self.application_id, stages, globals_, orders)
+        notes = tuple(note for topic, one in self.inputs.items() if (note := one.unread(topic)) is not None)
+        return BackfillPlan(self.application_id, stages, globals_, orders, notes)
 
     def _counts(self) -> dict[str, int]:
         counts = {topic: one.partitions for topic, one in self.inputs.items() if one.partitions is not None}
@@ -295,9 +301,7 @@ class Backfill:
         found = self._directory.done(path)
         if found is None:
             self._directory.clear(path)
-            rows = placed_rows(
-                [history_rows(topic, self.inputs[topic], by_offset=self._by_offset(topic))], 1, in_one_task=True
-            )
+            rows = placed_rows([self._history_rows(topic, None)], 1, in_one_task=True)
             write = write_global_rows(topic, str(self._directory.attempts_path(path)))
             tasks = self._reports(rows, write, f"global topic {topic!r}", 1)
             self._directory.complete(path, {"topic": topic, "tasks": tasks})
@@ -356,12 +360,18 @@ class Backfill:
         writers = sum(one.topic in task["counts"] for task in report.tasks)
         return written_rows(one.topic, read_rows(self.spark, [str(root / name) for name in files]), max(1, writers))
 
-    def _history_rows(self, topic: str, partitions: int) -> InputRows:
+    def _history_rows(self, topic: str, partitions: int | None) -> InputRows:
+        """Returns the rows of a history as bytes.
+
+        :param partitions: how many the topic has; ``None`` if it does not matter where a record is.
+        """
         history = self.inputs[topic]
         found = history_rows(topic, history, by_offset=self._by_offset(topic))
-        if history.encoded and history.partition is not None:
+        place = history.partition is None and partitions is not None
+        check = history.check_keys and history.partition is not None and partitions is not None
+        if history.encoded and not place and not check:
             return found
-        job = Preparation(self._shipped, topic, partitions, not history.encoded, history.partition is None)
+        job = Preparation(self._shipped, topic, partitions or 1, not history.encoded, place, check)
         columns = [f"`{name}` {kind}" for name, kind in found.rows.dtypes if name not in ("key", "value")]
         schema = ", ".join([*columns, "key binary", "value binary"])
         return replace(found, rows=found.rows.mapInArrow(prepared(job), schema))
