@@ -70,6 +70,9 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--outputs", choices=("all", "none"), default="all", help="none keeps tables only")
     parser.add_argument("--on-error", choices=("fail", "dead_letter"), default="fail")
     parser.add_argument(
+        "--flush-at-end", action="store_true", help="send on what waits for later records; not for a handover"
+    )
+    parser.add_argument(
         "--cut", metavar="FILE", type=Path, help="a file with the JSON of a Cut: where live workers will begin"
     )
     parser.add_argument("--explain", action="store_true", help="print the stages, and run nothing")
@@ -112,6 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
         outputs=arguments.outputs,
         on_error=arguments.on_error,
         cut=cut,
+        flush_at_end=arguments.flush_at_end,
     )
     plan = backfill.plan()
     sys.stdout.write(plan.explain() + "\n")

@@ -22,6 +22,7 @@ from processor_api.partitioner import partition_for_key
 from processor_api.serde import Serdes
 from processor_api.timestamps import log_and_skip_on_invalid_timestamp
 from streams import (
+    BufferConfig,
     Consumed,
     Grouped,
     Materialized,
@@ -31,6 +32,7 @@ from streams import (
     Record,
     Stores,
     StreamsBuilder,
+    Suppressed,
     TimeWindows,
     Topology,
 )
@@ -570,6 +572,37 @@ def test_a_second_backfill_continues_where_the_first_one_ended(spark: Any, tmp_p
     assert second.table("plain").collect()
     with pytest.raises(CopartitionError, match="initial_state has 1 partitions"):
         backfill(spark, tmp_path / "three", windowed_and_plain, rest, initial_state=first).plan()
+
+
+def closed_windows() -> StreamsBuilder:
+    """Final counts of windows, summed up behind a repartition topic."""
+    builder = StreamsBuilder()
+    size = TimeWindows.of_size_and_grace(timedelta(milliseconds=50), timedelta(milliseconds=20))
+    counts = Materialized(name="windows", key_serde=Serdes.STRING, value_serde=Serdes.LONG)
+    windows = builder.stream("events", TEXTS).group_by_key().windowed_by(size).count(materialized=counts)
+    final = windows.suppress(Suppressed.until_window_closes(BufferConfig.unbounded())).to_stream()
+    grouped = final.group_by(lambda key, value: key.key, Grouped(key_serde=Serdes.STRING, value_serde=Serdes.LONG))
+    sums = Materialized(name="sums", key_serde=Serdes.STRING, value_serde=Serdes.LONG)
+    grouped.reduce(lambda one, other: one + other, materialized=sums)
+    return builder
+
+
+def test_what_waits_is_sent_on_at_the_end_if_asked_for(spark: Any, tmp_path: Path) -> None:
+    """Also to the stages behind; such a result is none to go on with."""
+    from streams.spark.handover.cut import Cut
+
+    rows = [Row(b"k%d" % (one % 3), b"v", 1_000 + one, None, one % 2) for one in range(90)]
+    options = {"partitions": {"events": 2}}
+    result = backfill(spark, tmp_path, closed_windows, rows, flush_at_end=True, **options).run()
+    found = {bytes(row.key): int.from_bytes(row.value, "big") for row in result.changelog_rows("sums").collect()}
+    assert found == {b"k%d" % number: 30 for number in range(3)}
+    more = {**options, "run_dir": tmp_path / "more"}
+    with pytest.raises(UnsupportedForBackfill, match="initial_state is a result of flush_at_end"):
+        backfill(spark, tmp_path, closed_windows, rows, initial_state=result, **more).plan()
+    with pytest.raises(UnsupportedForBackfill, match="flush_at_end with a cut"):
+        backfill(spark, tmp_path, closed_windows, rows, flush_at_end=True, cut=Cut({}), **more)
+    with pytest.raises(RunDirConflict, match="flush_at_end was true, is false"):
+        backfill(spark, tmp_path, closed_windows, rows, **options).run()
 
 
 class TicksByWallClock(Processor[Any, Any, Any, Any]):

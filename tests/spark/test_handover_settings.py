@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from runtime_support.running_app import Cluster
 from spark_support.finished_runs import Sent, run_directory, send_all
 from streams.spark.handover.bootstrap import bootstrap
 from streams.spark.handover.check import check_handover
-from streams.spark.handover.errors import InternalTopicMismatch
+from streams.spark.handover.errors import BackfillMismatchError, InternalTopicMismatch
 
 S = Serdes.STRING
 CONFIG = {"application.id": "app", "bootstrap.servers": "in-memory:9092"}
@@ -56,6 +57,14 @@ def test_a_changelog_that_deletes_rows_is_refused(live: Cluster, tmp_path: Path)
     found = check_handover(CONFIG, topology, clients=live.clients)
     assert not found.complete
     assert found.problems == (str(caught.value.message),)
+
+
+def test_a_backfill_whose_windows_were_closed_early_is_refused(live: Cluster, tmp_path: Path) -> None:
+    run = run_directory(tmp_path / "run", topology, RECORDS, {"in": 1}, sinks={})
+    noted = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**noted, "options": {"flush_at_end": True}}))
+    with pytest.raises(BackfillMismatchError, match="was run with flush_at_end"):
+        bootstrap(run, CONFIG, topology=topology, clients=live.clients)
 
 
 def test_other_settings_of_a_changelog_are_the_users(live: Cluster, tmp_path: Path) -> None:

@@ -86,4 +86,10 @@ def release(
             return
         forward(key.key, joined, key.timestamp, headers)
 
+    def send_rest() -> bool:
+        shared.stream_time = MAX_TIME
+        through_store(max(0, context.stream_time_ms()), None)
+        return False
+
+    context.on_end(send_rest)
     return let_go

@@ -108,6 +108,8 @@ class Backfill:
         ``"dead_letter"`` sets such records aside; a handler in the configuration is not used then.
     :param cut: where live workers will begin, made before the history is read; it is kept with the run, so that
         :func:`streams.spark.bootstrap` takes it. Histories that go beyond it are refused.
+    :param flush_at_end: whether to send on, after the last record, what waits for later ones: suppressed changes, final
+        results of windows that are open, records of joins that wait. For analyses: such a result is not handed over.
     """
 
     spark: SparkSession
@@ -125,6 +127,7 @@ class Backfill:
     on_cycle: Literal["single_task", "error"] = "single_task"
     on_error: Literal["fail", "dead_letter"] = "fail"
     cut: Cut | None = None
+    flush_at_end: bool = False
 
     def __post_init__(self) -> None:
         """Checks the options, and that the topology can be made.
@@ -140,6 +143,11 @@ class Backfill:
             raise UnsupportedForBackfill(
                 "a backfill does not run over Spark Connect: its driver writes the run directory that the executors"
                 " share. Run it by spark-submit, or with a session whose master is the cluster's"
+            )
+        if self.flush_at_end and self.cut is not None:
+            raise UnsupportedForBackfill(
+                "flush_at_end with a cut: a result whose windows were closed early cannot be handed over to live"
+                " workers. Leave out one of the two"
             )
         _ = self._directory, self._made
 
@@ -282,6 +290,7 @@ class Backfill:
                 "initial_state": None if self.initial_state is None else self.initial_state.fingerprint,
                 "outputs": self.outputs,
                 "on_error": self.on_error,
+                "flush_at_end": self.flush_at_end,
                 "cache_bytes": self._settings.statestore_cache_max_bytes,
                 "default_serdes": [
                     None if one is None else one.name
@@ -396,6 +405,7 @@ class Backfill:
             kept_outputs=None if self.outputs == "all" else self._needed_outputs(),
             wall_clock=self.wall_clock,
             global_files=globals_,
+            flush_at_end=self.flush_at_end,
             earlier=None if self.initial_state is None else earlier_state(self.initial_state, stage),
         )
 

@@ -176,6 +176,12 @@ def check_run(plan: HandoverPlan, run: FinishedRun) -> None:
 
     :raises BackfillMismatchError: if stores or partitions are not those of the topology and its topics.
     """
+    options = run.run.get("options")
+    if isinstance(options, Mapping) and options.get("flush_at_end"):
+        raise BackfillMismatchError(
+            f"the backfill in {str(run.path)!r} was run with flush_at_end: its windows were closed early, and a live"
+            " worker would send their results again. Run it without, in another directory"
+        )
     for one in plan.changelogs:
         found = sorted(run.tasks_of(one.source))
         if not found:
