@@ -217,6 +217,14 @@ class OperatorContext(Protocol):
         """Runs ``callback`` when the task closes."""
         ...
 
+    def on_end(self, callback: Callable[[], bool]) -> None:
+        """Runs ``callback`` when the task has processed the last record that there will ever be, for results that wait
+        for later records. A live task never does; one over history does if it is asked for it.
+
+        :param callback: sends some of them on, and returns whether there may be more; it is called until not.
+        """
+        ...
+
     def hold_back(self, handle: HandleTogether, limits: BatchLimits) -> Forward:
         """Returns the function of an operator that holds records back and handles them together.
 

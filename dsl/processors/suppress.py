@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dsl.processors.ending import in_parts
 from dsl.table_operator import TableOperator
 from dsl.table_view import LookUp, LookUpAsOf, Row, TableView
 from processor_api.context import OperatorContext
@@ -54,6 +55,8 @@ class Suppress(TableOperator):
 
         def full() -> bool:
             return bool(buffer.num_records > most_records or buffer.buffer_size > most_bytes)
+
+        context.on_end(in_parts(lambda wanted: evict_while(wanted, emit), lambda: int(buffer.num_records)))
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             nonlocal stream_time

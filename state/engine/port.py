@@ -7,11 +7,22 @@ go into one atomic batch. Two engines are built in, `MemoryEngine` and `RocksEng
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-__all__ = ["OFFSETS", "POSITIONS", "Batch", "BulkLoading", "Engine", "Family", "Snapshot", "store_of"]
+__all__ = [
+    "OFFSETS",
+    "POSITIONS",
+    "Batch",
+    "BulkLoading",
+    "Engine",
+    "Family",
+    "Ingesting",
+    "Snapshot",
+    "store_of",
+]
 
 OFFSETS = "offsets"
 """Family of changelog offsets: ``<topic>-<partition>`` to the offset of the last record applied (frozen on disk)."""
@@ -97,6 +108,20 @@ class BulkLoading(Protocol):
         """Opens it for loading in bulk, or for use. Families, their handles and snapshots taken before have ended.
 
         :raises StateError: if it cannot be opened again; it is closed then.
+        """
+        ...
+
+
+@runtime_checkable
+class Ingesting(Protocol):
+    """An engine that can take over files of rows which were written outside of it."""
+
+    def ingest(self, files: Mapping[str, Path]) -> None:
+        """Takes over a file for each of some families, which must have no rows. The files are moved.
+
+        The rows of one file become visible together, and survive the death of the process.
+
+        :raises StateError: if a file cannot be taken over; those of other families may have been.
         """
         ...
 

@@ -9,14 +9,14 @@ an error: their status is checked at the end of every range.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 from weakref import WeakSet
 
-from rocksdict import Options, Rdict, ReadOptions, WriteBatch, WriteOptions
+from rocksdict import IngestExternalFileOptions, Options, Rdict, ReadOptions, WriteBatch, WriteOptions
 
 from processor_api.clock import Clock, SystemClock
 from processor_api.errors import RetryableError, StateError
@@ -385,6 +385,17 @@ class RocksEngine:
                 family.flush()
         except Exception as error:
             raise mapped(error, self.path, "flush") from error
+
+    def ingest(self, files: Mapping[str, Path]) -> None:
+        options = IngestExternalFileOptions()
+        options.set_move_files(True)
+        with self._lock:
+            for name, path in files.items():
+                self.family(name).forget_cursor()
+                try:
+                    self._db.get_column_family(name).ingest_external_file([str(path)], options)
+                except Exception as error:
+                    raise StateError(f"the store at {self.path} cannot take over the file {path}: {error}") from error
 
     def clear(self, families: Collection[str]) -> None:
         """Deletes the rows of families, in one batch with a range for each family.

@@ -65,11 +65,16 @@ class JoinBuffer(Buffer):
             self.min_timestamp = timestamp
         return True
 
-    def evict_while(self, predicate: Callable[[], bool], callback: Callback) -> None:
+    def evict_while(self, predicate: Callable[[], bool], callback: Callback, *, early: bool = False) -> None:
         """Takes out the records whose grace period has passed, in order of time, then key, as long as the predicate
-        holds. A record is gone when the callback has returned; if it raises, the record stays."""
+        holds. A record is gone when the callback has returned; if it raises, the record stays.
+
+        :param early: also those whose grace period has not passed.
+        """
         index = self.index
-        while self.min_timestamp <= index.stream_time - self._grace and predicate():
+        while (
+            self.min_timestamp <= index.stream_time - self._grace or (early and index.num_records > 0)
+        ) and predicate():
             entry = index.first()
             assert entry is not None
             value = self._row(entry)

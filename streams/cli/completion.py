@@ -73,7 +73,6 @@ def _mark(parser: CommandParser) -> None:
         "DIR": shtab.DIRECTORY,
         "FILE": shtab.FILE,
         "KEY=VALUE": _settings(),
-        "MODULE:FUNCTION": python,
         "SERDE": _serdes(),
     }
     for action in parser.actions:

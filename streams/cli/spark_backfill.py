@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from streams.cli.failures import CLEAN, CannotRun
 from streams.cli.settings_options import Given, add_settings_options, given_settings
-from streams.cli.topology_function import load_topology
+from streams.cli.topology_function import APP_HELP, import_path_of, load_topology
 
 if TYPE_CHECKING:
     from streams.spark import Cut, History
@@ -21,7 +21,7 @@ __all__ = [
     "add_parser",
     "add_session_option",
     "application_id_of",
-    "check_topology",
+    "checked_topology",
     "read_cut",
     "run",
     "spark_of",
@@ -36,10 +36,10 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "backfill",
         help="run a topology over history",
-        description="Runs the topology that MODULE:FUNCTION makes over history, and keeps its outputs and tables in a"
+        description="Runs the topology of an application over history, and keeps its outputs and tables in a"
         " directory. Run it again with the same arguments to go on after a failure.",
     )
-    parser.add_argument("topology", metavar="MODULE:FUNCTION", help="for instance app:topology")
+    parser.add_argument("topology", metavar="APP", help=APP_HELP)
     parser.add_argument(
         "--run-dir", required=True, metavar="DIR", help="where results go; all executors can write to it"
     )
@@ -62,10 +62,16 @@ def add_parser(commands: Any) -> None:
         "--partitions", metavar="TOPIC=N", action="append", default=[], help="how many partitions a topic has in Kafka"
     )
     parser.add_argument("--values", metavar="TOPIC", action="append", default=[], help="its columns hold no bytes")
+    parser.add_argument(
+        "--check-keys", action="store_true", help="compare partitions with those of Kafka's partitioner for Java"
+    )
     parser.add_argument("--time-zone", metavar="ZONE", help="the zone of timestamps without one")
     parser.add_argument("--order", choices=("auto", "offset", "time"), default="auto")
     parser.add_argument("--outputs", choices=("all", "none"), default="all", help="none keeps tables only")
     parser.add_argument("--on-error", choices=("fail", "dead_letter"), default="fail")
+    parser.add_argument(
+        "--flush-at-end", action="store_true", help="send on what waits for later records; not for a handover"
+    )
     parser.add_argument(
         "--cut", metavar="FILE", type=Path, help="a file with the JSON of a Cut: where live workers will begin"
     )
@@ -87,18 +93,19 @@ def add_session_option(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     given = given_settings(arguments)
     application_id = application_id_of(given)
-    check_topology(arguments.topology, given)
+    topology = checked_topology(arguments.topology, given)
     partitions = dict(_partitions(arguments.partitions))
     sources = dict(_pair(text, "--history", "TOPIC=PATH") for text in arguments.history)
     if not sources:
         raise CannotRun("no history is given: --history TOPIC=PATH for each topic that the topology reads")
     columns = [_column(text, sources) for text in arguments.column]
+    cut = read_cut(arguments.cut)
     spark = spark_of(arguments)
     from streams.spark import Backfill
 
     backfill = Backfill(
         spark,
-        arguments.topology,
+        topology,
         {topic: _history(spark, topic, path, columns, arguments, given) for topic, path in sources.items()},
         application_id=application_id,
         run_dir=arguments.run_dir,
@@ -107,7 +114,8 @@ def run(arguments: argparse.Namespace) -> int:
         order=arguments.order,
         outputs=arguments.outputs,
         on_error=arguments.on_error,
-        cut=read_cut(arguments.cut),
+        cut=cut,
+        flush_at_end=arguments.flush_at_end,
     )
     plan = backfill.plan()
     sys.stdout.write(plan.explain() + "\n")
@@ -132,21 +140,30 @@ def read_cut(path: Path | None) -> Cut | None:
     """Returns the cut in a file.
 
     :param path: of the file; ``None`` if no cut is given.
-    :raises CannotRun: if the file cannot be read.
+    :raises CannotRun: if the file cannot be read, or is not the text of a cut.
     """
     from streams.spark.handover.cut import Cut
+    from streams.spark.handover.errors import CutError
 
     try:
         return None if path is None else Cut.from_json(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise CannotRun(f"--cut {path} cannot be read: {error}") from None
+    except CutError as error:
+        raise CannotRun(f"--cut {path}: {error.message}") from None
 
 
-def check_topology(path: str, given: Given) -> None:
-    """Makes the topology once, so that an error of the user's code is reported as such."""
+def checked_topology(path: str, given: Given) -> str:
+    """Returns the name by which Spark's executors import the topology of an application, as ``module:name``.
+
+    The topology is made once, so that an error of the user's code is reported as such.
+
+    :raises CannotRun: if there is no such topology.
+    """
     from streams.config import StreamsConfig
 
     load_topology(path, lambda: StreamsConfig.of({"bootstrap.servers": "backfill:9092", **given.settings}))
+    return import_path_of(path)
 
 
 def spark_of(arguments: argparse.Namespace) -> Any:
@@ -176,7 +193,12 @@ def _history(
     own: dict[str, Any] = {part: column for of, part, column in columns if of in ("", topic)}
     own |= {part: column for of, part, column in columns if of == topic}
     return History.parquet(
-        spark, absolute(path), encoded=topic not in arguments.values, time_zone=arguments.time_zone, **own
+        spark,
+        absolute(path),
+        encoded=topic not in arguments.values,
+        time_zone=arguments.time_zone,
+        check_keys=arguments.check_keys,
+        **own,
     )
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from streams.cli.failures import CLEAN, FAILED, CannotRun
 from streams.cli.settings_options import add_settings_options, given_settings
-from streams.cli.spark_backfill import absolute, add_session_option, application_id_of, check_topology, spark_of
+from streams.cli.spark_backfill import absolute, add_session_option, application_id_of, checked_topology, spark_of
+from streams.cli.topology_function import APP_HELP
 
 if TYPE_CHECKING:
     from streams.spark import BackfillResult, OffsetRanges
@@ -24,7 +25,7 @@ def add_parser(commands: Any) -> None:
         description="Prints the keys whose rows differ between a table of a complete backfill and the table that the"
         " application holds. Warns if the two have not read the same records. Exit status: 1 if they differ, 0 if not.",
     )
-    parser.add_argument("topology", metavar="MODULE:FUNCTION", help="the topology that was run")
+    parser.add_argument("topology", metavar="APP", help=f"the topology that was run: {APP_HELP}")
     parser.add_argument("--run-dir", required=True, metavar="DIR", help="that of the backfill")
     parser.add_argument("--table", required=True, metavar="STORE", help="the store")
     parser.add_argument(
@@ -44,14 +45,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise CannotRun(f"--limit {arguments.limit}: give a number from 0")
     given = given_settings(arguments)
     application_id_of(given)
-    check_topology(arguments.topology, given)
+    topology = checked_topology(arguments.topology, given)
     offsets = _offsets(arguments.offsets)
     spark = spark_of(arguments)
     from streams.spark import BackfillResult, read_table
 
-    result = BackfillResult.load(spark, arguments.run_dir, arguments.topology, given.settings)
+    result = BackfillResult.load(spark, arguments.run_dir, topology, given.settings)
     live = read_table(
-        spark, given.settings, arguments.topology, arguments.table,
+        spark, given.settings, topology, arguments.table,
         offsets=offsets, raw=arguments.raw, versions="all",
     )  # fmt: skip
     _warn_of_other_records(result, given.settings)

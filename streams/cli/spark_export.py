@@ -8,7 +8,8 @@ from typing import Any
 
 from streams.cli.failures import CLEAN, CannotRun
 from streams.cli.settings_options import add_settings_options, given_settings
-from streams.cli.spark_backfill import absolute, add_session_option, check_topology, spark_of
+from streams.cli.spark_backfill import absolute, add_session_option, checked_topology, spark_of
+from streams.cli.topology_function import APP_HELP
 
 __all__ = ["add_parser", "run"]
 
@@ -20,7 +21,7 @@ def add_parser(commands: Any) -> None:
         description="Writes a table, the records of an output topic, or the dead letters of a complete backfill to"
         " Parquet files.",
     )
-    parser.add_argument("topology", metavar="MODULE:FUNCTION", help="the topology that was run")
+    parser.add_argument("topology", metavar="APP", help=f"the topology that was run: {APP_HELP}")
     parser.add_argument("--run-dir", required=True, metavar="DIR", help="that of the backfill")
     parser.add_argument("--to", required=True, metavar="PATH", help="a directory that does not exist yet")
     what = parser.add_mutually_exclusive_group(required=True)
@@ -35,11 +36,11 @@ def add_parser(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     given = given_settings(arguments)
-    check_topology(arguments.topology, given)
+    topology = checked_topology(arguments.topology, given)
     spark = spark_of(arguments)
     from streams.spark import BackfillResult
 
-    result = BackfillResult.load(spark, arguments.run_dir, arguments.topology, given.settings)
+    result = BackfillResult.load(spark, arguments.run_dir, topology, given.settings)
     if arguments.table is not None:
         rows = result.table(arguments.table, raw=arguments.raw)
     elif arguments.output is not None:

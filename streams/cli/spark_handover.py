@@ -11,7 +11,7 @@ from typing import Any
 from streams.cli.failures import CLEAN, FAILED, CannotRun
 from streams.cli.settings_options import add_settings_options, given_settings
 from streams.cli.spark_backfill import read_cut
-from streams.cli.topology_function import load_topology
+from streams.cli.topology_function import APP_HELP, load_topology
 
 __all__ = ["add_parser"]
 
@@ -29,7 +29,7 @@ def _add_bootstrap(commands: Any) -> None:
         " its workers begin. All workers must be stopped. Until it has reported success, no worker starts; after a"
         " failure, run it again. Needs no Java.",
     )
-    parser.add_argument("topology", metavar="MODULE:FUNCTION", help="the topology that was run")
+    parser.add_argument("topology", metavar="APP", help=f"the topology that was run: {APP_HELP}")
     parser.add_argument("--run-dir", required=True, metavar="DIR", help="that of the backfill")
     cuts = parser.add_mutually_exclusive_group()
     cuts.add_argument("--cut", metavar="FILE", type=Path, help="a file with the JSON of a Cut: where workers begin")
@@ -41,6 +41,10 @@ def _add_bootstrap(commands: Any) -> None:
         "--publish", metavar="TOPIC", action="append", default=[], help="also write the backfill's records of an output"
     )
     parser.add_argument("--no-verify", action="store_true", help="do not read the changelogs back")
+    parser.add_argument(
+        "--snapshot-dir", metavar="DIR", help="also write snapshots of the stores there, for workers with this"
+        " state.snapshot.dir",
+    )  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="check everything, and change nothing")
     add_settings_options(parser)
     parser.set_defaults(command=_bootstrap)
@@ -53,7 +57,7 @@ def _add_check(commands: Any) -> None:
         description="Looks at the committed offsets and changelogs of an application as its workers do before they"
         " start. Changes nothing. Exit status: 1 if workers would not start, else 0. Needs no Java.",
     )
-    parser.add_argument("topology", metavar="MODULE:FUNCTION", help="for instance app:topology")
+    parser.add_argument("topology", metavar="APP", help=APP_HELP)
     add_settings_options(parser)
     parser.set_defaults(command=_check)
 
@@ -80,6 +84,7 @@ def _bootstrap(arguments: argparse.Namespace) -> int:
         publish_outputs=arguments.publish,
         verify=not arguments.no_verify,
         dry_run=arguments.dry_run,
+        snapshot_dir=arguments.snapshot_dir,
     )
     sys.stdout.write(f"{report}\n")
     return CLEAN

@@ -14,7 +14,15 @@ from processor_api.topology import Topology
 from streams.cli.failures import CannotRun, place_of
 from streams.origin import check_origin
 
-__all__ = ["APP_HELP", "NamedApp", "import_from", "load_topology", "named_app", "settings_in"]
+__all__ = [
+    "APP_HELP",
+    "NamedApp",
+    "import_from",
+    "import_path_of",
+    "load_topology",
+    "named_app",
+    "settings_in",
+]
 
 APP_HELP = "a file or module, such as app.py, or a topology in it, such as app:topology"
 
@@ -107,6 +115,16 @@ def load_topology(path: str, config: Callable[[], Any]) -> Topology:
             f"{path} returned {made!r}; it must return a topology, or a builder of one such as a StreamsBuilder"
         )
     return made
+
+
+def import_path_of(path: str) -> str:
+    """Returns the name, as ``module:name``, by which other processes import what an application names.
+
+    The folder of the application is on the import path of this process when it returns.
+
+    :raises CannotRun: if there is no such topology.
+    """
+    return _named_in(named_app(path))[1]
 
 
 def _named_in(app: NamedApp) -> tuple[Any, str]:

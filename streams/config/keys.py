@@ -365,6 +365,14 @@ KEYS: tuple[Key, ...] = (
         " setting of this library",
     ),
     Key(
+        "state.snapshot.dir",
+        "state_snapshot_dir",
+        "",
+        WORKS,
+        "where `bootstrap` has left snapshots of stores ([snapshots](spark-handover.md#snapshots)): a worker takes one"
+        " that fits in place of the beginning of the changelog; a setting of this library",
+    ),
+    Key(
         "statestore.cache.max.bytes",
         "statestore_cache_max_bytes",
         "10485760",

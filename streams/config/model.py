@@ -121,6 +121,8 @@ class StreamsConfig(BaseModel):
     log_summary_interval_ms: Ms = 120_000
 
     state_dir: Annotated[Path, PlainValidator(values.path)] = Field(default_factory=values.default_state_dir)
+    state_snapshot_dir: Annotated[Path | None, PlainValidator(values.optional(values.path))] = None
+    """``None`` if every store is restored from its changelog alone."""
     allow_os_group_write_access: Flag = False
     state_cleanup_delay_ms: Ms = 600_000
     state_cleanup_dir_max_age_ms: MsOrOff = -1

@@ -346,6 +346,14 @@ class Admin(Protocol):
         """
         ...
 
+    def topic_settings(self, names: Collection[str]) -> dict[str, dict[str, str]]:
+        """Returns the settings of those topics that exist under Kafka's names, those that have their default too. A
+        topic whose settings the cluster does not show is left out. It takes one request.
+
+        :raises RetryableError: if no broker answers.
+        """
+        ...
+
     def create_topics(self, topics: Collection[NewTopic]) -> None:
         """Creates topics and waits until they can be used; those that exist already are left as they are.
 

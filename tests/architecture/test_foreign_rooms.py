@@ -8,7 +8,7 @@ from collections.abc import Iterator
 ROOMS = {
     "confluent_kafka": ("streams.kafka.confluent",),
     "mmh3": ("state.formats.foreign_keys",),
-    "rocksdict": ("state.rocksdb.engine", "state.rocksdb.options", "state.rocksdb.reader", "state.rocksdb.repair"),
+    "rocksdict": tuple(f"state.rocksdb.{room}" for room in ("engine", "options", "reader", "repair", "table_files")),
     "numpy": ("streams.spark",),
     "pandas": ("streams.spark",),
     "pyarrow": ("streams.cli.stored.export", "streams.spark"),

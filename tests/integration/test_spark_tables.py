@@ -59,6 +59,13 @@ def test_key_value_stores(rows: Any, app: Any) -> None:
     assert rows("timestamped", "key", "value", "timestamp") == sorted((key, *value) for key, value in stamped)
 
 
+def test_keys_whose_time_to_live_is_over_are_left_out(rows: Any, app: Any) -> None:
+    """By the largest timestamp of the partition; the application may not have deleted them yet."""
+    truth = sorted((key, *value) for key, value in app[1].get_timestamped_key_value_store("expiring").all())
+    assert rows("expiring", "key", "value", "timestamp") == truth
+    assert len(rows("expiring", "key", expired_windows=True)) > len(truth) > 0
+
+
 def test_headers_and_json_and_lists(rows: Any, app: Any) -> None:
     import json
 

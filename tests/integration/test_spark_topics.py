@@ -139,6 +139,18 @@ def test_ranges_by_time_and_pieces(spark: Any, kafka: str, topics: Topics, produ
     assert read_topic(spark, kafka, topic, partitions=[]).count() == 0
 
 
+def test_times_are_found_among_markers_of_transactions(kafka: str, topics: Topics, produce: Any) -> None:
+    """The marker of the first transaction, written today, was taken for the first record of any time before: a range of
+    times was empty, and nothing said so."""
+    topic = topics.create("back-dated")
+    for first in (1, 11, 21):
+        produce(topic, [(b"k", b"v", {"timestamp": 1000 * (first + n)}) for n in range(10)], "commit")
+    pinned = pin_offsets(kafka, topic, start=15_000, end=26_000)
+    assert [(each.start, each.end) for each in pinned.ranges] == [(15, 27)]
+    assert pin_offsets(kafka, topic, end=1_000).ranges[0].end == 0
+    assert pin_offsets(kafka, topic, end=31_000).ranges[0].end == 33
+
+
 def test_values_get_the_types_of_their_serdes(spark: Any, kafka: str, topics: Topics, produce: Any) -> None:
     topic = topics.create("types")
     serdes = {"long": L, "int": Serdes.INTEGER, "double": Serdes.DOUBLE, "boolean": Serdes.BOOLEAN, "string": S}

@@ -21,6 +21,7 @@ from streams.spark import (
     CutError,
     History,
     HistoryBeyondCutError,
+    HistoryShortOfCutError,
     RunDirConflict,
     UnsupportedForBackfill,
 )
@@ -100,6 +101,27 @@ def test_a_history_that_goes_beyond_the_cut_is_refused_by_the_plan(spark: Any, t
     with pytest.raises(HistoryBeyondCutError, match="events-1 ends at offset 20, and the cut is 19"):
         backfill(spark, tmp_path, cut).plan()
     assert not (tmp_path / "run" / "run.json").exists()
+
+
+def test_pinned_offsets_are_compared_with_the_cut_without_reading(spark: Any) -> None:
+    """A history of Kafka says where it ends; in files, the last record may rightly lie before the cut."""
+    from streams.spark.backfill.cut_check import check_cut
+    from streams.spark.tables.ranges import OffsetRange, OffsetRanges
+    from streams.spark.tables.read import remember
+
+    unread = spark.range(1).selectExpr("raise_error('read')::binary key", "1L timestamp", "0 partition", "0L offset")
+    ranges = (OffsetRange("events", 0, 5, 20), OffsetRange("events", 1, 0, 20))
+    history = History(remember(unread, OffsetRanges(ranges, {}, "read_committed")), value=None)
+
+    def check(first: int, second: int) -> None:
+        check_cut(Cut({PLACES[0]: first, PLACES[1]: second}), {"events": history}, {"events": 2})
+
+    check(20, 20)
+    with pytest.raises(HistoryBeyondCutError, match="events-1 ends at offset 20, and the cut is 19"):
+        check(20, 19)
+    with pytest.raises(HistoryShortOfCutError, match="events-0 ends at offset 20, and the cut is 21") as short:
+        check(21, 20)
+    assert "pin_offsets(config, topic" in str(short.value)
 
 
 def test_a_history_that_goes_beyond_the_time_of_the_cut_is_refused_by_the_plan(spark: Any, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import signal
 import threading
 from collections import Counter
@@ -17,9 +18,11 @@ import pytest
 
 from backfill_kit import SETTINGS, Row, results_of, run_driver, write_history
 from processor_api.errors import DeserializationError, ProcessingError, StreamsError
+from processor_api.partitioner import partition_for_key
 from processor_api.serde import Serdes
 from processor_api.timestamps import log_and_skip_on_invalid_timestamp
 from streams import (
+    BufferConfig,
     Consumed,
     Grouped,
     Materialized,
@@ -29,6 +32,7 @@ from streams import (
     Record,
     Stores,
     StreamsBuilder,
+    Suppressed,
     TimeWindows,
     Topology,
 )
@@ -109,11 +113,14 @@ def truth(rows: list[Row]) -> dict[bytes | None, int]:
     return dict(Counter(row.value for row in rows))
 
 
+COLUMNS = ("partition", "offset", "encoded", "time_zone", "check_keys")
+
+
 def backfill(spark: Any, tmp_path: Path, topology: Any, rows: list[Row] | None, **options: Any) -> Any:
     from streams.spark.backfill.history import History
     from streams.spark.backfill.run import Backfill
 
-    columns = {name: options.pop(name) for name in ("partition", "offset", "encoded", "time_zone") if name in options}
+    columns = {name: options.pop(name) for name in COLUMNS if name in options}
     inputs = options.pop("inputs", None)
     if inputs is None:
         assert rows is not None
@@ -173,13 +180,12 @@ def test_a_run_directory_serves_one_backfill(spark: Any, tmp_path: Path) -> None
     rows = rows_of(40)
     backfill(spark, tmp_path, count_by_value, rows, outputs="none").run()
 
-    def other() -> StreamsBuilder:
-        builder = count_by_value()
-        builder.stream("more", TEXTS).to("elsewhere", Produced(key_serde=Serdes.STRING, value_serde=Serdes.STRING))
-        return builder
-
     with pytest.raises(RunDirConflict, match='other options: outputs was "none", is "all"'):
         backfill(spark, tmp_path, count_by_value, rows).run()
+    with pytest.raises(RunDirConflict, match="holds another backfill, with other topology"):
+        backfill(spark, tmp_path, count_numbers, rows, outputs="none").run()
+    with pytest.raises(RunDirConflict, match="with other inputs"):
+        backfill(spark, tmp_path, count_by_value, rows, outputs="none", check_keys=True).run()
     loaded = BackfillResult.load(spark, tmp_path / "run", count_by_value().build())
     assert table_of(loaded) == truth(rows)
     with pytest.raises(SparkBridgeError, match="outputs='none'"):
@@ -196,7 +202,6 @@ def test_a_run_directory_serves_one_backfill(spark: Any, tmp_path: Path) -> None
 
 
 def test_a_history_of_values_gets_its_bytes_and_partitions_from_the_topology(spark: Any, tmp_path: Path) -> None:
-    from processor_api.partitioner import partition_for_key
     from streams.spark.backfill.history import History
 
     frame = spark.range(500).selectExpr(
@@ -352,6 +357,46 @@ def test_a_null_key_has_no_partition_to_compute(spark: Any, tmp_path: Path) -> N
         backfill(spark, tmp_path, count_by_value, [Row(None, b"1", 1)], partition=None).run()
 
 
+@pytest.mark.parametrize("encode", [False, True])
+def test_a_key_in_another_partition_is_named_if_that_is_asked_for(encode: bool) -> None:
+    """In this process, as a task gets such rows from Spark. Null keys may be anywhere."""
+    from streams.spark.backfill.prepared_history import Preparation, prepared
+    from streams.spark.backfill.task_errors import error_of
+
+    shipped = ship(count_by_value, "app", SETTINGS, dead_letters=False)
+    keys = [b"key-%d" % number for number in range(20)]
+    rows = [Row(key, b"v", 1, None, partition_for_key(key, 4), 100 + place) for place, key in enumerate(keys)]
+    rows.append(Row(None, b"v", 1, None, 3, 120))
+    columns = batch_of(rows)
+    if encode:
+        columns = columns.set_column(4, "key", columns.column("key").cast(pa.string()))
+        columns = columns.set_column(5, "value", columns.column("value").cast(pa.string()))
+    job = Preparation(shipped, "events", 4, encode, place=False, check=True)
+    (found,) = prepared(job)([columns])
+    assert found.column("key").to_pylist() == [*keys, None]
+    moved = columns.set_column(
+        1, "pid", pa.array([(row.partition + (row.offset == 107)) % 4 for row in rows], pa.int32())
+    )
+    with pytest.raises(RuntimeError) as raised:
+        list(prepared(job)([moved]))
+    error = error_of(raised.value, "the history")
+    assert type(error) is PartitionMismatchError
+    assert (error.topic, error.offset) == ("events", 107)
+    assert re.search(r"key b'key-7' is in partition \d, and Kafka's .* puts this key into \d of 4", str(error))
+
+
+def test_an_error_that_is_not_ours_says_which_part_failed() -> None:
+    from streams.spark.backfill.errors import StageFailed
+    from streams.spark.backfill.task_errors import MARK, error_of
+
+    error = error_of(RuntimeError("Job aborted\njava.lang.OutOfMemoryError: heap\n  at x"), "stage 3 of the backfill")
+    assert type(error) is StageFailed
+    assert error.message == "stage 3 of the backfill failed in Spark: RuntimeError: java.lang.OutOfMemoryError: heap"
+    cut = error_of(RuntimeError(MARK + '{"type": "NullTimestampError", "mess'), "stage 0")
+    assert type(cut) is StageFailed
+    assert "NullTimestampError" in str(cut)
+
+
 def test_holes_between_offsets_are_counted(spark: Any, tmp_path: Path) -> None:
     rows = [Row(b"a", b"1", one, None, 0, 10 * one) for one in range(5)]
     result = backfill(spark, tmp_path, count_by_value, rows).run()
@@ -433,6 +478,7 @@ def test_a_plan_explains_its_stages(spark: Any, tmp_path: Path) -> None:
     plan = backfill(spark, tmp_path, count_by_value, rows_of(8)).plan()
     assert [stage.subtopologies for stage in plan.stages] == [(0,), (1,)]
     assert "reads app-by-value-repartition (stage 0, 4 partitions)" in plan.explain()
+    assert "note: the history of topic 'events' has a column 'headers' that is not read" in plan.explain()
 
 
 SCHEMAS: dict[str, tuple[str, dict[str, Any], type[StreamsError], str]] = {
@@ -443,6 +489,10 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any], type[StreamsError], str]] = {
     "no time zone": (
         "binary('k') key, binary('v') value, timestamp_ntz'2024-01-01 00:00:00' timestamp, 0 partition, 0L offset", {},
         NaiveTimestampError, "time_zone",
+    ),
+    "a type that the serde does not write": (
+        "7L key, 'v' value, 1L timestamp, 0 partition, 0L offset", {"encoded": False}, HistorySchemaError,
+        "column 'key' of the history of topic 'events' is bigint, which the serde 'string'",
     ),
     "no offsets": (
         "binary('k') key, binary('v') value, 1L timestamp, 0 partition", {"offset": None, "order": "offset"},
@@ -456,7 +506,7 @@ def test_columns_that_do_not_fit_are_refused_by_the_plan(spark: Any, tmp_path: P
     from streams.spark.backfill.history import History
 
     columns, options, kind, message = SCHEMAS[case]
-    own = {name: options[name] for name in ("offset",) if name in options}
+    own = {name: options[name] for name in COLUMNS if name in options}
     inputs = {"events": History(spark.range(1).selectExpr(*columns.split(", ")), **own)}
     rest = {name: value for name, value in options.items() if name not in own}
     with pytest.raises(kind, match=message):
@@ -522,6 +572,37 @@ def test_a_second_backfill_continues_where_the_first_one_ended(spark: Any, tmp_p
     assert second.table("plain").collect()
     with pytest.raises(CopartitionError, match="initial_state has 1 partitions"):
         backfill(spark, tmp_path / "three", windowed_and_plain, rest, initial_state=first).plan()
+
+
+def closed_windows() -> StreamsBuilder:
+    """Final counts of windows, summed up behind a repartition topic."""
+    builder = StreamsBuilder()
+    size = TimeWindows.of_size_and_grace(timedelta(milliseconds=50), timedelta(milliseconds=20))
+    counts = Materialized(name="windows", key_serde=Serdes.STRING, value_serde=Serdes.LONG)
+    windows = builder.stream("events", TEXTS).group_by_key().windowed_by(size).count(materialized=counts)
+    final = windows.suppress(Suppressed.until_window_closes(BufferConfig.unbounded())).to_stream()
+    grouped = final.group_by(lambda key, value: key.key, Grouped(key_serde=Serdes.STRING, value_serde=Serdes.LONG))
+    sums = Materialized(name="sums", key_serde=Serdes.STRING, value_serde=Serdes.LONG)
+    grouped.reduce(lambda one, other: one + other, materialized=sums)
+    return builder
+
+
+def test_what_waits_is_sent_on_at_the_end_if_asked_for(spark: Any, tmp_path: Path) -> None:
+    """Also to the stages behind; such a result is none to go on with."""
+    from streams.spark.handover.cut import Cut
+
+    rows = [Row(b"k%d" % (one % 3), b"v", 1_000 + one, None, one % 2) for one in range(90)]
+    options = {"partitions": {"events": 2}}
+    result = backfill(spark, tmp_path, closed_windows, rows, flush_at_end=True, **options).run()
+    found = {bytes(row.key): int.from_bytes(row.value, "big") for row in result.changelog_rows("sums").collect()}
+    assert found == {b"k%d" % number: 30 for number in range(3)}
+    more = {**options, "run_dir": tmp_path / "more"}
+    with pytest.raises(UnsupportedForBackfill, match="initial_state is a result of flush_at_end"):
+        backfill(spark, tmp_path, closed_windows, rows, initial_state=result, **more).plan()
+    with pytest.raises(UnsupportedForBackfill, match="flush_at_end with a cut"):
+        backfill(spark, tmp_path, closed_windows, rows, flush_at_end=True, cut=Cut({}), **more)
+    with pytest.raises(RunDirConflict, match="flush_at_end was true, is false"):
+        backfill(spark, tmp_path, closed_windows, rows, **options).run()
 
 
 class TicksByWallClock(Processor[Any, Any, Any, Any]):

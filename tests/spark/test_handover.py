@@ -141,7 +141,8 @@ def outputs(cluster: Cluster, topic: str) -> dict[Any, list[Any]]:
 def test_history_and_live_together_are_live_from_the_start(
     seed: int, guarantee: str, tmp_path: Path, live: Cluster, backfill: Callable[..., Path]
 ) -> None:
-    """For any cut: tables are the same, and the outputs behind the cut are what follows in the outputs of live."""
+    """For any cut: tables are the same, and the outputs behind the cut are what follows in the outputs of live. The
+    stores of half of the runs come from snapshots."""
     records = history(seed)
     cut = random.Random(seed).randrange(len(records) + 1)
     with Cluster(tmp_path / "whole", topics={**SOURCES, **SINKS}) as whole:
@@ -153,9 +154,12 @@ def test_history_and_live_together_are_live_from_the_start(
         expected, lines = tables(whole), {topic: outputs(whole, topic) for topic in SINKS}
     send_all(live.clients.producer({}), records[:cut])
     run = backfill(records[:cut])
-    assert hand_over(live, run).complete
+    snapshots = tmp_path / "snapshots" if seed > 1 else None
+    report = hand_over(live, run, snapshot_dir=snapshots)
+    assert report.complete
+    assert bool(sum(one.snapshots for one in report.stores)) is (snapshots is not None)
     send_all(live.clients.producer({}), records[cut:])
-    run_live(live, processing_guarantee=guarantee)
+    run_live(live, processing_guarantee=guarantee, state_snapshot_dir=snapshots)
     assert without_expired(tables(live)) == without_expired(expected)
     for topic, values in lines.items():
         for key, found in outputs(live, topic).items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from pathlib import Path
 from typing import Any
@@ -79,9 +80,9 @@ def history() -> list[Sent]:
     return found
 
 
-def run_live(cluster: Cluster, guarantee: str) -> dict[Any, list[Any]]:
+def run_live(cluster: Cluster, guarantee: str, **settings: Any) -> dict[Any, list[Any]]:
     """Runs the application until it has processed everything; returns the values that it wrote, by key."""
-    app = cluster.start(topology(), statestore_cache_max_bytes=0, processing_guarantee=guarantee)
+    app = cluster.start(topology(), statestore_cache_max_bytes=0, processing_guarantee=guarantee, **settings)
     group = cluster.broker.groups.group("app")
     cluster.until(lambda: all(processed(cluster, group, TopicPartition("in", number)) for number in range(2)))
     assert app.close(30_000)
@@ -91,9 +92,15 @@ def run_live(cluster: Cluster, guarantee: str) -> dict[Any, list[Any]]:
     return found
 
 
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
-def test_live_reads_what_it_would_have_kept(guarantee: str, tmp_path: Path) -> None:
-    """Versions before the cut, headers, the order of lists, sessions and duplicates in windows are all there."""
+@pytest.mark.parametrize(
+    ("guarantee", "snapshots"), [("at_least_once", False), ("exactly_once_v2", False), ("exactly_once_v2", True)]
+)
+def test_live_reads_what_it_would_have_kept(
+    guarantee: str, snapshots: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Versions before the cut, headers, the order of lists, sessions and duplicates in windows are all there, from
+    changelogs or from snapshots."""
+    caplog.set_level(logging.INFO, "streams.restore")
     records = history()
     cut = len(records) // 2
     with Cluster(tmp_path / "whole", topics=TOPICS) as whole:
@@ -103,11 +110,17 @@ def test_live_reads_what_it_would_have_kept(guarantee: str, tmp_path: Path) -> N
     with Cluster(tmp_path / "live", topics=TOPICS) as live:
         send_all(live.clients.producer({}), records[:cut])
         config = {"application.id": "app", "bootstrap.servers": "in-memory:9092"}
-        report = bootstrap(run, config, topology=topology, clients=live.clients)
+        directory = tmp_path / "snapshots" if snapshots else None
+        report = bootstrap(run, config, topology=topology, clients=live.clients, snapshot_dir=directory)
         assert {one.store for one in report.stores if one.rows} == set(STORES)
         assert live.broker.records("out") == []
         send_all(live.clients.producer({}), records[cut:])
-        found = run_live(live, guarantee)
+        caplog.clear()
+        found = run_live(live, guarantee, state_snapshot_dir=directory)
+        messages = [one.getMessage() for one in caplog.records]
+        assert messages.count("snapshot taken") == sum(one.snapshots for one in report.stores)
+        assert messages.count("restored") == 0 if snapshots else messages.count("restored") > 0
+    assert any(one.snapshots for one in report.stores) is snapshots
     assert sum(map(len, found.values())) == len(records) - cut
     for key, values in found.items():
         assert values == expected[key][-len(values) :]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,33 +11,34 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_kit import Row, write_history
+from processor_api.task_id import TopicPartition
 from streams.cli.main import main
+from streams.spark import Cut
 
 APP = """
 from streams import Consumed, Materialized, Serdes, StreamsBuilder
 
-
-def topology():
-    builder = StreamsBuilder()
-    events = builder.stream("events", Consumed(key_serde=Serdes.STRING, value_serde=Serdes.STRING))
-    counts = Materialized(name="counts", key_serde=Serdes.STRING, value_serde=Serdes.LONG)
-    events.group_by_key().count(materialized=counts)
-    return builder
+builder = StreamsBuilder()
+events = builder.stream("events", Consumed(key_serde=Serdes.STRING, value_serde=Serdes.STRING))
+counts = Materialized(name="counts", key_serde=Serdes.STRING, value_serde=Serdes.LONG)
+events.group_by_key().count(materialized=counts)
 """
 
 
 @pytest.fixture
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A lake, beside the module of a topology in the current directory."""
-    (tmp_path / "counting_app.py").write_text(APP)
+    """A lake in the current directory, and the module of a topology in a folder that is on no import path."""
+    (tmp_path / "apps").mkdir()
+    (tmp_path / "apps" / "counting_app.py").write_text(APP)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr("sys.path", sys.path.copy())
+    monkeypatch.delitem(sys.modules, "counting_app", raising=False)
     return write_history(tmp_path / "lake", [Row(b"k%d" % (one % 3), b"v", 1_000 + one) for one in range(10)])
 
 
 def words(lake: str, *more: str) -> list[str]:
     return [
-        "spark", "backfill", "counting_app:topology", "--application-id", "app", "--run-dir", "run",
+        "spark", "backfill", "apps/counting_app.py", "--application-id", "app", "--run-dir", "run",
         "--history", f"events={lake}", *more,
     ]  # fmt: skip
 
@@ -44,9 +47,15 @@ def test_a_backfill_is_run_and_exported(spark: Any, lake: str, capsys: pytest.Ca
     assert main(words(lake, "--partitions", "events=1", "--explain")) == 0
     assert "reads events (history by offset, 1 partition)" in capsys.readouterr().out
     assert not Path("run").exists()
-    assert main(words(lake, "--partitions", "events=1", "--column", "headers=headers")) == 0
+    Path("early.json").write_text(Cut({TopicPartition("events", 0): 9}).to_json())
+    assert main(words(lake, "--partitions", "events=1", "--cut", "early.json", "--explain")) == 1
+    assert "events-0 ends at offset 10, and the cut is 9" in capsys.readouterr().err
+    cut = Cut({TopicPartition("events", 0): 12})
+    Path("cut.json").write_text(cut.to_json())
+    assert main(words(lake, "--partitions", "events=1", "--column", "headers=headers", "--cut", "cut.json")) == 0
     assert "10 records" in capsys.readouterr().out
-    export = ["spark", "export", "counting_app:topology", "--application-id", "app", "--run-dir", "run"]
+    assert json.loads(Path("run/run.json").read_text())["cut"] == json.loads(cut.to_json())
+    export = ["spark", "export", "counting_app:builder", "--application-id", "app", "--run-dir", "run"]
     assert main([*export, "--table", "counts", "--to", "counts"]) == 0
     rows = pq.read_table("counts").to_pylist()
     assert {row["key"]: row["value"] for row in rows} == {"k0": 4, "k1": 3, "k2": 3}
@@ -61,6 +70,8 @@ def test_a_backfill_is_run_and_exported(spark: Any, lake: str, capsys: pytest.Ca
         (["--partitions", "events=many"], "'many' is no number"),
         (["--column", "colour=red"], "key, value, timestamp, partition, offset, headers, not 'colour'"),
         (["--column", "orders.key=id"], "there is no --history of topic 'orders'"),
+        (["--cut", "none.json"], "--cut none.json cannot be read"),
+        (["--cut", "apps/counting_app.py"], "is not the text of a cut"),
     ],
 )
 def test_arguments_that_are_wrong_are_named(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from dsl.processors.ending import in_parts
 from dsl.processors.joins.joiners import with_key
 from dsl.table_view import TableView
 from dsl.user_functions import user_function
@@ -56,6 +57,9 @@ class StreamTableJoin:
         buffer = context.store(name)
         put, evict_while = buffer.put, buffer.evict_while
         drop, fail, left = context.drop, context.fail, self.left
+        context.on_end(
+            in_parts(lambda wanted: evict_while(wanted, join, early=True), lambda: int(buffer.index.num_records))
+        )
 
         def process(key: Any, value: Any, timestamp: int, headers: HeaderList | None) -> None:
             if value is None or (key is None and not left):

@@ -45,7 +45,7 @@ def release(
     left_wait, right_wait = unmatched.left_wait_ms, unmatched.right_wait_ms
     own_wait = left_wait if from_left else right_wait
     interval_ms = int(context.processing_context().app_configs().get(EMIT_INTERVAL, 1000))
-    time_ms, forward, fail = context.clock.time_ms, context.forward, context.fail
+    time_ms, alone = context.clock.time_ms, _alone(context, joiner)
 
     def let_go(timestamp: int, headers: HeaderList | None) -> None:
         if shared.oldest is None:  # the task has just started; what waits was restored
@@ -77,6 +77,21 @@ def release(
             if left_open and right_open and len(items(row)) > 1:
                 return  # the record looked at last is the second one of this list
 
+    def send_rest() -> bool:
+        shared.stream_time = MAX_TIME
+        through_store(max(0, context.stream_time_ms()), None)
+        return False
+
+    context.on_end(send_rest)
+    return let_go
+
+
+def _alone(
+    context: OperatorContext, joiner: Callable[[Any, Any, Any], Any]
+) -> Callable[[Any, Any, HeaderList | None], None]:
+    """Returns the function that forwards the result of a record without a partner."""
+    forward, fail = context.forward, context.fail
+
     def alone(key: Any, value: Any, headers: HeaderList | None) -> None:
         left, right = (value, None) if key.left else (None, value)
         try:
@@ -86,4 +101,4 @@ def release(
             return
         forward(key.key, joined, key.timestamp, headers)
 
-    return let_go
+    return alone

@@ -8,6 +8,7 @@ from typing import Any
 from processor_api.context import OperatorContext
 from processor_api.record import NO_TIMESTAMP, HeaderList
 from processor_api.stores.windowed import Windowed
+from state.formats.keys import MAX_TIME
 
 __all__ = ["EMIT_INTERVAL", "FinalResults", "final_results", "kept_stream_time"]
 
@@ -70,4 +71,9 @@ def final_results(context: OperatorContext, store: Any, bounds: Bounds, *, ends:
             forward(Windowed(read_key(key), window), (value, None), window.end if ends else timestamp, headers)
         last = close_time
 
+    def send_rest() -> bool:
+        send(MAX_TIME, None)
+        return False
+
+    context.on_end(send_rest)
     return emit

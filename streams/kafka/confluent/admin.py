@@ -13,7 +13,7 @@ from confluent_kafka import (
     TopicCollection,
 )
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewPartitions
 from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 
@@ -113,6 +113,24 @@ class ConfluentAdmin:
                 raw = _raw_id(topic.topic_id)
                 if any(raw):
                     found[name] = urlsafe_b64encode(raw).decode().rstrip("=")
+        return found
+
+    @mapping("read the settings of topics")
+    def topic_settings(self, names: Collection[str]) -> dict[str, dict[str, str]]:
+        if not names:
+            return {}
+        self._renew_if_stale()
+        asked = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in sorted(names)]
+        found: dict[str, dict[str, str]] = {}
+        for resource, future in self._client.describe_configs(asked, request_timeout=DESCRIBE_S).items():
+            try:
+                settings = self._result(future, f"read the settings of topic {resource.name!r}")
+            except KafkaException as error:
+                reason = kafka_error(error)
+                if reason is None or reason.name() not in NOT_SHOWN:
+                    raise
+            else:
+                found[resource.name] = {name: one.value for name, one in settings.items() if one.value is not None}
         return found
 
     def _refuse_hidden(self, names: list[str]) -> None:

@@ -33,6 +33,11 @@ class EmbeddedAdmin:
             found = ((name, self._broker.topics.get(name)) for name in names)
             return {name: topic.id for name, topic in found if topic is not None and topic.id is not None}
 
+    def topic_settings(self, names: Collection[str]) -> dict[str, dict[str, str]]:
+        with self._broker.lock:
+            found = ((name, self._broker.topics.get(name)) for name in names)
+            return {name: topic.settings() for name, topic in found if topic is not None}
+
     def create_topics(self, topics: Collection[NewTopic]) -> None:
         for topic in topics:
             partitions = None if topic.partitions == -1 else topic.partitions

@@ -112,6 +112,19 @@ class Topic:
         self._before_max_ms = self._number("message.timestamp.before.max.ms", _NO_LIMIT)
         self._after_max_ms = self._number("message.timestamp.after.max.ms", _NO_LIMIT)
 
+    def settings(self) -> dict[str, str]:
+        """Returns the settings that have a meaning here, and those that were given."""
+        return {
+            "cleanup.policy": "delete",
+            "delete.retention.ms": str(self.delete_retention_ms),
+            "max.message.bytes": str(self._max_bytes),
+            "message.timestamp.type": "CreateTime",
+            "min.compaction.lag.ms": str(self.min_compaction_lag_ms),
+            "retention.bytes": str(self.retention_bytes),
+            "retention.ms": str(self.retention_ms),
+            **self.configs,
+        }
+
     def refuse(self, error_name: str | None) -> None:
         """Refuses every batch with this error from now on; takes them again with ``None``."""
         self._refusal = error_name

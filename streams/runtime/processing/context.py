@@ -225,6 +225,10 @@ class NodeContext:
         """Has a function called when the task is closed."""
         self._closers.append(callback)
 
+    def on_end(self, callback: Callable[[], bool]) -> None:
+        """Has a function called when the task has processed the last record that there will ever be."""
+        self.environment.enders.append(callback)
+
 
 class UserContext:
     """The context of a user's processor (`processor_api.context.ProcessorContext`)."""

@@ -167,6 +167,8 @@ class Environment:
         self.operator_times = OperatorTimes()
         self.shared: dict[str, Any] = {}
         """Objects that operators of the task share, by name."""
+        self.enders: list[Callable[[], bool]] = []
+        """Functions of operators that send on what waits for later records, nodes downstream first."""
         self.held = HeldRecords(str(task_id), clock, thread.pace)
         self.metrics = TaskMetrics()
         self.windows = None if settings.registry is None else self.metrics.windows(settings.registry)

@@ -7,7 +7,7 @@ consumer: its owner feeds columns of records. There is no producer: records of s
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -200,6 +200,16 @@ class TaskRunner:
         task.apply()
         task.committed()
         self._captured.settle()
+
+    def end(self, sent: Callable[[], None]) -> None:
+        """Sends on what operators hold back for later records, after the last one: changes that are suppressed, windows
+        that are open, records that wait for partners. The state is not one that a live task could go on with then.
+
+        :param sent: called now and then, to `take` what was sent.
+        """
+        self.commit()
+        self._running.end(sent)
+        self.commit()
 
     # ------------------------------------------------------------------ results
 

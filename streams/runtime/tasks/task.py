@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -118,6 +118,7 @@ class Task:
         metadata = {name: TopicPartitionMetadata.decode(one.metadata) for name, one in committed.items()}
         self.environment.operator_times.start(one.processors for one in metadata.values())
         self._punctuations = Punctuations(self._punctuate)
+        self.environment.enders.clear()
         self._chain = build_chain(self.plan, self.environment, collector, self.stores.stores, self._punctuations)
         self.queues = {
             partition: InputQueue(partition, self._chain.sources[partition.topic], self.environment)
@@ -360,6 +361,24 @@ class Task:
             self._held.release()
             self.stores.drain()
         self.environment.cursor.leave()
+
+    def end(self, sent: Callable[[], None]) -> None:
+        """Sends on all that waits for later records, after the last record that there will ever be.
+
+        Operators upstream go first, so that what they send is still taken in downstream.
+
+        :param sent: called now and then, when some were sent.
+        """
+        cursor = self.environment.cursor
+        self.drain()
+        for send in reversed(self.environment.enders):
+            more = True
+            while more:
+                cursor.leave()
+                more = send()
+                self.drain()
+                sent()
+        self.commit_needed = True
 
     def positions(self) -> dict[TopicPartition, int]:
         """Returns the next offset to process of each input partition that has moved since the task started."""

@@ -27,6 +27,7 @@ from streams.runtime.tasks.start_offsets import StartOffsets
 from streams.runtime.tasks.task import Task, TaskState
 from streams.runtime.tasks.task_opener import TaskOpener
 from streams.runtime.tasks.task_restores import TaskRestores
+from streams.runtime.tasks.task_snapshots import TaskSnapshots
 from streams.runtime.tasks.thread_clients import ThreadClients
 
 __all__ = ["OwnedTask", "TaskManager"]
@@ -75,7 +76,8 @@ class TaskManager:
         self._retry = Retry(clock, 0, 0, config.task_timeout_ms)
         """Retries the opening of tasks; it has no back-off, since the loop has one."""
         self._start_offsets = StartOffsets(clients, committer, clock, client_configs.auto_offset_reset(config))
-        self._restores = TaskRestores(restorer, clients, clock)
+        snapshots = TaskSnapshots(config.state_snapshot_dir, config.application_id, clock)
+        self._restores = TaskRestores(restorer, clients, snapshots, clock)
         self._wanted: frozenset[TaskId] = frozenset()
         self._has_new_inputs = False
         self.owned: frozenset[TaskId] = frozenset()
@@ -179,6 +181,7 @@ class TaskManager:
             self._open_missing()
             created = [task for task in self.tasks.values() if task.state is TaskState.CREATED]
             self._prepare(self._restores.readable(created))
+            self._restores.take_snapshots()
             self._restores.start_truncated_over(self.tasks, self._starts)
             self._start_restored()
             self._has_new_inputs = any(

@@ -12,6 +12,7 @@ from streams.kafka.ports import OffsetAndMetadata
 from streams.restore.restorer import RestoreJob, Restorer, plan_restore
 from streams.runtime.tasks.hidden_records import HiddenRecords
 from streams.runtime.tasks.task import Task
+from streams.runtime.tasks.task_snapshots import TaskSnapshots
 from streams.runtime.tasks.thread_clients import ThreadClients
 
 __all__ = ["TaskRestores"]
@@ -28,8 +29,9 @@ Starts = Mapping[TopicPartition, OffsetAndMetadata]
 class TaskRestores:
     """Plans the restores of a stream thread's tasks, and starts those again whose changelogs were truncated."""
 
-    def __init__(self, restorer: Restorer, clients: ThreadClients, clock: Clock) -> None:
+    def __init__(self, restorer: Restorer, clients: ThreadClients, snapshots: TaskSnapshots, clock: Clock) -> None:
         self._restorer = restorer
+        self._snapshots = snapshots
         self._consumer = clients.restore_consumer
         self._hidden = HiddenRecords(clients.admin.log_ends, clients.restore_consumer, clock)
         self._changelog_ends: dict[TaskId, dict[str, int]] = {}
@@ -48,7 +50,7 @@ class TaskRestores:
 
     def pending(self, task: TaskId) -> bool:
         """Whether stores of a task are being restored."""
-        return self._restorer.pending(task)
+        return self._restorer.pending(task) or self._snapshots.pending(task)
 
     def start(self, jobs: Collection[RestoreJob]) -> None:
         """Starts the restores that were planned."""
@@ -57,12 +59,17 @@ class TaskRestores:
 
     def stop(self, task: TaskId) -> None:
         """Stops the restores of a task."""
+        self._snapshots.stop(task)
         self._restorer.remove(task)
+
+    def take_snapshots(self) -> None:
+        """Goes on with snapshots that are being taken, and starts the restores of what changelogs have behind them."""
+        self.start([_job(*rest) for rest in self._snapshots.step()])
 
     def by_task(self) -> dict[TaskId, dict[str, RestoreJob]]:
         """Returns what is being restored, by task and store; any thread may call it."""
         found: dict[TaskId, dict[str, RestoreJob]] = {}
-        for job in self._restorer.jobs():
+        for job in [*self._snapshots.jobs(), *self._restorer.jobs()]:
             found.setdefault(job.task, {})[job.store] = job
         return found
 
@@ -70,9 +77,11 @@ class TaskRestores:
 
     def plan(self, task: Task, starts: Starts) -> list[RestoreJob]:
         """Returns what the stores of a task lack; removes the rows of those that must be restored from the beginning.
+        What a snapshot has is left out: its store is restored when it is taken.
 
         :param starts: where the input partitions of the task start.
         """
+        self._snapshots.remove_leftovers(task)
         changelogs = task.stores.changelog_partitions()
         beginnings = self._consumer.beginning_offsets(changelogs)
         ends = self._consumer.end_offsets(changelogs)
@@ -86,6 +95,9 @@ class TaskRestores:
             start, clear = plan_restore(stored, beginnings[partition], end, store, task.id, has_rows=has_rows)
             if clear:
                 task.stores.wipe(store)
+            is_empty = stored is None and not has_rows
+            if is_empty and start < end and self._snapshots.begin(task, _job(task, store, partition, start, end)):
+                continue
             if start < end:
                 ranges[store] = partition, start, end
         if sum(end - start for _, start, end in ranges.values()) >= BULK_RECORDS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streams.spark.backfill.errors import CopartitionError
+from streams.spark.backfill.errors import CopartitionError, UnsupportedForBackfill
 from streams.spark.backfill.result import BackfillResult
 from streams.spark.backfill.stage_job import EarlierState
 from streams.spark.backfill.stages import Stage
@@ -15,8 +15,13 @@ def earlier_state(result: BackfillResult, stage: Stage) -> EarlierState:
     """Returns the state with which the tasks of a stage begin.
 
     :raises CopartitionError: if the earlier backfill had another number of partitions.
+    :raises UnsupportedForBackfill: if that sent on what waited at its end.
     :raises SparkBridgeError: if it lacks a store.
     """
+    if result.options.get("flush_at_end"):
+        raise UnsupportedForBackfill(
+            "initial_state is a result of flush_at_end, whose windows were closed early: run that backfill without it"
+        )
     changelogs: dict[str, str] = {}
     for plan in stage.plans:
         for store, topic in plan.changelogs.items():

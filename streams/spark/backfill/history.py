@@ -41,6 +41,8 @@ class History:
     :param encoded: whether keys and values are bytes as in Kafka.
     :param time_zone: the zone of timestamps without one (``timestamp_ntz``), such as ``"Europe/Berlin"``.
     :param partitions: the number of partitions that the topic has in Kafka.
+    :param check_keys: whether to compare the partition of each record with the one in which Kafka's default partitioner
+        for Java puts its key; a record that is in another one is an error.
     """
 
     df: DataFrame
@@ -53,6 +55,7 @@ class History:
     encoded: bool = True
     time_zone: str | None = None
     partitions: int | None = None
+    check_keys: bool = False
 
     @staticmethod
     def parquet(spark: SparkSession, path: str | list[str], **columns: Any) -> History:
@@ -91,6 +94,15 @@ class History:
             raise SparkBridgeError("give offsets, or start and end, not both", topic=topic)
         rows = read_topic(spark, config, topic, offsets=offsets, headers=True, times="ms")
         return History(rows, headers="headers", partitions=len(everything.ranges))
+
+    def unread(self, topic: str) -> str | None:
+        """Returns a note about headers that the DataFrame has and that are not read; ``None`` if there are none."""
+        if self.headers is None and dict(self.df.dtypes).get("headers") == HEADERS:
+            return (
+                f"the history of topic {topic!r} has a column 'headers' that is not read, its records have no headers:"
+                " say History(headers='headers') if the topology or its stores need them"
+            )
+        return None
 
     def check(self, topic: str) -> None:
         """Checks that the columns are there and have types that can be read.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Any, Self
 
@@ -86,6 +87,8 @@ class LoopedTask:
                     self._process(columns, partition)
             self._commit_if_due()
         self._commit()
+        if self._job.flush_at_end:
+            self._end()
         reports = []
         for (number, partition), runner in self._runners.items():
             checksums, state = self._output.write_state(runner)
@@ -139,6 +142,13 @@ class LoopedTask:
             self._queues.setdefault(place, deque()).append((ts, key, value, headers))
         if kept:
             self._output.write([outputs[row] for row in kept], pa.array(partitions[kept]), counts)
+
+    def _end(self) -> None:
+        """Has each task send on what waits, until none has anything left that goes round."""
+        for runner in self._runners.values():
+            runner.end(partial(self._collect, runner))
+            self._go_round()
+        self._commit()
 
     def _commit_if_due(self) -> None:
         if any(runner.wants_commit() for runner in self._runners.values()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from processor_api.errors import SerializationError
-from processor_api.nodes import SourceNode
 from processor_api.serde import Serde
 from processor_api.topology import Topology
 from streams.config import StreamsConfig
-from streams.runtime.processing.environment import resolve_serde
 from streams.spark.backfill.murmur2 import partitions_of_keys
 from streams.spark.backfill.shipped_topology import ShippedTopology
+from streams.spark.backfill.source_serdes import source_serdes
 from streams.spark.backfill.task_errors import passed_to_driver
 from streams.spark.errors import PartitionMismatchError
 
@@ -34,6 +33,8 @@ class Preparation:
     """Whether keys and values are written by the serdes of the source that reads the topic."""
     place: bool
     """Whether partitions are computed from the keys."""
+    check: bool = False
+    """Whether the partitions that the history has are compared with the keys."""
 
 
 def prepared(job: Preparation) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -49,19 +50,15 @@ def prepared(job: Preparation) -> Callable[[Iterable[pa.RecordBatch]], Iterator[
                         columns[name] = _encoded(columns[name], serde, name, job.topic)
                 if job.place:
                     columns["pid"] = _placed(columns["key"].cast(pa.binary()), job)
+                elif job.check:
+                    _check_placed(columns, job)
                 yield pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
     return run
 
 
 def _serdes(topology: Topology, config: StreamsConfig, topic: str) -> tuple[Serde[Any], Serde[Any]]:
-    """Returns the serdes of the source that reads a topic."""
-    sources = [node for node in topology.nodes.values() if isinstance(node, SourceNode)]
-    named = [node for node in sources if topic in node.topics]
-    matching = [node for node in sources if node.pattern is not None and node.pattern.fullmatch(topic)]
-    source, what = (named or matching)[0], f"topic {topic!r}"
-    key = resolve_serde(source.key_serde, config.default_key_serde, what, "key")
-    value = resolve_serde(source.value_serde, config.default_value_serde, what, "value")
+    key, value = source_serdes(topology, config, topic)
     return key.bind(topic, is_key=True), value.bind(topic, is_key=False)
 
 
@@ -88,3 +85,21 @@ def _placed(keys: pa.Array, job: Preparation) -> pa.Array:
             topic=job.topic,
         )
     return pa.array(partitions.astype(np.int32))
+
+
+def _check_placed(columns: Mapping[str, pa.Array], job: Preparation) -> None:
+    """Refuses a record whose key belongs to another partition; one without a key or a partition is passed over."""
+    keys = columns["key"].cast(pa.binary())
+    wanted, has = partitions_of_keys(keys, job.partitions), columns["pid"].fill_null(-1).to_numpy(zero_copy_only=False)
+    wrong = np.flatnonzero((wanted >= 0) & (has >= 0) & (wanted != has))
+    if len(wrong):
+        row = int(wrong[0])
+        raise PartitionMismatchError(
+            f"a record of the history with the key {keys[row].as_py()!r} is in partition {has[row]}, and Kafka's"
+            f" partitioner for Java puts this key into {wanted[row]} of {job.partitions}: keys that are equal would be"
+            " counted apart. Give the number of partitions that the topic has in Kafka, or correct the column; if the"
+            " producers choose partitions in another way, as librdkafka does by default, leave check_keys out",
+            topic=job.topic,
+            partition=int(has[row]),
+            offset=columns["seq"][row].as_py(),
+        )

@@ -179,7 +179,7 @@ class BackfillResult:
         except ``changelog_offset``.
 
         :param raw: keys and values as bytes.
-        :param expired_windows: also windows and sessions whose retention is over.
+        :param expired_windows: also windows and sessions whose retention is over, and keys whose time to live is.
         :raises SparkBridgeError: if there is no such store, it has no changelog of its own, or its rows are no columns.
         """
         self.changelog(store)

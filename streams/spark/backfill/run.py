@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,6 +21,7 @@ from streams.kafka.internal_topics import internal_topic_counts
 from streams.spark.backfill.cut_check import check_cut
 from streams.spark.backfill.earlier_state import earlier_state
 from streams.spark.backfill.errors import UnsupportedForBackfill
+from streams.spark.backfill.given_state import GivenTable, given_rows, given_tables, write_given_rows
 from streams.spark.backfill.global_topics import write_global_rows
 from streams.spark.backfill.history import History
 from streams.spark.backfill.prepared_history import Preparation, prepared
@@ -29,10 +30,11 @@ from streams.spark.backfill.result import BackfillResult, StageReport, read_rows
 from streams.spark.backfill.run_directory import RunDirectory
 from streams.spark.backfill.shipped_topology import ShippedTopology, checked_topology, dead_letter_topic, ship
 from streams.spark.backfill.stage_input import InputRows, history_rows, order_by_time, placed_rows, written_rows
-from streams.spark.backfill.stage_job import JobInput, StageJob
+from streams.spark.backfill.stage_job import EarlierState, JobInput, StageJob
 from streams.spark.backfill.stage_task import run_missing_tasks, run_stage_task
 from streams.spark.backfill.stages import Stage, StageInput, plan_stages
 from streams.spark.backfill.task_errors import error_of
+from streams.spark.backfill.value_check import check_values
 from streams.spark.errors import SparkBridgeError, UnknownPartitionCount
 from streams.spark.handover.cut import Cut
 from streams.spark.session import check_version, check_workers, is_connect
@@ -55,6 +57,8 @@ class BackfillPlan:
     """Topics that fill global stores; they are read before the first stage."""
     orders: Mapping[str, str]
     """The order in which the records of each history are processed, ``"offset"`` or ``"time"``."""
+    notes: tuple[str, ...] = ()
+    """Remarks on the histories, such as columns that are not read."""
 
     def explain(self) -> str:
         """Returns the plan as text: each stage with its inputs, stores and outputs."""
@@ -68,6 +72,7 @@ class BackfillPlan:
             lines += [f"    sends round {topic}" for topic in sorted(stage.looped)]
             lines += [f"    keeps {store}" for store in stage.stores]
             lines += [f"    writes {topic}" for topic in sorted(stage.topics_written - stage.looped)]
+        lines += [f"  note: {note}" for note in self.notes]
         return "\n".join(lines)
 
     def _input(self, one: StageInput) -> str:
@@ -97,13 +102,16 @@ class Backfill:
     :param wall_clock: ``"off"`` lets the wall clock stand still at the time at which the run began, so that nothing is
         done by it; ``"event-time"`` moves it with the timestamps of the records.
     :param initial_state: the result of an earlier backfill of the same stores: tables begin with its tables, and the
-        history continues where its history ended.
+        history continues where its history ended. Or tables by store, as ``read_table(..., raw=True)`` returns them, of
+        key-value, window and session stores; times of partitions and operators begin with the history then.
     :param outputs: ``"all"`` keeps the records that sinks write, ``"none"`` keeps tables only, which is faster.
     :param on_cycle: ``"single_task"`` runs subtopologies that feed each other in one task, ``"error"`` refuses them.
     :param on_error: ``"fail"`` ends the backfill with the first record that cannot be read or processed,
         ``"dead_letter"`` sets such records aside; a handler in the configuration is not used then.
     :param cut: where live workers will begin, made before the history is read; it is kept with the run, so that
         :func:`streams.spark.bootstrap` takes it. Histories that go beyond it are refused.
+    :param flush_at_end: whether to send on, after the last record, what waits for later ones: suppressed changes, final
+        results of windows that are open, records of joins that wait. For analyses: such a result is not handed over.
     """
 
     spark: SparkSession
@@ -116,11 +124,12 @@ class Backfill:
     config: StreamsConfig | Mapping[str, Any] = field(default_factory=dict)
     order: Order = "auto"
     wall_clock: Literal["off", "event-time"] = "off"
-    initial_state: BackfillResult | None = None
+    initial_state: BackfillResult | Mapping[str, DataFrame] | None = None
     outputs: Literal["all", "none"] = "all"
     on_cycle: Literal["single_task", "error"] = "single_task"
     on_error: Literal["fail", "dead_letter"] = "fail"
     cut: Cut | None = None
+    flush_at_end: bool = False
 
     def __post_init__(self) -> None:
         """Checks the options, and that the topology can be made.
@@ -136,6 +145,11 @@ class Backfill:
             raise UnsupportedForBackfill(
                 "a backfill does not run over Spark Connect: its driver writes the run directory that the executors"
                 " share. Run it by spark-submit, or with a session whose master is the cluster's"
+            )
+        if self.flush_at_end and self.cut is not None:
+            raise UnsupportedForBackfill(
+                "flush_at_end with a cut: a result whose windows were closed early cannot be handed over to live"
+                " workers. Leave out one of the two"
             )
         _ = self._directory, self._made
 
@@ -179,6 +193,7 @@ class Backfill:
         stages = plan_stages(self._made, self._settings.dotted(), self.inputs, counts, on_cycle=self.on_cycle)
         for topic, history in self.inputs.items():
             history.check(topic)
+            check_values(topic, history, self._made, self._settings)
             if self.order == "offset" and history.offset is None:
                 raise UnsupportedForBackfill(
                     f"order='offset' needs offsets, and the history of topic {topic!r} has none: say order='time', or"
@@ -187,12 +202,20 @@ class Backfill:
                 )
         for stage in stages:
             self._check_extractors(stage)
-            if self.initial_state is not None:
+            if isinstance(self.initial_state, BackfillResult):
                 earlier_state(self.initial_state, stage)
+        self._given(stages)
         _ = self._checked_cut
         globals_ = tuple(dict.fromkeys(store.topic for store in self._made.global_stores.values()))
         orders = {topic: "time" if order_by_time(one, self.order) else "offset" for topic, one in self.inputs.items()}
-        return BackfillPlan(self.application_id, stages, globals_, orders)
+        notes = tuple(note for topic, one in self.inputs.items() if (note := one.unread(topic)) is not None)
+        return BackfillPlan(self.application_id, stages, globals_, orders, notes)
+
+    def _given(self, stages: Iterable[Stage]) -> list[GivenTable]:
+        """Returns the tables that stores begin with, if they are given as DataFrames."""
+        if self.initial_state is None or isinstance(self.initial_state, BackfillResult):
+            return []
+        return given_tables(self.initial_state, stages, self._made, self._settings)
 
     def _counts(self) -> dict[str, int]:
         counts = {topic: one.partitions for topic, one in self.inputs.items() if one.partitions is not None}
@@ -248,13 +271,14 @@ class Backfill:
         started_ms = self._directory.begin(self._wanted(plan), resume=resume, now_ms=self._clock.time_ms())
         try:
             globals_ = {topic: self._global_files(n, topic) for n, topic in enumerate(plan.global_topics)}
+            initial = self._initial_files(plan.stages)
             reports: list[StageReport] = []
             for stage in plan.stages:
                 found = self._directory.done(self._directory.stage_path(stage.number))
                 if found is not None:
                     reports.append(stage_report(found, resumed=True))
                 else:
-                    reports.append(self._run_stage(stage, reports, globals_, started_ms))
+                    reports.append(self._run_stage(stage, reports, globals_, initial, started_ms))
             return BackfillResult(self.spark, self._directory, self._made, self._settings, reports)
         finally:
             self._directory.release()
@@ -273,9 +297,10 @@ class Backfill:
             "options": {
                 "order": self.order,
                 "wall_clock": self.wall_clock,
-                "initial_state": None if self.initial_state is None else self.initial_state.fingerprint,
+                "initial_state": self._described_state(plan.stages),
                 "outputs": self.outputs,
                 "on_error": self.on_error,
+                "flush_at_end": self.flush_at_end,
                 "cache_bytes": self._settings.statestore_cache_max_bytes,
                 "default_serdes": [
                     None if one is None else one.name
@@ -289,15 +314,37 @@ class Backfill:
             "stages": len(plan.stages),
         }
 
+    def _described_state(self, stages: Iterable[Stage]) -> Any:
+        """Returns data that two initial states have in common if they are the same, as far as that can be known."""
+        if isinstance(self.initial_state, BackfillResult):
+            return self.initial_state.fingerprint
+        return {one.topic: dict(one.history.description()) for one in self._given(stages)} or None
+
+    def _initial_files(self, stages: Iterable[Stage]) -> EarlierState | None:
+        """Returns the state that stores begin with, if it is given as DataFrames; writes it if it is not there."""
+        tables = self._given(stages)
+        if not tables:
+            return None
+        path = self._directory.initial_path()
+        found = self._directory.done(path)
+        if found is None:
+            self._directory.clear(path)
+            counts = {one.topic: one.partitions for one in tables}
+            write = write_given_rows(counts, str(self._directory.attempts_path(path)))
+            tasks = self._reports(given_rows(tables), write, "the initial state", max(counts.values()))
+            self._directory.complete(path, {"tasks": tasks})
+            found = self._directory.done(path)
+            assert found is not None
+        files = tuple(str(path / name) for task in found["tasks"] for name in task["files"])
+        return EarlierState({one.topic: one.topic for one in tables}, files, {})
+
     def _global_files(self, number: int, topic: str) -> tuple[str, ...]:
         """Returns files with the records of a topic that fills a global store; writes them if they are not there."""
         path = self._directory.global_path(number)
         found = self._directory.done(path)
         if found is None:
             self._directory.clear(path)
-            rows = placed_rows(
-                [history_rows(topic, self.inputs[topic], by_offset=self._by_offset(topic))], 1, in_one_task=True
-            )
+            rows = placed_rows([self._history_rows(topic, None)], 1, in_one_task=True)
             write = write_global_rows(topic, str(self._directory.attempts_path(path)))
             tasks = self._reports(rows, write, f"global topic {topic!r}", 1)
             self._directory.complete(path, {"topic": topic, "tasks": tasks})
@@ -306,13 +353,24 @@ class Backfill:
         return tuple(str(path / name) for task in found["tasks"] for name in task["files"])
 
     def _run_stage(
-        self, stage: Stage, reports: list[StageReport], globals_: Mapping[str, tuple[str, ...]], started_ms: int
+        self,
+        stage: Stage,
+        reports: list[StageReport],
+        globals_: Mapping[str, tuple[str, ...]],
+        initial: EarlierState | None,
+        started_ms: int,
     ) -> StageReport:
         path = self._directory.stage_path(stage.number)
         self._directory.clear(path)
         begin = self._clock.monotonic()
         inputs = [self._input_rows(one, reports) for one in stage.inputs]
-        job = replace(self._job(stage, inputs, globals_), started_ms=started_ms)
+        earlier = initial
+        if isinstance(self.initial_state, BackfillResult):
+            earlier = earlier_state(self.initial_state, stage)
+        elif initial is not None:
+            own = {topic for plan in stage.plans for topic in plan.changelogs.values()}
+            earlier = replace(initial, changelogs={topic: topic for topic in initial.changelogs if topic in own})
+        job = replace(self._job(stage, inputs, globals_), started_ms=started_ms, earlier=earlier)
         rows = placed_rows(inputs, stage.partitions, in_one_task=bool(stage.looped))
         tasks = self._reports(rows, run_stage_task(job), f"stage {stage.number}", stage.spark_tasks)
         tasks += self._run_missing(stage, job, tasks)
@@ -356,12 +414,18 @@ class Backfill:
         writers = sum(one.topic in task["counts"] for task in report.tasks)
         return written_rows(one.topic, read_rows(self.spark, [str(root / name) for name in files]), max(1, writers))
 
-    def _history_rows(self, topic: str, partitions: int) -> InputRows:
+    def _history_rows(self, topic: str, partitions: int | None) -> InputRows:
+        """Returns the rows of a history as bytes.
+
+        :param partitions: how many the topic has; ``None`` if it does not matter where a record is.
+        """
         history = self.inputs[topic]
         found = history_rows(topic, history, by_offset=self._by_offset(topic))
-        if history.encoded and history.partition is not None:
+        place = history.partition is None and partitions is not None
+        check = history.check_keys and history.partition is not None and partitions is not None
+        if history.encoded and not place and not check:
             return found
-        job = Preparation(self._shipped, topic, partitions, not history.encoded, history.partition is None)
+        job = Preparation(self._shipped, topic, partitions or 1, not history.encoded, place, check)
         columns = [f"`{name}` {kind}" for name, kind in found.rows.dtypes if name not in ("key", "value")]
         schema = ", ".join([*columns, "key binary", "value binary"])
         return replace(found, rows=found.rows.mapInArrow(prepared(job), schema))
@@ -386,7 +450,7 @@ class Backfill:
             kept_outputs=None if self.outputs == "all" else self._needed_outputs(),
             wall_clock=self.wall_clock,
             global_files=globals_,
-            earlier=None if self.initial_state is None else earlier_state(self.initial_state, stage),
+            flush_at_end=self.flush_at_end,
         )
 
     def _has_offsets(self, topic: str) -> bool:

@@ -6,6 +6,8 @@
     stage=0/kind=record/p3-a17.parquet          records that sinks wrote (formats: streams/spark/backfill/rows.py)
     stage=0/kind=state/p3-a17.parquet           rows of changelogs after the last record
     stage=0/kind=error/p3-a17.parquet           records that could not be processed
+    initial/...                                 the same, with the rows of tables that were given as a beginning
+    globals/topic=0/...                         the same, with the records of a topic that fills a global store
     stage=0/_DONE.json                          its tasks with their files; the stage is complete when it is there
 
 A task writes below ``_attempts``, which Spark and readers of Parquet leave out; the driver moves the files of the
@@ -34,6 +36,7 @@ ATTEMPTS = "_attempts"
 DONE = "_DONE.json"
 RUN = "run.json"
 GLOBALS = "globals"
+INITIAL = "initial"
 
 
 def local_path(path: str | os.PathLike[str]) -> Path:
@@ -147,6 +150,10 @@ class RunDirectory:
         """Returns the directory of the records of a global topic, by its place among them."""
         return self.path / GLOBALS / f"topic={number}"
 
+    def initial_path(self) -> Path:
+        """Returns the directory of the rows that stores begin with, if they are given as DataFrames."""
+        return self.path / INITIAL
+
     def attempts_path(self, directory: Path) -> Path:
         """Returns the directory below which the tasks of this run write."""
         return directory / ATTEMPTS / self.run_id
@@ -196,7 +203,7 @@ class RunDirectory:
         """Deletes the stages of an earlier run."""
         (self.path / RUN).unlink(missing_ok=True)
         for path in self.path.iterdir():
-            if path.name.startswith("stage=") or path.name == GLOBALS:
+            if path.name.startswith("stage=") or path.name in (GLOBALS, INITIAL):
                 shutil.rmtree(path)
 
     def _read_json(self, path: Path) -> dict[str, Any] | None:

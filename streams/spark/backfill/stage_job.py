@@ -62,5 +62,7 @@ class StageJob:
     """Files with the records of the topics that fill global stores."""
     earlier: EarlierState | None = None
     """The state that the stores begin with."""
+    flush_at_end: bool = False
+    """Whether results that wait for later records are sent on after the last one."""
     commit_bytes: int = 64 << 20
     """The bytes of uncommitted rows from which on a task writes them to its stores."""

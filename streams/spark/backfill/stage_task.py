@@ -105,6 +105,8 @@ def _run_one(
                 if runner.wants_commit():
                     runner.commit()
                 write()
+        if job.flush_at_end:
+            runner.end(write)
         runner.commit()
         write()
         checksums, state = output.write_state(runner)

@@ -16,7 +16,8 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 from processor_api.clock import Clock, SystemClock
@@ -26,7 +27,8 @@ from processor_api.topology import Topology
 from processor_api.topology_function import TopologyLike, topology_of
 from streams.config import StreamsConfig
 from streams.kafka.offset_metadata import TopicPartitionMetadata
-from streams.kafka.ports import KafkaClients, OffsetAndMetadata
+from streams.kafka.ports import GroupMember, KafkaClients, OffsetAndMetadata
+from streams.spark.errors import SparkBridgeError
 from streams.spark.handover.cluster import Cluster
 from streams.spark.handover.cut import Cut
 from streams.spark.handover.errors import (
@@ -36,6 +38,7 @@ from streams.spark.handover.errors import (
     ChangelogNotEmptyError,
     CutError,
     HistoryShortOfCutError,
+    InternalTopicMismatch,
 )
 from streams.spark.handover.finished_run import FinishedRun
 from streams.spark.handover.plan import (
@@ -51,6 +54,7 @@ from streams.spark.handover.plan import (
 from streams.spark.handover.published_outputs import OutputPublisher
 from streams.spark.handover.report import HandoverReport, StoreHandover
 from streams.spark.handover.rows import Sender, Sum, live_rows, read, sums_in_kafka
+from streams.spark.handover.snapshots import SnapshotWriter
 
 __all__ = ["BackfillRun", "bootstrap"]
 
@@ -93,6 +97,7 @@ def bootstrap(
     publish_outputs: Collection[str] = (),
     verify: bool = True,
     dry_run: bool = False,
+    snapshot_dir: str | os.PathLike[str] | None = None,
     clients: KafkaClients | None = None,
 ) -> HandoverReport:
     """Hands the result of a backfill over to the live application of a configuration.
@@ -109,10 +114,13 @@ def bootstrap(
     :param publish_outputs: topics whose records of the backfill are written to Kafka too, exactly once.
     :param verify: whether to read the changelogs back.
     :param dry_run: whether to check everything and to change nothing.
+    :param snapshot_dir: where to write snapshots of the stores too, which workers with this ``state.snapshot.dir`` take
+        in place of replaying changelogs.
     :param clients: makes the Kafka clients; librdkafka's by default.
     :raises ApplicationRunningError: if workers of the application run.
     :raises ChangelogNotEmptyError: if the application has state or offsets, without ``overwrite``.
-    :raises InternalTopicMismatch: if internal topics have other partition counts than the topology needs.
+    :raises InternalTopicMismatch: if internal topics have other partition counts than the topology needs, or settings
+        by which they would lose rows.
     :raises BackfillMismatchError: if the backfill is not complete, or of another topology.
     :raises CutError: if the cut does not fit the topics, with subclasses of its own for records that would be lost or
         processed twice.
@@ -127,6 +135,8 @@ def bootstrap(
     with Cluster(config, clients) as cluster:
         plan = plan_handover(cluster, topology_of(made, cluster.config), run.application_id)
         steps = _Bootstrap(cluster, plan, run, cut, overwrite=overwrite, verify=verify)
+        if snapshot_dir is not None and not dry_run:
+            steps.write_snapshots(Path(snapshot_dir))
         return steps.run(frozenset(publish_outputs), dry_run=dry_run)
 
 
@@ -151,19 +161,36 @@ class _Bootstrap:
         self._overwrite = overwrite
         self._verify = verify
         self._clock: Clock = SystemClock()
+        self._snapshots: SnapshotWriter | None = None
+        self._notes: list[str] = []
+
+    def write_snapshots(self, root: Path) -> None:
+        """Has `run` write snapshots of the stores below a directory.
+
+        :raises SparkBridgeError: if the changelogs are not to be read back, or it cannot be written.
+        """
+        if not self._verify:
+            raise SparkBridgeError(
+                "snapshot_dir needs verify=True: a snapshot stands for the rows that were read back from the changelog"
+            )
+        self._snapshots = SnapshotWriter(root, self._cluster, self._plan.application_id, self._clock)
 
     def run(self, topics: frozenset[str], *, dry_run: bool) -> HandoverReport:
         publisher = OutputPublisher(self._cluster, self._plan, self._run, topics)
         self._check_stopped()
+        self._check_settings()
         self._check_cut()
         former = self._former()
         if former.complete or dry_run:
-            stores = [self._stored(one) for one in self._plan.changelogs]
+            self._clear_snapshots()
+            look = self._stored if self._snapshots is None else self._verified
+            stores = [look(one) for one in self._plan.changelogs]
             published = publisher.counts() if dry_run and not former.complete else {}
             return self._report(stores, published, dry_run=dry_run)
         if self._plan.missing:
             self._cluster.admin.create_topics([self._plan.internal[name] for name in sorted(self._plan.missing)])
         self._step("internal topics exist")
+        self._clear_snapshots()
         done = publisher.resumed(former.note)
         self._commit(publisher.notes(done))
         self._step("handover begun")
@@ -190,20 +217,61 @@ class _Bootstrap:
             stores=tuple(stores),
             offsets=self._starts(),
             published=published,
+            notes=tuple(self._notes),
             dry_run=dry_run,
         )
+
+    # ------------------------------------------------------------------ snapshots
+
+    def _clear_snapshots(self) -> None:
+        if self._snapshots is not None:
+            self._snapshots.clear()
+
+    def _with_snapshots(
+        self, changelog: Changelog, sums: Mapping[TopicPartition, Sum], found: StoreHandover
+    ) -> StoreHandover:
+        """Writes the snapshots of a store whose changelog was read back, if they are asked for."""
+        if self._snapshots is None or not found.rows:
+            return found
+        tasks = sorted(self._run.tasks_of(changelog.source).items())
+        written, why = self._snapshots.write(changelog, tasks, sums)
+        if why:
+            self._notes.append(f"store {changelog.store!r} has no snapshot, workers replay its changelog: {why}")
+        return replace(found, snapshots=written)
+
+    def _verified(self, changelog: Changelog) -> StoreHandover:
+        """Compares the changelog of a handover that is complete with the backfill, and writes its snapshots."""
+        expected, expired = self._expected(changelog)
+        self._compare(changelog, expected)
+        return self._with_snapshots(changelog, expected, _handed_over(changelog, expected, expired))
 
     # ------------------------------------------------------------------ checks
 
     def _check_stopped(self) -> None:
         application = self._plan.application_id
-        members = self._cluster.admin.group_members(application)
+        members = self._members(application)
         if members:
             names = ", ".join(sorted({one.client_id for one in members})[:3])
             raise ApplicationRunningError(
                 f"application {application!r} runs: its group has {len(members)} members ({names}). Stop all workers,"
                 " and wait until they have left the group; or hand over to a new application id"
             )
+
+    def _members(self, application: str) -> list[GroupMember]:
+        """Returns the members of a group, whose coordinator may be on its way from one broker to another."""
+        until = self._clock.monotonic() + MEMBERS_S
+        while True:
+            try:
+                return self._cluster.admin.group_members(application)
+            except RetryableError:
+                if self._clock.monotonic() > until:
+                    raise
+            self._clock.wait(PAUSE_S)
+
+    def _check_settings(self) -> None:
+        if self._plan.harmful:
+            topic = min(self._plan.harmful)
+            raise InternalTopicMismatch("; ".join(self._plan.harmful.values()), topic=topic)
 
     def _check_cut(self) -> None:
         places = self._plan.sources
@@ -334,7 +402,7 @@ class _Bootstrap:
         if former.resumed and any(ends.values()):
             expected, expired = self._expected(changelog)
             if self._in_kafka(changelog) == expected:
-                return _handed_over(changelog, expected, expired)
+                return self._with_snapshots(changelog, expected, _handed_over(changelog, expected, expired))
         if any(ends.values()):
             if not (former.resumed or self._overwrite):
                 raise ChangelogNotEmptyError(
@@ -354,7 +422,8 @@ class _Bootstrap:
             sender.finish()
         if self._verify:
             self._compare(changelog, sums)
-        return _handed_over(changelog, sums, expired, written=sum(one.rows for one in sums.values()))
+        found = _handed_over(changelog, sums, expired, written=sum(one.rows for one in sums.values()))
+        return self._with_snapshots(changelog, sums, found)
 
     def _expected(self, changelog: Changelog) -> tuple[dict[TopicPartition, Sum], int]:
         sums: dict[TopicPartition, Sum] = {}

@@ -26,7 +26,8 @@ def check_handover(
 ) -> HandoverReport:
     """Returns whether the live application of a configuration can start, and what keeps it from starting.
 
-    It looks at the same as a worker does before it starts; it changes nothing, and needs no Spark. The rows of a store
+    It looks at the same as a worker does before it starts, and at the settings of internal topics, with some of which
+    state would be lost; it changes nothing, and needs no Spark. The rows of a store
     in the report are the records that its changelog has, which may be more than one for a key.
 
     :param topology: the topology of the application, or the function that makes it.
@@ -37,7 +38,7 @@ def check_handover(
         places = [place for _, place in plan.inputs() if place.topic not in plan.missing]
         committed = cluster.reader.committed(places)
         metadata = [TopicPartitionMetadata.decode(one.metadata) for one in committed.values()]
-        problems = _problems(cluster, plan, committed)
+        problems = [*_problems(cluster, plan, committed), *plan.harmful.values()]
         runs = {one.handed_over or (one.handover or "").split(" ")[0] for one in metadata} - {""}
         members = cluster.admin.group_members(plan.application_id)
         return HandoverReport(

@@ -45,4 +45,5 @@ class HistoryShortOfCutError(SparkBridgeError):
 
 
 class InternalTopicMismatch(SparkBridgeError):
-    """An internal topic exists with another number of partitions than the topology needs."""
+    """An internal topic exists with another number of partitions than the topology needs, or with settings by which it
+    loses rows."""

@@ -21,6 +21,7 @@ from streams.kafka.internal_topics import (
 )
 from streams.kafka.offset_metadata import TopicPartitionMetadata, changelog_mark
 from streams.kafka.ports import NewTopic, OffsetAndMetadata
+from streams.kafka.topic_settings import harmful_settings
 from streams.runtime.plan.task_plan import TaskPlan, plan_tasks
 from streams.spark.handover.cluster import Cluster
 from streams.spark.handover.cut import Cut
@@ -68,6 +69,8 @@ class HandoverPlan:
     missing: frozenset[str]
     """Internal topics that do not exist."""
     changelogs: tuple[Changelog, ...]
+    harmful: Mapping[str, str]
+    """Internal topics that would lose records, each with the reason and what to do about it."""
     written_topics: frozenset[str]
     """Topics of the user that sinks write."""
 
@@ -84,6 +87,23 @@ class HandoverPlan:
     def repartitioned(self) -> list[TopicPartition]:
         """The input partitions that the application writes itself."""
         return [place for plan, place in self.inputs() if place.topic in plan.repartition_topics]
+
+
+def _harmful(cluster: Cluster, existing: Mapping[str, NewTopic]) -> dict[str, str]:
+    """Returns the internal topics whose settings lose records of the application, or their times."""
+    found = {}
+    settings = cluster.admin.topic_settings(existing)
+    for name in sorted(settings):
+        if needed := harmful_settings(existing[name].configs, settings[name]):
+            has = settings[name]
+            differences = ", ".join(f"{key} is {has.get(key)}, needs {value}" for key, value in needed.items())
+            given = ",".join(f"{key}=[{value}]" for key, value in needed.items())
+            found[name] = (
+                f"internal topic {name!r} has settings by which state is lost: {differences}. Change them"
+                f" (kafka-configs.sh --entity-type topics --entity-name {name} --alter --add-config '{given}'), or"
+                " delete the topic while the application is stopped and has no state, so that it is made again"
+            )
+    return found
 
 
 def plan_handover(cluster: Cluster, topology: Topology, run_application_id: str) -> HandoverPlan:
@@ -105,19 +125,21 @@ def plan_handover(cluster: Cluster, topology: Topology, run_application_id: str)
     except TopologyError as error:
         raise InternalTopicMismatch(error.message) from error
     tasks = plan_tasks(topology, settings, readable)
+    internal = {
+        name: NewTopic(
+            name=name,
+            partitions=count,
+            replication_factor=config.replication_factor,
+            configs=known[name].configs,
+        )
+        for name, count in counts.items()
+    }
     return HandoverPlan(
         application_id=config.application_id,
         tasks=tasks,
-        internal={
-            name: NewTopic(
-                name=name,
-                partitions=count,
-                replication_factor=config.replication_factor,
-                configs=known[name].configs,
-            )
-            for name, count in counts.items()
-        },
+        internal=internal,
         missing=frozenset(missing),
+        harmful=_harmful(cluster, {name: one for name, one in internal.items() if name not in missing}),
         changelogs=tuple(
             Changelog(
                 store, plan.topology.stores[store], topic, changelog_name(run_application_id, store), counts[topic]
@@ -154,6 +176,12 @@ def check_run(plan: HandoverPlan, run: FinishedRun) -> None:
 
     :raises BackfillMismatchError: if stores or partitions are not those of the topology and its topics.
     """
+    options = run.run.get("options")
+    if isinstance(options, Mapping) and options.get("flush_at_end"):
+        raise BackfillMismatchError(
+            f"the backfill in {str(run.path)!r} was run with flush_at_end: its windows were closed early, and a live"
+            " worker would send their results again. Run it without, in another directory"
+        )
     for one in plan.changelogs:
         found = sorted(run.tasks_of(one.source))
         if not found:

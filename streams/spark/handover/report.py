@@ -23,6 +23,8 @@ class StoreHandover:
     """Rows that were left out, because a live store would not show them any more."""
     written: int = 0
     """Rows that this call wrote; fewer than all where an earlier call had written them."""
+    snapshots: int = 0
+    """Partitions of which a snapshot was written."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,9 @@ class HandoverReport:
         lines = [f"handover{run} to application {self.application_id!r} {what}"]
         for one in self.stores:
             left = f", {one.expired:,} expired ones left out" if one.expired else ""
+            taken = f", {one.snapshots} snapshots" if one.snapshots else ""
             lines.append(
-                f"  store {one.store}: {one.rows:,} rows in {one.partitions} partitions of {one.changelog}{left}"
+                f"  store {one.store}: {one.rows:,} rows in {one.partitions} partitions of {one.changelog}{left}{taken}"
             )
         lines += [f"  topic {topic}: {count:,} records published" for topic, count in sorted(self.published.items())]
         by_topic: dict[str, list[str]] = {}

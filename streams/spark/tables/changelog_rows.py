@@ -58,7 +58,11 @@ def table_of_rows(
 
 
 def _stream_times(rows: DataFrame, layout: TableLayout) -> dict[int, int]:
-    """Returns the largest time in the keys of each partition. No time is negative, so their bytes compare alike."""
+    """Returns the time of each partition by which rows expire: the largest in its keys, whose bytes compare as they do,
+    since no time is negative; with a time to live the largest timestamp."""
+    if layout.time_to_live_ms is not None:
+        stamps = rows.groupBy("partition").agg({"ts": "max"}).collect()
+        return {row["partition"]: row["max(ts)"] for row in stamps}
     if layout.form not in (WINDOW, SESSION):
         return {}
     tail = 12 if layout.form == WINDOW else 16

@@ -20,6 +20,7 @@ from streams.kafka.confluent.clients import ConfluentClients
 from streams.kafka.ports import Admin, Consumer
 from streams.spark.errors import NaiveTimestampError, OffsetRangeLost, SparkBridgeError, UnknownPartitionCount
 from streams.spark.tables.ranges import OffsetRange, OffsetRanges, check_isolation
+from streams.spark.tables.times import first_records
 
 __all__ = [
     "ClusterConfig",
@@ -52,7 +53,8 @@ def pin_offsets(
     """Returns the offsets that topics have now, from ``start`` to ``end``.
 
     With ``read_committed``, ``"latest"`` is the last stable offset: behind it a transaction may be open, and be aborted
-    yet. A time means the first offset with that timestamp or a later one, and the end where there is none.
+    yet. A time means the first record with that timestamp or a later one, and the end where there is none. The broker
+    finds it, unless markers of transactions are in the way: then the records before it are read (`first_records`).
 
     :param start: for all topics, or by topic.
     :param partitions: only these; all by default.
@@ -71,8 +73,8 @@ def pin_offsets(
     with closing(kafka.consumer(consumer_settings(settings, isolation))) as consumer:
         low = consumer.beginning_offsets(found)
         high = consumer.end_offsets(found, timeout_s)
-        starts = _resolved(consumer, start, "start", names, low, high)
-        ends = _resolved(consumer, end, "end", names, low, high)
+        starts = _resolved(consumer, start, "start", names, low, high, timeout_s)
+        ends = _resolved(consumer, end, "end", names, low, high, timeout_s)
     ranges = tuple(OffsetRange(*one, starts[one], max(starts[one], ends[one])) for one in found)
     return OffsetRanges(ranges, admin.topic_ids(names), isolation)
 
@@ -144,6 +146,7 @@ def _resolved(
     topics: Sequence[str],
     low: Mapping[TopicPartition, int],
     high: Mapping[TopicPartition, int],
+    timeout_s: float,
 ) -> dict[TopicPartition, int]:
     found: dict[TopicPartition, int] = {}
     for topic in topics:
@@ -159,7 +162,8 @@ def _resolved(
         else:
             ms = _ms(place, what)
             times = _until_answered(lambda: consumer.offsets_for_time(dict.fromkeys(of_topic, ms)))  # noqa: B023
-            found |= {one: min(max(offset, low[one]), high[one]) for one, offset in times.items()}
+            reached = {one: min(max(offset, low[one]), high[one]) for one, offset in times.items()}
+            found |= first_records(consumer, reached, high, ms, timeout_s)
     return found
 
 

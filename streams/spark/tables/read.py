@@ -98,7 +98,8 @@ def read_table(
     :param application_id: where the configuration names no application.
     :param raw: keys and values as bytes.
     :param versions: ``"latest"``, or ``"all"`` that a versioned store still keeps.
-    :param expired_windows: also those behind the store's retention, which the changelog may keep longer.
+    :param expired_windows: also those behind the store's retention, which the changelog may keep longer, and keys whose
+        time to live is over.
     :raises UnsupportedStore: if there is no such store, or it has no changelog.
     :raises UnknownPartitionCount: if its changelog does not exist: the application has not run yet, or has another id.
     :raises OffsetRangeLost: if pinned records are not in the changelog any more.

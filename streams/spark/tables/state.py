@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from processor_api.stores.time_to_live import RECORD_TIME
 from processor_api.topology_function import TopologyLike
 from state.directory.inspect import applications_in, tasks_of
 from state.offline.stores import StoredStore, scan, stores_in
 from state.rocksdb.reader import DatabaseReader
 from state.versioned.history import VERSIONS
 from state.windowed.segments import FACTS, FACTS_KEY
+from state.write_buffer.time_to_live import EXPIRY, EXPIRY_ROW
 from streams.config import StreamsConfig
 from streams.spark.errors import SparkBridgeError, UnsupportedStore
 from streams.spark.tables.changelog_rows import table_of_rows
@@ -227,14 +229,19 @@ def _entries(plan: StatePlan, reader: DatabaseReader, store: StoredStore) -> Ite
             [row.key for row in chunk], [row.value for row in chunk], [row.timestamp for row in chunk], nothing,
             [row.headers for row in chunk] if layout.headers else None, times,
         )  # fmt: skip
-        if layout.form in (WINDOW, SESSION) and not plan.expired:
+        if layout.form != VERSIONED and not plan.expired:
             entries = layout.without_expired(entries, stream_time)
         if len(entries):
             yield entries
 
 
 def _stream_time(reader: DatabaseReader, store: StoredStore, layout: TableLayout) -> int:
-    """Returns the stream time that a store of windows, sessions or versions has noted; -1 if it has none."""
+    """Returns the stream time that a store of windows, sessions or versions, or one with a time to live by the
+    timestamps of its values, has noted; -1 if it has none."""
+    if layout.time_to_live_ms is not None:
+        known = EXPIRY in store.suffixes
+        times = reader.family(f"{store.name}.{EXPIRY}").get(RECORD_TIME.encode()) if known else None
+        return -1 if times is None or len(times) != EXPIRY_ROW.size else int(EXPIRY_ROW.unpack(times)[0])
     for suffix in store.suffixes:
         family = reader.family(f"{store.name}.{suffix}")
         if layout.form in (WINDOW, SESSION):

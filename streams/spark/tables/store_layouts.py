@@ -6,6 +6,7 @@ from typing import Any
 
 from processor_api.errors import ConfigError
 from processor_api.stores.factory import StoreBuilder
+from processor_api.stores.time_to_live import RECORD_TIME
 from processor_api.topology import Topology
 from processor_api.topology_function import topology_of
 from state.registry.kinds import BUILT_IN
@@ -69,6 +70,7 @@ def table_layout(
     if form in (WINDOW, SESSION):
         shows_limit = kind.startswith("time-ordered") and form == WINDOW
         retention = Retention.of(builder, persistent=builder.supplier.persistent, shows_limit=shows_limit)
+    lives = builder.time_to_live
     key, value = Column("key", "binary"), Column("value", "binary")
     if not raw:
         key = _column("key", builder.key_serde, config.default_key_serde, store, topic)
@@ -83,6 +85,7 @@ def table_layout(
         window_size_ms=parameters.get("window_size_ms"),
         duplicates=bool(parameters.get("retain_duplicates")),
         retention=retention,
+        time_to_live_ms=lives.ms if lives is not None and lives.by == RECORD_TIME else None,
         parameters=dict(parameters),
         from_source=from_source,
     )

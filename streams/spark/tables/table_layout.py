@@ -57,6 +57,8 @@ class TableLayout:
     window_size_ms: int | None = None
     duplicates: bool = False
     retention: Retention | None = None
+    time_to_live_ms: int | None = None
+    """The time for which a key lives after the timestamp of its value; ``None`` if it does not expire by that."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Those of the store's supplier."""
     offsets: bool = True
@@ -104,9 +106,11 @@ class TableLayout:
     def arrow_schema(self) -> pa.Schema:
         return pa.schema([(name, arrow) for name, _, arrow in self._columns()])
 
-    def stream_time(self, keys: Sequence[bytes]) -> int:
-        """Returns the largest time of windows or sessions in changelog keys, which the store has observed; -1 for
-        other kinds."""
+    def stream_time(self, keys: Sequence[bytes], timestamps: Sequence[int]) -> int:
+        """Returns the largest time by which rows expire that the store has observed in changelog records: that of
+        windows or sessions, or with a time to live the timestamp; -1 for other kinds."""
+        if self.time_to_live_ms is not None:
+            return max(timestamps, default=-1)
         if self.form not in (WINDOW, SESSION) or not keys:
             return -1
         size = _WINDOW_TAIL if self.form == WINDOW else _SESSION_TAIL
@@ -154,10 +158,16 @@ class TableLayout:
 
     def without_expired(self, entries: Entries, stream_time: int) -> Entries:
         """Returns the entries that the store would show at a stream time."""
-        if self.retention is None or stream_time < 0 or not entries.times:
+        if stream_time < 0:
             return entries
-        times: Any = entries.times["window_start" if self.form == WINDOW else "window_end"]
-        live = np.asarray(times) >= self.retention.live_from(stream_time)
+        if self.time_to_live_ms is not None:
+            stamps = np.asarray([-1 if ms is None else ms for ms in entries.timestamps], np.int64)
+            live = (stamps > stream_time - self.time_to_live_ms) | (stamps < 0)
+        elif self.retention is None or not entries.times:
+            return entries
+        else:
+            times: Any = entries.times["window_start" if self.form == WINDOW else "window_end"]
+            live = np.asarray(times) >= self.retention.live_from(stream_time)
         if live.all():
             return entries
         kept = np.flatnonzero(live).tolist()

@@ -85,7 +85,7 @@ class TablePlan:
         rows = LatestByKey(folder, self.memory_bytes)
         try:
             for batch in records:
-                stream_time = max(stream_time, layout.stream_time(batch[0]))
+                stream_time = max(stream_time, layout.stream_time(batch[0], batch[2]))
                 rows.add(*batch)
             for chunk in rows.chunks():
                 entries = layout.split_keys(_entries(chunk), _places(layout, wanted.partition, chunk))

@@ -135,6 +135,19 @@ class AdminContract:
         assert after[other] == before[other]
         assert self.cluster.admin.topic_ids([]) == {}
 
+    def test_settings_of_topics_are_returned_with_their_defaults(self) -> None:
+        """Settings are returned by one call for all topics; a topic that does not exist is left out."""
+        plain, compacted, missing = self.cluster.topic(1), self.cluster.name("compacted"), self.cluster.name("missing")
+        configs = {"cleanup.policy": "compact,delete", "retention.ms": "86400001", "min.insync.replicas": "1"}
+        self.cluster.admin.create_topics([NewTopic(name=compacted, partitions=1, configs=configs)])
+        found = self.cluster.admin.topic_settings([plain, compacted, missing])
+        assert found.keys() == {plain, compacted}
+        assert configs.items() <= found[compacted].items()
+        defaults = {"cleanup.policy": "delete", "min.compaction.lag.ms": "0", "message.timestamp.type": "CreateTime"}
+        assert defaults.items() <= found[plain].items()
+        assert found[plain]["delete.retention.ms"] == "86400000"
+        assert self.cluster.admin.topic_settings([]) == {}
+
     def test_deleted_records_are_not_read(self) -> None:
         """The log starts at the offset given; other partitions keep theirs; offsets go on."""
         topic = self.cluster.topic(2)

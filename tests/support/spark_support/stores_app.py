@@ -29,7 +29,7 @@ __all__ = ["HOUR", "SETTINGS", "STORES", "copied", "records", "recreate", "topol
 S, L = Serdes.STRING, Serdes.LONG
 HOUR = 3_600_000
 RETENTION = 4 * HOUR
-STORES = ("plain", "timestamped", "headers", "json", "list", "window", "doubles", "session", "versioned")
+STORES = ("plain", "timestamped", "headers", "json", "list", "window", "doubles", "session", "versioned", "expiring")
 SETTINGS = {"default.key.serde": "string", "default.value.serde": "string", "statestore.cache.max.bytes": 0}
 
 
@@ -53,6 +53,7 @@ class Keeper(Processor[Any, Any, Any, Any]):
         store("doubles").put(key, value, start)
         store("session").put(Windowed(key, Window(start, time)), size)
         store("versioned").put(key, value, time)
+        store("expiring").put(key, None if value is None else ValueAndTimestamp(value, time))
 
 
 def topology() -> Topology:
@@ -67,6 +68,7 @@ def topology() -> Topology:
         Stores.window_store("window", RETENTION, hour),
         Stores.window_store("doubles", RETENTION, hour, retain_duplicates=True),
         Stores.session_store("session", RETENTION, value_serde=L),
+        kv("expiring", with_timestamps=True).with_time_to_live(3 * HOUR // 2),
         Stores.versioned_key_value_store_builder(Stores.persistent_versioned_key_value_store("versioned", RETENTION)),
     ]
     made = Topology().add_source("source", "input").add_processor("keeper", Keeper, "source")

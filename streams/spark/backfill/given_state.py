@@ -1,0 +1,193 @@
+"""Tables that are given as DataFrames, as the beginning of a backfill: written as the rows of changelogs first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from processor_api.topology import Topology
+from streams.config import StreamsConfig
+from streams.spark.backfill.errors import HistorySchemaError, UnsupportedForBackfill
+from streams.spark.backfill.history import HEADERS, History
+from streams.spark.backfill.rows import COLUMNS, RowWriter
+from streams.spark.backfill.stages import Stage
+from streams.spark.backfill.task_errors import passed_to_driver
+from streams.spark.errors import NullTimestampError, PartitionMismatchError, SparkBridgeError
+from streams.spark.tables.store_layouts import table_layout
+from streams.spark.tables.table_layout import KEY_VALUE, SESSION, WINDOW
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["GivenTable", "given_rows", "given_tables", "write_given_rows"]
+
+
+class GivenTable:
+    """The table of one store, checked: a DataFrame as ``read_table(..., raw=True)`` returns it.
+
+    :raises SparkBridgeError: if it cannot be the beginning of the store; one of its subclasses says why.
+    """
+
+    def __init__(self, store: str, topic: str, partitions: int, form: str, df: DataFrame) -> None:
+        self.topic = topic
+        self.partitions = partitions
+        self._form = form
+        columns = dict(df.dtypes)
+        self.history = History(df, offset=None, headers="headers" if columns.get("headers") == HEADERS else None)
+        try:
+            self.history.check(topic)
+        except HistorySchemaError as error:
+            raise HistorySchemaError(
+                f"initial_state of store {store!r} has other columns than its table: {error.message}. Give what"
+                " read_table(..., raw=True) or BackfillResult.table(..., raw=True) returns",
+                store=store,
+            ) from error
+        needed = {WINDOW: ("window_start",), SESSION: ("window_start", "window_end")}.get(form, ())
+        for name in needed:
+            if columns.get(name) != "timestamp":
+                raise HistorySchemaError(
+                    f"initial_state of store {store!r} has no column {name!r} of the type timestamp, which the table of"
+                    f" a {form} store has: give what read_table(..., raw=True) returns",
+                    store=store,
+                )
+
+    def rows(self) -> DataFrame:
+        """Returns the rows of the changelog: ``topic``, ``pid``, ``key``, ``value``, ``ts``, ``headers``."""
+        from pyspark.sql import functions
+
+        history = self.history
+        return history.df.select(
+            functions.lit(self.topic).alias("topic"),
+            history.column("partition", "int").cast("int").alias("pid"),
+            functions.expr(self._key()).alias("key"),
+            history.column("value", "binary").alias("value"),
+            history.time_column().alias("ts"),
+            history.column("headers", HEADERS).alias("headers"),
+        )
+
+    def _key(self) -> str:
+        """Returns the expression of the changelog's key (formats 9); times in keys are never negative."""
+        if self._form == KEY_VALUE:
+            return "key"
+        if self._form == SESSION:
+            return f"concat(key, {_packed('unix_millis(window_end)', 8)}, {_packed('unix_millis(window_start)', 8)})"
+        number = "sequence" if "sequence" in self.history.df.columns else "0"
+        return f"concat(key, {_packed('unix_millis(window_start)', 8)}, {_packed(number, 4)})"
+
+
+def _packed(number: str, size: int) -> str:
+    return f"unhex(lpad(hex({number}), {2 * size}, '0'))"
+
+
+def given_tables(
+    given: Mapping[str, DataFrame], stages: Iterable[Stage], topology: Topology, config: StreamsConfig
+) -> list[GivenTable]:
+    """Returns the tables with which stores begin.
+
+    :raises UnsupportedForBackfill: if the rows of a store cannot be made of a table.
+    :raises HistorySchemaError: if a DataFrame lacks columns.
+    :raises SparkBridgeError: if there is no such store.
+    """
+    own = {
+        store: (topic, plan.tasks)
+        for stage in stages
+        for plan in stage.plans
+        for store, topic in plan.changelogs.items()
+        if store not in plan.source_changelogs
+    }
+    found = []
+    for store, df in given.items():
+        if store not in own:
+            near = get_close_matches(store, sorted(own), n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else f": there are {', '.join(sorted(own)) or 'none'}"
+            raise SparkBridgeError(f"initial_state has no store {store!r} with a changelog of its own to fill{hint}")
+        form = table_layout(config, topology, store, raw=True).form
+        if form not in (KEY_VALUE, WINDOW, SESSION):
+            raise UnsupportedForBackfill(
+                f"the store {store!r} cannot begin with a DataFrame, since its table is not all that its changelog has:"
+                " give the result of an earlier backfill as initial_state",
+                store=store,
+            )
+        found.append(GivenTable(store, *own[store], form, df))
+    return found
+
+
+def given_rows(tables: list[GivenTable]) -> DataFrame:
+    """Returns the rows of all tables, each partition in the task of its number."""
+    from pyspark.sql import functions
+
+    together = reduce(lambda first, second: first.unionByName(second), [one.rows() for one in tables])
+    return together.repartitionById(max(one.partitions for one in tables), functions.col("pid"))
+
+
+def write_given_rows(
+    tables: Mapping[str, int], attempts: str
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Returns the function that Spark's ``mapInArrow`` runs to write the rows of changelogs.
+
+    :param tables: the number of partitions of each changelog.
+    :param attempts: the directory in which each attempt makes its own.
+    """
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        partition, attempt = context.partitionId(), context.taskAttemptId()
+        name = f"p{partition}-a{attempt}"
+        writer, counts = RowWriter(Path(attempts) / name), dict.fromkeys(tables, 0)
+        try:
+            with passed_to_driver():
+                for batch in batches:
+                    for topic in pc.unique(batch.column("topic")).to_pylist():
+                        own = batch.filter(pc.equal(batch.column("topic"), topic))
+                        _check(own, topic, partition, tables[topic])
+                        own = own.filter(pc.is_valid(own.column("value")))
+                        writer.write("state", _state_rows(own, partition, counts[topic]))
+                        counts[topic] += own.num_rows
+            files = [f"{name}/{kind}.parquet" for kind in writer.finish()]
+        finally:
+            writer.close()
+        report: dict[str, Any] = {"partition": partition, "attempt": attempt, "files": files, "counts": counts}
+        yield pa.RecordBatch.from_arrays([pa.array([json.dumps(report)])], names=["report"])
+
+    return run
+
+
+def _check(rows: pa.RecordBatch, topic: str, partition: int, count: int) -> None:
+    numbers = rows.column("pid")
+    if numbers.null_count or pc.min_max(numbers).as_py() != {"min": partition, "max": partition} or partition >= count:
+        wrong = next((one for one in numbers.to_pylist() if one is None or one != partition), partition)
+        raise PartitionMismatchError(
+            f"a row of initial_state is in partition {wrong}, and {topic} has {count}: give the table of an application"
+            " with the same partitions",
+            topic=topic,
+        )
+    if rows.column("key").null_count:
+        raise HistorySchemaError("a row of initial_state has no key, or no time of its window", topic=topic)
+    if rows.column("ts").null_count:
+        raise NullTimestampError("a row of initial_state has no timestamp", topic=topic, partition=partition)
+
+
+def _state_rows(rows: pa.RecordBatch, partition: int, first: int) -> pa.RecordBatch:
+    count = rows.num_rows
+    columns = {
+        "topic": rows.column("topic"),
+        "partition": rows.column("pid"),
+        "seq": pa.array(range(first, first + count), pa.int64()),
+        "key": rows.column("key"),
+        "value": rows.column("value"),
+        "ts": rows.column("ts"),
+        "headers": rows.column("headers"),
+        "upstream": pa.array([partition] * count, pa.int32()),
+    }
+    arrays = [columns[field.name].cast(field.type) for field in COLUMNS]
+    return pa.RecordBatch.from_arrays(arrays, schema=COLUMNS)
