@@ -12,10 +12,12 @@ SEED ?=
 
 VENV := .venv
 PY := $(VENV)/bin/python
+PIP = $(PY) -m pip install --disable-pip-version-check --no-warn-script-location -c constraints.txt
 INSTALLED := $(VENV)/.installed
+DOCS_INSTALLED := $(VENV)/.installed-docs
 
 .DELETE_ON_ERROR:
-.PHONY: demo demo-spark test test-long test-pythons test-busy simulate check format golden kafka pictures bench clean
+.PHONY: demo demo-spark test test-long test-pythons test-busy simulate check format golden kafka pictures bench docs clean
 
 demo: $(INSTALLED)
 	$(PY) -m streams demo
@@ -29,7 +31,7 @@ demo-spark: $(INSTALLED)
 test: check
 	$(PY) -m pytest -n $(JOBS) --dist loadfile
 
-test-long: $(INSTALLED)
+test-long: $(INSTALLED) $(DOCS_INSTALLED)
 	$(PY) -m pytest -m slow
 	$(MAKE) test-pythons
 
@@ -67,6 +69,10 @@ kafka:
 pictures: $(INSTALLED)
 	$(PY) -m tools.timelines
 
+# The documentation as a site in build/site, which a browser opens without a server. A broken link ends it.
+docs: $(DOCS_INSTALLED)
+	$(PY) -m tools.site
+
 # BENCHMARKS="name ..." runs only those.
 bench: $(INSTALLED)
 	$(PY) -m benchmarks $(BENCHMARKS)
@@ -77,8 +83,17 @@ clean:
 
 # The build backends, ours and that of pyspark, go first and are then used as they are: ours is pinned like all else.
 $(INSTALLED): pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed" if sys.version_info < (3, 11) else 0)'
-	$(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install -q -c constraints.txt hatchling 'setuptools>=70.1'
-	$(PY) -m pip install -q -c constraints.txt --no-build-isolation -e '.[$(EXTRAS)]'
-	touch $@
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed" if sys.version_info < (3, 11) else 0)'
+	@echo "1 of 3: a virtual environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@echo "2 of 3: what builds the packages"
+	@$(PIP) hatchling 'setuptools>=70.1'
+	@echo "3 of 3: streams with $(EXTRAS), about 1.1 GB; PySpark is the largest package, and a slow network takes minutes"
+	@$(PIP) --no-build-isolation -e '.[$(EXTRAS)]'
+	@echo "$(VENV) is ready: . $(VENV)/bin/activate, or begin commands with $(VENV)/bin/"
+	@touch $@
+
+$(DOCS_INSTALLED): $(INSTALLED)
+	@echo "what builds the documentation, about 40 MB"
+	@$(PIP) --no-build-isolation -e '.[docs]'
+	@touch $@
