@@ -10,6 +10,7 @@ DECISIONS = DOCS / "decisions"
 
 NAVIGATION: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Start", ("README.md", "docs/first-topology.md", "examples/README.md")),
+    ("How-to", ("docs/deployment.md",)),
     ("Coming from", ("docs/from-java.md", "docs/migration.md")),
     (
         "Records and tables",

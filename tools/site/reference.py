@@ -64,7 +64,7 @@ REFERENCE = {
 
 
 def shown() -> dict[str, set[str]]:
-    """Every name of the reference, by the full name of its place: its own, or that of the class it is inherited from."""
+    """Every name of the reference, by the full name of its place: its own, or that of the class that has it."""
     found: dict[str, set[str]] = {}
     for group in REFERENCE.values():
         public = import_module(group.module)
