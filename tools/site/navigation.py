@@ -9,7 +9,7 @@ DOCS = ROOT / "docs"
 DECISIONS = DOCS / "decisions"
 
 NAVIGATION: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Start", ("README.md", "docs/first-topology.md", "examples/README.md")),
+    ("Start", ("README.md", "docs/install.md", "docs/first-topology.md", "examples/README.md")),
     ("How-to", ("docs/deployment.md",)),
     ("Coming from", ("docs/from-java.md", "docs/migration.md")),
     (
