@@ -10,7 +10,7 @@ DECISIONS = DOCS / "decisions"
 
 NAVIGATION: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Start", ("README.md", "docs/install.md", "docs/first-topology.md", "examples/README.md")),
-    ("How-to", ("docs/deployment.md",)),
+    ("How-to", ("docs/deployment.md", "docs/troubleshooting.md")),
     ("Coming from", ("docs/from-java.md", "docs/migration.md")),
     (
         "Records and tables",
