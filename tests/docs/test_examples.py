@@ -53,7 +53,7 @@ def name(page: Path) -> str:
 
 
 # What these pages show needs Kafka or Spark: tests/integration and tests/spark run it.
-ELSEWHERE = [ROOT / "docs" / f"spark{page}.md" for page in ("", "-backfill", "-handover")]
+ELSEWHERE = [ROOT / "docs" / f"{page}.md" for page in ("spark", "spark-backfill", "spark-handover", "tutorial-pyspark")]
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python") and page not in ELSEWHERE], ids=name)
@@ -61,7 +61,7 @@ def test_python_runs(page: Path) -> None:
     """Also through the test driver, with what the blocks assert; applications are made, and not started."""
     space: dict[str, Any] = {"__name__": "example"}
     for number, block in enumerate(blocks(page, "python")):
-        exec(compile(block, f"{name(page)}, block {number}", "exec"), space)
+        exec(compile(block, f"{name(page)}, block {number}", "exec", dont_inherit=True), space)
 
 
 def test_there_are_examples() -> None:

@@ -9,9 +9,30 @@ DOCS = ROOT / "docs"
 DECISIONS = DOCS / "decisions"
 
 NAVIGATION: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Start", ("README.md", "docs/install.md", "docs/first-topology.md", "examples/README.md")),
+    (
+        "Start",
+        (
+            "README.md",
+            "docs/install.md",
+            "docs/first-topology.md",
+            "docs/concepts.md",
+            "examples/README.md",
+            "docs/glossary.md",
+        ),
+    ),
+    (
+        "Tutorials",
+        (
+            "docs/tutorial-windows.md",
+            "docs/tutorial-joins.md",
+            "docs/tutorial-tables.md",
+            "docs/tutorial-exactly-once.md",
+            "docs/tutorial-testing.md",
+            "docs/tutorial-pyspark.md",
+        ),
+    ),
     ("How-to", ("docs/deployment.md", "docs/troubleshooting.md")),
-    ("Coming from", ("docs/from-java.md", "docs/migration.md")),
+    ("Coming from", ("docs/from-java.md", "docs/migration.md", "docs/from-quix.md", "docs/from-faust.md")),
     (
         "Records and tables",
         (

@@ -11,8 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md"), *ROOT.glob("examples/**/*.md")])
 SPARK = {
-    ROOT / "docs" / f"spark{page}.md": "tests/integration and tests/spark run the pages about Spark"
-    for page in ("", "-backfill", "-handover")
+    ROOT / "docs" / f"{page}.md": "tests/integration and tests/spark run the pages about Spark"
+    for page in ("spark", "spark-backfill", "spark-handover", "tutorial-pyspark")
 }
 """Pages whose blocks other tests run, and which."""
 BLOCK = re.compile(r"^(?:<!-- not run: ([^\n]+) -->\n)?```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -81,6 +81,8 @@ def prepare(page: Path, folder: Path) -> Path:
         example = page.parent if page.name == "README.md" else ROOT / "examples" / "01_word_count"
         return Path(shutil.copytree(example, folder / example.name, ignore=shutil.ignore_patterns("__pycache__")))
     files = {"app.py": APP, "cluster.toml": '"state.cleanup.delay.ms" = 600000\n', "kafka.toml": ""}
+    if page.name.startswith("tutorial-"):
+        files = {"app.py": blocks(page, "python")[0].text}
     if page == ROOT / "README.md":
         files = {"app.py": blocks(page, "python")[0].text, "streams.toml": blocks(page, "toml")[0].text}
     for name, text in files.items():
