@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from integration_support.counting import TASKS, Counting
 from integration_support.ownership import open_tasks, shared_tasks
 from integration_support.topics import Topics
@@ -63,6 +65,7 @@ def test_a_changed_topology_is_rolled_out_without_a_stop(tmp_path: Path, topics:
     assert shared_tasks([pod.worker for pod in (*old, *new)]) == []
 
 
+@pytest.mark.slow
 def test_a_supervisor_is_ready_when_all_its_workers_are(tmp_path: Path, topics: Topics, workers: Workers) -> None:
     """Also while they wait for another topology."""
     counting = Counting(topics, workers)
