@@ -12,12 +12,15 @@ SEED ?=
 
 VENV := .venv
 PY := $(VENV)/bin/python
+PIP = $(PY) -m pip install --disable-pip-version-check -c constraints.txt
+BASE_INSTALLED := $(VENV)/.installed-base
 INSTALLED := $(VENV)/.installed
+DOCS_INSTALLED := $(VENV)/.installed-docs
 
 .DELETE_ON_ERROR:
-.PHONY: demo demo-spark test test-long test-pythons test-busy simulate check format golden kafka pictures bench clean
+.PHONY: demo demo-spark test test-long test-pythons test-busy simulate check format golden kafka pictures bench docs clean
 
-demo: $(INSTALLED)
+demo: $(BASE_INSTALLED)
 	$(PY) -m streams demo
 
 # History in Parquet files, a backfill in Spark, and a live application that goes on with it, on a Kafka of its own.
@@ -29,7 +32,7 @@ demo-spark: $(INSTALLED)
 test: check
 	$(PY) -m pytest -n $(JOBS) --dist loadfile
 
-test-long: $(INSTALLED)
+test-long: $(INSTALLED) $(DOCS_INSTALLED)
 	$(PY) -m pytest -m slow
 	$(MAKE) test-pythons
 
@@ -67,6 +70,10 @@ kafka:
 pictures: $(INSTALLED)
 	$(PY) -m tools.timelines
 
+# The documentation as a site in build/site, which a browser opens without a server. A broken link ends it.
+docs: $(DOCS_INSTALLED)
+	$(PY) -m tools.site
+
 # BENCHMARKS="name ..." runs only those.
 bench: $(INSTALLED)
 	$(PY) -m benchmarks $(BENCHMARKS)
@@ -75,10 +82,24 @@ clean:
 	rm -rf $(VENV) $(VENV)-* build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The build backends, ours and that of pyspark, go first and are then used as they are: ours is pinned like all else.
-$(INSTALLED): pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed" if sys.version_info < (3, 11) else 0)'
-	$(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install -q -c constraints.txt hatchling 'setuptools>=70.1'
-	$(PY) -m pip install -q -c constraints.txt --no-build-isolation -e '.[$(EXTRAS)]'
-	touch $@
+# Only what an application needs: about 50 MB, some seconds. The build backend goes first, and is pinned like all else.
+$(BASE_INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed" if sys.version_info < (3, 11) else 0)'
+	@echo "a virtual environment in $(VENV), with streams and what it needs: about 50 MB"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) hatchling
+	@$(PIP) --no-build-isolation -e .
+	@echo "$(VENV) is ready: . $(VENV)/bin/activate, or begin commands with $(VENV)/bin/"
+	@touch $@
+
+# PySpark's build backend goes first and is then used as it is: it is pinned like all else.
+$(INSTALLED): $(BASE_INSTALLED)
+	@echo "what checks and tests need: about 1 GB more, half of it PySpark; a slow network takes minutes"
+	@$(PIP) 'setuptools>=70.1'
+	@$(PIP) --no-build-isolation -e '.[$(EXTRAS)]'
+	@touch $@
+
+$(DOCS_INSTALLED): $(INSTALLED)
+	@echo "what builds the documentation: about 80 MB"
+	@$(PIP) --no-build-isolation -e '.[docs]'
+	@touch $@

@@ -22,10 +22,11 @@ def public_names() -> Iterator[str]:
             yield f"{module_name}.{name}"
             found = getattr(module, name)
             if inspect.isclass(found):
-                yield from (f"{module_name}.{name}.{member}" for member in sorted(_members(found)))
+                yield from (f"{module_name}.{name}.{member}" for member in sorted(members(found)))
 
 
-def _members(kind: type[Any]) -> set[str]:
+def members(kind: type[Any]) -> set[str]:
+    """The public members of a class that are ours, inherited ones too."""
     own = [each for each in kind.__mro__ if each.__module__.partition(".")[0] not in FOREIGN]
     names = {name for each in own for name in (*vars(each), *vars(each).get("__annotations__", ()))}
     return {name for name in names if not name.startswith("_") and name != "model_config"}

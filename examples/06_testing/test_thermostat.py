@@ -1,4 +1,4 @@
-"""Three ways to test an application, by the fixtures that the library brings along:  pytest examples/06_testing"""
+"""Three ways to test an application, by the fixtures that the library brings along:  pytest"""
 
 from typing import Any
 

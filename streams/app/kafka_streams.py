@@ -175,6 +175,20 @@ class KafkaStreams:
             raise StreamsError("the application was not started: call start() first, or give wait() a timeout")
         return self._states.wait(timeout_s, state)
 
+    def is_ready(self) -> bool:
+        """Whether this process does its part: every task that it owns runs, or waits for workers of another topology.
+
+        A process without tasks is ready too. One that restores its tasks is not, nor one that has not reached a broker.
+        Workers of a new topology are ready while they wait until those of the old one have left, so that a rolling
+        update, which waits for the new ones to be ready, goes on.
+        """
+        threads = self._threads
+        if self.state is ClientState.RUNNING:
+            return True
+        if threads is None or self.state is not ClientState.REBALANCING:
+            return False
+        return all(one.is_ready() for one in threads)
+
     # ------------------------------------------------------------------ start
 
     def start(self) -> None:

@@ -14,6 +14,7 @@ from processor_api.topology_function import TopologyLike
 from state.directory.file_lock import has_process_locks
 from streams.cli.failures import CLEAN, CannotRun, report
 from streams.cli.logs_options import add_log_options, name_application
+from streams.cli.readiness import Readiness, shown_readiness
 from streams.cli.settings_options import Given, add_settings_options, given_settings
 from streams.cli.signals import on_stop_signals
 from streams.cli.supervision import SupervisorLine
@@ -63,6 +64,12 @@ def add_parser(commands: Any) -> None:
         metavar="MS",
         help="how long closing may take before the process is ended (default: %(default)s)",
     )
+    parser.add_argument(
+        "--ready-file",
+        metavar="FILE",
+        help="a file that exists while the application is ready: its tasks run, or it waits for workers of another"
+        " topology to leave; for probes of containers",
+    )
     parser.add_argument("--supervised-by", type=int, metavar="FD", help=argparse.SUPPRESS)
     trace = parser.add_argument_group("following records", "with a line of the logger streams.trace for each step")
     trace.add_argument("--trace-keys", metavar="KEY,...", help="follow the records with these keys (trace.keys)")
@@ -98,14 +105,18 @@ def run(
         arguments.set = settings
         stop_with_supervisor(line, stop, close_timeout_ms=arguments.close_timeout_ms)
     with on_stop_signals(stop.on_signal):
-        status = _run_here(arguments, stop, line)
+        if line is None:
+            with shown_readiness(arguments.ready_file) as ready:
+                status = _run_here(arguments, stop, line, ready)
+        else:
+            status = _run_here(arguments, stop, line, line.ready)
     if not stop.closed.is_set():
         sys.stdout.flush()
         hard_exit(status)
     return status
 
 
-def _run_here(arguments: argparse.Namespace, stop: StopRequest, line: SupervisorLine | None) -> int:
+def _run_here(arguments: argparse.Namespace, stop: StopRequest, line: SupervisorLine | None, ready: Readiness) -> int:
     """Runs the application in this process; returns the exit status."""
     try:
         with stop.loading():
@@ -118,7 +129,7 @@ def _run_here(arguments: argparse.Namespace, stop: StopRequest, line: Supervisor
         raise
     try:
         running = (lambda: None) if line is None else line.running
-        run_until_stopped(application, stop, close_timeout_ms=arguments.close_timeout_ms, running=running)
+        run_until_stopped(application, stop, close_timeout_ms=arguments.close_timeout_ms, running=running, ready=ready)
         return CLEAN
     except Exception as error:
         if line is not None:
@@ -169,10 +180,13 @@ def _supervise(arguments: argparse.Namespace) -> int:
 
     stop_timeout_s = arguments.close_timeout_ms / 1000 + _STOP_MARGIN_S
     command, settings = worker_command(arguments.words), arguments.set
-    supervisor = Supervisor(command, arguments.workers, stop_timeout_s=stop_timeout_s, settings=settings)
-    with on_stop_signals(supervisor.on_signal):
-        _config(arguments)  # errors are printed once, not by each worker
-        status = supervisor.run()
+    with shown_readiness(arguments.ready_file) as ready:
+        supervisor = Supervisor(
+            command, arguments.workers, stop_timeout_s=stop_timeout_s, settings=settings, ready=ready
+        )
+        with on_stop_signals(supervisor.on_signal):
+            _config(arguments)  # errors are printed once, not by each worker
+            status = supervisor.run()
     if supervisor.failure is not None:
         sys.stderr.write(f"error: none of {arguments.workers} workers started: {supervisor.failure}\n")
         sys.stderr.flush()

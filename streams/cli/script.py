@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from processor_api.errors import ConfigError
 from processor_api.topology_function import TopologyLike
 from streams.cli.failures import CLEAN, report
+from streams.cli.readiness import shown_readiness
 from streams.cli.run import kafka_streams, keep_files_private, refuse_free_threading, say_derived_id
 from streams.cli.signals import on_stop_signals
 from streams.cli.worker import Stopped, StopRequest, run_until_stopped
@@ -32,6 +33,7 @@ def run(
     log_format: Literal["text", "json"] | None = None,
     log_level: Literal["debug", "info", "warning", "error"] = "info",
     close_timeout_ms: int = 30_000,
+    ready_file: str | os.PathLike[str] | None = None,
 ) -> None:
     """Runs an application until Ctrl-C, SIGTERM or its end, and returns when it has closed cleanly.
 
@@ -56,6 +58,7 @@ def run(
     :param log_format: ``None`` is text on a terminal, and else a JSON object a line.
     :param log_level: ``debug`` also prints the traceback of an error.
     :param close_timeout_ms: how long closing may take, in ms, before the process is ended.
+    :param ready_file: a file that exists while the application is ready, as of ``streams run --ready-file``.
     :raises SystemExit: if it fails, after one line on standard error: with status 1, or 2 if it cannot run as asked. A
         second Ctrl-C ends the process at once, with status 130.
     """
@@ -71,7 +74,8 @@ def run(
                 config = script_config(settings)
                 keep_files_private(group_write=config.allow_os_group_write_access)
                 application = kafka_streams(topology, config, clients)
-            run_until_stopped(application, stop, close_timeout_ms=close_timeout_ms)
+            with shown_readiness(ready_file) as ready:
+                run_until_stopped(application, stop, close_timeout_ms=close_timeout_ms, ready=ready)
         except Stopped:
             return
         except Exception as error:

@@ -2,8 +2,8 @@
 
 The supervisor sends one line: the settings that were given by ``-c``, which may be secrets and so are not among the
 arguments of the worker, where every user of the machine could read them. It sends nothing after that; when the
-supervisor dies, in whatever way, the worker reads the end of the stream. The worker sends a line when it runs, and one
-about the error that ends it.
+supervisor dies, in whatever way, the worker reads the end of the stream. The worker sends a line when it runs, one
+when it is ready or not ready any more, and one about the error that ends it.
 
 A line is a JSON object.
 """
@@ -30,7 +30,7 @@ class SupervisorLine:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._reported_running = False
+        self._reported_running = self._reported_ready = False
 
     def settings(self) -> list[str] | None:
         """Returns the pairs ``key=value`` that were given to the supervisor; ``None`` if it has died. To be called
@@ -55,6 +55,12 @@ class SupervisorLine:
             self._reported_running = True
             self._report({"state": "RUNNING"})
 
+    def ready(self, ready: bool) -> None:
+        """Reports whether the application is ready, if that has changed."""
+        if ready != self._reported_ready:
+            self._reported_ready = ready
+            self._report({"ready": ready})
+
     def failed(self, error: BaseException) -> None:
         """Reports the error by which the application ends."""
         self._report({"error": described(error), "passes": isinstance(error, RetryableError)})
@@ -77,6 +83,8 @@ class WorkerLine:
         self._own, self._theirs = socket.socketpair()
         self.ran = False
         """Whether the worker has reported that it runs."""
+        self.ready = False
+        """Whether the worker has reported that it is ready, and not since that it is not."""
         self.error: str | None = None
         """The error that ended the process, unless trying again may help."""
         self._received = bytearray()
@@ -103,6 +111,7 @@ class WorkerLine:
         for line in lines:
             message = json.loads(line)
             self.ran = self.ran or message.get("state") == "RUNNING"
+            self.ready = bool(message.get("ready", self.ready))
             if "error" in message and not message["passes"]:
                 self.error = str(message["error"])
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 from processor_api.clock import Clock, SystemClock
 from streams.cli.failures import CANNOT_RUN, CLEAN, FAILED
+from streams.cli.readiness import Readiness
 from streams.cli.signals import on_stop_signals
 from streams.cli.supervision import WorkerLine, without_settings
 
@@ -69,11 +70,13 @@ class Supervisor:
         stop_timeout_s: float = 40.0,
         settings: Sequence[str] = (),
         clock: Clock | None = None,
+        ready: Readiness = lambda _: None,
     ) -> None:
         """Makes a supervisor; nothing is started yet.
 
         :param stop_timeout_s: how long workers may take to close before they are killed.
         :param settings: pairs ``key=value`` that each worker gets, but not among its arguments.
+        :param ready: called again and again with whether every worker is ready.
         """
         self.failure: str | None = None
         """The error by which every worker ended before it ran: starting them again would not help."""
@@ -82,6 +85,7 @@ class Supervisor:
         self._policy = policy
         self._stop_timeout_s = stop_timeout_s
         self._clock = clock or SystemClock()
+        self._ready = ready
         self._workers = [_Worker(number) for number in range(workers)]
         self._requests: deque[tuple[str, bool]] = deque()
         self._outcome = CLEAN
@@ -126,6 +130,9 @@ class Supervisor:
                     deadline = now
             for worker in self._workers:
                 self._watch(worker, now, stopping=deadline is not None)
+            self._ready(
+                deadline is None and all(worker.line is not None and worker.line.ready for worker in self._workers)
+            )
             running = [worker for worker in self._workers if worker.process is not None]
             if not running and all(worker.done for worker in self._workers):
                 return

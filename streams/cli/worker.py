@@ -13,6 +13,7 @@ from typing import Protocol
 
 from processor_api.errors import StreamsError
 from streams.cli.failures import FAILED
+from streams.cli.readiness import Readiness
 from streams.cli.supervision import SupervisorLine
 
 __all__ = ["Application", "StopRequest", "Stopped", "run_until_stopped", "stop_with_supervisor"]
@@ -29,6 +30,8 @@ class Application(Protocol):
 
     @property
     def state(self) -> str: ...
+
+    def is_ready(self) -> bool: ...
 
     @property
     def failure(self) -> BaseException | None: ...
@@ -101,10 +104,12 @@ def run_until_stopped(
     *,
     close_timeout_ms: int,
     running: Callable[[], None] = lambda: None,
+    ready: Readiness = lambda _: None,
 ) -> None:
     """Starts the application and returns when it is closed, cleanly.
 
     :param running: called when it runs, perhaps more than once.
+    :param ready: called again and again with whether it is ready, and with false when it begins to close.
     :raises StreamsError: if it failed, or did not close in time; ``stop.closed`` is set if no thread runs any more.
     """
     if not _started(application, stop, close_timeout_ms):
@@ -113,10 +118,12 @@ def run_until_stopped(
         while not application.wait(_SLICE_MS):
             if application.state == "RUNNING":
                 running()
+            ready(application.is_ready())
             if stop.asked.is_set():
                 log.info("closing", extra={"reason": stop.reason, "timeout_ms": close_timeout_ms})
                 break
     finally:
+        ready(False)
         if application.close(close_timeout_ms):
             stop.closed.set()
     if application.failure is not None:

@@ -84,6 +84,11 @@ class Membership(Protocol):
         """Whether tasks may be opened now; they may not beside workers of another topology."""
         ...
 
+    def is_blocked(self) -> bool:
+        """Whether members of another topology were the reason of the last `may_open` that was false; any thread may
+        call it."""
+        ...
+
     def extend(self, topology: GroupTopology) -> None:
         """Adds the tasks that the topology has got since the worker joined."""
         ...
@@ -167,6 +172,7 @@ class ControlTopicMembership:
         self._owner: Owner | None = None
         self._failure: Exception | None = None
         self._next_check = self._next_listen = 0.0
+        self._blocked = False
         self._checked: frozenset[TaskId] = frozenset()
 
     # ------------------------------------------------------------------ joining
@@ -228,6 +234,7 @@ class ControlTopicMembership:
             return False
         active = self._active
         if active <= self._checked:
+            self._blocked = False
             return True
         now = self._clock.monotonic()
         if now < self._next_check:
@@ -239,6 +246,7 @@ class ControlTopicMembership:
             log.log(retry_level(), "the group cannot be described; tasks stay closed", extra={"error": str(error)})
             return False
         others = other_topologies(members, topology.hash)
+        self._blocked = bool(others)
         if others:
             log.warning(
                 "tasks stay closed: members of the group run another topology; stop them, or this worker",
@@ -247,6 +255,9 @@ class ControlTopicMembership:
             return False
         self._checked = active
         return True
+
+    def is_blocked(self) -> bool:
+        return self._blocked
 
     # ------------------------------------------------------------------ called by the consumer
 

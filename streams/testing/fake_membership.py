@@ -113,6 +113,7 @@ class FakeMembership:
         self._hash = ""
         self._notified = False
         self._checked: frozenset[TaskId] = frozenset()
+        self._blocked = False
 
     def join(self, topology: GroupTopology, owner: Owner) -> None:
         group = self._group
@@ -160,10 +161,14 @@ class FakeMembership:
     def may_open(self) -> bool:
         with self._group.lock:
             if not self.active <= self._checked:
-                if not self._joined or any(one._hash != self._hash for one in self._group.members.values()):
+                self._blocked = any(one._hash != self._hash for one in self._group.members.values())
+                if not self._joined or self._blocked:
                     return False
                 self._checked = self.active
             return True
+
+    def is_blocked(self) -> bool:
+        return self._blocked
 
     def extend(self, topology: GroupTopology) -> None:
         self._group.extend(topology)

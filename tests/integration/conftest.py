@@ -37,6 +37,14 @@ def kafka() -> Iterator[str]:
         yield broker.bootstrap
 
 
+@pytest.fixture(scope="module")
+def kafka_of_module() -> Iterator[str]:
+    """The address of a real Kafka of this file alone, whose topics may have any names."""
+    with Broker() as broker:
+        settle(broker.bootstrap)
+        yield broker.bootstrap
+
+
 @pytest.fixture
 def start_broker() -> Iterator[Callable[..., Broker]]:
     """Starts a broker for this test alone, which may stop, kill and start it: `start_broker(properties={...})`."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import signal
-from collections import defaultdict
-from collections.abc import Sequence
-from datetime import datetime
-from itertools import pairwise
 
 from integration_support.counting import TASKS, Counting
+from integration_support.ownership import open_tasks, shared_tasks
 from integration_support.topics import Topics
-from integration_support.workers import Worker, Workers, alive, supervised
+from integration_support.workers import Workers, alive, supervised
 from waiting import wait_until
 
 WAITS = "waiting: the application runs another topology already; this worker joins when its workers have left"
@@ -18,41 +15,6 @@ CLOSED = "tasks stay closed: members of the group run another topology; stop the
 SOON_S = 90.0
 NEVER_MS = 280_000
 """A session timeout that no test waits for."""
-
-
-def open_tasks(*workers: Worker) -> set[str]:
-    """The tasks that run, as their workers' logs tell."""
-    found: set[str] = set()
-    for worker in workers:
-        own: set[str] = set()
-        for event in worker.events():
-            if event["event"] == "task runs":
-                own.add(event["task"])
-            elif event["event"] == "task closed":
-                own.discard(event["task"])
-        found |= own
-    return found
-
-
-def shared_tasks(workers: Sequence[Worker]) -> list[tuple[str, str, str]]:
-    """Tasks that two workers ran at one time, from their logs; of workers that closed all their tasks in order."""
-    spans = defaultdict(list)
-    for worker in workers:
-        begun: dict[str, datetime] = {}
-        for event in worker.events():
-            at = datetime.fromisoformat(event["timestamp"])
-            if event["event"] == "task runs":
-                begun[event["task"]] = at
-            elif event["event"] == "task closed" and event["task"] in begun:
-                spans[event["task"]].append((begun.pop(event["task"]), at, worker.name))
-        assert begun == {}, f"{worker.name} did not close all tasks"
-    found = []
-    for task, of_task in spans.items():
-        ordered = sorted(of_task)
-        for (_, end, first), (begin, _, second) in pairwise(ordered):
-            if begin < end:
-                found.append((task, first, second))
-    return found
 
 
 def test_workers_end_with_their_supervisor(topics: Topics, workers: Workers) -> None:

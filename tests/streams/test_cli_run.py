@@ -35,6 +35,7 @@ class Scripted:
         self.failure = failure
         self.closes = closes
         self.state = "CREATED"
+        self.ready = True
         self.calls: list[str] = []
         self.config: StreamsConfig | None = None
         self.topology: Topology | None = None
@@ -54,6 +55,9 @@ class Scripted:
             return True
         self.steps.pop(0)()
         return False
+
+    def is_ready(self) -> bool:
+        return self.ready
 
     def close(self, timeout_ms: int | None = None) -> bool:
         self.calls.append(f"close {timeout_ms}")
@@ -92,6 +96,31 @@ def test_an_application_that_ends_by_itself_ends_the_command(capfd: pytest.Captu
     assert application.config is not None
     assert application.config.application_id == "app"
     assert capfd.readouterr().err == ""
+
+
+def test_the_ready_file_is_there_while_it_is_ready(tmp_path: Path) -> None:
+    seen: list[bool] = []
+    file = tmp_path / "ready"
+
+    def step(ready: bool) -> Callable[[], None]:
+        def change() -> None:
+            seen.append(file.exists())
+            application.ready = ready
+
+        return change
+
+    application = Scripted(step(True), step(False), step(True), step(True))
+    application.ready = False
+    assert run_app(application, "--ready-file", str(file)) == 0
+    assert seen == [False, True, False, True]
+    assert not file.exists()
+
+
+def test_a_ready_file_that_cannot_be_written_ends_it_at_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    application = Scripted(lambda: None)
+    assert run_app(application, "--ready-file", str(tmp_path / "none" / "ready")) == 2
+    assert application.calls == []
+    assert "none/ready cannot be written: No such file or directory" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

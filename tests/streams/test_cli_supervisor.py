@@ -44,6 +44,8 @@ class Application:
             raise RuntimeError("cannot go on")
         self.waited = True
         return False
+    def is_ready(self):
+        return True
     def close(self, timeout_ms=None):
         if BEHAVIOUR == "stuck":
             note("closing")

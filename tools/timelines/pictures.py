@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tools.timelines import joins, suppress, windows
+from tools.timelines import concepts, joins, suppress, windows
 from tools.timelines.drawing import draw
 
 __all__ = ["FOLDER", "pictures"]
@@ -12,6 +12,7 @@ __all__ = ["FOLDER", "pictures"]
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "pictures"
 
 SCENES = {
+    "stream-and-table": concepts.stream_and_table,
     "windows-tumbling": windows.tumbling,
     "windows-hopping": windows.hopping,
     "windows-sliding": windows.sliding,

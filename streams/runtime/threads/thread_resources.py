@@ -79,6 +79,8 @@ class ThreadResources:
         """Whether membership has said which tasks this thread owns."""
         self.revoked = False
         """Whether tasks were taken away; the thread resets it when it has noticed."""
+        self._waits = False
+        """Whether it has not joined yet, since members of the group run another topology."""
         self._refresh_after = 0.0
         config, clock, threads = process.config, self._clock, process.platform.threads
         producer_config = self._producer_config()
@@ -166,6 +168,11 @@ class ThreadResources:
         self._wait_for_other_topologies(stopping)
         self.membership.join(self._plans.group, self)
 
+    def waits_for_another_topology(self) -> bool:
+        """Whether it has no tasks running only because members of the group run another topology; any thread may call
+        it."""
+        return self._waits or self.membership.is_blocked()
+
     def own(self, tasks: Tasks, *, lost: bool) -> None:
         """Takes over new ownership (:class:`streams.kafka.group.Owner`)."""
         self.assigned = True
@@ -181,6 +188,7 @@ class ThreadResources:
             except RetryableError as error:
                 log.log(retry_level(), "the group cannot be described yet", extra={"error": str(error)})
                 others = []
+            self._waits = bool(others)
             if not others:
                 return
             if not logged:

@@ -1,0 +1,123 @@
+"""The site has every page and every public name, its links hold, and it loads nothing from elsewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tools.public_names import public_names
+from tools.site.build import build
+from tools.site.check import problems_of
+from tools.site.navigation import DECISIONS, DOCS, NAVIGATION, ROOT, pages
+from tools.site.reference import REFERENCE, shown, text_of
+from tools.site.stage import LINK, stage
+
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+
+
+@pytest.fixture(name="staged", scope="module")
+def staged_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    stage(folder)
+    return folder
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    listed = [name for _, names in NAVIGATION for name in names]
+    assert len(listed) == len(set(listed))
+    there = {path.relative_to(ROOT).as_posix() for path in DOCS.glob("*.md")} - {"docs/README.md"}
+    assert sorted(name for name in listed if name.startswith("docs/")) == sorted(there)
+    assert {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "examples/README.md"} <= set(listed)
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    """With the members of classes; inherited ones are named there, and shown at the class that has them."""
+    found = shown()
+    assert sorted(set(public_names()) - set().union(*found.values())) == []
+    assert found["streams.StreamsError.made_at"] > {"streams.StreamsError.made_at", "streams.TopologyError.made_at"}
+    text = "".join(text_of(group) for group in REFERENCE.values())
+    for name in ("streams.KafkaStreams", "streams.serdes.serde_of", "streams.engines.register_engine"):
+        assert re.search(rf"(auto\w+:: |``){re.escape(name)}\b", text), name
+
+
+def test_links_between_the_pages_of_the_site_hold(staged: Path) -> None:
+    checked = 0
+    for page in staged.rglob("*.md"):
+        for _, target, anchor in LINK.findall(page.read_text()):
+            if "://" in target:
+                continue
+            checked += 1
+            found = page.parent / target
+            assert found.exists(), f"{page.relative_to(staged)}: {target}"
+            if anchor and found.suffix == ".md":
+                titles = HEADING.findall(found.read_text())
+                slugs = [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
+                assert anchor[1:] in slugs, f"{page.relative_to(staged)}: {target}{anchor}"
+    assert checked > 300
+
+
+def test_readers_of_the_site_find_every_page(staged: Path) -> None:
+    """A page is in a table of contents, or on the list of decisions."""
+    assert len(list(staged.rglob("*.md"))) == len(pages()) + 1
+    trees = re.findall(
+        r"```\{toctree\}\n:hidden:\n(?::caption: .*\n)?\n((?:\S+\n)+)```", (staged / "index.md").read_text()
+    )
+    entries = {entry for tree in trees for entry in tree.split()}
+    below = {f"examples/{path.parent.name}/index" for path in staged.glob("examples/*/index.md")}
+    listed = (staged / "docs" / "decisions" / "index.md").read_text()
+    for page in staged.rglob("*.md"):
+        name = page.relative_to(staged).with_suffix("").as_posix()
+        in_list = page.parent.name == DECISIONS.name and (f"({page.name})" in listed or page.stem == "index")
+        assert name == "index" or name in entries | below or in_list, name
+
+
+@pytest.mark.parametrize(
+    ("html", "problem"),
+    [
+        ('<a href="b.html#there">b</a><a href="https://kafka.apache.org">k</a><img src="a.svg">', None),
+        ('<a href="c.html">c</a>', "index.html: links to c.html, which is not there"),
+        ('<a href="b.html#gone">b</a>', "index.html: links to b.html#gone, which has no such anchor"),
+        ('<a href="#gone">b</a>', "index.html: links to #gone, which has no such anchor"),
+        ('<script src="https://cdn.example/x.js"></script>', "index.html: loads https://cdn.example/x.js"),
+        ('<link rel="stylesheet" href="//fonts.example/f">', "index.html: loads //fonts.example/f"),
+        ('<img src="none.svg">', "index.html: loads none.svg, which is not there"),
+        ("<style>@import 'https://fonts.example/f'</style>", "index.html: loads @import 'https://fonts.example/f"),
+        ("<script>import('https://cdn.example/x')</script>", "index.html: loads import('https://cdn.example/x"),
+    ],
+)
+def test_what_is_wrong_with_a_site_is_found(tmp_path: Path, html: str, problem: str | None) -> None:
+    (tmp_path / "index.html").write_text(html)
+    (tmp_path / "b.html").write_text('<p id="there">')
+    (tmp_path / "a.svg").write_text("<svg/>")
+    assert problems_of(tmp_path) == ([problem] if problem else [])
+
+
+def test_a_style_sheet_that_loads_from_elsewhere_is_found(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("")
+    (tmp_path / "a.css").write_text("@font-face { src: url(https://fonts.example/a) } a { background: url(b.svg) }")
+    assert problems_of(tmp_path) == ["a.css: loads url(https://fonts.example/a"]
+
+
+def test_an_empty_site_is_a_problem(tmp_path: Path) -> None:
+    assert problems_of(tmp_path) == [f"{tmp_path} has no pages"]
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    """Every public name has its place in the built reference, and every page is found by the search."""
+    pytest.importorskip("sphinx", reason="`make docs` installs it")
+    inventory = pytest.importorskip("sphinx.util.inventory")
+    folder = tmp_path / "site"
+    assert build(folder) == []
+    found = inventory.InventoryFile.loads((folder / "objects.inv").read_bytes(), uri="").data
+    objects = {name for kind, names in found.items() if kind.startswith("py:") for name in names}
+    assert sorted(shown().keys() - objects) == []
+    index = (folder / "searchindex.js").read_text()
+    assert [name for _, names in NAVIGATION for name in names if f'"{index_name(name)}"' not in index] == []
+
+
+def index_name(name: str) -> str:
+    """The name of a page in the index of the search."""
+    return name.removesuffix(".md").replace("README", "index")

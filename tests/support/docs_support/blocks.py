@@ -1,0 +1,90 @@
+"""The code blocks of the pages, and the commands among them, with the folder in which a reader gives them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md"), *ROOT.glob("examples/**/*.md")])
+SPARK = {
+    ROOT / "docs" / f"{page}.md": "tests/integration and tests/spark run the pages about Spark"
+    for page in ("spark", "spark-backfill", "spark-handover", "tutorial-pyspark")
+}
+"""Pages whose blocks other tests run, and which."""
+BLOCK = re.compile(r"^(?:<!-- not run: ([^\n]+) -->\n)?```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+OFFLINE = ("describe", "config", "completion", "demo", "try", "--version", "--help")
+"""Commands of ours that need neither Kafka nor state."""
+
+APP = """
+from streams import StreamsBuilder
+
+builder = StreamsBuilder(key_serde="string", value_serde="json")
+orders = builder.table("orders", materialized="orders")
+orders.to_stream().to("orders-seen")
+topology = builder
+"""
+"""An `app.py` that fits the pages that show none."""
+
+
+@dataclass(frozen=True)
+class Block:
+    page: Path
+    number: int
+    language: str
+    text: str
+    reason: str
+    """Why it is not run; empty if it is."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.page.relative_to(ROOT)}-{self.number}"
+
+
+def blocks(page: Path, language: str | None = None) -> list[Block]:
+    found = [
+        Block(page, number, kind, text, reason or SPARK.get(page, ""))
+        for number, (reason, kind, text) in enumerate(BLOCK.findall(page.read_text()))
+    ]
+    return [block for block in found if language in (None, block.language)]
+
+
+def commands(block: Block) -> list[str]:
+    """The commands of a block; one goes on in the next line while a quotation is open."""
+    found, begun = [], ""
+    for line in block.text.splitlines():
+        begun = f"{begun}\n{line}" if begun else line
+        try:
+            words = shlex.split(begun, comments=True)
+        except ValueError:
+            continue
+        if words:
+            found.append(begun)
+        begun = ""
+    assert not begun, f"{block.name}: a quotation is not closed"
+    return found
+
+
+def is_offline(command: str) -> bool:
+    words = shlex.split(command)
+    if words[0] == "streams":
+        return words[1] in OFFLINE
+    return words[0] in ("export", "pytest")
+
+
+def prepare(page: Path, folder: Path) -> Path:
+    """Makes the folder where a reader of the page is, with the files that the page speaks of."""
+    if page.parent.parent == ROOT / "examples" or page == ROOT / "docs" / "first-topology.md":
+        example = page.parent if page.name == "README.md" else ROOT / "examples" / "01_word_count"
+        return Path(shutil.copytree(example, folder / example.name, ignore=shutil.ignore_patterns("__pycache__")))
+    files = {"app.py": APP, "cluster.toml": '"state.cleanup.delay.ms" = 600000\n', "kafka.toml": ""}
+    if page.name.startswith("tutorial-"):
+        files = {"app.py": blocks(page, "python")[0].text}
+    if page == ROOT / "README.md":
+        files = {"app.py": blocks(page, "python")[0].text, "streams.toml": blocks(page, "toml")[0].text}
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return folder

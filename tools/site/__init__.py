@@ -1,0 +1,1 @@
+"""The site of the documentation: the pages of this repository in order, and a reference made from the docstrings."""

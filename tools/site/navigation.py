@@ -1,0 +1,101 @@
+"""The order of the pages on the site. Every page of `docs` is in it once, which a test checks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+DECISIONS = DOCS / "decisions"
+
+NAVIGATION: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (
+        "Start",
+        (
+            "README.md",
+            "docs/install.md",
+            "docs/first-topology.md",
+            "docs/concepts.md",
+            "examples/README.md",
+            "docs/glossary.md",
+        ),
+    ),
+    (
+        "Tutorials",
+        (
+            "docs/tutorial-windows.md",
+            "docs/tutorial-joins.md",
+            "docs/tutorial-tables.md",
+            "docs/tutorial-exactly-once.md",
+            "docs/tutorial-testing.md",
+            "docs/tutorial-pyspark.md",
+        ),
+    ),
+    ("How-to", ("docs/deployment.md", "docs/troubleshooting.md")),
+    ("Coming from", ("docs/from-java.md", "docs/migration.md", "docs/from-quix.md", "docs/from-faust.md")),
+    (
+        "Records and tables",
+        (
+            "docs/serdes.md",
+            "docs/stateless.md",
+            "docs/aggregations.md",
+            "docs/windows.md",
+            "docs/suppression.md",
+            "docs/joins.md",
+            "docs/tables.md",
+            "docs/table-joins.md",
+            "docs/versioned-tables.md",
+            "docs/processors-in-a-dsl.md",
+            "docs/beyond-java.md",
+            "docs/mistakes.md",
+        ),
+    ),
+    (
+        "Stores",
+        (
+            "docs/stores.md",
+            "docs/windows-and-sessions.md",
+            "docs/versioned-stores.md",
+            "docs/time-to-live.md",
+            "docs/global-stores.md",
+            "docs/custom-stores.md",
+            "docs/rocksdb.md",
+            "docs/queries.md",
+        ),
+    ),
+    (
+        "Running and testing",
+        (
+            "docs/command-line.md",
+            "docs/configuration.md",
+            "docs/running.md",
+            "docs/metrics.md",
+            "docs/testing.md",
+            "docs/following-a-record.md",
+            "docs/simulation.md",
+            "docs/performance.md",
+            "docs/versions.md",
+        ),
+    ),
+    ("Spark", ("docs/spark.md", "docs/spark-backfill.md", "docs/spark-handover.md")),
+    (
+        "How it works",
+        (
+            "docs/semantics.md",
+            "docs/conformance.md",
+            "docs/formats.md",
+            "docs/design.md",
+            "docs/journey-of-a-record.md",
+            "docs/invariants.md",
+            "CONTRIBUTING.md",
+            "CHANGELOG.md",
+        ),
+    ),
+)
+
+
+def pages() -> list[Path]:
+    """All pages of the site that are files of the repository, in their order; the index of `docs` is the home page."""
+    listed = [ROOT / name for _, names in NAVIGATION for name in names]
+    examples = sorted(path for path in (ROOT / "examples").glob("*/README.md"))
+    return [DOCS / "README.md", *listed, *examples, *sorted(DECISIONS.glob("*.md"))]
