@@ -73,5 +73,9 @@ def pydantic_serde(model: Any, *, exclude_none: bool = False, exclude_unset: boo
     again = partial(pydantic_serde, model, exclude_none=exclude_none, exclude_unset=exclude_unset)
     write = write_instance if checked else to_json
     return ModelSerde(
-        write, adapter.validator.validate_json, name=name, made_by=again, schema=partial(adapter.json_schema, by_alias=True)
+        write,
+        adapter.validator.validate_json,
+        name=name,
+        made_by=again,
+        schema=partial(adapter.json_schema, by_alias=True),
     )

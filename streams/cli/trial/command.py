@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from streams.cli.failures import CLEAN, FAILED, CannotRun, described, place_of
 from streams.cli.settings_options import add_settings_options, given_settings
+from streams.cli.signals import on_stop_signals
 from streams.cli.topology_function import APP_HELP, load_topology
 
 if TYPE_CHECKING:
@@ -67,7 +69,9 @@ def add_parser(commands: Any) -> None:
     given.add_argument("--key-field", metavar="NAME", help="the field or column of such a value that is the key")
     given.add_argument("--time-field", metavar="NAME", help="the one that is the timestamp")
     time = parser.add_argument_group("time", "records without a timestamp get that of the wall clock")
-    time.add_argument("--start", metavar="TIME", type=_time, help="the wall clock at the start, which then stands still")
+    time.add_argument(
+        "--start", metavar="TIME", type=_time, help="the wall clock at the start, which then stands still"
+    )
     time.add_argument("--advance", metavar="DURATION", type=_duration, help="lets that pass at the end, such as 5m")
     shown = parser.add_argument_group("output")
     shown.add_argument("--format", choices=("text", "json"), help="text on a terminal, json elsewhere if not given")
@@ -83,9 +87,17 @@ def run(arguments: argparse.Namespace) -> int:
 
     config = _config(arguments)
     topology = load_topology(arguments.topology, lambda: config)
-    with Session(topology, config, start_ms=arguments.start, trace=arguments.trace) as session:
+    with (
+        on_stop_signals(_interrupt),
+        Session(topology, config, start_ms=arguments.start, trace=arguments.trace) as session,
+    ):
         topic = _chosen_topic(arguments.topic, session.topics)
         return _Trial(arguments, session, topic).run(_items(arguments, session, topic))
+
+
+def _interrupt(number: signal.Signals) -> None:
+    """Ends the command where it is, so that the state of the topology is removed."""
+    raise KeyboardInterrupt
 
 
 def _config(arguments: argparse.Namespace) -> StreamsConfig:
@@ -195,8 +207,8 @@ def _introduce(arguments: argparse.Namespace, session: Session, lines: LineReade
     sys.stderr.write(
         f"reads {as_text(reads)}; writes {as_text(writes)}\n"
         f"Type a record and Enter: {form}.\n"
-        '{"key": "ann", "value": 3, "timestamp": "2025-01-01T12:00:00Z"} sets time and headers too, @+5m lets five'
-        " minutes pass, Ctrl-D ends.\n"
+        'A record as JSON has all: {"key": ..., "value": ..., "timestamp": "2025-01-01T12:00:00Z", "headers": {}}.\n'
+        "@+5m lets five minutes pass. Ctrl-D ends.\n"
     )
     sys.stderr.flush()
 
@@ -225,7 +237,7 @@ class _Trial:
             if not self._take(item):
                 return FAILED
             if self._bad >= MOST_BAD:
-                _say(f"error: {MOST_BAD} records do not fit, so the rest is not read")
+                _say(f"error: {MOST_BAD} records were left out, so the rest is not read")
                 break
         if self._arguments.advance is not None and not self._take(TimeStep("--advance", self._arguments.advance)):
             return FAILED
@@ -255,7 +267,7 @@ class _Trial:
             self._bad += 1
             topic = getattr(item, "topic", None) or self._topic
             where = f"{item.place}, topic {topic}" if topic else item.place
-            _say(f"error: {where}: {error}")
+            _say(f"error: {where}: left out: {error}")
             return True
         except StreamsError as error:
             failure = error
@@ -280,12 +292,15 @@ class _Trial:
 
         session = self._session
         if session.dropped:
-            _say(f"{_count(session.dropped, 'record')} dropped, such as those without a key: --trace shows where and why")
-        for held in held_back(session.topology, session.stores):
             _say(
-                f"{held.node} holds back {held.count} {held.what}: due when a record of {iso(held.due_ms)} or later"
-                " comes to it"
+                f"{_count(session.dropped, 'record')} dropped, such as those without a key: --trace shows where and why"
             )
+        waiting = held_back(session.topology, session.stores)
+        for held in waiting:
+            due = str(iso(held.due_ms)).replace(".000Z", "Z")
+            _say(f"{held.node} holds back {held.what} until a record of {due} or later reaches it")
+        if waiting:
+            _say("Stream time moves only with records: give one of that time, in a line behind @+5m for instance.")
 
 
 def _say(text: str) -> None:
@@ -324,5 +339,3 @@ def _time(text: str) -> int:
         return time_ms(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-
-

@@ -21,6 +21,8 @@ __all__ = ["items_of_file", "merged"]
 
 _JSON_LINES = (".jsonl", ".ndjson", ".json")
 _PARQUET_BATCH = 1000
+NOW = 1 << 63
+"""A time behind all timestamps: records that have none get the wall clock's."""
 
 
 def items_of_file(path: Path, lines: LineReader, rows: RowReader) -> Iterator[Item]:
@@ -50,13 +52,14 @@ def _lines(path: Path, source: Any, lines: LineReader) -> Iterator[Item]:
 
 def merged(sources: Iterable[Iterable[Item]]) -> Iterator[Item]:
     """Yields the items of several sources as a task takes records of several partitions: next is the source whose next
-    record has the smallest timestamp; one without a timestamp counts as that of its source before it."""
+    record has the smallest timestamp. One without a timestamp counts as that before it in its source, or as later than
+    all that have one."""
     heads: list[tuple[int, int, Item, Iterator[Item]]] = []
     for number, source in enumerate(sources):
         iterator = iter(source)
         item = next(iterator, None)
         if item is not None:
-            heads.append((_time_of(item, -1), number, item, iterator))
+            heads.append((_time_of(item, NOW), number, item, iterator))
     while heads:
         place = min(range(len(heads)), key=lambda index: heads[index][:2])
         time, number, item, iterator = heads[place]
@@ -116,9 +119,7 @@ def _parquet(path: Path, rows: RowReader) -> Iterator[Item]:
     try:
         from pyarrow import ArrowException, parquet
     except ImportError as error:
-        raise CannotRun(
-            f"{path} needs pyarrow: pip install 'streams-for-kafka[parquet]'"
-        ) from error
+        raise CannotRun(f"{path} needs pyarrow: pip install 'streams-for-kafka[parquet]'") from error
     try:
         table = parquet.ParquetFile(path)
     except ArrowException as error:
@@ -155,5 +156,3 @@ def _json_cell(value: Any) -> Any:
     if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
         return value.isoformat()
     return str(value) if isinstance(value, Decimal) else plain(value)
-
-

@@ -23,16 +23,27 @@ from state.formats.keys import MAX_TIME
 __all__ = ["HeldBack", "held_back"]
 
 
+WINDOW = ("result of an open window", "results of open windows")
+SUPPRESSED = ("suppressed result", "suppressed results")
+ALONE = ("record without a partner", "records without a partner")
+_WINDOWED = (TimeWindowedAggregate, SlidingAggregate, SessionAggregate)
+
+
 @dataclass(frozen=True)
 class HeldBack:
     """Results of one node that wait for stream time."""
 
     node: str
     count: int
-    what: str
-    """What they are, after their number, such as ``open windows``."""
+    names: tuple[str, str]
+    """What one of them is called, and what several."""
     due_ms: int
     """The stream time at which the first of them is sent on."""
+
+    @property
+    def what(self) -> str:
+        """Returns how many there are of what."""
+        return f"{self.count} {self.names[self.count > 1]}"
 
 
 def held_back(topology: Topology, stores: Mapping[str, Any]) -> list[HeldBack]:
@@ -51,20 +62,17 @@ def _of_node(node: ProcessorNode, stores: Mapping[str, Any]) -> Iterator[tuple[s
     if isinstance(operator, Suppress):
         store = stores[operator.buffer]
         if store.num_records():
-            what = "results of open windows" if operator.by_window else "suppressed results"
-            yield operator.buffer, HeldBack(node.name, store.num_records(), what, store.min_timestamp() + operator.wait_ms)
+            names, due = WINDOW if operator.by_window else SUPPRESSED, store.min_timestamp() + operator.wait_ms
+            yield operator.buffer, HeldBack(node.name, store.num_records(), names, due)
     elif isinstance(operator, StreamJoinSide) and operator.unmatched is not None:
         waits = operator.unmatched
         found = list(_unmatched(stores[waits.store], waits))
         if found:
-            yield waits.store, HeldBack(node.name, len(found), "records without a partner yet", min(found))
+            yield waits.store, HeldBack(node.name, len(found), ALONE, min(found))
     elif isinstance(operator, _WINDOWED) and operator.final:
         found = list(_open_windows(operator, stores[str(operator.store)]))
         if found:
-            yield str(operator.store), HeldBack(node.name, len(found), "results of open windows", min(found))
-
-
-_WINDOWED = (TimeWindowedAggregate, SlidingAggregate, SessionAggregate)
+            yield str(operator.store), HeldBack(node.name, len(found), WINDOW, min(found))
 
 
 def _unmatched(store: Any, waits: Unmatched) -> Iterator[int]:

@@ -126,7 +126,7 @@ class LineReader:
                 if self.only_json:
                     raise ValueError(f"it is not JSON: {error}") from None
         if self.only_json and not isinstance(found, dict):
-            raise ValueError("a JSON object is expected, such as {\"key\": \"ann\", \"value\": 3}")
+            raise ValueError('a JSON object is expected, such as {"key": "ann", "value": 3}')
         if isinstance(found, dict) and (self.only_json or ("value" in found and found.keys() <= set(NAMES))):
             return found
         return None

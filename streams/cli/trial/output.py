@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TextIO
+from unicodedata import combining, east_asian_width
 
 from processor_api.texts import cut
 from streams.cli.trial.forms import as_text, bytes_as_json
@@ -101,8 +103,8 @@ class Table:
 
     def _line(self, cells: list[str], *, bold: bool = False) -> None:
         time, topic, key, value = cells
-        if self._styled:
-            time = f"{_BOLD if bold else _DIM}{time}{_PLAIN}"
+        if self._styled and not bold:
+            time = f"{_DIM}{time}{_PLAIN}"
         text = _GAP.join((time, self._padded(topic, 0), self._padded(key, 1), value))
         self._stream.write((f"{_BOLD}{text}{_PLAIN}" if bold and self._styled else text).rstrip() + "\n")
 
@@ -130,8 +132,6 @@ def _width(text: str) -> int:
     """Returns the columns that a text takes on a terminal."""
     if text.isascii():
         return len(text)
-    from unicodedata import combining, east_asian_width
-
     return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
 
 
@@ -148,6 +148,4 @@ def printer_of(form: str | None, topics: Sequence[str]) -> Printer:
 
 
 def _colours() -> bool:
-    import os
-
     return "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"

@@ -250,5 +250,3 @@ class Session:
         except StreamsError:
             if kind is None:
                 raise
-
-

@@ -48,9 +48,7 @@ def time_ms(given: Any) -> int:
             since = (found if found.tzinfo is not None else found.replace(tzinfo=UTC)) - _EPOCH
             if since >= timedelta():
                 return since // timedelta(milliseconds=1)
-    raise ValueError(
-        f"{given!r} is no time: write milliseconds since 1970, or ISO 8601 such as 2025-01-01T12:00:00Z"
-    )
+    raise ValueError(f"{given!r} is no time: write milliseconds since 1970, or ISO 8601 such as 2025-01-01T12:00:00Z")
 
 
 def iso(ms: int) -> str | int:
