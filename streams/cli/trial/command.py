@@ -292,9 +292,8 @@ class _Trial:
 
         session = self._session
         if session.dropped:
-            _say(
-                f"{_count(session.dropped, 'record')} dropped, such as those without a key: --trace shows where and why"
-            )
+            why = "" if self._arguments.trace else ", such as those without a key: --trace shows where and why"
+            _say(f"{_count(session.dropped, 'record')} dropped{why}")
         waiting = held_back(session.topology, session.stores)
         for held in waiting:
             due = str(iso(held.due_ms)).replace(".000Z", "Z")

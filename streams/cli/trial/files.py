@@ -39,7 +39,7 @@ def items_of_file(path: Path, lines: LineReader, rows: RowReader) -> Iterator[It
             return _parquet(path, rows)
         source = path.open("rb")
     except OSError as error:
-        raise CannotRun(f"{path} cannot be read: {error.strerror or error}") from error
+        raise CannotRun(f"{path} cannot be read: {error.strerror or error}") from None
     if suffix == ".csv":
         return _csv(path, source, rows)
     return _lines(path, source, replace(lines, only_json=True, rows=rows) if suffix in _JSON_LINES else lines)
@@ -102,7 +102,7 @@ def _csv(path: Path, source: Any, rows: RowReader) -> Iterator[Item]:
 
 def _csv_record(place: str, columns: list[str], cells: list[str], rows: RowReader, *, of_records: bool) -> Item:
     if len(cells) != len(columns):
-        return BadRecord(place, f"it has {len(cells)} cells, and the first line has {len(columns)} columns")
+        return BadRecord(place, f"it has {len(cells)} of {len(columns)} cells; quote a cell that has a comma")
     fields = dict(zip(columns, cells, strict=True))
     try:
         if not of_records:
@@ -123,7 +123,7 @@ def _parquet(path: Path, rows: RowReader) -> Iterator[Item]:
     try:
         table = parquet.ParquetFile(path)
     except ArrowException as error:
-        raise CannotRun(f"{path} is not a Parquet file: {shown(str(error))}") from error
+        raise CannotRun(f"{path} is not a Parquet file: {shown(str(error))}") from None
     return _parquet_rows(path, table, rows, ArrowException)
 
 

@@ -36,7 +36,7 @@ class HeldBack:
     node: str
     count: int
     names: tuple[str, str]
-    """What one of them is called, and what several."""
+    """The words for one of them, and for several."""
     due_ms: int
     """The stream time at which the first of them is sent on."""
 

@@ -110,7 +110,7 @@ class LineReader:
             found = self._object(line)
             if found is None:
                 return self._text(place, line)
-            if self.rows is not None and (self.rows.values or "value" not in found):
+            if self.rows is not None and (self.rows.values or not (found.keys() <= set(NAMES) or "value" in found)):
                 return self.rows.record(place, found)
             return record_of(place, found)
         except ValueError as error:
