@@ -8,8 +8,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from streams.cli import completion, config_show, demo, describe, doctor, run, spark
+from streams.cli import completion, config_show, describe, doctor, run, spark
 from streams.cli.command_parser import CommandParser
+from streams.cli.demo import command as demo
 from streams.cli.failures import CLEAN, report
 from streams.cli.logs_options import configure_logs
 from streams.cli.stored import commands as state

@@ -15,7 +15,7 @@ from streams.cli.trial.lines import headers_to_json
 from streams.cli.trial.session import Output
 from streams.cli.trial.times import iso
 
-__all__ = ["JsonLines", "Printer", "Table", "json_line", "printer_of"]
+__all__ = ["JsonLines", "Printer", "Table", "is_styled", "json_line", "printer_of"]
 
 MOST_CELL = 60
 """Characters of a key in a table."""
@@ -144,8 +144,9 @@ def printer_of(form: str | None, topics: Sequence[str]) -> Printer:
     on_terminal = sys.stdout.isatty()
     if form == "json" or (form is None and not on_terminal):
         return JsonLines(sys.stdout)
-    return Table(sys.stdout, topics, styled=on_terminal and _colours())
+    return Table(sys.stdout, topics, styled=is_styled())
 
 
-def _colours() -> bool:
-    return "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+def is_styled() -> bool:
+    """Returns whether standard output shows bold and dim text."""
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"

@@ -96,8 +96,8 @@ class _Calls:
             if kind.startswith("on_"):
                 failure = self._listen(kind, value) or failure
                 continue
-            for number, error, record in reports:
-                self.reported(number, error, record)
+            for report in reports:
+                self.reported(*report)
             if kind == "error":
                 raise value
             if failure is not None:
@@ -120,7 +120,7 @@ class _Calls:
 
 
 def _gone(error: BaseException) -> RetryableError:
-    return RetryableError(f"the process of the embedded broker has ended: {error or type(error).__name__}")
+    return RetryableError(f"the process of the embedded broker has ended: {str(error) or type(error).__name__}")
 
 
 class _RemoteClient:
