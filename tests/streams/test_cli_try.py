@@ -315,7 +315,7 @@ def test_a_parquet_file_gives_the_same_as_csv(trial: Try, files: Path) -> None:
     records = {"topic": ["customers"], "key": ["ann"], "value": ["Ann"], "timestamp": [at[0]]}
     parquet.write_table(arrow.table(records), "records.parquet")
     assert trial(SHOP, "--input", "records.parquet", "--tables", "--format", "text").out == (
-        "\nnames: 1 row\n  ann       Ann  timestamp 2025-01-01T00:00:01.000Z\n\norders-by-time: empty\n\n"
+        "names: 1 row\n  ann       Ann  timestamp 2025-01-01T00:00:01.000Z\n\norders-by-time: empty\n\n"
         "final-store: 0 wait\n"
     )
 

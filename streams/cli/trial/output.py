@@ -76,13 +76,13 @@ class Table:
         self._stream = stream
         self._styled = styled
         self._widths = [max(map(_width, ("topic", *topics))), 8, 0]
-        self._begun = False
+        self._begun = self._used = False
 
     def show(self, outputs: Iterable[Output]) -> None:
         """Prints records, below a title before the first one."""
         for output in outputs:
             if not self._begun:
-                self._begun = True
+                self._begun = self._used = True
                 self._line(["time".ljust(12), "topic", "key", "value"], bold=True)
             self._line([_clock(output.timestamp_ms), output.topic, *_pair(output.key, output.value)])
             if output.headers:
@@ -92,7 +92,8 @@ class Table:
 
     def title(self, text: str) -> None:
         """Prints a line of its own."""
-        self._stream.write("\n" + (f"{_BOLD}{text}{_PLAIN}" if self._styled else text) + "\n")
+        self._stream.write("\n" * self._used + (f"{_BOLD}{text}{_PLAIN}" if self._styled else text) + "\n")
+        self._used = True
         self._widths[1] = 8
 
     def row(self, entry: dict[str, Any]) -> None:
