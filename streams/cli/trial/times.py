@@ -6,13 +6,16 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from processor_api.texts import shown
+
 __all__ = ["duration_ms", "iso", "time_ms"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_PART = re.compile(r"(\d+)(ms|s|m|h|d)")
+_PART = re.compile(r"([0-9]{1,19})(ms|s|m|h|d)")
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 MOST_MS = (1 << 63) - 1
 """The largest time and duration: those of Kafka are 64 bits."""
+MOST_DIGITS = 19
 
 
 def duration_ms(text: str) -> int:
@@ -22,7 +25,9 @@ def duration_ms(text: str) -> int:
     """
     parts = _PART.findall(text)
     if not parts or "".join(f"{number}{unit}" for number, unit in parts) != text:
-        raise ValueError(f"{text!r} is no duration: write a number with ms, s, m, h or d, such as 5m or 1h30m")
+        raise ValueError(
+            f"{shown(repr(text), 80)} is no duration: write a number with ms, s, m, h or d, such as 5m or 1h30m"
+        )
     total = sum(int(number) * _UNITS[unit] for number, unit in parts)
     if total > MOST_MS:
         raise ValueError(f"{text!r} is too long: a duration has 64 bits of milliseconds")
@@ -34,7 +39,7 @@ def time_ms(given: Any) -> int:
 
     :raises ValueError: if it is none; the text is a sentence.
     """
-    if isinstance(given, str) and given.isdecimal() and given.isascii():
+    if isinstance(given, str) and given.isdecimal() and len(given) <= MOST_DIGITS:
         given = int(given)
     if isinstance(given, int) and not isinstance(given, bool):
         if 0 <= given <= MOST_MS:
