@@ -179,6 +179,62 @@ visits-0@1
     ]
 
 
+def test_keys_of_windows_are_readable_in_the_way_of_a_record(trial: Try) -> None:
+    """They stand in the store as bytes with a segment, a time and a sequence; the rows of an index are left out."""
+    source = """
+from datetime import timedelta
+from streams import EmitStrategy, SessionWindows, StreamsBuilder, TimeWindows
+minute = timedelta(minutes=1)
+builder = StreamsBuilder(key_serde="string", value_serde="string")
+visits = builder.stream("visits").group_by_key()
+times, sessions = TimeWindows.of_size_with_no_grace(minute), SessionWindows.of_inactivity_gap_with_no_grace(minute)
+visits.windowed_by(times).count(materialized="by-time", name="a")
+visits.windowed_by(times).emit_strategy(EmitStrategy.on_window_close()).count(materialized="at-close", name="b")
+visits.windowed_by(sessions).count(materialized="by-session", name="c")
+"""
+    found = trial(source, *START, "--trace", given="home\tann\n@+10s\nhome\tbob\n")
+    puts = [re.sub(" +", " ", line).strip() for line in found.err.splitlines() if line.startswith("  put")]
+    hour = "2025-01-01T00:00"
+    assert puts == [
+        f"put a > by-time 'home' @ {hour}:00Z: 1",
+        f"put b > at-close 'home' @ {hour}:00Z: 1",
+        f"put c > by-session 'home' @ {hour}:00Z/{hour}:00Z: 1",
+        f"put a > by-time 'home' @ {hour}:00Z: 2 (was 1)",
+        f"put b > at-close 'home' @ {hour}:00Z: 2 (was 1)",
+        f"put c > by-session 'home' @ {hour}:00Z/{hour}:00Z: None (was 1)",
+        f"put c > by-session 'home' @ {hour}:00Z/{hour}:10Z: 2",
+    ]
+
+
+def test_any_text_can_be_printed(trial: Try) -> None:
+    """Halves of surrogates, and characters that a terminal obeys, in keys and headers."""
+    line = '{"value": "a \\u009b31m", "headers": {"h\\ud800": "\\u202e"}, "partition": 1, "offset": 7}\n'
+    assert trial(WORDS, *START, "--format", "text", given=line) == (
+        0,
+        "time          topic           key       value\n"
+        "00:00:00.000  counts-by-word  a         1\n"
+        '              headers: "h\\ud800"={"base64": "4oCu"}\n'
+        '00:00:00.000  counts-by-word  "\\x9b31m"  1\n'
+        '              headers: "h\\ud800"={"base64": "4oCu"}\n',
+        "",
+    )
+    found = trial(WORDS, *START, given=line)
+    assert [json.loads(each)["key"] for each in found.out.splitlines()] == ["a", "\x9b31m"]
+
+
+def test_settings_that_mean_nothing_here_change_nothing(trial: Try) -> None:
+    words = ("-c", "state.dir=/proc/nowhere", "-c", "max.task.idle.ms=1000")
+    assert trial(WORDS, *START, *words, given="a").out == trial(WORDS, *START, given="a").out != ""
+    assert trial(WORDS, "-c", "max.task.idle.ms=x").status == 2
+
+
+def test_a_closed_standard_input_is_an_empty_one(trial: Try, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Path("closed.py")
+    source.write_text(WORDS)
+    monkeypatch.setattr(sys, "stdin", None)
+    assert main(["try", "closed.py"]) == 0
+
+
 def test_tables_show_windows_and_versions_with_times(trial: Try) -> None:
     source = """
 from streams import Consumed, Materialized, Stores, StreamsBuilder
@@ -417,6 +473,11 @@ builder.stream("in").to("out")
         ("@2024-01-01", "line:1: left out: the wall clock does not go back; begin earlier by --start"),
         ("@+9999999d", "line:1: left out: the wall clock does not go beyond the year 9999"),
         (b"\xff\xfe", "line:1: left out: it is not UTF-8"),
+        (
+            "orders\t" + "[" * 100_000,
+            f"line:1, topic orders: left out: its value '{'[' * 80}...' does not fit the serde 'pydantic Order': it is"
+            " not JSON: maximum recursion depth exceeded while decoding a JSON array from a unicode string",
+        ),
     ],
 )
 def test_a_record_that_does_not_fit_is_one_line_and_the_others_are_processed(

@@ -6,6 +6,8 @@ same orders.
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -41,6 +43,7 @@ STEP_MS = 300
 MINUTE_MS = 60_000
 DEADLINE_S = 180.0
 _NAP_S = 0.005
+LONGEST_SOCKET_PATH = 100
 
 
 class Order(NamedTuple):
@@ -94,8 +97,7 @@ class Crash:
             self._broker.create_topic(topic, PARTITIONS)
         self._clients = EmbeddedClients(self._broker)
         self._admin, self._producer = self._clients.admin({}), self._clients.producer({})
-        address = str(self._directory / "broker") if sys.platform != "win32" else None
-        self._server = self._opened.enter_context(BrokerServer(self._broker, address))
+        self._server = self._opened.enter_context(BrokerServer(self._broker, _address(self._directory / "broker")))
 
     def show(self) -> bool:
         """Runs the application, kills it, runs it again; returns whether the results are exact."""
@@ -155,7 +157,8 @@ class Crash:
         self._opened.callback(_end, process)
         assert process.stdin is not None
         with suppress(BrokenPipeError):  # it has ended already, which is found when it is waited for
-            process.stdin.write(f"{self._server.address}\n{self._server.key.hex()}\n{self._state}\n")
+            given = [self._server.address, self._server.key.hex(), str(self._state)]
+            process.stdin.write(json.dumps(given) + "\n")
             process.stdin.flush()
         return process
 
@@ -208,6 +211,13 @@ class Crash:
 
     def __exit__(self, *_: Any) -> None:
         self._opened.close()
+
+
+def _address(path: Path) -> Any:
+    """Returns where the broker listens: at a path, or at a port of this machine where paths cannot be that long."""
+    if sys.platform == "win32" or len(os.fsencode(path)) > LONGEST_SOCKET_PATH:
+        return "127.0.0.1", 0
+    return str(path)
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -1,10 +1,11 @@
 """The process that the tour kills: it runs the shop on the broker of another process, with its state on disk.
 
-The first lines of standard input are the address of the broker, its key, and the folder of the state.
+The first line of standard input is a list in JSON: the address of the broker, its key, and the folder of the state.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 
@@ -21,7 +22,9 @@ APPLICATION_ID = "shop"
 
 def main() -> None:
     """Runs until it is killed, asked to stop, or the tour has ended."""
-    address, key, state_dir = (sys.stdin.readline().rstrip("\n") for _ in range(3))
+    address, key, state_dir = json.loads(sys.stdin.readline())
+    if isinstance(address, list):  # of host and port
+        address = tuple(address)
     SYSTEM_THREADS.thread(_end_with_the_tour, "end-with-tour").start()
     config = StreamsConfig.of(
         {

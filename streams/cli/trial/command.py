@@ -24,6 +24,8 @@ __all__ = ["add_parser", "run"]
 MOST_BAD = 10
 """Records that do not fit, after which the rest is not read."""
 _STANDARD_INPUT = "-"
+_LEFT_OUT = ("max.task.idle.ms", "state.dir")
+"""Settings without a meaning in a trial: nothing more comes while it waits, and its state is in a temporary folder."""
 
 _EXAMPLES = """
 examples:
@@ -101,14 +103,14 @@ def _interrupt(number: signal.Signals) -> None:
 
 
 def _config(arguments: argparse.Namespace) -> StreamsConfig:
-    """Returns the configuration; the state of a trial is in a temporary folder, whatever ``state.dir`` says."""
+    """Returns the configuration: the settings that are given, without those that mean nothing here."""
     from streams.config import StreamsConfig
-    from streams.testing.settings import DEFAULTS
+    from streams.testing.settings import with_defaults
 
-    given = given_settings(arguments, derives_id=True)
-    settings = {**DEFAULTS, **given.settings}
-    settings.pop("state.dir", None)
-    return StreamsConfig.of(settings)
+    given = given_settings(arguments, derives_id=True).settings
+    StreamsConfig.of(with_defaults(given))  # also what is left out has to be right
+    kept = {name: value for name, value in given.items() if name.replace("_", ".") not in _LEFT_OUT}
+    return StreamsConfig.of(with_defaults(kept))
 
 
 def _chosen_topic(named: str | None, topics: Topics) -> str | None:
@@ -183,6 +185,8 @@ def _with_topic(items: Iterable[Item], topic: str) -> Iterator[Item]:
 
 def _standard_input(arguments: argparse.Namespace, session: Session, lines: LineReader) -> Iterator[Item]:
     """Yields what is typed, or comes through a pipe, while the wall clock goes on."""
+    if sys.stdin is None:  # it is closed
+        return
     if sys.stdin.isatty():
         _introduce(arguments, session, lines)
     for item in lines.items("line", sys.stdin.buffer):
@@ -280,9 +284,9 @@ class _Trial:
     def _show(self) -> None:
         steps = self._session.take_trace()
         if steps:
-            from streams.cli.trial.steps import show_steps
+            from streams.cli.trial.steps import RowKeys, show_steps
 
-            show_steps(self._traces_to, steps)
+            show_steps(self._traces_to, steps, RowKeys(self._session.topology, self._session.config))
         self._printer.show(self._session.outputs())
 
     def _say_what_is_left(self) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from processor_api.serde import Serde, Serdes
 from processor_api.stores.windowed import Window, Windowed
-from processor_api.texts import shown
+from processor_api.texts import printable, shown
 from state.formats.windowed_serdes import SessionWindowedSerde, TimeWindowedSerde
 from streams.cli.trial.times import iso, time_ms
 
@@ -184,7 +184,7 @@ def _by_custom(serde: Serde[Any], given: Any, is_text: bool) -> bytes:
 def _parsed(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"it is not JSON: {error}") from None
 
 
@@ -261,8 +261,8 @@ def as_text(value: Any) -> str:
     """Returns a value of JSON as a cell of a table: a text without quotes where it is clear, all else as JSON."""
     if isinstance(value, str):
         clear = value and value.isprintable() and value != "null" and value.strip() == value
-        return value if clear else json.dumps(value, ensure_ascii=False)
+        return value if clear else printable(json.dumps(value, ensure_ascii=False))
     if isinstance(value, dict) and value.keys() == {"key", "start", "end"}:
         window = f"{value['start']}/{value['end']}".replace(".000Z", "Z")
         return f"{as_text(value['key'])} @ {window}"
-    return json.dumps(value, ensure_ascii=False)
+    return printable(json.dumps(value, ensure_ascii=False))

@@ -30,6 +30,9 @@ __all__ = [
 
 NAMES = ("topic", "key", "value", "timestamp", "headers")
 """The names of a record as a JSON object, in the order in which they are printed."""
+PLACE = ("partition", "offset")
+"""Names that say where a record was, as `streams consume` prints it; they are passed over."""
+_KNOWN = frozenset((*NAMES, *PLACE))
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ class LineReader:
             found = self._object(line)
             if found is None:
                 return self._text(place, line)
-            if self.rows is not None and (self.rows.values or not (found.keys() <= set(NAMES) or "value" in found)):
+            if self.rows is not None and (self.rows.values or not (found.keys() <= _KNOWN or "value" in found)):
                 return self.rows.record(place, found)
             return record_of(place, found)
         except ValueError as error:
@@ -121,13 +124,13 @@ class LineReader:
         found = None
         if self.only_json or line.lstrip().startswith("{"):
             try:
-                found = json.loads(line)
-            except ValueError as error:
+                found = json.loads(line, parse_constant=_refuse)
+            except (ValueError, RecursionError) as error:
                 if self.only_json:
                     raise ValueError(f"it is not JSON: {error}") from None
         if self.only_json and not isinstance(found, dict):
             raise ValueError('a JSON object is expected, such as {"key": "ann", "value": 3}')
-        if isinstance(found, dict) and (self.only_json or ("value" in found and found.keys() <= set(NAMES))):
+        if isinstance(found, dict) and (self.only_json or ("value" in found and found.keys() <= _KNOWN)):
             return found
         return None
 
@@ -138,12 +141,16 @@ class LineReader:
         return GivenRecord(place, fields[0], key, is_text=True, key_is_text=True, topic=topic)
 
 
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
 def record_of(place: str, found: Mapping[str, Any]) -> GivenRecord:
     """Returns the record that a JSON object is.
 
     :raises ValueError: if it is none; the text is a sentence.
     """
-    strange = [name for name in found if name not in NAMES]
+    strange = [name for name in found if name not in _KNOWN]
     if strange:
         raise ValueError(
             f"a record has no {shown(', '.join(map(repr, strange)))}; it has {', '.join(NAMES)}. With --values each"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TextIO
 from unicodedata import combining, east_asian_width
 
-from processor_api.texts import cut
+from processor_api.texts import MOST_VALUE, cut
 from streams.cli.trial.forms import as_text, bytes_as_json
 from streams.cli.trial.lines import headers_to_json
 from streams.cli.trial.session import Output
@@ -45,6 +45,16 @@ def json_line(output: Output) -> str:
     return json.dumps(line, ensure_ascii=False)
 
 
+def _writable(stream: TextIO, line: str) -> str:
+    """Returns a line of JSON as a stream can write it: characters that its encoding lacks are escaped, as are halves of
+    surrogates."""
+    try:
+        line.encode(stream.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(json.loads(line))
+    return line
+
+
 class JsonLines:
     """Prints a JSON object a line."""
 
@@ -54,7 +64,7 @@ class JsonLines:
     def show(self, outputs: Iterable[Output]) -> None:
         """Prints records."""
         for output in outputs:
-            self._stream.write(json_line(output) + "\n")
+            self._stream.write(_writable(self._stream, json_line(output)) + "\n")
         self._stream.flush()
 
     def title(self, text: str) -> None:
@@ -62,7 +72,7 @@ class JsonLines:
 
     def row(self, entry: dict[str, Any]) -> None:
         """Prints a row of a store."""
-        self._stream.write(json.dumps(entry, ensure_ascii=False) + "\n")
+        self._stream.write(_writable(self._stream, json.dumps(entry, ensure_ascii=False)) + "\n")
 
 
 class Table:
@@ -86,13 +96,13 @@ class Table:
                 self._line(["time".ljust(12), "topic", "key", "value"], bold=True)
             self._line([_clock(output.timestamp_ms), output.topic, *_pair(output.key, output.value)])
             if output.headers:
-                named = ", ".join(f"{name}={as_text(_header(value))}" for name, value in output.headers)
-                self._stream.write(f"{' ' * 12}{_GAP}headers: {named}\n")
+                named = ", ".join(f"{as_text(name)}={as_text(_header(value))}" for name, value in output.headers)
+                self._write(f"{' ' * 12}{_GAP}headers: {named}\n")
         self._stream.flush()
 
     def title(self, text: str) -> None:
         """Prints a line of its own."""
-        self._stream.write("\n" * self._used + (f"{_BOLD}{text}{_PLAIN}" if self._styled else text) + "\n")
+        self._write("\n" * self._used + (f"{_BOLD}{text}{_PLAIN}" if self._styled else text) + "\n")
         self._used = True
         self._widths[1] = 8
 
@@ -100,14 +110,19 @@ class Table:
         """Prints a row of a store: its key and value, and what else it has."""
         more = [f"{name} {value}" for name, value in entry.items() if name not in ("store", "key", "value")]
         key, value = _pair(entry["key"], entry["value"])
-        self._stream.write(_GAP + self._padded(key, 1) + _GAP + _GAP.join([value, *more]) + "\n")
+        self._write(_GAP + self._padded(key, 1) + _GAP + _GAP.join([value, *more]) + "\n")
 
     def _line(self, cells: list[str], *, bold: bool = False) -> None:
         time, topic, key, value = cells
         if self._styled and not bold:
             time = f"{_DIM}{time}{_PLAIN}"
         text = _GAP.join((time, self._padded(topic, 0), self._padded(key, 1), value))
-        self._stream.write((f"{_BOLD}{text}{_PLAIN}" if bold and self._styled else text).rstrip() + "\n")
+        self._write((f"{_BOLD}{text}{_PLAIN}" if bold and self._styled else text).rstrip() + "\n")
+
+    def _write(self, text: str) -> None:
+        """Writes a text; characters that the encoding of the stream lacks are escaped."""
+        encoding = self._stream.encoding or "utf-8"
+        self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
     def _padded(self, text: str, column: int) -> str:
         width = _width(text)
@@ -116,7 +131,7 @@ class Table:
 
 
 def _pair(key: Any, value: Any) -> tuple[str, str]:
-    return cut(as_text(key), MOST_CELL), as_text(value)
+    return cut(as_text(key), MOST_CELL), cut(as_text(value), MOST_VALUE)
 
 
 def _header(value: bytes | None) -> Any:

@@ -139,6 +139,7 @@ class Session:
         self, topology: Topology, config: StreamsConfig, *, start_ms: int | None = None, trace: bool = False
     ) -> None:
         self.topology = topology
+        self.config = config
         self.topics = Topics(topology, config)
         self._system = SystemClock()
         self._fixed = start_ms is not None

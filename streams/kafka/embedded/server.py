@@ -33,10 +33,12 @@ Answer = tuple[str, Any, list[tuple[int, Any, Any]]]
 class BrokerServer:
     """Serves a broker to :class:`~streams.kafka.embedded.remote.RemoteClients`. It is a context manager.
 
-    :param address: a path for a socket, which does not exist; chosen by the platform if not given.
+    :param address: a path for a socket, which does not exist, or host and port; chosen by the platform if not given.
     """
 
-    def __init__(self, broker: EmbeddedBroker, address: str | None = None, threads: Threads = SYSTEM_THREADS) -> None:
+    def __init__(
+        self, broker: EmbeddedBroker, address: str | tuple[str, int] | None = None, threads: Threads = SYSTEM_THREADS
+    ) -> None:
         self.key = os.urandom(32)
         """What a client has to know to connect."""
         self._clients = EmbeddedClients(broker)
