@@ -118,8 +118,8 @@ def _csv_record(place: str, columns: list[str], cells: list[str], rows: RowReade
 def _parquet(path: Path, rows: RowReader) -> Iterator[Item]:
     try:
         from pyarrow import ArrowException, parquet
-    except ImportError as error:
-        raise CannotRun(f"{path} needs pyarrow: pip install 'streams-for-kafka[parquet]'") from error
+    except ImportError:
+        raise CannotRun(f"{path} needs pyarrow: pip install 'streams-for-kafka[parquet]'") from None
     try:
         table = parquet.ParquetFile(path)
     except ArrowException as error:
