@@ -8,11 +8,13 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from streams.cli import completion, config_show, demo, describe, doctor, run, spark
+from streams.cli import completion, config_show, describe, doctor, run, spark
 from streams.cli.command_parser import CommandParser
+from streams.cli.demo import command as demo
 from streams.cli.failures import CLEAN, report
 from streams.cli.logs_options import configure_logs
 from streams.cli.stored import commands as state
+from streams.cli.trial import command as trial
 
 __all__ = ["main", "parser"]
 
@@ -51,7 +53,7 @@ def parser(words: Sequence[str] | None = None) -> CommandParser:
     top = CommandParser(prog="streams", description="Kafka Streams for Python.", epilog="Each command has --help.")
     top.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (run, describe, config_show, doctor):
+    for command in (run, trial, describe, config_show, doctor):
         command.add_parser(commands)
     for group in (state, spark):
         group.add_parser(commands, filled=words is None or not {group.NAME, completion.NAME}.isdisjoint(words))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import is_dataclass
 from functools import partial
 from typing import Any, TypeVar, overload
@@ -11,9 +12,30 @@ from pydantic import BaseModel, TypeAdapter
 from processor_api.serde import Serde
 from streams.serdes.functions import MadeSerde
 
-__all__ = ["pydantic_serde"]
+__all__ = ["ModelSerde", "pydantic_serde"]
 
 T = TypeVar("T")
+
+
+class ModelSerde(MadeSerde[T]):
+    """A serde of JSON that is described by a schema.
+
+    :param schema: returns the JSON schema of the values.
+    """
+
+    __slots__ = ("json_schema",)
+
+    def __init__(
+        self,
+        serialize: Callable[[T], bytes],
+        deserialize: Callable[[bytes], T],
+        *,
+        name: str,
+        made_by: Callable[[], Serde[T]],
+        schema: Callable[[], dict[str, Any]],
+    ) -> None:
+        super().__init__(serialize, deserialize, name=name, made_by=made_by)
+        self.json_schema = schema
 
 
 @overload
@@ -50,4 +72,10 @@ def pydantic_serde(model: Any, *, exclude_none: bool = False, exclude_unset: boo
     checked = isinstance(model, type) and (issubclass(model, BaseModel) or is_dataclass(model))
     again = partial(pydantic_serde, model, exclude_none=exclude_none, exclude_unset=exclude_unset)
     write = write_instance if checked else to_json
-    return MadeSerde(write, adapter.validator.validate_json, name=name, made_by=again)
+    return ModelSerde(
+        write,
+        adapter.validator.validate_json,
+        name=name,
+        made_by=again,
+        schema=partial(adapter.json_schema, by_alias=True),
+    )

@@ -11,7 +11,7 @@ ROOMS = {
     "rocksdict": tuple(f"state.rocksdb.{room}" for room in ("engine", "options", "reader", "repair", "table_files")),
     "numpy": ("streams.spark",),
     "pandas": ("streams.spark",),
-    "pyarrow": ("streams.cli.stored.export", "streams.spark"),
+    "pyarrow": ("streams.cli.stored.export", "streams.cli.trial.files", "streams.spark"),
     "pyspark": ("streams.spark",),
     "pydantic": ("streams.config", "streams.serdes.pydantic_model"),
     "rich": ("streams.cli.restore_bar", "streams.cli.terminal"),

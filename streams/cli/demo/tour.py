@@ -1,0 +1,173 @@
+"""The tour: each application's code, what goes in, and what comes out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from processor_api.topology_function import topology_of
+from streams.cli.demo.crash import Crash
+from streams.cli.failures import CLEAN, FAILED
+from streams.cli.trial.held_back import held_back
+from streams.cli.trial.lines import BadRecord, LineReader, TimeStep
+from streams.cli.trial.output import Table, is_styled
+from streams.cli.trial.session import Session
+from streams.cli.trial.times import time_ms
+from streams.testing.settings import config_for_tests
+
+__all__ = ["Tour", "code_of"]
+
+START = "2025-01-01T12:00:00Z"
+"""The time at which the applications run: that of the machine would make each tour another one."""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """An application of the tour."""
+
+    title: str
+    module: str
+    before: str
+    """What to look at, before the records."""
+    lines: Sequence[str]
+    """The lines that go in, as `streams try` takes them."""
+    after: str
+
+
+STOPS = (
+    Stop(
+        "A count",
+        "streams.cli.demo.counting",
+        "Each line that comes to topic lines changes counts, which go to topic counts-by-word:",
+        ("to be or not to be", "be quick"),
+        "The counts are in a store. The words went through a topic of the application's own on their way, so that all"
+        "\nof a word are counted at one place, also where many processes share the work.",
+    ),
+    Stop(
+        "A window",
+        "streams.cli.demo.windows",
+        "A count of a minute is sent on once, when the minute is over by the times of the records. Visits have a page"
+        "\nas key and a visitor as value, and @+40s lets 40 seconds pass:",
+        ("home\tann", "@+40s", "home\tbob", "@+30s", "help\tcid"),
+        "The visit at 12:01:10 has shown that the first minute is over.",
+    ),
+    Stop(
+        "A join",
+        "streams.cli.demo.joins",
+        "A table has the latest value of each key. An order is joined with the row that its customer has then:",
+        (
+            "customers\tann\tAnn Lee",
+            "orders\tann\ttea",
+            "customers\tann\tAnn Day",
+            "orders\tann\tcake",
+            "orders\tbob\tjam",
+        ),
+        "Bob is no customer yet: an inner join leaves his order out.",
+    ),
+)
+
+
+def code_of(module: ModuleType) -> str:
+    """Returns the lines of a module behind its first docstring."""
+    text = Path(str(module.__file__)).read_text(encoding="utf-8")
+    return text.partition('"""')[2].partition('"""')[2].strip()
+
+
+class Tour:
+    """Shows the applications one after the other.
+
+    :param waits: whether a key has to be pressed between them, on a terminal.
+    """
+
+    def __init__(self, *, waits: bool) -> None:
+        self._waits = waits and sys.stdin.isatty() and sys.stdout.isatty()
+        self._styled = is_styled()
+
+    def show(self) -> int:
+        """Shows all of them; returns the exit status."""
+        self._say("A tour of small applications, without Kafka. On one they run as they are.")
+        number = 0
+        for number, stop in enumerate(STOPS, 1):
+            self._title(number, stop.title)
+            self._application(stop)
+            self._pause()
+        self._title(number + 1, "A crash")
+        exact = self._crash()
+        self._say(
+            "\nYour own: put an application into app.py, and type records for it with\n  streams try app.py\n"
+            "Those of the tour can be tried too, such as\n"
+            f"  streams try {STOPS[0].module}"
+        )
+        return CLEAN if exact else FAILED
+
+    def _application(self, stop: Stop) -> None:
+        module = import_module(stop.module)
+        self._code(code_of(module))
+        self._say(stop.before + "\n")
+        config = config_for_tests({"application.id": "tour"})
+        topology = topology_of(module.builder, config)
+        with Session(topology, config, start_ms=time_ms(START)) as session:
+            table = Table(sys.stdout, session.topics.written, styled=self._styled)
+            only = session.topics.only
+            reader = LineReader(has_topics=only is None)
+            for line in stop.lines:
+                self._say(f"> {line.expandtabs(12)}")
+                item = reader.item("tour", line)
+                assert not isinstance(item, BadRecord), item
+                if isinstance(item, TimeStep):
+                    session.step(item)
+                else:
+                    session.give(item, only)
+                table.show(session.outputs())
+            waiting = held_back(topology, session.stores)
+        self._say("\n" + stop.after)
+        for held in waiting:
+            self._say(f"Held back still: {held.what}.")
+
+    def _crash(self) -> bool:
+        """Shows the crash; returns whether the result after it is exact."""
+        from streams.cli.demo import shop
+
+        self._code(code_of(shop))
+        with Crash(self._say) as crash:
+            return crash.show()
+
+    # ------------------------------------------------------------------ the terminal
+
+    def _title(self, number: int, title: str) -> None:
+        text = f"{number}. {title}"
+        self._say(f"\n\x1b[1m{text}\x1b[0m" if self._styled else f"\n{text}")
+
+    def _code(self, text: str) -> None:
+        self._say("\n" + "".join(f"    {line}".rstrip() + "\n" for line in text.splitlines()))
+
+    def _say(self, text: str) -> None:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+
+    def _pause(self) -> None:
+        if self._waits:
+            _wait_for_key(lambda: self._say("\nPress a key for the next one."))
+
+
+def _wait_for_key(ask: Callable[[], None]) -> None:
+    """Asks for a key and waits for it; for Enter where the terminal gives only lines."""
+    try:
+        import termios
+        import tty
+    except ImportError:  # Windows
+        ask()
+        sys.stdin.readline()
+        return
+    before = termios.tcgetattr(sys.stdin)
+    try:
+        tty.setcbreak(sys.stdin, termios.TCSADRAIN)
+        ask()
+        os.read(sys.stdin.fileno(), 1)
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)

@@ -1,0 +1,101 @@
+"""`streams try`: runs a topology on records that are typed, in a file, or made up, without Kafka."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from streams.cli.settings_options import add_settings_options
+from streams.cli.topology_function import APP_HELP
+
+__all__ = ["add_parser", "run"]
+
+_EXAMPLES = """
+examples:
+  streams try app.py                               type records, one a line, and Ctrl-D at the end
+  echo "to be or not to be" | streams try app.py
+  streams try app.py --input orders=orders.csv --input customers=customers.jsonl --tables
+  streams try app.py --generate 20 --trace
+
+lines:
+  VALUE, or KEY<tab>VALUE; where several topics are read TOPIC<tab>VALUE or TOPIC<tab>KEY<tab>VALUE
+  {"topic": "orders", "key": "ann", "value": 3, "timestamp": "2025-01-01T12:00:00Z", "headers": {"source": "web"}}
+  @+5m     lets five minutes pass; @2025-01-01T12:00:00Z goes to that time
+
+Exit status: 0 at the end of the input, 1 if records do not fit or the topology fails, 2 if it cannot run as asked.
+"""
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "try",
+        help="run a topology on records that you type, have in a file, or have made up, without Kafka",
+        description="Runs the topology of APP in this process, without Kafka, and prints what it writes: as a table on"
+        " a terminal, as JSON lines elsewhere. Nothing is kept.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("topology", metavar="APP", help=APP_HELP)
+    given = parser.add_argument_group("records", "from standard input unless something else is given")
+    given.add_argument(
+        "--input",
+        dest="inputs",
+        metavar="[TOPIC=]FILE",
+        action="append",
+        default=[],
+        help="a file of lines, JSON lines (.jsonl), CSV (.csv) or Parquet (.parquet), or - for standard input; may be"
+        " repeated: then records are merged by their timestamps",
+    )
+    given.add_argument("--generate", type=_positive, metavar="N", help="make up N records for each topic that is read")
+    given.add_argument("--seed", type=int, default=0, metavar="N", help="make up others (default: %(default)s)")
+    given.add_argument("--topic", metavar="TOPIC", help="the topic of records that do not say one")
+    given.add_argument("--separator", default="\t", metavar="TEXT", help="what ends the key of a line (default: a tab)")
+    given.add_argument("--values", action="store_true", help="JSON objects and rows are values, never records")
+    given.add_argument("--key-field", metavar="NAME", help="the field or column of such a value that is the key")
+    given.add_argument("--time-field", metavar="NAME", help="the one that is the timestamp")
+    time = parser.add_argument_group("time", "records without a timestamp get that of the wall clock")
+    time.add_argument(
+        "--start", metavar="TIME", type=_time, help="the wall clock at the start, which then stands still"
+    )
+    time.add_argument("--advance", metavar="DURATION", type=_duration, help="lets that pass at the end, such as 5m")
+    shown = parser.add_argument_group("output")
+    shown.add_argument("--format", choices=("text", "json"), help="text on a terminal, json elsewhere if not given")
+    shown.add_argument("--trace", action="store_true", help="print the way of each record, node by node")
+    shown.add_argument("--tables", action="store_true", help="print the stores at the end")
+    add_settings_options(parser)
+    parser.set_defaults(command=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs the command; returns the exit status."""
+    from streams.cli.trial.runner import run_trial
+
+    return run_trial(arguments)
+
+
+# ---------------------------------------------------------------------- options
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
+    return number
+
+
+def _duration(text: str) -> int:
+    from streams.cli.trial.times import duration_ms
+
+    try:
+        return duration_ms(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _time(text: str) -> int:
+    from streams.cli.trial.times import time_ms
+
+    try:
+        return time_ms(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

@@ -1,0 +1,241 @@
+"""Runs `streams try`: takes records from where they are given, and prints what comes of each."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from processor_api.errors import StreamsError
+from streams.cli.failures import CLEAN, FAILED, CannotRun, described, place_of
+from streams.cli.settings_options import given_settings
+from streams.cli.signals import on_stop_signals
+from streams.cli.topology_function import load_topology
+from streams.cli.trial.files import items_of_file, merged
+from streams.cli.trial.forms import as_text
+from streams.cli.trial.generate import made_up
+from streams.cli.trial.held_back import held_back
+from streams.cli.trial.lines import BadRecord, GivenRecord, Item, LineReader, RowReader, TimeStep
+from streams.cli.trial.output import JsonLines, printer_of
+from streams.cli.trial.session import Refused, Session, Topics
+from streams.cli.trial.steps import RowKeys, show_steps
+from streams.cli.trial.tables import show_tables
+from streams.cli.trial.times import iso
+from streams.config import StreamsConfig
+from streams.testing.settings import with_defaults
+
+__all__ = ["run_trial"]
+
+MOST_BAD = 10
+"""Records that do not fit, after which the rest is not read."""
+_STANDARD_INPUT = "-"
+_LEFT_OUT = ("max.task.idle.ms", "state.dir")
+"""Settings without a meaning in a trial: nothing more comes while it waits, and its state is in a temporary folder."""
+
+
+def run_trial(arguments: argparse.Namespace) -> int:
+    """Runs `streams try`; returns the exit status."""
+    config = _config(arguments)
+    topology = load_topology(arguments.topology, lambda: config)
+    with (
+        on_stop_signals(_interrupt),
+        Session(topology, config, start_ms=arguments.start, trace=arguments.trace) as session,
+    ):
+        topic = _chosen_topic(arguments.topic, session.topics)
+        return _Trial(arguments, session, topic).run(_items(arguments, session, topic))
+
+
+def _interrupt(number: signal.Signals) -> None:
+    """Ends the command where it is, so that the state of the topology is removed."""
+    raise KeyboardInterrupt
+
+
+def _config(arguments: argparse.Namespace) -> StreamsConfig:
+    """Returns the configuration: the settings that are given, without those that mean nothing here."""
+    given = given_settings(arguments, derives_id=True).settings
+    StreamsConfig.of(with_defaults(given))  # also what is left out has to be right
+    kept = {name: value for name, value in given.items() if name.replace("_", ".") not in _LEFT_OUT}
+    return StreamsConfig.of(with_defaults(kept))
+
+
+def _chosen_topic(named: str | None, topics: Topics) -> str | None:
+    """Returns the topic of records that do not say one."""
+    if named is None:
+        return topics.only
+    if not topics.reads(named):
+        raise CannotRun(f"--topic: the topology reads no topic {named!r}; it reads {topics.list_read()}")
+    return named
+
+
+# ---------------------------------------------------------------------- input
+
+
+def _items(arguments: argparse.Namespace, session: Session, topic: str | None) -> Iterable[Item]:
+    topics = session.topics
+    rows = RowReader(arguments.values, arguments.key_field, arguments.time_field)
+    if not arguments.separator:
+        raise CannotRun("--separator must not be empty")
+    by_object = rows if rows != RowReader() else None
+    lines = LineReader(has_topics=topic is None, separator=arguments.separator, rows=by_object)
+    if arguments.generate is not None:
+        if arguments.inputs:
+            raise CannotRun("--generate and --input exclude each other: make records up, or read them")
+        wanted = topics.read if arguments.topic is None else [arguments.topic]
+        if not wanted:
+            raise CannotRun(f"give --topic: the topology reads {topics.list_read()}, and records need a topic")
+        return made_up(arguments.generate, arguments.seed, {name: topics.serdes_read(name) for name in wanted})
+    if not arguments.inputs:
+        return _standard_input(arguments, session, lines)
+    return _files(arguments, session, lines, rows)
+
+
+def _files(arguments: argparse.Namespace, session: Session, lines: LineReader, rows: RowReader) -> Iterable[Item]:
+    sources: list[Iterable[Item]] = []
+    for given in arguments.inputs:
+        topic, file = _named_input(given, session.topics)
+        reader = lines if topic is None else replace(lines, has_topics=False)
+        if file == _STANDARD_INPUT:
+            items: Iterable[Item] = _standard_input(arguments, session, reader)
+        else:
+            items = items_of_file(Path(file), reader, rows)
+        sources.append(items if topic is None else _with_topic(items, topic))
+    return sources[0] if len(sources) == 1 else merged(sources)
+
+
+def _named_input(given: str, topics: Topics) -> tuple[str | None, str]:
+    """Returns the topic, if one is given, and the file."""
+    topic, equals, file = given.partition("=")
+    if not equals or (not topics.reads(topic) and Path(given).exists()):
+        return None, given
+    if not topics.reads(topic):
+        raise CannotRun(f"--input {given}: the topology reads no topic {topic!r}; it reads {topics.list_read()}")
+    return topic, file
+
+
+def _with_topic(items: Iterable[Item], topic: str) -> Iterator[Item]:
+    for item in items:
+        yield replace(item, topic=topic) if isinstance(item, GivenRecord) and item.topic is None else item
+
+
+def _standard_input(arguments: argparse.Namespace, session: Session, lines: LineReader) -> Iterator[Item]:
+    """Yields what is typed, or comes through a pipe, while the wall clock goes on."""
+    if sys.stdin is None:  # it is closed
+        return
+    if sys.stdin.isatty():
+        _introduce(arguments, session, lines)
+    for item in lines.items("line", sys.stdin.buffer):
+        session.let_pass()
+        yield item
+
+
+def _introduce(arguments: argparse.Namespace, session: Session, lines: LineReader) -> None:
+    topics, then = session.topics, ", a tab, " if lines.separator == "\t" else lines.separator
+    if lines.has_topics:
+        form = f"TOPIC{then}VALUE; or TOPIC{then}KEY{then}VALUE"
+        reads = topics.list_read()
+    else:
+        form, reads = f"VALUE; or KEY{then}VALUE", arguments.topic or topics.only or topics.list_read()
+        if topics.reads(reads):
+            key_serde, value_serde = topics.serdes_read(reads)
+            reads += f" (key {key_serde.name}, value {value_serde.name})"
+    writes = ", ".join(topics.written) or "no topic by name"
+    sys.stderr.write(
+        f"reads {as_text(reads)}; writes {as_text(writes)}\n"
+        f"Type a record and Enter: {form}.\n"
+        'A record as JSON has all: {"key": ..., "value": ..., "timestamp": "2025-01-01T12:00:00Z", "headers": {}}.\n'
+        "@+5m lets five minutes pass. Ctrl-D ends.\n"
+    )
+    sys.stderr.flush()
+
+
+# ---------------------------------------------------------------------- running
+
+
+class _Trial:
+    """One run of a topology, with what it prints."""
+
+    def __init__(self, arguments: argparse.Namespace, session: Session, topic: str | None) -> None:
+        self._arguments = arguments
+        self._session = session
+        self._topic = topic
+        self._printer = printer_of(arguments.format, session.topics.written)
+        self._traces_to = sys.stderr if isinstance(self._printer, JsonLines) else sys.stdout
+        self._bad = 0
+
+    def run(self, items: Iterable[Item]) -> int:
+        """Gives the records to the topology; returns the exit status."""
+        for item in items:
+            if not self._take(item):
+                return FAILED
+            if self._bad >= MOST_BAD and not _is_typed(self._arguments):
+                _say(f"error: {MOST_BAD} records were left out, so the rest is not read")
+                break
+        if self._arguments.advance is not None and not self._take(TimeStep("--advance", self._arguments.advance)):
+            return FAILED
+        if self._arguments.tables:
+            show_tables(self._printer, self._session.stores)
+        sys.stdout.flush()
+        self._say_what_is_left()
+        return FAILED if self._bad else CLEAN
+
+    def _take(self, item: Item) -> bool:
+        """Takes a record or a step of time, and prints what comes of it; returns whether the topology goes on."""
+        failure: StreamsError | None = None
+        try:
+            if isinstance(item, BadRecord):
+                raise Refused(item.reason)
+            if isinstance(item, TimeStep):
+                self._session.step(item)
+            else:
+                self._session.give(item, self._topic)
+        except Refused as error:
+            self._bad += 1
+            topic = getattr(item, "topic", None) or self._topic
+            where = f"{item.place}, topic {topic}" if topic else item.place
+            _say(f"error: {where}: left out: {error}")
+            return True
+        except StreamsError as error:
+            failure = error
+        self._show()
+        if failure is not None:
+            place = "" if failure.__cause__ is None else place_of(failure.__cause__)
+            _say(f"error: {item.place}: {described(failure)}{place}")
+        return failure is None
+
+    def _show(self) -> None:
+        steps = self._session.take_trace()
+        if steps:
+            show_steps(self._traces_to, steps, RowKeys(self._session.topology, self._session.config))
+        self._printer.show(self._session.outputs())
+
+    def _say_what_is_left(self) -> None:
+        """Says what was dropped, and what is held back until stream time goes on."""
+        session = self._session
+        if session.dropped:
+            why = "" if self._arguments.trace else ", such as those without a key: --trace shows where and why"
+            _say(f"{_count(session.dropped, 'record')} dropped{why}")
+        waiting = held_back(session.topology, session.stores)
+        for held in waiting:
+            due = str(iso(held.due_ms)).replace(".000Z", "Z")
+            _say(f"{held.node} holds back {held.what} until a record of {due} or later reaches it")
+        if waiting:
+            _say("Stream time moves only with records: give one of that time, in a line behind @+5m for instance.")
+
+
+def _is_typed(arguments: argparse.Namespace) -> bool:
+    """Returns whether a person types the records, and sees what is wrong with each."""
+    reads = _STANDARD_INPUT in arguments.inputs or not (arguments.inputs or arguments.generate)
+    return reads and sys.stdin is not None and sys.stdin.isatty()
+
+
+def _say(text: str) -> None:
+    sys.stdout.flush()
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def _count(number: int, noun: str) -> str:
+    return f"1 {noun} was" if number == 1 else f"{number} {noun}s were"
