@@ -82,9 +82,27 @@ def test_brokers_that_answer_were_not_lost(outage: OutageLog, caplog: pytest.Log
 def test_nobody_is_asked_without_a_report(outage: OutageLog) -> None:
     client = Asked(away=True)
     outage.check(client)
-    outage.report(REFUSED)  # one broker of several
+    outage.report(LOGIN)
     outage.check(client)
     assert client.asked == []
+
+
+def test_a_connection_that_fails_is_looked_at(outage: OutageLog, caplog: pytest.LogCaptureFixture) -> None:
+    """The client does not say each time that all brokers are down."""
+    outage.report(REFUSED)
+    outage.check(Asked(away=True))
+    ((_, text, _),) = lines(caplog)
+    assert text == "the brokers are lost: records wait until one answers"
+
+
+def test_one_broker_of_several_that_is_away_is_no_outage(
+    outage: OutageLog, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(20):
+        outage.report(REFUSED)
+        outage.check(Asked(away=False))
+        clock.advance(5000)
+    assert lines(caplog) == []
 
 
 def test_other_requests_are_retried_in_silence_meanwhile(outage: OutageLog, clock: ManualClock) -> None:

@@ -113,7 +113,7 @@ class ConfluentConsumer:
             self._fenced = True
         else:
             self._outage.report(error)
-            if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            if error.code() in (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT):
                 self._lost.suspect()
 
     def _answers(self, timeout_s: float) -> bool:

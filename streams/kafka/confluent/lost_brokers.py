@@ -23,14 +23,14 @@ LOST_AFTER_S = 15.0
 
 
 class LostBrokers:
-    """Compares one client with a new one, once it says that all of its brokers are down.
+    """Compares one client with a new one, once it says that a connection or all brokers are down.
 
     :param new: returns whether a broker answers a new client, and names brokers. It is called on a thread of its own.
     """
 
     def __init__(self, new: Callable[[float], bool], clock: Clock) -> None:
         self.suspected = False
-        """Whether the client said that all brokers are down, and none has answered it since; for a quick look."""
+        """Whether the client said that a broker is down, and none has answered it since; for a quick look."""
         self._new, self._clock = new, clock
         self._next_check = 0.0
         self._reached_since: float | None = None
@@ -38,7 +38,7 @@ class LostBrokers:
         self._asking: threading.Thread | None = None
 
     def suspect(self) -> None:
-        """Takes the client's report that all brokers are down."""
+        """Takes the client's report that a connection failed, or that all brokers are down."""
         self.suspected = True
 
     def check(self, own: Callable[[float], bool]) -> None:

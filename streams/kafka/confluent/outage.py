@@ -37,15 +37,16 @@ class ClientLog:
 class OutageLog:
     """Logs the errors of connections that the clients of one cluster report. May be used by any thread.
 
-    When a client reports that all brokers are down, the next call of :meth:`check` asks one for an answer, since the
-    report may be old. The outage is logged when there is none, and its end when there is one again.
+    When a client reports that a connection failed, or that all brokers are down, the next call of :meth:`check` asks a
+    broker for an answer: the report may be old, or about one broker of several, and the one about all of them does not
+    come each time. The outage is logged when there is no answer, and its end when there is one again.
 
     :param servers: the ``bootstrap.servers``, for the log.
     """
 
     def __init__(self, servers: str | None, clock: Clock | None = None) -> None:
         self.suspected = False
-        """Whether a client reported that all brokers are down, and none has answered since; for a quick look."""
+        """Whether a client reported a failed connection, and no broker has answered since; for a quick look."""
         self._servers = servers
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
@@ -68,13 +69,13 @@ class OutageLog:
         repeated once in a while.
         """
         name, now = error.name(), self._clock.monotonic()
-        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+        if name in CONNECTION:
+            self._reason = error.str()
+        if error.code() == KafkaError._ALL_BROKERS_DOWN or name in CONNECTION:
             with self._lock:
                 self._last_sign = now
                 if not self.suspected:
                     self.suspected, self._since, self._next_probe = True, now, now
-        elif name in CONNECTION:
-            self._reason = error.str()
         text = f"{error.str()} ({name})"
         if error.code() == KafkaError._ALL_BROKERS_DOWN or name in CONNECTION:
             log.debug("client error", extra={"error": text})
