@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from processor_api.topology import Topology
 from processor_api.topology_function import TopologyLike
 from state.directory.file_lock import has_process_locks
+from streams.cli.cluster.create_topics import make_topics
 from streams.cli.failures import CLEAN, CannotRun, report
 from streams.cli.logs_options import add_log_options, name_application
 from streams.cli.settings_options import Given, add_settings_options, given_settings
@@ -62,6 +63,11 @@ def add_parser(commands: Any) -> None:
         default=30_000,
         metavar="MS",
         help="how long closing may take before the process is ended (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--create-topics",
+        action="store_true",
+        help="first create the topics of APP that do not exist, as `streams topics --create` does; for development",
     )
     parser.add_argument("--supervised-by", type=int, metavar="FD", help=argparse.SUPPRESS)
     trace = parser.add_argument_group("following records", "with a line of the logger streams.trace for each step")
@@ -137,6 +143,8 @@ def _load(arguments: argparse.Namespace) -> Application:
     config = _config(arguments)
     keep_files_private(group_write=config.allow_os_group_write_access)
     topology = load_topology(arguments.topology, lambda: config)
+    if arguments.create_topics and arguments.supervised_by is None:
+        make_topics(topology, config)
     make: Runner = arguments.runner or kafka_streams
     return make(topology, config)
 
@@ -171,7 +179,9 @@ def _supervise(arguments: argparse.Namespace) -> int:
     command, settings = worker_command(arguments.words), arguments.set
     supervisor = Supervisor(command, arguments.workers, stop_timeout_s=stop_timeout_s, settings=settings)
     with on_stop_signals(supervisor.on_signal):
-        _config(arguments)  # errors are printed once, not by each worker
+        config = _config(arguments)  # errors are printed once, not by each worker
+        if arguments.create_topics:
+            make_topics(load_topology(arguments.topology, lambda: config), config)
         status = supervisor.run()
     if supervisor.failure is not None:
         sys.stderr.write(f"error: none of {arguments.workers} workers started: {supervisor.failure}\n")

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from processor_api.errors import StreamsError
 from processor_api.task_id import TopicPartition
 from streams.kafka.embedded.broker import EmbeddedBroker
-from streams.kafka.ports import GroupMember, NewTopic, OffsetAndMetadata, TopicInfo, UnknownPartitionError
+from streams.kafka.ports import GroupInfo, GroupMember, NewTopic, OffsetAndMetadata, TopicInfo, UnknownPartitionError
 
 __all__ = ["EmbeddedAdmin"]
 
@@ -76,6 +76,33 @@ class EmbeddedAdmin:
                 GroupMember(member.client_id, member.member_id, member.instance, member.owned)
                 for member in self._broker.groups.group(group).members.values()
             ]
+
+    def topic_configs(self, names: Collection[str]) -> dict[str, dict[str, str]]:
+        """Returns the settings that topics were created with; ``cleanup.policy`` is always among them."""
+        with self._broker.lock:
+            found = ((name, self._broker.topics.get(name)) for name in names)
+            return {name: {"cleanup.policy": "delete", **topic.configs} for name, topic in found if topic is not None}
+
+    def groups(self) -> list[str]:
+        with self._broker.lock:
+            return sorted(self._broker.groups.names())
+
+    def describe_group(self, group: str) -> GroupInfo:
+        with self._broker.lock:
+            members = tuple(self.group_members(group))
+            if not members:
+                return GroupInfo(group, "empty" if group in self._broker.groups.names() else "dead", "", ())
+            at_rest = self._broker.groups.group(group).at_rest
+            return GroupInfo(group, "stable" if at_rest else "preparing_rebalance", "cooperative-sticky", members)
+
+    def remove_members(self, group: str, members: Collection[GroupMember]) -> None:
+        with self._broker.lock:
+            found = self._broker.groups.group(group)
+            for one in members:
+                member = found.members.get(one.member_id)
+                if member is not None:
+                    found.leave(member)
+            self._broker.changed()
 
     def log_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         with self._broker.lock:

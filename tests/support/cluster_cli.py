@@ -1,0 +1,87 @@
+"""Runs the commands that work on a cluster, in this process, on a broker in memory."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from streams.cli.failures import report
+from streams.cli.main import parser
+from streams.testing import EmbeddedKafka
+
+__all__ = ["ClusterCommands", "Printed"]
+
+_NUMBERS = itertools.count(1)
+
+
+class Printed(NamedTuple):
+    """The outcome of a command."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines on standard output."""
+        return self.out.splitlines()
+
+
+class ClusterCommands:
+    """The commands, an application in a file of its own, and the broker that both use."""
+
+    def __init__(self, folder: Path, kafka: EmbeddedKafka) -> None:
+        self.folder, self.kafka = folder, kafka
+        self._path = list(sys.path)
+        self._made: list[str] = []
+
+    def app(self, text: str, name: str = "shop") -> str:
+        """Writes an application whose id is ``name``, and returns its file."""
+        module = f"{name}_{next(_NUMBERS)}"
+        self._made.append(module)
+        file = self.folder / f"{module}.py"
+        settings = {
+            "application.id": name,
+            "bootstrap.servers": "localhost:9092",
+            "state.dir": str(self.folder / "state"),
+            "commit.interval.ms": 100,
+        }
+        file.write_text(f"from streams import *\nsettings = {settings!r}\n{text}")
+        return str(file)
+
+    def run(self, command: str, *words: str, stdin: str | None = None, **more: Any) -> Printed:
+        """Runs a command as the command line does; ``more`` goes to its function."""
+        out, err = io.StringIO(), io.StringIO()
+        before, sys.stdin = sys.stdin, io.StringIO(stdin or "")
+        try:
+            with redirect_stdout(out), redirect_stderr(err):
+                parsed = parser([command, *words]).parse_args([command, *words])
+                try:
+                    status = parsed.command(parsed, clients=self.kafka.clients, **more)
+                except Exception as error:
+                    status = report(error, trace=False)
+        finally:
+            sys.stdin = before
+        return Printed(status, out.getvalue(), err.getvalue())
+
+    def close(self) -> None:
+        """Forgets the modules of the applications."""
+        sys.path[:] = self._path
+        for name in self._made:
+            sys.modules.pop(name, None)
+
+
+def commands(folder: Path) -> Iterator[ClusterCommands]:
+    """Yields the commands on a broker of their own; for a fixture."""
+    with EmbeddedKafka(folder / "state") as kafka:
+        made = ClusterCommands(folder, kafka)
+        yield made
+        made.close()
+
+
+Commands = Callable[..., Printed]
