@@ -5,16 +5,20 @@ from __future__ import annotations
 import io
 import itertools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from streams.app.kafka_streams import KafkaStreams
 from streams.cli.failures import report
 from streams.cli.main import parser
+from streams.cli.topology_function import import_from, load_topology, named_app, settings_in
+from streams.config import StreamsConfig
+from streams.config.sources import Given
 from streams.testing import EmbeddedKafka
 
-__all__ = ["ClusterCommands", "Printed"]
+__all__ = ["ClusterCommands", "Printed", "commands"]
 
 _NUMBERS = itertools.count(1)
 
@@ -50,9 +54,17 @@ class ClusterCommands:
             "bootstrap.servers": "localhost:9092",
             "state.dir": str(self.folder / "state"),
             "commit.interval.ms": 100,
+            "statestore.cache.max.bytes": 0,
         }
         file.write_text(f"from streams import *\nsettings = {settings!r}\n{text}")
         return str(file)
+
+    def start(self, app: str) -> KafkaStreams:
+        """Starts an application on the broker."""
+        given = Given()
+        import_from(str(self.folder))
+        given.add_all(settings_in(named_app(app)), "the file")
+        return self.kafka.start(lambda config: load_topology(app, lambda: config), StreamsConfig.of(given.settings))
 
     def run(self, command: str, *words: str, stdin: str | None = None, **more: Any) -> Printed:
         """Runs a command as the command line does; ``more`` goes to its function."""
@@ -67,7 +79,14 @@ class ClusterCommands:
                     status = report(error, trace=False)
         finally:
             sys.stdin = before
-        return Printed(status, out.getvalue(), err.getvalue())
+        return Printed(status, self._readable(out.getvalue()), self._readable(err.getvalue()))
+
+    def _readable(self, text: str) -> str:
+        """Returns a text with the files of applications by their short names: ``shop.py``."""
+        text = text.replace(f"{self.folder}/", "")
+        for module in self._made:
+            text = text.replace(f"{module}.py", f"{module.rpartition('_')[0]}.py")
+        return text
 
     def close(self) -> None:
         """Forgets the modules of the applications."""
@@ -82,6 +101,3 @@ def commands(folder: Path) -> Iterator[ClusterCommands]:
         made = ClusterCommands(folder, kafka)
         yield made
         made.close()
-
-
-Commands = Callable[..., Printed]

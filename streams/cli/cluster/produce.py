@@ -18,6 +18,7 @@ from streams.cli.cluster.connection import Connection, Target, target_of
 from streams.cli.cluster.record_lines import GivenRecord, header_of_text, record_of_line
 from streams.cli.cluster.record_values import from_json, from_text, time_ms
 from streams.cli.cluster.topic_formats import TopicFormat, format_of
+from streams.cli.command_parser import CommandParser
 from streams.cli.failures import CLEAN, FAILED, CannotRun, described
 from streams.cli.settings_options import add_settings_options
 from streams.cli.topology_function import APP_HELP
@@ -67,8 +68,9 @@ def add_parser(commands: Any) -> None:
     parser.set_defaults(command=run)
 
 
-def add_topic_arguments(parser: argparse.ArgumentParser) -> None:
+def add_topic_arguments(parser: CommandParser) -> None:
     """Adds APP and TOPIC, or ``--topic`` without an application."""
+    parser.intermixed = True
     parser.add_argument("topology", metavar="APP", nargs="?", help=APP_HELP)
     parser.add_argument("topic", metavar="TOPIC", nargs="?", help="a topic of the application, or a store")
     parser.add_argument("--topic", dest="other_topic", metavar="TOPIC", help="any topic, without an application")
@@ -129,8 +131,8 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
             f"--partition {arguments.partition}: topic {form.topic!r} has partitions 0 to {info.partitions - 1}"
         )
     encode = _Encoder(form, info.partitions, arguments.partition)
-    if arguments.file is not None:
-        for _ in encode.all(_numbered(arguments)):  # all of a file can be written, or nothing is
+    if arguments.file is not None or arguments.records or arguments.value is not None:
+        for _ in encode.all(_numbered(arguments)):  # all of them can be written, or nothing is
             pass
     with connection.producer() as producer:
         sender = _Sender(producer, form.topic)
@@ -142,7 +144,9 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
             failure = error
         finally:
             sender.finish()
-    sys.stdout.write(sender.summary() + "\n")
+    if failure is None or sender.delivered:
+        sys.stdout.write(sender.summary() + "\n")
+        sys.stdout.flush()
     if failure is not None:
         raise failure
     if sender.failed:
@@ -323,10 +327,14 @@ class _Sender:
         """Waits until each record is delivered, or has failed."""
         self._producer.flush()
 
+    @property
+    def delivered(self) -> int:
+        """The number of records that were delivered."""
+        return sum(count for _, _, count in self._spans.values())
+
     def summary(self) -> str:
         """Returns how many records were written, and where."""
-        delivered = sum(count for _, _, count in self._spans.values())
-        text = f"{delivered} record{'' if delivered == 1 else 's'} written to {self._topic}"
+        text = f"{self.delivered} record{'' if self.delivered == 1 else 's'} written to {self._topic}"
         places = [
             f"partition {partition} at offset {first}"
             if first == last

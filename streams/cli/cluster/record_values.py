@@ -69,7 +69,7 @@ def _parsed(text: str) -> int | None:
 def json_reader(serde: Serde[Any]) -> Callable[[bytes], Any]:
     """Returns the function that reads bytes by a serde and makes of them what JSON can write."""
     from dsl.change import ChangeSerde
-    from dsl.joins.outer_join_serdes import SideValueSerde
+    from dsl.joins.outer_join_serdes import SideValueSerde, TimedSideKeySerde
     from dsl.processors.joins.foreign_key import AnswerSerde
 
     read = serde.deserialize
@@ -78,11 +78,17 @@ def json_reader(serde: Serde[Any]) -> Callable[[bytes], Any]:
         names = ("new", "old", "latest")
     elif isinstance(serde, AnswerSerde):
         names = ("hash", "value")
+    elif isinstance(serde, TimedSideKeySerde):
+        return lambda data: _timed_side(*read(data))
     elif isinstance(serde, SideValueSerde):
         return lambda data: _with_side(read(data))
     if names:
         return lambda data: {name: as_json(part) for name, part in zip(names, read(data), strict=False)}
     return lambda data: as_json(read(data))
+
+
+def _timed_side(key: Any, time: int, left: bool) -> dict[str, Any]:
+    return {"key": as_json(key), "time": iso_time(time), "side": "left" if left else "right"}
 
 
 def _with_side(found: tuple[Any, bool]) -> dict[str, Any]:

@@ -131,8 +131,8 @@ def run(
             names = ", ".join(sorted(members)[:3])
             sys.stdout.flush()
             raise StreamsError(
-                f"nothing was changed: group {session.group!r} has {_counted(len(members), 'member')} ({names}). Stop all"
-                " workers and wait until they have left; --force removes members that are dead"
+                f"nothing was changed: group {session.group!r} has {_counted(len(members), 'member')} ({names}). Stop"
+                " all workers and wait until they have left; --force removes members that are dead"
             )
         if _agreed(arguments, plan, target, ask):
             session.carry_out(plan, force=arguments.force)
@@ -252,7 +252,8 @@ class _Session:
         if again:
             names = ", ".join(sorted(one.client_id for one in again)[:3])
             raise StreamsError(
-                f"nothing was changed: members have joined group {self.group!r} again ({names}): stop these workers first"
+                f"nothing was changed: members have joined group {self.group!r} again ({names}): stop these workers"
+                " first"
             )
 
     def _delete_topics(self, names: Collection[str]) -> None:
