@@ -82,7 +82,8 @@ def stopped(cli: ClusterCommands) -> str:
     app = with_records(cli)
     cli.kafka.create_topics(*INTERNAL, partitions=2)
     consumer = cli.kafka.clients.consumer({"group.id": "shop", "client.id": "former"})
-    consumer.commit({TopicPartition("in", n): OffsetAndMetadata(offset) for n, offset in enumerate((3, 1))})
+    notes = TopicPartitionMetadata(partition_time=7, changelogs=frozenset({1})).encode()
+    consumer.commit({TopicPartition("in", n): OffsetAndMetadata(offset, notes) for n, offset in enumerate((3, 1))})
     consumer.close()
     return app
 
@@ -360,7 +361,7 @@ def test_the_lag_of_a_stopped_application_is_shown(cli: ClusterCommands, stopped
     read = [line.split() for line in found.lines if line.startswith("in ")]
     assert read == [["in", "0", "-", "3", "-"], ["in", "1", "1", "3", "2"]]
     assert found.lines[0] == "group shop is empty; 0 members"
-    assert found.lines[-1] == "total lag: 2; nothing is committed for 1 partition"
+    assert found.lines[-1] == "total lag: 2; nothing is committed for 3 partitions"
     found = cli.run("groups", "--application-id", "shop", "--bootstrap-servers", "x:9092")
     assert [line.split() for line in found.lines if line.startswith("in ")] == [["in", "1", "1", "3", "2"]]
     assert not any("tasks" in line for line in found.lines[1:])

@@ -41,6 +41,16 @@ class AdminContract:
         assert every[topic] == TopicInfo(topic, 2)
         assert missing not in every
 
+    def test_settings_of_topics_are_read(self) -> None:
+        """Those that were given and those that the cluster adds; a topic that does not exist is left out."""
+        kept, other = self.cluster.topic(configs={"cleanup.policy": "compact"}), self.cluster.topic()
+        found = self.cluster.admin.topic_configs([kept, other, self.cluster.name("missing")])
+        assert {name: configs["cleanup.policy"] for name, configs in found.items()} == {
+            kept: "compact",
+            other: "delete",
+        }
+        assert self.cluster.admin.topic_configs([]) == {}
+
     def test_a_log_ends_behind_open_transactions(self) -> None:
         """Records of open transactions count, which readers of committed records do not see; so do markers."""
         topic = self.cluster.topic(2)
