@@ -54,7 +54,7 @@ def parser(words: Sequence[str] | None = None) -> CommandParser:
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (run, describe, config_show, doctor):
         command.add_parser(commands)
-    cluster.add_parser(commands)
+    cluster.add_parser(commands, words)
     for group in (state, spark):
         group.add_parser(commands, filled=words is None or not {group.NAME, completion.NAME}.isdisjoint(words))
     for command in (demo, completion):

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from processor_api.topology import Topology
 from processor_api.topology_function import TopologyLike
 from state.directory.file_lock import has_process_locks
-from streams.cli.cluster.create_topics import make_topics
 from streams.cli.failures import CLEAN, CannotRun, report
 from streams.cli.logs_options import add_log_options, name_application
 from streams.cli.settings_options import Given, add_settings_options, given_settings
@@ -144,9 +143,15 @@ def _load(arguments: argparse.Namespace) -> Application:
     keep_files_private(group_write=config.allow_os_group_write_access)
     topology = load_topology(arguments.topology, lambda: config)
     if arguments.create_topics and arguments.supervised_by is None:
-        make_topics(topology, config)
+        _create_topics(topology, config)
     make: Runner = arguments.runner or kafka_streams
     return make(topology, config)
+
+
+def _create_topics(topology: Topology, config: StreamsConfig) -> None:
+    from streams.cli.cluster.create_topics import make_topics
+
+    make_topics(topology, config)
 
 
 def _config(arguments: argparse.Namespace) -> StreamsConfig:
@@ -181,7 +186,7 @@ def _supervise(arguments: argparse.Namespace) -> int:
     with on_stop_signals(supervisor.on_signal):
         config = _config(arguments)  # errors are printed once, not by each worker
         if arguments.create_topics:
-            make_topics(load_topology(arguments.topology, lambda: config), config)
+            _create_topics(load_topology(arguments.topology, lambda: config), config)
         status = supervisor.run()
     if supervisor.failure is not None:
         sys.stderr.write(f"error: none of {arguments.workers} workers started: {supervisor.failure}\n")

@@ -338,8 +338,8 @@ class GroupInfo:
 
     name: str
     state: str
-    """In Kafka's words and small letters: ``stable``, ``preparing_rebalance``, ``completing_rebalance``, ``empty``, or
-    ``dead`` for a group that does not exist."""
+    """The state in Kafka's words and small letters: ``stable``, ``preparing_rebalance``, ``completing_rebalance``,
+    ``empty``, or ``dead`` for a group that does not exist."""
     assignor: str
     """The assignor that its members have agreed on; empty while they have none."""
     members: tuple[GroupMember, ...]

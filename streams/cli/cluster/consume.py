@@ -43,10 +43,10 @@ changelog.
 """
 
 
-def add_parser(commands: Any) -> None:
+def add_parser(commands: Any, help_text: str) -> None:
     parser = commands.add_parser(
         "consume",
-        help="print the records of a topic of an application",
+        help=help_text,
         description="Prints the records of TOPIC, read by the serdes that the topology of APP has for it: aligned text"
         " on a terminal, else a JSON object a line. It belongs to no group and commits nothing, so the application is"
         " not disturbed. A record that cannot be read is one line on standard error. Exit status: 1 if there was one,"
@@ -60,7 +60,8 @@ def add_parser(commands: Any) -> None:
         dest="start",
         metavar="WHERE",
         default="beginning",
-        help="beginning, end, an offset, -N for the last N of each partition, or an ISO time (default: %(default)s)",
+        help="beginning, end, an offset, -N for the last N offsets of each partition, or an ISO 8601 time"
+        " (default: %(default)s)",
     )
     parser.add_argument("--follow", action="store_true", help="wait for more records, until Ctrl-C")
     parser.add_argument(

@@ -36,10 +36,10 @@ MOST_PARTITIONS = 10_000
 """Partitions of which the offsets of a group without a topology are asked for at most."""
 
 
-def add_parser(commands: Any) -> None:
+def add_parser(commands: Any, help_text: str) -> None:
     parser = commands.add_parser(
         "groups",
-        help="show the members, tasks and lags of an application",
+        help=help_text,
         description="Shows the group of APP, or of --application-id: its state, its members with their tasks, and for"
         " each partition that it reads the committed offset and the lag, which is the number of offsets behind it."
         " Without either it lists the groups of the cluster. Exit status: 1 if the group does not exist, else 0.",
@@ -74,7 +74,7 @@ class _Member:
 
 @dataclass(frozen=True)
 class _Lag:
-    """How far a group is behind in one partition."""
+    """The distance of a group from the end of one partition."""
 
     place: TopicPartition
     committed: int | None

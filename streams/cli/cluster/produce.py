@@ -43,10 +43,10 @@ Only value is needed; null deletes. timestamp is ISO 8601 or ms since 1970. Byte
 """
 
 
-def add_parser(commands: Any) -> None:
+def add_parser(commands: Any, help_text: str) -> None:
     parser = commands.add_parser(
         "produce",
-        help="write records to a topic of an application",
+        help=help_text,
         description="Writes records to TOPIC with the serdes that the topology of APP has for it, into the partitions"
         " that the application would choose. Records are arguments, or the lines of --file or of standard input."
         " It ends when every record is delivered. Exit status: 1 if one could not be delivered or read, else 0.",

@@ -49,10 +49,10 @@ examples:
 """
 
 
-def add_parser(commands: Any) -> None:
+def add_parser(commands: Any, help_text: str) -> None:
     parser = commands.add_parser(
         "reset",
-        help="have an application process its input again",
+        help=help_text,
         description="Sets the committed offsets of the input topics, deletes the internal topics of the application and"
         " its local state on this machine, so that it begins anew. It shows what it will do, and asks before it"
         " does it. Stop all workers first. Exit status: 1 if it is refused or fails, else 0.",

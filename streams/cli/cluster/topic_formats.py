@@ -26,7 +26,7 @@ from streams.kafka.internal_topics import changelog_name, full_name, topic_prefi
 __all__ = ["TopicFormat", "format_of"]
 
 Reader = Callable[[bytes], Any]
-"""From bytes to what JSON can write."""
+"""A function from bytes to what JSON can write."""
 
 _LENGTH = struct.Struct(">i")
 _INSTRUCTIONS = ("delete", "delete and answer", "answer", "answer if found")

@@ -29,10 +29,10 @@ examples:
 _TITLES = ("TOPIC", "USE", "PARTITIONS", "REPLICAS", "CLEANUP", "NOTE")
 
 
-def add_parser(commands: Any) -> None:
+def add_parser(commands: Any, help_text: str) -> None:
     parser = commands.add_parser(
         "topics",
-        help="show the topics of an application, and create those that are missing",
+        help=help_text,
         description="Lists the topics that the topology of APP reads and writes, and those that the application makes"
         " for itself: which exist, with how many partitions, and what is missing or wrong. --create makes the missing"
         " ones; it never changes or deletes one. Exit status: 1 if a topic is missing or wrong, else 0.",

@@ -72,9 +72,9 @@ class FoundTopics:
     groups: tuple[tuple[str, ...], ...]
     """Topics that need the same number of partitions."""
     problems: tuple[str, ...]
-    """What stops the application, or makes its results wrong."""
+    """Faults that stop the application, or make its results wrong."""
     remarks: tuple[str, ...] = ()
-    """What deserves attention."""
+    """Remarks that deserve attention."""
     notes: Mapping[str, str] = field(default_factory=dict)
     """A word about single topics."""
 
