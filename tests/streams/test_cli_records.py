@@ -72,6 +72,18 @@ def test_what_was_written_is_read(cli: ClusterCommands) -> None:
     )
 
 
+def test_a_terminal_gets_text_and_a_word_about_what_to_type(cli: ClusterCommands) -> None:
+    app = cli.app(ECHO)
+    cli.kafka.create_topics("in")
+    written = cli.run("produce", app, "in", stdin='{"key": "k", "value": "v", "timestamp": 5}\n', terminal=True)
+    assert written == (
+        0,
+        "1 record written to in: partition 0 at offset 0\n",
+        'type a record a line, such as {"key": "ann", "value": 3}; Ctrl-D ends\n',
+    )
+    assert cli.run("consume", app, "in", terminal=True).out == "0@0  1970-01-01T00:00:00.005Z  k  v\n"
+
+
 def test_what_consume_prints_produce_reads(cli: ClusterCommands) -> None:
     app = cli.app(ORDERS)
     cli.kafka.create_topics("orders", "out")
@@ -184,7 +196,7 @@ def test_a_wrong_file_is_not_written_at_all(cli: ClusterCommands) -> None:
         (["in", "--value", "a", "--partition", "3"], "--partition 3: topic 'in' has partitions 0 to 0"),
         (["out", "--value", "a"], "topic 'out' does not exist: streams topics shop.py --create creates it"),
         (["nope", "--value", "a"], "the topology has no topic 'nope'; it has: in, out. For another topic give"),
-        ([], "name the application and a topic, such as app.py orders, or only a topic by --topic"),
+        ([], "name a topic too; `streams topics shop.py` shows those of the application"),
         (["in", "--topic", "x"], "--topic x is for use without an application: leave one of them out"),
         (["in", "--value", "a", "--value-serde", "strng"], "--value-serde 'strng' must be a serde, one of the names"),
     ],
@@ -320,6 +332,14 @@ def test_a_topic_that_does_not_exist_is_said(cli: ClusterCommands) -> None:
     assert (found.status, found.err) == (
         2,
         "error: topic 'in' does not exist; `streams topics shop.py` shows those of the application\n",
+    )
+
+
+def test_an_application_or_a_topic_is_needed(cli: ClusterCommands) -> None:
+    found = cli.run("consume")
+    assert (found.status, found.err) == (
+        2,
+        "error: name the application and a topic, such as app.py orders, or only a topic by --topic\n",
     )
 
 

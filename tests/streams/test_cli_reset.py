@@ -187,10 +187,36 @@ def test_a_group_with_members_is_left_alone(cli: ClusterCommands, counted: str) 
     assert found.err.endswith("Stop all workers and wait until they have left; --force removes members that are dead\n")
     found = cli.run("reset", counted, "--yes", "--force")
     assert found.status == 1
-    assert "nothing was changed: members have joined group 'shop' again" in found.err or "is open" in found.err
+    assert "nothing was changed: members have joined group 'shop' meanwhile" in found.err or "is open" in found.err
     assert set(INTERNAL) <= set(cli.kafka.broker.topics)
     assert before.keys() == ends(cli).keys()
     application.close()
+
+
+@pytest.mark.parametrize(("answer", "offset"), [("y\n", 0), ("yes\n", 0), ("n\n", 3), ("\n", 3), ("", 3)])
+def test_on_a_terminal_the_user_types_the_answer(cli: ClusterCommands, stopped: str, answer: str, offset: int) -> None:
+    """Anything but yes is no, the end of the input too."""
+    found = cli.run("reset", stopped, stdin=answer, terminal=True)
+    assert (found.status, found.err) == (0, "")
+    assert "\nreset application 'shop'? [y/N] " in found.out
+    assert committed(cli, "in")[0] == offset
+    assert found.out.endswith("nothing was changed\n") == (offset == 3)
+
+
+def test_a_worker_that_starts_while_the_user_thinks_is_noticed(cli: ClusterCommands, stopped: str) -> None:
+    consumer = cli.kafka.clients.consumer({"group.id": "shop", "client.id": "late", "session.timeout.ms": 3_600_000})
+
+    def join(question: str) -> bool:
+        consumer.subscribe(["in"], Listener())
+        consumer.poll(0)
+        return True
+
+    found = cli.run("reset", stopped, ask=join)
+    assert (found.status, found.err) == (
+        1,
+        "error: nothing was changed: members have joined group 'shop' meanwhile (late): stop these workers first\n",
+    )
+    assert set(INTERNAL) <= set(cli.kafka.broker.topics)
 
 
 def test_dead_members_are_removed_by_force(cli: ClusterCommands, stopped: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from processor_api.topology import Topology
 from streams import StreamsBuilder, StreamsConfig
 from streams.cli.cluster.create_topics import make_topics
 
+ROOT = Path(__file__).resolve().parents[2]
 SHOP = """
 builder = StreamsBuilder(key_serde="string", value_serde="string")
 users = builder.table("users")
@@ -43,10 +45,10 @@ def test_what_is_missing_is_a_problem_with_its_line(cli: ClusterCommands) -> Non
         "\n"
         "same number of partitions: orders, users\n"
         "\n"
-        "problem: input topic 'orders' does not exist (shop.py:7)\n"
-        "problem: input topic 'users' does not exist (shop.py:5)\n"
-        "problem: output topic 'out' does not exist (shop.py:7)\n"
-        "problem: global topic 'places' does not exist (shop.py:6)\n"
+        "problem: input topic 'orders' does not exist (shop.py:6)\n"
+        "problem: input topic 'users' does not exist (shop.py:4)\n"
+        "problem: output topic 'out' does not exist (shop.py:6)\n"
+        "problem: global topic 'places' does not exist (shop.py:5)\n"
         "create what is missing: streams topics shop.py --create\n"
     )
     assert (found.status, found.err) == (1, "")
@@ -111,8 +113,8 @@ def test_unequal_partitions_are_a_problem(cli: ClusterCommands) -> None:
     assert found.status == 1
     assert [line for line in found.lines if line.startswith("problem")] == [
         "problem: topics that are joined or grouped together need the same number of partitions: 'orders' has 2,"
-        " 'users' has 3. Repartition one side, or give the topics the same number, made at shop.py:7 (topic 'orders'),"
-        " shop.py:5 (topic 'users')"
+        " 'users' has 3. Repartition one side, or give the topics the same number, made at shop.py:6 (topic 'orders'),"
+        " shop.py:4 (topic 'users')"
     ]
     assert [line for line in found.lines if line.startswith("note")] == [
         "note: table 'places-STATE-STORE-0000000003' is restored from topic 'places', whose cleanup.policy is delete:"
@@ -183,6 +185,14 @@ def test_topics_that_records_decide_are_said_not_to_be_listed(cli: ClusterComman
     assert found.status == 0
 
 
+def test_the_page_shows_what_is_printed(cli: ClusterCommands) -> None:
+    """For the first application of the README."""
+    (program, *_) = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    page = (ROOT / "docs" / "topics-and-records.md").read_text()
+    (shown, *_) = re.findall(r"^```text\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert cli.run("topics", cli.app(program, "app", before="")).out == shown
+
+
 def test_json_has_all_of_it(cli: ClusterCommands) -> None:
     app = cli.app('builder = StreamsBuilder(key_serde="string", value_serde="string")\nbuilder.stream("in").to("out")')
     cli.kafka.create_topics("in", partitions=2)
@@ -190,7 +200,7 @@ def test_json_has_all_of_it(cli: ClusterCommands) -> None:
     assert found.status == 1
     made = json.loads(found.out)
     assert made["application_id"] == "shop"
-    assert made["problems"] == ["output topic 'out' does not exist (shop.py:4)"]
+    assert made["problems"] == ["output topic 'out' does not exist (shop.py:3)"]
     assert [(one["name"], one["exists"], one["partitions"], one["external"]) for one in made["topics"]] == [
         ("in", True, 2, True),
         ("out", False, None, True),

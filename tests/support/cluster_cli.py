@@ -36,6 +36,13 @@ class Printed(NamedTuple):
         return self.out.splitlines()
 
 
+class _Terminal(io.StringIO):
+    """Stands for a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 class ClusterCommands:
     """The commands, an application in a file of its own, and the broker that both use."""
 
@@ -44,8 +51,8 @@ class ClusterCommands:
         self._path = list(sys.path)
         self._made: list[str] = []
 
-    def app(self, text: str, name: str = "shop") -> str:
-        """Writes an application whose id is ``name``, and returns its file."""
+    def app(self, text: str, name: str = "shop", *, before: str = "from streams import *\n") -> str:
+        """Writes an application whose id is ``name``, and returns its file; its settings stand behind ``text``."""
         module = f"{name}_{next(_NUMBERS)}"
         self._made.append(module)
         file = self.folder / f"{module}.py"
@@ -56,7 +63,7 @@ class ClusterCommands:
             "commit.interval.ms": 100,
             "statestore.cache.max.bytes": 0,
         }
-        file.write_text(f"from streams import *\nsettings = {settings!r}\n{text}")
+        file.write_text(f"{before}{text}\nsettings = {settings!r}\n")
         return str(file)
 
     def start(self, app: str) -> KafkaStreams:
@@ -66,10 +73,14 @@ class ClusterCommands:
         given.add_all(settings_in(named_app(app)), "the file")
         return self.kafka.start(lambda config: load_topology(app, lambda: config), StreamsConfig.of(given.settings))
 
-    def run(self, command: str, *words: str, stdin: str | None = None, **more: Any) -> Printed:
-        """Runs a command as the command line does; ``more`` goes to its function."""
-        out, err = io.StringIO(), io.StringIO()
-        before, sys.stdin = sys.stdin, io.StringIO(stdin or "")
+    def run(self, command: str, *words: str, stdin: str = "", terminal: bool = False, **more: Any) -> Printed:
+        """Runs a command as the command line does; ``more`` goes to its function.
+
+        :param terminal: whether standard input and output are a terminal.
+        """
+        kind = _Terminal if terminal else io.StringIO
+        out, err = kind(), io.StringIO()
+        before, sys.stdin = sys.stdin, kind(stdin)
         try:
             with redirect_stdout(out), redirect_stderr(err):
                 parsed = parser([command, *words]).parse_args([command, *words])

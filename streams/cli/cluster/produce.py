@@ -94,6 +94,8 @@ def format_and_target(arguments: argparse.Namespace) -> tuple[Target, TopicForma
     if arguments.other_topic is not None and arguments.topology is not None:
         raise CannotRun(f"--topic {arguments.other_topic} is for use without an application: leave one of them out")
     topic = arguments.other_topic or arguments.topic
+    if topic is None and arguments.topology is not None:
+        raise CannotRun(f"name a topic too; `streams topics {arguments.topology}` shows those of the application")
     if topic is None:
         raise CannotRun("name the application and a topic, such as app.py orders, or only a topic by --topic")
     target = target_of(arguments)

@@ -232,6 +232,7 @@ class _Session:
         """
         if force:
             self._remove_members()
+        self._refuse_members()  # the user may have taken long to answer
         _delete_state(self.target, plan)
         self._delete_topics(plan.topics.deleted)
         self._commit(plan.offsets)
@@ -245,14 +246,13 @@ class _Session:
         while members and self.clock.monotonic() < until:  # one that runs joins again with its next heartbeat
             self._refuse_members()
             self.clock.wait(PAUSE_S)
-        self._refuse_members()
 
     def _refuse_members(self) -> None:
-        again = self.admin.group_members(self.group)
-        if again:
-            names = ", ".join(sorted(one.client_id for one in again)[:3])
+        members = self.members()
+        if members:
+            names = ", ".join(sorted(members)[:3])
             raise StreamsError(
-                f"nothing was changed: members have joined group {self.group!r} again ({names}): stop these workers"
+                f"nothing was changed: members have joined group {self.group!r} meanwhile ({names}): stop these workers"
                 " first"
             )
 
