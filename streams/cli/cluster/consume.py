@@ -17,10 +17,10 @@ from streams.cli.cluster.positions import start_of, start_offsets
 from streams.cli.cluster.produce import add_serde_options, add_topic_arguments, format_and_target
 from streams.cli.cluster.record_lines import headers_as_json, record_line
 from streams.cli.cluster.record_values import as_json, as_text, iso_time
-from streams.cli.cluster.table import GAP
 from streams.cli.cluster.topic_formats import TopicFormat
 from streams.cli.failures import CLEAN, FAILED, CannotRun
 from streams.cli.settings_options import add_settings_options
+from streams.cli.terminal import GAP
 from streams.kafka.zero_timestamps import as_written
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from processor_api.errors import StreamsError
 from processor_api.task_id import TaskId, TopicPartition
 from streams.cli.cluster.connection import Connection, Target, partitions_of, target_of
-from streams.cli.cluster.table import aligned
 from streams.cli.cluster.topology_topics import Use, topics_of
 from streams.cli.failures import CLEAN, FAILED
 from streams.cli.settings_options import add_settings_options
+from streams.cli.terminal import table
 from streams.cli.topology_function import APP_HELP
 from streams.kafka.group_topology import control_topic
 
@@ -101,8 +101,7 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
     if arguments.json:
         sys.stdout.write(json.dumps(_as_json(group, members, lags)) + "\n")
     else:
-        for line in _lines(group, members, lags):
-            sys.stdout.write(line + "\n")
+        _print(group, members, lags)
     return FAILED if group.state == "dead" and not lags else CLEAN
 
 
@@ -118,8 +117,7 @@ def _list(admin: Admin, *, as_json: bool) -> int:
         sys.stdout.write(json.dumps({"groups": groups}) + "\n")
     else:
         rows = [(one.name, one.state, str(len(one.members)), one.assignor) for one in found]
-        for line in aligned(rows, ("GROUP", "STATE", "MEMBERS", "ASSIGNOR")):
-            sys.stdout.write(line + "\n")
+        table(("GROUP", "STATE", "MEMBERS", "ASSIGNOR"), rows)
     return CLEAN
 
 
@@ -190,35 +188,25 @@ def _committed(group: str, admin: Admin, places: Collection[TopicPartition]) -> 
 # ------------------------------------------------------------------ printing
 
 
-def _lines(group: GroupInfo, members: list[_Member], lags: list[_Lag]) -> list[str]:
-    protocol = f", assignor {group.assignor}" if group.assignor else ""
+def _print(group: GroupInfo, members: list[_Member], lags: list[_Lag]) -> None:
+    write = sys.stdout.write
+    assignor = f", assignor {group.assignor}" if group.assignor else ""
     state = "does not exist" if group.state == "dead" else f"is {group.state}"
-    lines = [f"group {group.name} {state}{protocol}; {_counted(len(members), 'member')}"]
+    write(f"group {group.name} {state}{assignor}; {_counted(len(members), 'member')}\n")
     if members:
-        rows = [
-            (
-                one.process,
-                one.thread,
-                one.info.host,
-                ", ".join(map(str, one.tasks)) or "none",
-            )
-            for one in members
-        ]
-        lines += ["", *aligned(rows, ("PROCESS", "THREAD", "HOST", "TASKS"))]
+        write("\n")
+        rows = [(one.process, one.thread, one.info.host, ", ".join(map(str, one.tasks)) or "none") for one in members]
+        table(("PROCESS", "THREAD", "HOST", "TASKS"), rows)
     if lags:
-        cells = [
-            (
-                one.place.topic,
-                str(one.place.partition),
-                "-" if one.committed is None else str(one.committed),
-                str(one.end),
-                "-" if one.lag is None else str(one.lag),
-            )
-            for one in lags
-        ]
-        lines += ["", *aligned(cells, ("TOPIC", "PARTITION", "COMMITTED", "END", "LAG"))]
-        lines += ["", f"total lag: {_total(lags)}{_without(lags)}"]
-    return lines
+        write("\n")
+        table(("TOPIC", "PARTITION", "COMMITTED", "END", "LAG"), map(_cells, lags))
+        write(f"\ntotal lag: {_total(lags)}{_without(lags)}\n")
+
+
+def _cells(one: _Lag) -> tuple[str, ...]:
+    committed = "-" if one.committed is None else str(one.committed)
+    lag = "-" if one.lag is None else str(one.lag)
+    return one.place.topic, str(one.place.partition), committed, str(one.end), lag
 
 
 def _counted(number: int, what: str) -> str:

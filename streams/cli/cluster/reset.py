@@ -24,9 +24,9 @@ from streams.cli.cluster.reset_plan import (
     offsets_of_file,
     reset_topics,
 )
-from streams.cli.cluster.table import aligned
 from streams.cli.failures import CLEAN, CannotRun
 from streams.cli.settings_options import add_settings_options
+from streams.cli.terminal import table
 from streams.cli.topology_function import APP_HELP
 
 if TYPE_CHECKING:
@@ -335,11 +335,11 @@ def _show(target: Target, plan: ResetPlan, members: int | None) -> None:
     write(f"reset of application {target.config.application_id}{of_group}\n")
     if plan.offsets:
         rows = [
-            (one.place.topic, str(one.place.partition), "-" if one.now is None else str(one.now), str(one.new))
+            (f"  {one.place.topic}", str(one.place.partition), "-" if one.now is None else str(one.now), str(one.new))
             for one in plan.offsets
         ]
         write("\noffsets to set:\n")
-        _indented(aligned(rows, ("TOPIC", "PARTITION", "NOW", "NEW")))
+        table(("  TOPIC", "PARTITION", "NOW", "NEW"), rows)
     if topics.deleted:
         write("\ninternal topics to delete:\n")
         _indented(topics.deleted)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from streams.cli.cluster.connection import Connection, Target, target_of
 from streams.cli.cluster.create_topics import create_missing, made_line
-from streams.cli.cluster.table import aligned
 from streams.cli.cluster.topology_topics import FoundTopics, TopologyTopic, find_topics, topics_of
 from streams.cli.failures import CLEAN, FAILED, CannotRun
 from streams.cli.settings_options import add_settings_options
+from streams.cli.terminal import table
 from streams.cli.topology_function import APP_HELP
 
 if TYPE_CHECKING:
@@ -102,7 +102,8 @@ def run(arguments: argparse.Namespace, *, clients: KafkaClients | None = None) -
             sys.stdout.write(made_line(topic, found.existing) + "\n")
         if made:
             sys.stdout.write("\n")
-        for line in _lines(target, found):
+        table(_TITLES, [_row(one, found) for one in found.topics])
+        for line in _words(target, found):
             sys.stdout.write(line + "\n")
     return FAILED if found.problems else CLEAN
 
@@ -117,11 +118,11 @@ def found_topics(target: Target, admin: Admin) -> FoundTopics:
     return find_topics(topology, target.settings, existing, policies)
 
 
-def _lines(target: Target, found: FoundTopics) -> list[str]:
-    lines = aligned((_row(one, found) for one in found.topics), _TITLES)
+def _words(target: Target, found: FoundTopics) -> list[str]:
+    """Returns the lines below the table."""
+    lines = []
     if found.groups:
-        lines.append("")
-        lines += [f"same number of partitions: {', '.join(group)}" for group in found.groups]
+        lines += ["", *(f"same number of partitions: {', '.join(group)}" for group in found.groups)]
     if found.remarks:
         lines += ["", *(f"note: {one}" for one in found.remarks)]
     if found.problems:
